@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compiles the shared C natively, and tells dependants where the headers are (`DEP_LATEBOUND_ABI_INCLUDE`).
+
+fn main() {
+    println!("cargo::rerun-if-changed=include");
+    println!("cargo::rerun-if-changed=src/native.c");
+    let include = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    println!("cargo::metadata=include={}", include.display());
+    cc::Build::new()
+        .file("src/native.c")
+        .include(&include)
+        .warnings_into_errors(true)
+        .compile("latebound_abi");
+}

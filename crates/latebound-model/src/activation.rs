@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An activation: something is requested, later starts, and later ends.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Policy;
+use crate::mechanism::Mechanism;
+use crate::units::{Cpu, Nanos, Tid};
+
+/// A thread as the kernel named it at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Task {
+    /// Thread id; 0 is the idle task of whichever CPU it was seen on.
+    pub tid: Tid,
+    /// The name of the thread (`comm`), at most 15 bytes, with bytes that are not UTF-8 replaced.
+    pub comm: String,
+    /// The scheduling policy; `None` where the event did not carry it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// The kernel's `task_struct::prio`: -1 deadline, 0 to 98 real time (99 minus the user's priority), 100 to 139
+    /// fair (120 plus nice). Includes what priority inheritance lent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prio: Option<i32>,
+    /// Whether it is a thread of the kernel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel: bool,
+}
+
+impl Task {
+    /// Whether this is the idle task.
+    pub fn is_idle(&self) -> bool {
+        self.tid.0 == 0
+    }
+
+    /// The priority as the field writes it: `FIFO 80`, `nice 0`, `deadline`; by the kernel's priority where
+    /// the policy is not known.
+    pub fn priority_text(&self) -> String {
+        if self.is_idle() {
+            return "idle".to_owned();
+        }
+        match (self.policy, self.prio) {
+            (Some(Policy::Deadline), _) => "DEADLINE".to_owned(),
+            (Some(policy @ (Policy::Fifo | Policy::RoundRobin)), Some(prio)) => {
+                format!("{} {}", policy.name(), 99 - prio)
+            }
+            (Some(policy), Some(prio)) if prio < 100 => format!("{} boosted to {}", policy.name(), 99 - prio),
+            (Some(Policy::Other), Some(prio)) => format!("nice {}", prio - 120),
+            (Some(policy), _) => policy.name().to_owned(),
+            (None, Some(prio)) if prio < 0 => "DEADLINE".to_owned(),
+            (None, Some(prio)) if prio < 100 => format!("RT {}", 99 - prio),
+            (None, Some(prio)) => format!("nice {}", prio - 120),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Where code was running when it made a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Context {
+    /// A thread, for itself.
+    Task,
+    /// A softirq handler; the current thread is only the one it interrupted.
+    Softirq,
+    /// A hard interrupt handler.
+    HardIrq,
+    /// A non-maskable interrupt handler.
+    Nmi,
+}
+
+/// Something that was requested, started and ended. Latency is `started_at - requested_at`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activation {
+    /// By which mechanism.
+    pub mechanism: Mechanism,
+    /// What exactly: `NET_RX`, a work function, an interrupt's name.
+    pub subject: String,
+    /// When it was first asked for.
+    pub requested_at: Nanos,
+    /// When the mechanism let it through (a work item leaves `max_active` waiting), where there is such a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activated_at: Option<Nanos>,
+    /// When its own code began.
+    pub started_at: Nanos,
+    /// When its own code ended, where that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Nanos>,
+    /// Who asked, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<Task>,
+    /// In which context the request was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester_context: Option<Context>,
+    /// Who ran it, where that is a thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<Task>,
+    /// The CPU of the request.
+    pub requested_cpu: Cpu,
+    /// The CPU of the start.
+    pub started_cpu: Cpu,
+    /// Further requests that this one activation served.
+    pub merged: u64,
+    /// Periods that passed while it was late.
+    pub missed: u64,
+}
+
+impl Activation {
+    /// From the request to the start.
+    pub fn latency(&self) -> Nanos {
+        self.started_at.saturating_sub(self.requested_at)
+    }
+}

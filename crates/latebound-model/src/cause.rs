@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why one activation was late: its interval cut into spans, the spans added up to causes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activation::Task;
+use crate::evidence::Loss;
+use crate::mechanism::Mechanism;
+use crate::units::{Cpu, Nanos};
+
+/// What kind of thing took the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CauseKind {
+    /// The sleeper allowed the kernel to fire its timer later (timer slack).
+    TimerSlack,
+    /// The timer's interrupt was due but did not come while a thread or softirq ran: interrupts were masked, or
+    /// the interrupt was delayed on its way. Without irq on/off events the two cannot be told apart.
+    InterruptDelayed,
+    /// The timer's interrupt was due but the CPU was idle and had to leave its idle state first.
+    IdleExit,
+    /// The handler of the timer interrupt that carried the wake-up, from its entry to the wake-up.
+    TimerInterrupt,
+    /// An interrupt handler.
+    Interrupt,
+    /// A non-maskable interrupt.
+    Nmi,
+    /// A softirq handler.
+    Softirq,
+    /// A thread of higher or equal priority, or of a class that goes first, ran.
+    TaskFirst,
+    /// A thread that should have given way at once ran on: preemption was off, or the kernel does not preempt there.
+    PreemptionOff,
+    /// The thread was ready but its scheduling class was throttled, or served only by the fair server.
+    Throttled,
+    /// The scheduler chose and switched.
+    Scheduler,
+    /// The thread was on the CPU but not yet back in its own code.
+    ReturnToUser,
+    /// The hypervisor ran something else on the physical CPU.
+    Stolen,
+    /// Nothing that was seen accounts for this time.
+    Unaccounted,
+}
+
+impl CauseKind {
+    /// The name people read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CauseKind::TimerSlack => "timer slack",
+            CauseKind::InterruptDelayed => "interrupts masked or delayed",
+            CauseKind::IdleExit => "idle exit",
+            CauseKind::TimerInterrupt => "timer interrupt",
+            CauseKind::Interrupt => "interrupt",
+            CauseKind::Nmi => "NMI",
+            CauseKind::Softirq => "softirq",
+            CauseKind::TaskFirst => "task ran first",
+            CauseKind::PreemptionOff => "preemption off",
+            CauseKind::Throttled => "throttled",
+            CauseKind::Scheduler => "scheduler",
+            CauseKind::ReturnToUser => "return to user space",
+            CauseKind::Stolen => "stolen by the hypervisor",
+            CauseKind::Unaccounted => "unaccounted",
+        }
+    }
+}
+
+/// A kernel stack, innermost frame first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Stack(
+    /// `symbol+0xoffset`, or a bare address where the symbol is not known.
+    pub Vec<String>,
+);
+
+/// A stretch of the interval during which one thing kept the CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    /// When it began.
+    pub start: Nanos,
+    /// When it ended, which is when the next span begins.
+    pub end: Nanos,
+    /// The cause that it counts to, by its place in [`Explanation::causes`].
+    pub cause: usize,
+}
+
+/// One named part of a latency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cause {
+    /// What kind of thing it was.
+    pub kind: CauseKind,
+    /// Which one: `NET_RX`, `irq 24 virtio0-req.0`, a thread's name; empty where the kind says all.
+    pub subject: String,
+    /// How much of the latency it took, net of what interrupted it.
+    pub duration: Nanos,
+    /// In how many spans.
+    pub spans: u64,
+    /// The thread, where the cause is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// The kernel stack of whoever held the CPU, where it was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
+    /// What more is known, in a sentence without a full stop: the work function that a worker ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A pattern that has a name of its own in the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Signature {
+    /// Real-time throttling held real-time threads back (`sched_rt_runtime_us` of `sched_rt_period_us`).
+    RtThrottling,
+    /// A fair thread was starved by real-time threads until the fair server let it run (kernel 6.12 and later).
+    FairServer,
+    /// A softirq burst reached its budget: 2 ms or 10 restarts (kernel/softirq.c, `MAX_SOFTIRQ_TIME`, `MAX_SOFTIRQ_RESTART`).
+    SoftirqBudget,
+    /// The wait ended at the next scheduler tick.
+    Tick,
+    /// The CPU was leaving a deep idle state.
+    DeepIdle,
+}
+
+impl Signature {
+    /// One sentence that names it and says what to look at.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Signature::RtThrottling => {
+                "Real-time throttling: real-time threads used up sched_rt_runtime_us and had to wait for the next period."
+            }
+            Signature::FairServer => {
+                "Starved by real-time threads, rescued by throttling or the fair server: the wait is the server's period less its runtime, not a latency of the mechanism."
+            }
+            Signature::SoftirqBudget => {
+                "A softirq burst used up its budget of 2 ms or 10 restarts; what was left went to ksoftirqd."
+            }
+            Signature::Tick => {
+                "The wait ended at a scheduler tick: the thread before it was only told to give way there."
+            }
+            Signature::DeepIdle => {
+                "The CPU was leaving a deep idle state; cpu_dma_latency or the idle governor decides that."
+            }
+        }
+    }
+}
+
+/// One late activation, explained: the causes add up to the latency exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    /// The series that the activation belongs to ([`crate::Series::id`]).
+    pub series: String,
+    /// By which mechanism the thread was to run.
+    pub mechanism: Mechanism,
+    /// Who was late.
+    pub task: Task,
+    /// The CPU on which it ran at last.
+    pub cpu: Cpu,
+    /// When it was due: the expiry of its timer, else its wake-up.
+    pub requested_at: Nanos,
+    /// When it ran: the clock it read itself, else the switch to it.
+    pub started_at: Nanos,
+    /// What took the time, longest first; `Unaccounted` is last and always there, be it zero.
+    pub causes: Vec<Cause>,
+    /// The interval without a gap, in order.
+    pub spans: Vec<Span>,
+    /// Patterns that were recognised.
+    pub signatures: Vec<Signature>,
+    /// What was lost within the interval.
+    pub losses: Vec<Loss>,
+}
+
+impl Explanation {
+    /// From due to running.
+    pub fn latency(&self) -> Nanos {
+        self.started_at.saturating_sub(self.requested_at)
+    }
+
+    /// The part that nothing accounts for.
+    pub fn unaccounted(&self) -> Nanos {
+        self.causes.iter().filter(|c| c.kind == CauseKind::Unaccounted).map(|c| c.duration).sum()
+    }
+
+    /// Whether the causes add up to the latency and the spans fill the interval: true of every explanation
+    /// that the analysis makes, checked again when one is read from a file.
+    pub fn adds_up(&self) -> bool {
+        let causes: Nanos = self.causes.iter().map(|c| c.duration).sum();
+        let mut at = self.requested_at;
+        let filled = self.spans.iter().all(|span| {
+            let follows = span.start == at && span.end >= span.start && span.cause < self.causes.len();
+            at = span.end;
+            follows
+        });
+        causes == self.latency() && filled && at == self.started_at
+    }
+}

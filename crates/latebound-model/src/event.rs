@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one stream of events that live capture and saved traces both become, and that analysis reads.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activation::Task;
+use crate::cause::Stack;
+use crate::units::{Cpu, Nanos, Tid};
+
+/// A scheduling policy (include/uapi/linux/sched.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// `SCHED_OTHER`, called `SCHED_NORMAL` in the kernel.
+    Other,
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    RoundRobin,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_DEADLINE`.
+    Deadline,
+    /// `SCHED_EXT`.
+    Ext,
+}
+
+impl Policy {
+    /// From the kernel's number; `None` for a number that is no policy.
+    pub const fn from_number(number: u32) -> Option<Policy> {
+        Some(match number {
+            0 => Policy::Other,
+            1 => Policy::Fifo,
+            2 => Policy::RoundRobin,
+            3 => Policy::Batch,
+            5 => Policy::Idle,
+            6 => Policy::Deadline,
+            7 => Policy::Ext,
+            _ => return None,
+        })
+    }
+
+    /// The kernel's number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Policy::Other => 0,
+            Policy::Fifo => 1,
+            Policy::RoundRobin => 2,
+            Policy::Batch => 3,
+            Policy::Idle => 5,
+            Policy::Deadline => 6,
+            Policy::Ext => 7,
+        }
+    }
+
+    /// The name without `SCHED_`: `FIFO`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "OTHER",
+            Policy::Fifo => "FIFO",
+            Policy::RoundRobin => "RR",
+            Policy::Batch => "BATCH",
+            Policy::Idle => "IDLE",
+            Policy::Deadline => "DEADLINE",
+            Policy::Ext => "EXT",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which interrupt. Device interrupts and processor vectors are separate number spaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// A device's interrupt by Linux number, with the name its handler was registered under where known.
+    Device {
+        /// The Linux interrupt number, as in `/proc/interrupts`.
+        irq: u32,
+        /// The handler's name.
+        name: String,
+    },
+    /// A vector of the processor, by the event that names it: `local_timer`, `reschedule`, `call_function`.
+    Vector {
+        /// The event's name without `_entry`.
+        name: String,
+    },
+}
+
+impl fmt::Display for InterruptKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InterruptKind::Device { irq, name } if name.is_empty() => write!(f, "irq {irq}"),
+            InterruptKind::Device { irq, name } => write!(f, "irq {irq} {name}"),
+            InterruptKind::Vector { name } => f.write_str(name),
+        }
+    }
+}
+
+/// Why the thread that was switched out stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SwitchReason {
+    /// It was preempted: it is still runnable.
+    Preempted,
+    /// It went to sleep, blocked or ended.
+    Blocked,
+}
+
+/// One event of the kernel on one CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// When, on `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// An interrupt handler began. Vectors enclose the device handlers that they dispatch.
+    InterruptEntry(InterruptKind),
+    /// An interrupt handler ended.
+    InterruptExit(InterruptKind),
+    /// A non-maskable interrupt's handler ended after so long (`nmi:nmi_handler` fires once, at the end).
+    Nmi {
+        /// How long the handler took.
+        duration: Nanos,
+    },
+    /// A softirq was raised.
+    SoftirqRaise {
+        /// The vector.
+        vector: u32,
+    },
+    /// A softirq's handler began.
+    SoftirqEntry {
+        /// The vector.
+        vector: u32,
+    },
+    /// A softirq's handler ended.
+    SoftirqExit {
+        /// The vector.
+        vector: u32,
+    },
+    /// An hrtimer's callback begins.
+    HrtimerExpireEntry {
+        /// The timer's address.
+        timer: u64,
+        /// The time before which it must not fire: what the caller asked for.
+        soft_expires: Nanos,
+        /// The time at which the hardware was asked to fire: `soft_expires` plus the timer slack.
+        expires: Nanos,
+    },
+    /// An hrtimer's callback ended.
+    HrtimerExpireExit {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// A thread is about to be woken; the current thread is the waker.
+    Waking {
+        /// Who is woken.
+        task: Task,
+    },
+    /// A CPU turns from one thread to another.
+    Switch {
+        /// Who ran.
+        prev: Task,
+        /// Why it stopped.
+        reason: SwitchReason,
+        /// Who runs from now on.
+        next: Task,
+    },
+    /// `__schedule` was entered (`sched_entry_tp`, kernel 6.16 and later).
+    SchedulerEntry,
+    /// `__schedule` returns (`sched_exit_tp`, kernel 6.16 and later).
+    SchedulerExit,
+    /// A thread was told to give way (`sched_set_need_resched_tp`, kernel 6.16 and later).
+    NeedResched {
+        /// Who has to give way.
+        tid: Tid,
+        /// Whether only at the next return to user space (`TIF_NEED_RESCHED_LAZY`).
+        lazy: bool,
+    },
+    /// A worker begins a work item.
+    WorkStart {
+        /// The item's address.
+        work: u64,
+        /// The name of its function.
+        function: String,
+    },
+    /// A worker ended a work item.
+    WorkEnd {
+        /// The item's address.
+        work: u64,
+    },
+    /// What the interrupted or outgoing thread was doing in the kernel at this moment.
+    KernelStack {
+        /// The frames.
+        stack: Stack,
+    },
+    /// Time that the hypervisor took from this CPU since the event of this kind before it.
+    Stolen {
+        /// How long.
+        duration: Nanos,
+    },
+    /// The recorder lost this many events of this CPU before this moment.
+    Lost {
+        /// How many; `None` where the count itself is not known.
+        events: Option<u64>,
+    },
+}

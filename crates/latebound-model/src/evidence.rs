@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a number rests on, what was lost on the way to it, and what could not be had at all.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a number rests on, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// Clock reads of a user-space thread.
+    User,
+    /// Trace points of a stock kernel, through BPF.
+    Events,
+    /// The scheduler's own entry, exit and need-resched trace points (6.16 and later).
+    Scheduler,
+    /// Preemption and interrupt on/off trace points on PREEMPT_RT: enough for a bound.
+    Bound,
+}
+
+impl Evidence {
+    /// Every level, weakest first.
+    pub const ALL: [Evidence; 4] = [Evidence::User, Evidence::Events, Evidence::Scheduler, Evidence::Bound];
+
+    /// The word used for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Evidence::User => "user",
+            Evidence::Events => "events",
+            Evidence::Scheduler => "scheduler",
+            Evidence::Bound => "bound",
+        }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Whether this system gives a level of evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EvidenceLevel {
+    /// The level.
+    pub evidence: Evidence,
+    /// Whether it can be had here.
+    pub available: bool,
+    /// What can be said with it, or why it cannot be had and what would give it.
+    pub reason: String,
+}
+
+/// In which way something was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LossKind {
+    /// A BPF program was skipped because it was already running on that CPU.
+    ProgramSkipped,
+    /// A map had no room for another entry.
+    MapFull,
+    /// A ring buffer had no room.
+    RingFull,
+    /// The flight recorder overwrote events before they were read.
+    Overwritten,
+    /// An end was seen without its beginning, or a beginning without its end.
+    Unpaired,
+    /// A time difference came out negative.
+    NegativeDelta,
+    /// A value lay above what the probe's histogram holds.
+    Clipped,
+    /// A late wake-up could not be kept because the list of late ones was full.
+    SampleDropped,
+}
+
+impl LossKind {
+    /// The name people read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossKind::ProgramSkipped => "program runs skipped",
+            LossKind::MapFull => "entries refused by a full map",
+            LossKind::RingFull => "records refused by a full ring",
+            LossKind::Overwritten => "events overwritten before they were read",
+            LossKind::Unpaired => "events without their other half",
+            LossKind::NegativeDelta => "negative time differences",
+            LossKind::Clipped => "values above the histogram",
+            LossKind::SampleDropped => "late wake-ups not kept",
+        }
+    }
+}
+
+/// So much was lost, of this, in this way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// In which way.
+    pub kind: LossKind,
+    /// Where: the probe or program, with the CPU where that matters.
+    pub place: String,
+    /// How many; `None` where even that is not known.
+    pub count: Option<u64>,
+}
+
+/// Something that this Run does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Missing {
+    /// What: `observe`, `explain`, `tasklets`.
+    pub what: String,
+    /// Why: what failed, with the value that was met.
+    pub why: String,
+    /// What to type or change to have it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.what, self.why, self.remedy)
+    }
+}

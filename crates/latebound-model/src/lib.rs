@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The words of latebound as types: nanoseconds and CPUs, mechanisms and activations, events, causes,
+//! histograms, and the Run that carries all of them.
+//!
+//! This crate owns the meaning and the JSON form of every record. It never reads a clock, a file or the
+//! system: values come in, values go out.
+
+mod activation;
+mod cause;
+mod event;
+mod evidence;
+mod finding;
+mod histogram;
+mod mechanism;
+mod run;
+mod series;
+mod system;
+mod units;
+
+pub use activation::{Activation, Context, Task};
+pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack};
+pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
+pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing};
+pub use finding::{Finding, Severity};
+pub use histogram::{BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index};
+pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
+pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
+pub use series::{BlockMaxima, Quantity, Series, Subject, Summary};
+pub use system::{
+    CpuIdleState, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling, SystemSnapshot,
+};
+pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};

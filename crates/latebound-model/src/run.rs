@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Run: the one record that every verb that measures writes and every verb that reads takes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::Explanation;
+use crate::event::Policy;
+use crate::evidence::{EvidenceLevel, Loss, Missing};
+use crate::finding::Finding;
+use crate::series::Series;
+use crate::system::SystemSnapshot;
+use crate::units::{CpuSet, Nanos};
+
+/// The schema that this version writes. The number after the slash changes when a reader of the old one would
+/// misunderstand the new one; fields may be added without that.
+pub const RUN_SCHEMA: &str = "latebound.run/1";
+
+/// How far a Run got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It is still going on, or ended without a word (SIGKILL, power): all that it holds is true of the time so far.
+    Running,
+    /// It was asked to end early and did: the results are of the time so far.
+    Interrupted,
+    /// It ran for as long as it was meant to.
+    Complete,
+}
+
+/// What wrote the Run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// `latebound`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What was done about idle states while measuring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CStateControl {
+    /// Nothing: the system's own behaviour was measured.
+    Untouched,
+    /// `/dev/cpu_dma_latency` was held at this value.
+    DmaLatency(Nanos),
+}
+
+/// How wake-ups were measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasureSettings {
+    /// CPUs with a measuring thread each.
+    pub cpus: CpuSet,
+    /// The threads' policy.
+    pub policy: Policy,
+    /// Their real-time priority; 0 where the policy has none.
+    pub priority: u32,
+    /// The period.
+    pub period: Nanos,
+    /// Between the threads' first expiries.
+    pub offset: Nanos,
+    /// What was done about idle states.
+    pub c_states: CStateControl,
+    /// How long a block of [`crate::BlockMaxima`] is.
+    pub block: Nanos,
+}
+
+/// A load that ran beside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// The built-in load's name, or `command`.
+    pub name: String,
+    /// Its parameters or the command line, as it was given.
+    pub arguments: String,
+    /// Units of work done (messages, forks, bytes), where it counts them.
+    pub done: Option<u64>,
+    /// What the unit is.
+    pub unit: String,
+    /// What failed while it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What was achieved in so much time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// What: `ipc messages`.
+    pub name: String,
+    /// The unit.
+    pub unit: String,
+    /// How many.
+    pub done: u64,
+    /// In how long.
+    pub duration: Nanos,
+    /// How many were offered, where the load has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<u64>,
+}
+
+/// A Parquet file beside `run.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    /// The file's name in the Run's folder.
+    pub file: String,
+    /// What a row is.
+    pub description: String,
+    /// How many rows it has.
+    pub rows: u64,
+}
+
+/// The record of one measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// [`RUN_SCHEMA`].
+    pub schema: String,
+    /// What wrote it.
+    pub tool: Tool,
+    /// Which verb.
+    pub verb: String,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// How far it got.
+    pub state: RunState,
+    /// Wall-clock time of the start (RFC 3339).
+    pub started_at: String,
+    /// `CLOCK_MONOTONIC` at the start, the zero of every time in the report.
+    pub started_monotonic: Nanos,
+    /// How long it was meant to take.
+    pub planned: Option<Nanos>,
+    /// How long it took so far.
+    pub duration: Nanos,
+    /// The system.
+    pub system: SystemSnapshot,
+    /// What this system can show.
+    pub evidence: Vec<EvidenceLevel>,
+    /// How wake-ups were measured, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<MeasureSettings>,
+    /// Loads that ran beside.
+    #[serde(default)]
+    pub loads: Vec<Load>,
+    /// Distributions.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// The worst activations, explained, worst first.
+    #[serde(default)]
+    pub worst: Vec<Explanation>,
+    /// What `doctor` found.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// Work done beside the latencies.
+    #[serde(default)]
+    pub throughput: Vec<Throughput>,
+    /// What was lost, over all series.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
+    /// What could not be had, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// Parquet files beside this one.
+    #[serde(default)]
+    pub tables: Vec<Table>,
+}
+
+impl Run {
+    /// The published JSON Schema of `run.json`.
+    pub fn json_schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(Run).to_value();
+        if let Some(object) = schema.as_object_mut() {
+            object.insert("title".into(), "latebound Run".into());
+            object.insert("$id".into(), RUN_SCHEMA.into());
+        }
+        schema
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A series: one distribution of one quantity of one mechanism, with all that its numbers rest on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activation::Task;
+use crate::evidence::{Evidence, Loss};
+use crate::histogram::Histogram;
+use crate::mechanism::Mechanism;
+use crate::units::{Cpu, Nanos};
+
+/// Which duration of an activation a series holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Quantity {
+    /// From the request to the start, one value per period, those that a late wake-up made late included.
+    Latency,
+    /// From the request to the start, one value per wake-up: what cyclictest shows. Periods that passed
+    /// while the thread was late leave no value (coordinated omission).
+    LatencyNaive,
+    /// From the start to the end of its own code, with what interrupted it.
+    Execution,
+    /// A work item: from queueing to when its queue let it through (`max_active`, ordered).
+    QueueToActivate,
+    /// A work item: from when its queue let it through to its function.
+    ActivateToStart,
+    /// A work item: from the wake-up of its worker to its function.
+    WakeToStart,
+}
+
+impl Quantity {
+    /// The name people read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Quantity::Latency => "latency",
+            Quantity::LatencyNaive => "latency, one value a wake-up",
+            Quantity::Execution => "execution",
+            Quantity::QueueToActivate => "queue to activate",
+            Quantity::ActivateToStart => "activate to start",
+            Quantity::WakeToStart => "wake to start",
+        }
+    }
+}
+
+/// What a series is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Subject {
+    /// The name: `NET_RX`, `wb_workfn`, `ksoftirqd/1`, `measure/1`.
+    pub name: String,
+    /// The thread, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// The one CPU it was taken on, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+}
+
+/// The greatest value in each block of time: what extreme-value statistics need.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockMaxima {
+    /// How long a block is.
+    pub block: Nanos,
+    /// When the first block began, on `CLOCK_MONOTONIC`.
+    pub start: Nanos,
+    /// The greatest value of each block, in order; `None` for a block without any.
+    pub maxima: Vec<Option<Nanos>>,
+}
+
+/// The numbers of a series that people ask for first. A quantile is absent where too few values were counted for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// How many values.
+    pub count: u64,
+    /// The exact least value.
+    pub min: Option<Nanos>,
+    /// The mean, rounded down.
+    pub mean: Option<Nanos>,
+    /// Median.
+    pub p50: Option<Nanos>,
+    /// 90 %.
+    pub p90: Option<Nanos>,
+    /// 99 %.
+    pub p99: Option<Nanos>,
+    /// 99.9 %.
+    pub p99_9: Option<Nanos>,
+    /// 99.99 %.
+    pub p99_99: Option<Nanos>,
+    /// 99.999 %.
+    pub p99_999: Option<Nanos>,
+    /// The exact greatest value.
+    pub max: Option<Nanos>,
+}
+
+impl Summary {
+    /// The summary of a histogram.
+    pub fn of(histogram: &Histogram) -> Summary {
+        Summary {
+            count: histogram.count(),
+            min: histogram.min(),
+            mean: histogram.mean(),
+            p50: histogram.quantile(0.5),
+            p90: histogram.quantile(0.9),
+            p99: histogram.quantile(0.99),
+            p99_9: histogram.quantile(0.999),
+            p99_99: histogram.quantile(0.9999),
+            p99_999: histogram.quantile(0.99999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// One distribution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// Unique within the Run, made of mechanism, subject, CPU and quantity: `timer_wakeup/measure/cpu1/latency`.
+    pub id: String,
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// Which duration.
+    pub quantity: Quantity,
+    /// About what.
+    pub subject: Subject,
+    /// What the numbers rest on.
+    pub evidence: Evidence,
+    /// The numbers people ask for first; always [`Summary::of`] the histogram.
+    pub summary: Summary,
+    /// All values.
+    pub histogram: Histogram,
+    /// Requests that were merged into an earlier one that had not started.
+    #[serde(default)]
+    pub merged: u64,
+    /// Periods that passed without a wake-up of their own.
+    #[serde(default)]
+    pub missed: u64,
+    /// Activations that started on another CPU than the one they were requested on.
+    #[serde(default)]
+    pub cross_cpu: u64,
+    /// What was lost of this series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// Block maxima, where they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_maxima: Option<BlockMaxima>,
+}
+
+impl Series {
+    /// A series of this histogram, without losses or merges. The id is made of the parts.
+    pub fn new(
+        mechanism: Mechanism,
+        quantity: Quantity,
+        subject: Subject,
+        evidence: Evidence,
+        histogram: Histogram,
+    ) -> Series {
+        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let mechanism_word = word(serde_json::to_value(mechanism).unwrap_or_default());
+        let quantity_word = word(serde_json::to_value(quantity).unwrap_or_default());
+        let cpu = subject.cpu.map(|cpu| format!("/cpu{cpu}")).unwrap_or_default();
+        Series {
+            id: format!("{mechanism_word}/{}{cpu}/{quantity_word}", subject.name),
+            mechanism,
+            quantity,
+            subject,
+            evidence,
+            summary: Summary::of(&histogram),
+            histogram,
+            merged: 0,
+            missed: 0,
+            cross_cpu: 0,
+            losses: Vec::new(),
+            block_maxima: None,
+        }
+    }
+}

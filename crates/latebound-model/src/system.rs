@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The system that a Run was taken on, as far as it bears on latency. Every field that could not be read is absent.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{CpuSet, Nanos};
+
+/// How willing the kernel is to switch while it runs kernel code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PreemptionModel {
+    /// `PREEMPT_NONE`: only at return to user space and where kernel code sleeps or asks.
+    None,
+    /// `PREEMPT_VOLUNTARY`: also at `might_sleep`.
+    Voluntary,
+    /// `PREEMPT_LAZY` (6.13 and later): real-time threads as in full, fair threads at the tick.
+    Lazy,
+    /// `PREEMPT`: wherever no lock is held.
+    Full,
+    /// `PREEMPT_RT`: also in most locks and interrupt handlers, which are threads.
+    Rt,
+}
+
+/// One idle state of the processor, as cpuidle lists it for the first CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuIdleState {
+    /// Its name: `C1E`, `HLT`.
+    pub name: String,
+    /// How long leaving it takes, by the driver's word.
+    pub exit_latency: Nanos,
+    /// Whether it is switched off.
+    pub disabled: bool,
+}
+
+/// The fair server of kernel 6.12 and later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FairServer {
+    /// Runtime that fair threads get for sure.
+    pub runtime: Nanos,
+    /// In each period of this length.
+    pub period: Nanos,
+    /// Whether the two were read (debugfs), or are the defaults of the kernel's source.
+    pub read: bool,
+}
+
+/// Real-time throttling.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RtThrottling {
+    /// `sched_rt_runtime_us`; `None` where it is -1: switched off.
+    pub runtime: Option<Nanos>,
+    /// `sched_rt_period_us`.
+    pub period: Nanos,
+}
+
+/// One line of `/proc/interrupts` with its affinity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterruptLine {
+    /// The Linux number, or the architecture's name (`LOC`, `RES`).
+    pub id: String,
+    /// The handlers' names.
+    pub name: String,
+    /// How often it came on each CPU since boot, in the order of the online CPUs.
+    pub counts: Vec<u64>,
+    /// Where it may be delivered.
+    pub affinity: Option<CpuSet>,
+}
+
+/// How far the machine's time can be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Emulation {
+    /// Who emulates: `qemu-tcg`.
+    pub by: String,
+    /// Which clock the machine sees: `host` or `instructions`.
+    pub clock: String,
+}
+
+/// The system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SystemSnapshot {
+    /// `uname -n`.
+    pub hostname: Option<String>,
+    /// `uname -r`.
+    pub kernel_release: Option<String>,
+    /// `uname -v`.
+    pub kernel_version: Option<String>,
+    /// `uname -m`.
+    pub machine: Option<String>,
+    /// `/proc/cmdline`.
+    pub command_line: Option<String>,
+    /// The preemption model in force.
+    pub preemption: Option<PreemptionModel>,
+    /// Ticks a second.
+    pub hz: Option<u32>,
+    /// Kernel configuration options that bear on latency, with their values; `n` where not set.
+    pub config: BTreeMap<String, String>,
+    /// The processor's name.
+    pub cpu_model: Option<String>,
+    /// The processor's microcode revision.
+    pub microcode: Option<String>,
+    /// CPUs that are on line.
+    pub online: Option<CpuSet>,
+    /// CPUs that this process may use.
+    pub allowed: Option<CpuSet>,
+    /// `isolcpus`.
+    pub isolated: Option<CpuSet>,
+    /// `nohz_full`.
+    pub nohz_full: Option<CpuSet>,
+    /// Whether more than one hardware thread shares a core.
+    pub smt: Option<bool>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// The hypervisor, where there is one.
+    pub hypervisor: Option<String>,
+    /// Set where the machine itself is emulated.
+    pub emulation: Option<Emulation>,
+    /// The clock source in use.
+    pub clocksource: Option<String>,
+    /// cpufreq's governor of the first CPU.
+    pub governor: Option<String>,
+    /// cpuidle's driver.
+    pub idle_driver: Option<String>,
+    /// cpuidle's governor.
+    pub idle_governor: Option<String>,
+    /// Idle states of the first CPU.
+    pub idle_states: Vec<CpuIdleState>,
+    /// Real-time throttling.
+    pub rt_throttling: Option<RtThrottling>,
+    /// The fair server.
+    pub fair_server: Option<FairServer>,
+    /// `timer_migration`.
+    pub timer_migration: Option<bool>,
+    /// `transparent_hugepage/enabled`.
+    pub transparent_hugepage: Option<String>,
+    /// Bytes of swap in all and in use.
+    pub swap_bytes: Option<(u64, u64)>,
+    /// Whether irqbalance runs.
+    pub irqbalance: Option<bool>,
+    /// Interrupts with their counts and affinity.
+    pub interrupts: Vec<InterruptLine>,
+}
