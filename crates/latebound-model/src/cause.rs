@@ -187,13 +187,14 @@ impl Explanation {
     /// Whether the causes add up to the latency and the spans fill the interval: true of every explanation
     /// that the analysis makes, checked again when one is read from a file.
     pub fn adds_up(&self) -> bool {
-        let causes: Nanos = self.causes.iter().map(|c| c.duration).sum();
+        // Checked, because a file may hold any number.
+        let causes = self.causes.iter().try_fold(0u64, |sum, cause| sum.checked_add(cause.duration.0));
         let mut at = self.requested_at;
         let filled = self.spans.iter().all(|span| {
             let follows = span.start == at && span.end >= span.start && span.cause < self.causes.len();
             at = span.end;
             follows
         });
-        causes == self.latency() && filled && at == self.started_at
+        causes == Some(self.latency().0) && filled && at == self.started_at
     }
 }

@@ -191,11 +191,12 @@ impl fmt::Display for Tid {
     }
 }
 
-/// A set of CPUs in the kernel's list form: `0-3,6,8-11`.
+/// A set of CPUs in the kernel's list form: `0-3,6,8-11`. Held as ranges, so that a short hostile text cannot ask
+/// for much memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct CpuSet(Vec<Cpu>);
+pub struct CpuSet(Vec<(u32, u32)>);
 
 /// Why a text is not a CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -211,20 +212,30 @@ impl CpuSet {
 
     /// The set of these CPUs, in order and without doubles.
     pub fn new(cpus: impl IntoIterator<Item = Cpu>) -> CpuSet {
-        let mut cpus: Vec<Cpu> = cpus.into_iter().collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        CpuSet(cpus)
+        CpuSet::of_ranges(cpus.into_iter().map(|cpu| (cpu.0, cpu.0)).collect())
+    }
+
+    /// The union of inclusive ranges: in order, and merged where they touch.
+    fn of_ranges(mut ranges: Vec<(u32, u32)>) -> CpuSet {
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, kept| {
+            let touches = next.0 <= kept.1.saturating_add(1);
+            if touches {
+                kept.1 = kept.1.max(next.1);
+            }
+            touches
+        });
+        CpuSet(ranges)
     }
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
-        self.0.iter().copied()
+        self.0.iter().flat_map(|&(first, last)| (first..=last).map(Cpu))
     }
 
     /// How many CPUs are in it.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.iter().map(|(first, last)| (last - first) as usize + 1).sum()
     }
 
     /// Whether no CPU is in it.
@@ -234,7 +245,7 @@ impl CpuSet {
 
     /// Whether this CPU is in it.
     pub fn contains(&self, cpu: Cpu) -> bool {
-        self.0.binary_search(&cpu).is_ok()
+        self.0.iter().any(|&(first, last)| (first..=last).contains(&cpu.0))
     }
 }
 
@@ -242,7 +253,7 @@ impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
     fn from_str(text: &str) -> Result<CpuSet, ParseCpuSetError> {
         let fail = |why| ParseCpuSetError { text: text.to_owned(), why };
-        let mut cpus = Vec::new();
+        let mut ranges = Vec::new();
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let first: u32 = first.trim().parse().map_err(|_| fail("not a number"))?;
@@ -253,23 +264,20 @@ impl FromStr for CpuSet {
             if last >= CpuSet::MAX_CPUS {
                 return Err(fail("a CPU above 65535"));
             }
-            cpus.extend((first..=last).map(Cpu));
+            ranges.push((first, last));
         }
-        Ok(CpuSet::new(cpus))
+        Ok(CpuSet::of_ranges(ranges))
     }
 }
 
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.as_slice();
         let mut comma = "";
-        while let Some(&first) = rest.first() {
-            let run = rest.iter().zip(first.0..).take_while(|(cpu, expected)| cpu.0 == *expected).count();
-            match run {
-                1 => write!(f, "{comma}{first}")?,
-                _ => write!(f, "{comma}{first}-{}", rest[run - 1])?,
+        for &(first, last) in &self.0 {
+            match first == last {
+                true => write!(f, "{comma}{first}")?,
+                false => write!(f, "{comma}{first}-{last}")?,
             }
-            rest = &rest[run..];
             comma = ",";
         }
         Ok(())
@@ -344,6 +352,17 @@ mod tests {
             assert_eq!(Nanos(ns).to_string(), text);
         }
         assert_eq!(format!("{:>9}|", Nanos(999)), "   999 ns|");
+    }
+
+    #[test]
+    fn a_cpu_set_knows_its_members_however_its_ranges_overlap() {
+        let set: CpuSet = "4-6,0-2,5-9,2".parse().unwrap();
+        assert_eq!(set.to_string(), "0-2,4-9");
+        assert_eq!(set.len(), 9);
+        let expected = [0, 1, 2, 4, 5, 6, 7, 8, 9].map(Cpu);
+        assert!(set.iter().eq(expected));
+        assert!((0..12).all(|cpu| set.contains(Cpu(cpu)) == expected.contains(&Cpu(cpu))));
+        assert_eq!(CpuSet::new(expected.into_iter().rev()), set);
     }
 
     #[test]
