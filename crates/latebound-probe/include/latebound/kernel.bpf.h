@@ -60,18 +60,87 @@ enum {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct rq {
+	u64 prev_steal_time_rq;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	unsigned char sched_delayed;
+	struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
 	unsigned int policy;
 	unsigned int flags;
+	unsigned int __state;
+	int on_rq;
+	int on_cpu; /* CONFIG_SMP only, before 6.17 */
+	u64 start_time;
+	struct sched_entity se;
 	char comm[16];
+};
+
+struct timerqueue_node {
+	s64 expires;
+};
+
+struct hrtimer_clock_base {
+	int clockid;
+	s64 offset;
+};
+
+struct hrtimer {
+	struct timerqueue_node node;
+	s64 _softexpires;
+	void *function;
+	struct hrtimer_clock_base *base;
+	u8 is_soft;
+};
+
+struct irqaction {
+	struct task_struct *thread;
+	const char *name;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct tasklet_struct {
+	bool use_callback;
+	void *func;
+	void *callback;
+};
+
+struct irq_work {
+	void *func;
+};
+
+struct gendisk {
+	char disk_name[32];
+};
+
+/* The disk moved from struct request to its queue in 5.15 (block: add an explicit ->disk backpointer, d152c682f03c). */
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int __data_len;
 };
 
 #pragma clang attribute pop
 
 /* include/linux/sched.h */
+#define PF_IDLE 0x00000002
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 

@@ -1,18 +1,615 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The flight recorder: what each CPU did last, kept in rings that overwrite themselves and that user space reads only
+ * when a wake-up was late; and for watched threads the latencies themselves.
+ *
+ * Every program here runs in the context of the event, so it must stay short. Positions in the rings are taken by
+ * atomic addition, because an interrupt's program can interrupt another one's on the same CPU.
+ */
 #include "latebound/kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "latebound/histogram.h"
+#include "recorder.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-__u64 switches;
+_Static_assert(sizeof(struct lb_flight_record) == 64, "a record is a cache line");
+_Static_assert(__builtin_offsetof(struct lb_flight_record, kind) == 16, "record.rs reads the kind here");
+_Static_assert(__builtin_offsetof(struct lb_flight_record, number) == 22, "record.rs reads the number here");
+_Static_assert(__builtin_offsetof(struct lb_flight_record, prev_tid) == 24, "record.rs reads the tids here");
+_Static_assert(__builtin_offsetof(struct lb_flight_record, prev_comm) == 32, "record.rs reads the names here");
+_Static_assert(sizeof(struct lb_flight_stack) == 512, "record.rs reads stacks of this size");
+_Static_assert(sizeof(struct lb_flight_cpu) == 88, "record.rs reads this size");
+_Static_assert(sizeof(struct lb_flight_watched) == 136, "record.rs reads this size");
+_Static_assert(sizeof(struct lb_flight_late) == 64, "record.rs reads this size");
 
+/* Set before load. Both counts are powers of two. */
+const volatile __u32 records_per_cpu = 1;
+const volatile __u32 stacks_per_cpu = 1;
+const volatile __u32 watch_rule = LB_WATCH_NAMED;
+const volatile __s32 watch_tgid = 0;
+const volatile char watch_comm[16] = {};
+const volatile __u32 watch_slots = 1;
+const volatile __u64 first_threshold_ns = 0;
+const volatile __u64 stack_threshold_ns = 20000;
+/*
+ * Callbacks of the scheduler tick (kernel/time/tick-sched.c: tick_sched_timer up to 6.8, tick_nohz_handler since). What
+ * they wake did not sleep on that timer, so its expiry is nobody's request.
+ */
+const volatile __u64 tick_callbacks[2] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_record);
+} flight SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_stack);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __s32);
+	__type(value, struct lb_flight_watched);
+} watched SEC(".maps");
+
+/* Bucket counts: slot * LB_WAKEUPS * LB_PROBE_BUCKET_COUNT + wakeup * LB_PROBE_BUCKET_COUNT + bucket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} buckets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} late SEC(".maps");
+
+/* Histograms given away so far; user space takes its own from the same counter before the programs run. */
+__u32 slots_taken;
+
+static __always_inline struct lb_flight_cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+/* Takes the next place of this CPU's ring. A place that is taken but not written reads as lost. */
+static __always_inline struct lb_flight_record *reserve(struct lb_flight_cpu *cpu, __u64 *position)
+{
+	__u32 index;
+
+	if (!cpu || !cpu->recording)
+		return 0;
+	*position = __sync_fetch_and_add(&cpu->position, 1);
+	index = cpu->base + ((__u32)*position & (records_per_cpu - 1));
+	return bpf_map_lookup_elem(&flight, &index);
+}
+
+/* Makes everything stored before it visible before the sequence. */
+static __always_inline void publish(__u64 *sequence, __u64 position)
+{
+#if defined(__TARGET_ARCH_x86)
+	/* Stores stay in order on x86; only the compiler has to be told. */
+	asm volatile("" ::: "memory");
+	*(volatile __u64 *)sequence = position + 1;
+#else
+	/* An atomic exchange is a full barrier in BPF. */
+	__sync_lock_test_and_set(sequence, position + 1);
+#endif
+}
+
+static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 kind, __u16 number, __s32 prev_tid,
+				      __s32 next_tid, __u64 a, __u64 b, __u64 c)
+{
+	__u64 position;
+	struct lb_flight_record *record = reserve(cpu, &position);
+
+	if (!record)
+		return;
+	record->at_ns = at;
+	record->kind = kind;
+	record->flags = 0;
+	record->number = number;
+	record->prev_tid = prev_tid;
+	record->next_tid = next_tid;
+	record->value[0] = a;
+	record->value[1] = b;
+	record->value[2] = c;
+	publish(&record->sequence, position);
+}
+
+static __always_inline void record(__u8 kind, __u16 number)
+{
+	record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, 0, 0, 0, 0);
+}
+
+/* ---- stacks ---- */
+
+static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, __u64 at)
+{
+	struct lb_flight_stack *stack;
+	__u64 position;
+	__s64 bytes;
+	__u32 index;
+
+	if (!cpu->recording)
+		return;
+	position = __sync_fetch_and_add(&cpu->stack_position, 1);
+	index = cpu->stack_base + ((__u32)position & (stacks_per_cpu - 1));
+	stack = bpf_map_lookup_elem(&stacks, &index);
+	if (!stack)
+		return;
+	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), 0);
+	if (bytes < 0)
+		__sync_fetch_and_add(&cpu->stacks_failed, 1);
+	stack->at_ns = at;
+	stack->bytes = bytes;
+	publish(&stack->sequence, position);
+	record_at(cpu, at, LB_STACK, 0, 0, 0, position, 0, 0);
+}
+
+/* ---- watched threads ---- */
+
+static __always_inline bool same_comm(const struct task_struct *task)
+{
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		char wanted = watch_comm[i];
+
+		if (task->comm[i] != wanted)
+			return false;
+		if (!wanted)
+			return true;
+	}
+	return true;
+}
+
+static __always_inline bool rule_names(const struct task_struct *task)
+{
+	switch (watch_rule) {
+	case LB_WATCH_REAL_TIME:
+		return task->prio < 100;
+	case LB_WATCH_COMM:
+		return same_comm(task);
+	case LB_WATCH_PROCESS:
+		return task->tgid == watch_tgid;
+	default:
+		return false;
+	}
+}
+
+/* A thread met for the first time that the rule names. */
+static __noinline int adopt(__s32 tid)
+{
+	struct lb_flight_watched fresh = {};
+	struct lb_flight_cpu *cpu;
+	long failed = -1;
+
+	fresh.slot = __sync_fetch_and_add(&slots_taken, 1);
+	fresh.threshold_ns = first_threshold_ns;
+	if (fresh.slot < watch_slots)
+		failed = bpf_map_update_elem(&watched, &tid, &fresh, BPF_NOEXIST);
+	else
+		slots_taken = watch_slots;
+	if (failed) {
+		cpu = this_cpu();
+		if (cpu)
+			__sync_fetch_and_add(&cpu->threads_refused, 1);
+	}
+	return 0;
+}
+
+static __always_inline struct lb_flight_watched *find_watched(const struct task_struct *task, bool may_adopt)
+{
+	__s32 tid = task->pid;
+	struct lb_flight_watched *thread;
+
+	if (!tid)
+		return 0;
+	thread = bpf_map_lookup_elem(&watched, &tid);
+	if (thread || !may_adopt || !rule_names(task))
+		return thread;
+	adopt(tid);
+	return bpf_map_lookup_elem(&watched, &tid);
+}
+
+static __always_inline void copy_comm(char *to, const char *from)
+{
+	/* Sixteen bytes in two moves; task_struct::comm is aligned for it in every kernel that CO-RE meets or the
+	 * loads are still legal, only slower. */
+	__builtin_memcpy(to, from, 16);
+}
+
+static __always_inline void count_latency(struct lb_flight_watched *thread, __u32 wakeup, __u64 latency)
+{
+	struct lb_flight_latencies *all = &thread->latencies[wakeup & 1];
+	__u32 bucket = lb_bucket_index(latency);
+	__u32 index = (thread->slot * LB_WAKEUPS + (wakeup & 1)) * LB_PROBE_BUCKET_COUNT + bucket;
+	__u64 *count;
+
+	/* Only the CPU that switches to a thread counts for it, so the plain updates below do not race. */
+	if (!all->count || latency < all->min_ns)
+		all->min_ns = latency;
+	if (latency > all->max_ns)
+		all->max_ns = latency;
+	if (bucket >= LB_PROBE_BUCKET_COUNT) {
+		all->clipped++;
+		return;
+	}
+	count = bpf_map_lookup_elem(&buckets, &index);
+	if (!count)
+		return;
+	(*count)++;
+	all->count++;
+	all->sum_ns += latency;
+}
+
+/* ---- the scheduler ---- */
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct lb_flight_watched *thread = find_watched(task, true);
+	struct lb_flight_record *record;
+	struct lb_flight_cpu *cpu;
+	__u64 position, now;
+
+	if (!thread)
+		return 0;
+	/*
+	 * A thread that is still on its run queue was caught before it slept: it runs on, nothing waits. Since 6.12 a
+	 * fair thread can sleep and stay queued for a while (sched_entity::sched_delayed): that one is really woken.
+	 */
+	if (task->on_rq) {
+		if (!bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed)
+			return 0;
+	}
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	thread->waking_at_ns = now;
+	thread->soft_expires_ns = cpu->expiring ? cpu->soft_expires_ns : 0;
+	thread->prio = task->prio;
+	thread->policy = task->policy;
+	thread->kernel = !!(task->flags & PF_KTHREAD);
+	copy_comm(thread->comm, task->comm);
+	record = reserve(cpu, &position);
+	if (record) {
+		record->at_ns = now;
+		record->kind = LB_WAKING;
+		record->flags = task->flags & PF_KTHREAD ? LB_FLAG_NEXT_KERNEL : 0;
+		record->next_tid = task->pid;
+		record->next_prio = task->prio + 1;
+		record->next_policy = task->policy;
+		copy_comm(record->next_comm, task->comm);
+		publish(&record->sequence, position);
+	}
+	/*
+	 * What the timer's interrupt interrupted, unless that was the idle task: its stack lies behind the interrupt's.
+	 * Where it was in user mode, the stack ends at the interrupt's entry, which user space sees.
+	 */
+	if (cpu->expiring && (__s32)bpf_get_current_pid_tgid())
+		record_stack(ctx, cpu, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *task, int to)
+{
+	if (!find_watched(task, false))
+		return 0;
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_MIGRATE, 0, 0, task->pid, to, 0, 0);
+	return 0;
+}
+
+/* What the hypervisor took, where this kernel keeps account of it (CONFIG_PARAVIRT_TIME_ACCOUNTING). */
+static __always_inline void read_stolen(struct lb_flight_cpu *cpu, const struct task_struct *next, __u64 now)
+{
+	__u64 stolen, before;
+
+	if (!bpf_core_field_exists(struct rq, prev_steal_time_rq) || !bpf_core_field_exists(struct sched_entity, cfs_rq))
+		return;
+	stolen = next->se.cfs_rq->rq->prev_steal_time_rq;
+	before = cpu->stolen_ns;
+	if (stolen != before) {
+		cpu->stolen_ns = stolen;
+		if (before && stolen > before)
+			record_at(cpu, now, LB_STOLEN, 0, 0, 0, stolen - before, cpu->stolen_read_at_ns, 0);
+	}
+	cpu->stolen_read_at_ns = now;
+}
+
+/* The signature differs only in 5.18.0 (prev_state came second there; moved to the end within 5.18, commit 9c2136be0878). */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (next->prio < 100)
-		switches += lb_bucket_index(next->prio);
+	struct lb_flight_cpu *cpu = this_cpu();
+	struct lb_flight_watched *thread;
+	struct lb_flight_record *record;
+	struct lb_flight_late *sample;
+	__u64 position, now, latency, waited;
+
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	read_stolen(cpu, next, now);
+	record = reserve(cpu, &position);
+	if (record) {
+		__u8 flags = 0;
+
+		/* A thread that gives way at the return to user space calls schedule() as if of its own accord. */
+		if (preempt || !prev->__state)
+			flags |= LB_FLAG_STILL_RUNNABLE;
+		if (prev->flags & PF_KTHREAD)
+			flags |= LB_FLAG_PREV_KERNEL;
+		if (next->flags & PF_KTHREAD)
+			flags |= LB_FLAG_NEXT_KERNEL;
+		record->at_ns = now;
+		record->kind = LB_SWITCH;
+		record->flags = flags;
+		record->prev_prio = prev->prio + 1;
+		record->next_prio = next->prio + 1;
+		record->prev_policy = prev->policy;
+		record->next_policy = next->policy;
+		record->prev_tid = prev->pid;
+		record->next_tid = next->pid;
+		copy_comm(record->prev_comm, prev->comm);
+		copy_comm(record->next_comm, next->comm);
+		publish(&record->sequence, position);
+	}
+
+	thread = find_watched(next, false);
+	if (!thread || !thread->waking_at_ns)
+		return 0;
+	waited = now - thread->waking_at_ns;
+	if (waited > stack_threshold_ns && prev->pid)
+		record_stack(ctx, cpu, now);
+	/* Clocks that step back between CPUs would make a giant of a small latency. */
+	latency = thread->soft_expires_ns ? now - thread->soft_expires_ns : waited;
+	if ((__s64)latency < 0)
+		latency = 0;
+	count_latency(thread, thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD, latency);
+	if (latency > thread->threshold_ns) {
+		sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
+		if (sample) {
+			sample->soft_expires_ns = thread->soft_expires_ns;
+			sample->waking_at_ns = thread->waking_at_ns;
+			sample->running_at_ns = now;
+			sample->tid = next->pid;
+			sample->cpu = bpf_get_smp_processor_id();
+			sample->prio = next->prio;
+			sample->policy = next->policy;
+			sample->kernel = !!(next->flags & PF_KTHREAD);
+			sample->reserved = 0;
+			copy_comm(sample->comm, next->comm);
+			/* Nobody is woken for it: user space looks when it has time. */
+			bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+		} else {
+			__sync_fetch_and_add(&cpu->late_refused, 1);
+		}
+	}
+	thread->waking_at_ns = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_entry_tp")
+int BPF_PROG(on_sched_entry)
+{
+	record(LB_SCHED_ENTRY, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_sched_exit)
+{
+	record(LB_SCHED_EXIT, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_set_need_resched_tp")
+int BPF_PROG(on_need_resched, struct task_struct *task, int cpu, int flag)
+{
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NEED_RESCHED, flag, 0, task->pid, cpu, 0, 0);
+	return 0;
+}
+
+/* ---- interrupts ---- */
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry, int irq, struct irqaction *action)
+{
+	struct lb_flight_record *record;
+	__u64 position;
+
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return 0;
+	record->at_ns = bpf_ktime_get_ns();
+	record->kind = LB_IRQ_ENTRY;
+	record->flags = 0;
+	record->next_tid = irq;
+	record->name[0] = 0;
+	bpf_probe_read_kernel_str(record->name, sizeof(record->name), action->name);
+	publish(&record->sequence, position);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
+{
+	struct lb_flight_record *record;
+	__u64 position;
+
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return 0;
+	record->at_ns = bpf_ktime_get_ns();
+	record->kind = LB_IRQ_EXIT;
+	record->flags = 0;
+	record->next_tid = irq;
+	record->name[0] = 0;
+	bpf_probe_read_kernel_str(record->name, sizeof(record->name), action->name);
+	publish(&record->sequence, position);
+	return 0;
+}
+
+#define VECTOR(name, number)                             \
+	SEC("tp_btf/" #name "_entry")                    \
+	int on_##name##_entry(void *ctx)                 \
+	{                                                \
+		record(LB_VECTOR_ENTRY, number);         \
+		return 0;                                \
+	}                                                \
+	SEC("tp_btf/" #name "_exit")                     \
+	int on_##name##_exit(void *ctx)                  \
+	{                                                \
+		record(LB_VECTOR_EXIT, number);          \
+		return 0;                                \
+	}
+
+VECTOR(local_timer, LB_VECTOR_LOCAL_TIMER)
+VECTOR(reschedule, LB_VECTOR_RESCHEDULE)
+VECTOR(call_function, LB_VECTOR_CALL_FUNCTION)
+VECTOR(call_function_single, LB_VECTOR_CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, LB_VECTOR_IRQ_WORK)
+VECTOR(x86_platform_ipi, LB_VECTOR_X86_PLATFORM_IPI)
+VECTOR(error_apic, LB_VECTOR_ERROR_APIC)
+VECTOR(spurious_apic, LB_VECTOR_SPURIOUS_APIC)
+VECTOR(thermal_apic, LB_VECTOR_THERMAL_APIC)
+VECTOR(threshold_apic, LB_VECTOR_THRESHOLD_APIC)
+VECTOR(deferred_error_apic, LB_VECTOR_DEFERRED_ERROR_APIC)
+
+static __always_inline void record_named(__u8 kind, const char *reason)
+{
+	struct lb_flight_record *record;
+	__u64 position;
+
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return;
+	record->at_ns = bpf_ktime_get_ns();
+	record->kind = kind;
+	record->flags = 0;
+	record->number = LB_VECTOR_NAMED;
+	record->name[0] = 0;
+	bpf_probe_read_kernel_str(record->name, sizeof(record->name), reason);
+	publish(&record->sequence, position);
+}
+
+SEC("tp_btf/ipi_entry")
+int BPF_PROG(on_ipi_entry, const char *reason)
+{
+	record_named(LB_VECTOR_ENTRY, reason);
+	return 0;
+}
+
+SEC("tp_btf/ipi_exit")
+int BPF_PROG(on_ipi_exit, const char *reason)
+{
+	record_named(LB_VECTOR_EXIT, reason);
+	return 0;
+}
+
+SEC("tp_btf/nmi_handler")
+int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
+{
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NMI, 0, 0, 0, delta_ns, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/softirq_raise")
+int BPF_PROG(on_softirq_raise, unsigned int vector)
+{
+	record(LB_SOFTIRQ_RAISE, vector);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	record(LB_SOFTIRQ_ENTRY, vector);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	record(LB_SOFTIRQ_EXIT, vector);
+	return 0;
+}
+
+/* ---- timers and work ---- */
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
+{
+	struct lb_flight_cpu *cpu = this_cpu();
+	__u64 callback, soft = 0, hard = 0;
+
+	if (!cpu)
+		return 0;
+	if (bpf_core_field_exists(timer->_softexpires) && bpf_core_field_exists(timer->node.expires)) {
+		/*
+		 * A base's time is CLOCK_MONOTONIC plus its offset (kernel/time/hrtimer.c, __hrtimer_next_event_base
+		 * takes it off in the same way), so every clock's expiry can be told on CLOCK_MONOTONIC.
+		 */
+		__s64 offset = timer->base->offset;
+
+		soft = timer->_softexpires - offset;
+		hard = timer->node.expires - offset;
+	}
+	callback = (__u64)timer->function;
+	cpu->soft_expires_ns = soft;
+	cpu->expires_ns = hard;
+	cpu->expiring = soft && callback != tick_callbacks[0] && callback != tick_callbacks[1];
+	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_ENTRY, 0, 0, 0, (__u64)timer, soft, hard);
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
+{
+	struct lb_flight_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	cpu->expiring = 0;
+	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_EXIT, 0, 0, 0, (__u64)timer, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(on_work_start, struct work_struct *work)
+{
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_START, 0, 0, 0, (__u64)work, (__u64)work->func, 0);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(on_work_end, struct work_struct *work)
+{
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_END, 0, 0, 0, (__u64)work, 0, 0);
 	return 0;
 }
