@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0 */
+/*
+ * The records that the flight recorder's BPF half writes and its Rust half reads. `record.rs` holds the same layout;
+ * both sides assert sizes and offsets.
+ */
+#ifndef LATEBOUND_RECORDER_H
+#define LATEBOUND_RECORDER_H
+
+enum lb_flight_kind {
+	LB_SWITCH = 1,
+	LB_WAKING = 2,
+	LB_MIGRATE = 3,
+	LB_IRQ_ENTRY = 4,
+	LB_IRQ_EXIT = 5,
+	LB_VECTOR_ENTRY = 6,
+	LB_VECTOR_EXIT = 7,
+	LB_SOFTIRQ_RAISE = 8,
+	LB_SOFTIRQ_ENTRY = 9,
+	LB_SOFTIRQ_EXIT = 10,
+	LB_NMI = 11,
+	LB_HRTIMER_ENTRY = 12,
+	LB_HRTIMER_EXIT = 13,
+	LB_WORK_START = 14,
+	LB_WORK_END = 15,
+	LB_SCHED_ENTRY = 16,
+	LB_SCHED_EXIT = 17,
+	LB_NEED_RESCHED = 18,
+	LB_STOLEN = 19,
+	LB_STACK = 20,
+};
+
+/* Vectors of the processor, by the name of their trace points; `VECTOR_NAMES` in record.rs is in the same order. */
+enum lb_vector {
+	LB_VECTOR_LOCAL_TIMER = 0,
+	LB_VECTOR_RESCHEDULE,
+	LB_VECTOR_CALL_FUNCTION,
+	LB_VECTOR_CALL_FUNCTION_SINGLE,
+	LB_VECTOR_IRQ_WORK,
+	LB_VECTOR_X86_PLATFORM_IPI,
+	LB_VECTOR_ERROR_APIC,
+	LB_VECTOR_SPURIOUS_APIC,
+	LB_VECTOR_THERMAL_APIC,
+	LB_VECTOR_THRESHOLD_APIC,
+	LB_VECTOR_DEFERRED_ERROR_APIC,
+	/* An inter-processor interrupt of aarch64, named in the record (`ipi:ipi_entry` carries a text). */
+	LB_VECTOR_NAMED,
+};
+
+#define LB_FLAG_STILL_RUNNABLE 1 /* a switch: who is switched out could run on */
+#define LB_FLAG_PREV_KERNEL 2
+#define LB_FLAG_NEXT_KERNEL 4
+
+/*
+ * One event: a cache line. `sequence` is the position in the ring plus one and is written last, so a reader that finds
+ * the one it expects has a whole record, provided the ring's position has not moved a whole round meanwhile.
+ */
+struct lb_flight_record {
+	__u64 sequence;
+	__u64 at_ns;
+	__u8 kind;
+	__u8 flags;
+	__u8 prev_prio; /* task_struct::prio + 1, so that deadline's -1 is 0 */
+	__u8 next_prio;
+	__u8 prev_policy;
+	__u8 next_policy;
+	__u16 number;
+	__s32 prev_tid;
+	__s32 next_tid;
+	union {
+		struct {
+			char prev_comm[16];
+			char next_comm[16];
+		};
+		struct {
+			__u64 value[4];
+		};
+		char name[32];
+	};
+};
+
+#define LB_STACK_FRAMES 61
+
+/* One kernel stack, innermost frame first: eight cache lines. Same rule for `sequence`. */
+struct lb_flight_stack {
+	__u64 sequence;
+	__u64 at_ns;
+	__s64 bytes;
+	__u64 frames[LB_STACK_FRAMES];
+};
+
+/* One CPU's place in the rings, and what is in progress on it. */
+struct lb_flight_cpu {
+	__u64 position;
+	__u64 stack_position;
+	__u64 late_refused;
+	__u64 threads_refused;
+	__u64 stacks_failed;
+	__u32 base;
+	__u32 stack_base;
+	__u32 recording;
+	__u32 expiring;
+	__u64 soft_expires_ns; /* of the hrtimer whose callback runs, on CLOCK_MONOTONIC */
+	__u64 expires_ns;
+	__u64 stolen_ns;
+	__u64 stolen_read_at_ns;
+};
+
+/* Latencies of one watched thread, by what woke it. */
+struct lb_flight_latencies {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 min_ns;
+	__u64 max_ns;
+	__u64 clipped;
+};
+
+enum lb_wakeup {
+	LB_WAKEUP_THREAD = 0,
+	LB_WAKEUP_TIMER = 1,
+	LB_WAKEUPS = 2,
+};
+
+/* One watched thread. */
+struct lb_flight_watched {
+	__u64 threshold_ns;
+	__u64 waking_at_ns;
+	__u64 soft_expires_ns; /* 0 where no timer woke it */
+	__u32 slot;            /* which histograms are its own */
+	__s32 prio;
+	__u32 policy;
+	__u32 kernel;
+	char comm[16];
+	struct lb_flight_latencies latencies[LB_WAKEUPS];
+};
+
+/* A watched thread ran later than its threshold. */
+struct lb_flight_late {
+	__u64 soft_expires_ns;
+	__u64 waking_at_ns;
+	__u64 running_at_ns;
+	__s32 tid;
+	__u32 cpu;
+	__s32 prio;
+	__u32 policy;
+	__u32 kernel;
+	__u32 reserved;
+	char comm[16];
+};
+
+/* Whom to watch besides the threads that user space names; `Watch` in mod.rs. */
+enum lb_watch_rule {
+	LB_WATCH_NAMED = 0,
+	LB_WATCH_REAL_TIME = 1,
+	LB_WATCH_COMM = 2,
+	LB_WATCH_PROCESS = 3,
+};
+
+#endif
