@@ -1,2 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs on disk, written whole or not at all.
+//! Runs on disk: a folder with `run.json`, Parquet tables and, where the caller has one, `report.html`.
+//!
+//! Owns the folder's layout, how it is written (whole or not at all: a reader at any moment, also after SIGKILL, meets
+//! the state before or the state after, never a mixture) and how it is read back, with every check that a file
+//! from elsewhere needs. It never measures, never renders, and never removes what latebound did not write.
+
+mod atomic;
+mod columns;
+mod error;
+mod folder;
+mod read;
+mod tables;
+
+pub use error::StoreError;
+pub use folder::RunFolder;
+pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
+pub use tables::{ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, HISTOGRAMS_FILE, WORST_SPANS_FILE};
+
+/// The file in a Run's folder that makes it one.
+pub const RUN_FILE: &str = "run.json";
+
+/// The page in a Run's folder.
+pub const REPORT_FILE: &str = "report.html";

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Parquet tables of a Run: which columns they have, and how a Run becomes their rows.
+//!
+//! The columns are described for readers in docs/run-format.md. Words (`timer_wakeup`, `latency`) are those of
+//! `run.json`, so that tables and document join on them.
+
+use latebound_model::{Activation, Run, Task};
+use serde::Serialize;
+
+use crate::columns::{Column, Get, encode};
+use crate::error::StoreError;
+
+/// Every bucket of every series that is not empty.
+pub const HISTOGRAMS_FILE: &str = "histograms.parquet";
+/// The greatest value of every block of time.
+pub const BLOCK_MAXIMA_FILE: &str = "block_maxima.parquet";
+/// The spans of the worst activations.
+pub const WORST_SPANS_FILE: &str = "worst_spans.parquet";
+/// Single activations.
+pub const ACTIVATIONS_FILE: &str = "activations.parquet";
+
+/// A table, ready to be written.
+pub(crate) struct EncodedTable {
+    pub(crate) file: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) rows: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+fn table<R>(
+    file: &'static str,
+    description: &'static str,
+    columns: &[Column<R>],
+    rows: impl IntoIterator<Item = R>,
+) -> Result<EncodedTable, StoreError> {
+    let (bytes, rows) = encode(columns, rows).map_err(|source| StoreError::Encode { file, source })?;
+    Ok(EncodedTable { file, description, rows, bytes })
+}
+
+/// The word that stands for a value in `run.json`.
+fn word(value: impl Serialize) -> String {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    json.as_str().map_or_else(|| json.to_string(), str::to_owned)
+}
+
+macro_rules! columns {
+    ($($name:literal: $kind:ident($get:expr)),+ $(,)?) => { [$(Column { name: $name, get: Get::$kind($get) }),+] };
+}
+
+struct HistogramRow<'r> {
+    series_id: &'r str,
+    mechanism: &'r str,
+    quantity: &'r str,
+    subject: &'r str,
+    cpu: Option<u32>,
+    bucket: latebound_model::Bucket,
+}
+
+pub(crate) fn histograms(run: &Run) -> Result<EncodedTable, StoreError> {
+    let words: Vec<_> = run.series.iter().map(|s| (word(s.mechanism), word(s.quantity))).collect();
+    let rows = run.series.iter().zip(&words).flat_map(|(series, (mechanism, quantity))| {
+        series.histogram.buckets().map(move |bucket| HistogramRow {
+            series_id: &series.id,
+            mechanism,
+            quantity,
+            subject: &series.subject.name,
+            cpu: series.subject.cpu.map(|cpu| cpu.0),
+            bucket,
+        })
+    });
+    let columns = columns! {
+        "series_id": Text(|row: &HistogramRow| row.series_id),
+        "mechanism": Text(|row: &HistogramRow| row.mechanism),
+        "quantity": Text(|row: &HistogramRow| row.quantity),
+        "subject": Text(|row: &HistogramRow| row.subject),
+        "cpu": OptionalU32(|row: &HistogramRow| row.cpu),
+        "bucket_low_ns": U64(|row: &HistogramRow| row.bucket.low.0),
+        "bucket_high_ns": U64(|row: &HistogramRow| row.bucket.high.0),
+        "count": U64(|row: &HistogramRow| row.bucket.count),
+    };
+    table(HISTOGRAMS_FILE, "a bucket of a series' histogram that is not empty", &columns, rows)
+}
+
+struct BlockRow<'r> {
+    series_id: &'r str,
+    cpu: Option<u32>,
+    block: u64,
+    start_ns: u64,
+    max_ns: Option<u64>,
+}
+
+pub(crate) fn block_maxima(run: &Run) -> Result<EncodedTable, StoreError> {
+    let rows =
+        run.series.iter().filter_map(|s| Some((s, s.block_maxima.as_ref()?))).flat_map(|(series, maxima)| {
+            (0u64..).zip(&maxima.maxima).map(move |(block, max)| BlockRow {
+                series_id: &series.id,
+                cpu: series.subject.cpu.map(|cpu| cpu.0),
+                block,
+                start_ns: maxima.start.0.saturating_add(maxima.block.0.saturating_mul(block)),
+                max_ns: max.map(|max| max.0),
+            })
+        });
+    let columns = columns! {
+        "series_id": Text(|row: &BlockRow| row.series_id),
+        "cpu": OptionalU32(|row: &BlockRow| row.cpu),
+        "block": U64(|row: &BlockRow| row.block),
+        "start_ns": U64(|row: &BlockRow| row.start_ns),
+        "max_ns": OptionalU64(|row: &BlockRow| row.max_ns),
+    };
+    table(BLOCK_MAXIMA_FILE, "a block of time of a series, with its greatest value", &columns, rows)
+}
+
+struct SpanRow<'r> {
+    rank: u32,
+    series_id: &'r str,
+    cpu: u32,
+    start_ns: u64,
+    end_ns: u64,
+    kind: String,
+    subject: &'r str,
+    task: Option<&'r Task>,
+}
+
+pub(crate) fn worst_spans(run: &Run) -> Result<EncodedTable, StoreError> {
+    let rows = (1u32..).zip(&run.worst).flat_map(|(rank, worst)| {
+        worst.spans.iter().filter_map(move |span| {
+            let cause = worst.causes.get(span.cause)?;
+            Some(SpanRow {
+                rank,
+                series_id: &worst.series,
+                cpu: worst.cpu.0,
+                start_ns: span.start.0,
+                end_ns: span.end.0,
+                kind: word(cause.kind),
+                subject: &cause.subject,
+                task: cause.task.as_ref(),
+            })
+        })
+    });
+    let columns = columns! {
+        "rank": U32(|row: &SpanRow| row.rank),
+        "series_id": Text(|row: &SpanRow| row.series_id),
+        "cpu": U32(|row: &SpanRow| row.cpu),
+        "start_ns": U64(|row: &SpanRow| row.start_ns),
+        "end_ns": U64(|row: &SpanRow| row.end_ns),
+        "kind": Text(|row: &SpanRow| &row.kind),
+        "subject": Text(|row: &SpanRow| row.subject),
+        "tid": OptionalI32(|row: &SpanRow| row.task.map(|task| task.tid.0)),
+        "comm": OptionalText(|row: &SpanRow| row.task.map(|task| task.comm.as_str())),
+    };
+    table(WORST_SPANS_FILE, "a span of one of the worst activations; rank 1 is the worst", &columns, rows)
+}
+
+struct ActivationRow<'a> {
+    activation: &'a Activation,
+    mechanism: String,
+    requester_policy: Option<String>,
+    requester_context: Option<String>,
+}
+
+impl ActivationRow<'_> {
+    fn requester(&self) -> Option<&Task> {
+        self.activation.requester.as_ref()
+    }
+
+    fn runner(&self) -> Option<&Task> {
+        self.activation.runner.as_ref()
+    }
+}
+
+pub(crate) fn activations(activations: &[Activation]) -> Result<EncodedTable, StoreError> {
+    let rows = activations.iter().map(|activation| ActivationRow {
+        activation,
+        mechanism: word(activation.mechanism),
+        requester_policy: activation.requester.as_ref().and_then(|task| task.policy).map(word),
+        requester_context: activation.requester_context.map(word),
+    });
+    let columns = columns! {
+        "mechanism": Text(|row: &ActivationRow| &row.mechanism),
+        "subject": Text(|row: &ActivationRow| &row.activation.subject),
+        "requested_ns": U64(|row: &ActivationRow| row.activation.requested_at.0),
+        "activated_ns": OptionalU64(|row: &ActivationRow| row.activation.activated_at.map(|at| at.0)),
+        "started_ns": U64(|row: &ActivationRow| row.activation.started_at.0),
+        "ended_ns": OptionalU64(|row: &ActivationRow| row.activation.ended_at.map(|at| at.0)),
+        "requested_cpu": U32(|row: &ActivationRow| row.activation.requested_cpu.0),
+        "started_cpu": U32(|row: &ActivationRow| row.activation.started_cpu.0),
+        "requester_tid": OptionalI32(|row: &ActivationRow| row.requester().map(|task| task.tid.0)),
+        "requester_comm": OptionalText(|row: &ActivationRow| row.requester().map(|task| task.comm.as_str())),
+        "requester_policy": OptionalText(|row: &ActivationRow| row.requester_policy.as_deref()),
+        "requester_prio": OptionalI32(|row: &ActivationRow| row.requester().and_then(|task| task.prio)),
+        "requester_context": OptionalText(|row: &ActivationRow| row.requester_context.as_deref()),
+        "runner_tid": OptionalI32(|row: &ActivationRow| row.runner().map(|task| task.tid.0)),
+        "runner_comm": OptionalText(|row: &ActivationRow| row.runner().map(|task| task.comm.as_str())),
+        "runner_prio": OptionalI32(|row: &ActivationRow| row.runner().and_then(|task| task.prio)),
+        "merged": U64(|row: &ActivationRow| row.activation.merged),
+        "missed": U64(|row: &ActivationRow| row.activation.missed),
+    };
+    table(ACTIVATIONS_FILE, "one activation", &columns, rows)
+}

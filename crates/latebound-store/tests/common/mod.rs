@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A Run with something in every part, for the tests of the store.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use latebound_model::{
+    Activation, BlockMaxima, CStateControl, Cause, CauseKind, Context, Cpu, CpuSet, Evidence, EvidenceLevel,
+    Explanation, FairServer, Finding, Histogram, InterruptLine, Load, Loss, LossKind, MeasureSettings,
+    Mechanism, Missing, Nanos, Policy, PreemptionModel, Quantity, RUN_SCHEMA, RtThrottling, Run, RunState,
+    Series, Severity, Signature, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool,
+};
+
+/// A repeatable sequence of latencies with a long tail: xorshift, squared.
+pub(crate) fn values(seed: u64, how_many: usize) -> Vec<Nanos> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..how_many)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let uniform = (state >> 40) as f64 / (1u64 << 24) as f64;
+            Nanos(2_000 + (3_000.0 / (1.000_01 - uniform)) as u64)
+        })
+        .collect()
+}
+
+pub(crate) fn task(tid: i32, comm: &str) -> Task {
+    Task { tid: Tid(tid), comm: comm.to_owned(), policy: Some(Policy::Fifo), prio: Some(19), kernel: false }
+}
+
+fn series(cpu: u32, quantity: Quantity, seed: u64, how_many: usize) -> Series {
+    let values = values(seed, how_many);
+    let mut histogram = Histogram::new();
+    values.iter().for_each(|&value| histogram.record(value));
+    let subject = Subject {
+        name: "measure".to_owned(),
+        task: Some(task(100 + cpu as i32, &format!("measure/{cpu}"))),
+        cpu: Some(Cpu(cpu)),
+    };
+    let mut series = Series::new(Mechanism::TimerWakeup, quantity, subject, Evidence::User, histogram);
+    series.missed = seed % 7;
+    let mut maxima: Vec<_> = values.chunks(50).map(|block| block.iter().max().copied()).collect();
+    maxima.push(None);
+    series.block_maxima =
+        Some(BlockMaxima { block: Nanos::from_millis(50), start: Nanos::from_secs(77), maxima });
+    series
+}
+
+fn explanation(seed: u64) -> Explanation {
+    let (due, at) = (1_000_000 * seed, |offset: u64| Nanos(1_000_000 * seed + offset));
+    let cause = |kind, subject: &str, duration, task| Cause {
+        kind,
+        subject: subject.to_owned(),
+        duration: Nanos(duration),
+        spans: 1,
+        task,
+        stack: None,
+        detail: None,
+    };
+    Explanation {
+        series: "timer_wakeup/measure/cpu1/latency".to_owned(),
+        mechanism: Mechanism::TimerWakeup,
+        task: task(101, "measure/1"),
+        cpu: Cpu(1),
+        requested_at: Nanos(due),
+        started_at: at(90_000),
+        causes: vec![
+            Cause {
+                stack: Some(Stack(vec![
+                    "clear_page_erms+0x7".to_owned(),
+                    "do_anonymous_page+0x1f0".to_owned(),
+                ])),
+                ..cause(CauseKind::PreemptionOff, "memhog", 60_000, Some(task(4242, "memhog")))
+            },
+            cause(CauseKind::Softirq, "NET_RX", 29_000, None),
+            cause(CauseKind::Unaccounted, "", 1_000, None),
+        ],
+        spans: vec![
+            Span { start: at(0), end: at(60_000), cause: 0 },
+            Span { start: at(60_000), end: at(89_000), cause: 1 },
+            Span { start: at(89_000), end: at(90_000), cause: 2 },
+        ],
+        signatures: vec![Signature::SoftirqBudget],
+        losses: Vec::new(),
+    }
+}
+
+pub(crate) fn activations(how_many: u64) -> Vec<Activation> {
+    (0..how_many)
+        .map(|n| Activation {
+            mechanism: Mechanism::Work,
+            subject: "wb_workfn".to_owned(),
+            requested_at: Nanos(1_000 * n),
+            activated_at: (n % 2 == 0).then_some(Nanos(1_000 * n + 10)),
+            started_at: Nanos(1_000 * n + 300),
+            ended_at: (n % 3 != 0).then_some(Nanos(1_000 * n + 900)),
+            requester: (n % 5 != 0).then(|| task(7, "dd")),
+            requester_context: Some(Context::Task),
+            runner: Some(task(8, "kworker/u4:0")),
+            requested_cpu: Cpu(0),
+            started_cpu: Cpu((n % 2) as u32),
+            merged: n,
+            missed: 0,
+        })
+        .collect()
+}
+
+/// A Run whose numbers depend on `generation`, which is in its duration and in the count of a throughput.
+pub(crate) fn sample_run(generation: u64) -> Run {
+    let mut all = vec![
+        series(0, Quantity::Latency, generation, 2_000),
+        series(0, Quantity::LatencyNaive, generation, 1_900),
+        series(1, Quantity::Latency, generation + 1, 2_000),
+        series(1, Quantity::LatencyNaive, generation + 1, 1_990),
+    ];
+    all.push(Series::new(
+        Mechanism::Softirq,
+        Quantity::Latency,
+        Subject { name: "NET_RX".to_owned(), ..Subject::default() },
+        Evidence::Events,
+        Histogram::new(),
+    ));
+    all[4].losses.push(Loss { kind: LossKind::MapFull, place: "softirqs".to_owned(), count: Some(3) });
+    Run {
+        schema: RUN_SCHEMA.to_owned(),
+        tool: Tool { name: "latebound".to_owned(), version: "0.1.0".to_owned() },
+        verb: "check".to_owned(),
+        command: vec!["latebound".to_owned(), "check".to_owned()],
+        state: RunState::Running,
+        started_at: "2026-11-20T12:00:00Z".to_owned(),
+        started_monotonic: Nanos::from_secs(77),
+        planned: Some(Nanos::from_secs(10)),
+        duration: Nanos(generation),
+        system: system(),
+        evidence: vec![EvidenceLevel {
+            evidence: Evidence::User,
+            available: true,
+            reason: "needs nothing".to_owned(),
+        }],
+        measure: Some(MeasureSettings {
+            cpus: CpuSet::new([Cpu(0), Cpu(1)]),
+            policy: Policy::Fifo,
+            priority: 80,
+            period: Nanos::from_millis(1),
+            offset: Nanos::ZERO,
+            c_states: CStateControl::DmaLatency(Nanos::ZERO),
+            block: Nanos::from_millis(50),
+        }),
+        loads: vec![Load {
+            name: "ipc".to_owned(),
+            arguments: "rate=1000".to_owned(),
+            done: Some(9_999),
+            unit: "messages".to_owned(),
+            error: None,
+        }],
+        series: all,
+        worst: vec![explanation(3), explanation(2), explanation(1)],
+        findings: vec![Finding {
+            id: "preemption-model".to_owned(),
+            severity: Severity::Warning,
+            title: "Kernel code is not preempted".to_owned(),
+            value: "none".to_owned(),
+            source: "/sys/kernel/debug/sched/preempt".to_owned(),
+            cost: "a system call can hold a wake-up up for milliseconds".to_owned(),
+            remedy: Some("boot with preempt=full".to_owned()),
+        }],
+        throughput: vec![Throughput {
+            name: "ipc messages".to_owned(),
+            unit: "messages".to_owned(),
+            done: generation,
+            duration: Nanos::from_secs(10),
+            offered: Some(10_000),
+        }],
+        losses: vec![Loss { kind: LossKind::RingFull, place: "recorder".to_owned(), count: None }],
+        missing: vec![Missing {
+            what: "bound".to_owned(),
+            why: "the kernel has no preempt and irq trace points".to_owned(),
+            remedy: "boot a PREEMPT_RT kernel with PREEMPT_TRACER".to_owned(),
+        }],
+        tables: Vec::new(),
+    }
+}
+
+fn system() -> SystemSnapshot {
+    SystemSnapshot {
+        hostname: Some("bench".to_owned()),
+        kernel_release: Some("6.18.0".to_owned()),
+        preemption: Some(PreemptionModel::None),
+        hz: Some(250),
+        config: [("CONFIG_HZ".to_owned(), "250".to_owned())].into(),
+        online: Some(CpuSet::new([Cpu(0), Cpu(1)])),
+        memory_bytes: Some(1 << 34),
+        rt_throttling: Some(RtThrottling { runtime: None, period: Nanos::from_secs(1) }),
+        fair_server: Some(FairServer {
+            runtime: Nanos::from_millis(50),
+            period: Nanos::from_secs(1),
+            read: false,
+        }),
+        swap_bytes: Some((1 << 30, 0)),
+        interrupts: vec![InterruptLine {
+            id: "24".to_owned(),
+            name: "virtio0-req.0".to_owned(),
+            counts: vec![12, 7],
+            affinity: Some(CpuSet::new([Cpu(1)])),
+        }],
+        ..SystemSnapshot::default()
+    }
+}
+
+/// The top of the repository.
+pub(crate) fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The Python with duckdb, pyarrow, pandas and jsonschema that scripts/install-packages.sh sets up.
+pub(crate) fn python() -> Command {
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = cache.or(home).expect("HOME or XDG_CACHE_HOME is set");
+    let python = cache.join("latebound/python/bin/python");
+    assert!(
+        python.exists(),
+        "{} is missing: it has the programs that read Runs without latebound. \
+         Set it up with: scripts/install-packages.sh test",
+        python.display()
+    );
+    let mut command = Command::new(python);
+    command.env_remove("PYTHONPATH");
+    command
+}
+
+/// Runs a command and gives its standard output; what it said goes into the panic where it fails.
+pub(crate) fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?} gave {}:\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A disk that fills: the error says so, and what was written before stays whole.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use common::{output_of, sample_run};
+use latebound_model::Nanos;
+use latebound_store::{RunFolder, StoreError, read_run};
+
+const DISK: &str = "LATEBOUND_STORE_TEST_DISK";
+const DISK_BYTES: u64 = 128 << 10;
+
+/// Runs the test of this name again in a mount namespace of its own, with a tiny disk: by root, or by anybody
+/// where the kernel gives user namespaces to everybody (Debian does).
+fn on_a_tiny_disk(test: &str) {
+    let disk = tempfile::TempDir::new().unwrap();
+    // SAFETY: geteuid only returns a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    let namespaces: &[&str] = if root { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
+    let script =
+        format!("mount -t tmpfs -o size={DISK_BYTES} tmpfs \"$1\" && exec \"$2\" --exact {test} --nocapture");
+    output_of(
+        Command::new("unshare")
+            .args(namespaces)
+            .args(["sh", "-c", &script, "sh"])
+            .arg(disk.path())
+            .arg(std::env::current_exe().unwrap())
+            .env(DISK, disk.path()),
+    );
+}
+
+/// What has to be true of an error that a full disk gave.
+fn assert_says_disk_full(error: &StoreError, path: &Path) {
+    let text = error.to_string();
+    let StoreError::Write { bytes, .. } = error else { panic!("{error:?}") };
+    for part in [&format!("{bytes} bytes"), path.to_str().unwrap(), "No space left", "--output"] {
+        assert!(text.contains(part), "\"{part}\" is not in: {text}");
+    }
+}
+
+/// Writes pages until there is no room for another one.
+fn fill(file: &Path) {
+    let mut file = std::fs::File::create(file).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_is_named_with_path_and_bytes_and_the_earlier_state_stays_readable() {
+    let Some(disk) = std::env::var_os(DISK) else {
+        return on_a_tiny_disk(
+            "a_full_disk_is_named_with_path_and_bytes_and_the_earlier_state_stays_readable",
+        );
+    };
+    let path = Path::new(&disk).join("my.run");
+    let mut folder = RunFolder::create(&path, false).unwrap();
+    folder.checkpoint(&sample_run(1)).unwrap();
+    let filler = Path::new(&disk).join("filler");
+    fill(&filler);
+    let error = folder.checkpoint(&sample_run(2)).unwrap_err();
+    assert_says_disk_full(&error, &path.join("run.json"));
+    assert_eq!(read_run(&path).unwrap(), sample_run(1));
+    let error = folder.finish(&sample_run(3), Some(&"<p>".repeat(40_000))).unwrap_err();
+    assert_says_disk_full(&error, &path);
+    assert_eq!(read_run(&path).unwrap(), sample_run(1));
+    // With room again the same place can be written.
+    std::fs::remove_file(filler).unwrap();
+    RunFolder::create(&path, true).unwrap().checkpoint(&sample_run(4)).unwrap();
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(4));
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start_leaves_nothing_behind() {
+    let Some(disk) = std::env::var_os(DISK) else {
+        return on_a_tiny_disk("a_disk_that_is_full_from_the_start_leaves_nothing_behind");
+    };
+    let filler = Path::new(&disk).join("filler");
+    fill(&filler);
+    let path = Path::new(&disk).join("my.run");
+    let mut folder = RunFolder::create(&path, false).unwrap();
+    let error = folder.checkpoint(&sample_run(1)).unwrap_err();
+    assert_says_disk_full(&error, &path.join("run.json"));
+    drop(folder);
+    let names: Vec<_> = std::fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["filler"]);
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a Run's folder appears, is replaced, and is read back.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{activations, sample_run};
+use latebound_model::{CauseKind, Nanos, RunState};
+use latebound_store::{RunFolder, StoreError, read_run};
+use tempfile::TempDir;
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let run = folder.path().join("my.run");
+    (folder, run)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn write(path: &Path, generation: u64) {
+    RunFolder::create(path, true).unwrap().finish(&sample_run(generation), Some("<!doctype html>")).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read_back_from_the_folder_and_from_run_json() {
+    let (_keep, path) = place();
+    let mut folder = RunFolder::create(&path, false).unwrap();
+    folder.write_activations(&activations(10)).unwrap();
+    let mut run = sample_run(5);
+    folder.finish(&run, Some("<p>")).unwrap();
+    let read = read_run(&path).unwrap();
+    assert_eq!(read, read_run(path.join("run.json")).unwrap());
+    let rows: Vec<_> = read.tables.iter().map(|table| (table.file.as_str(), table.rows)).collect();
+    let buckets: usize = run.series.iter().map(|series| series.histogram.buckets().count()).sum();
+    assert_eq!(
+        rows,
+        [
+            ("activations.parquet", 10),
+            ("histograms.parquet", buckets as u64),
+            ("block_maxima.parquet", 41 + 39 + 41 + 41),
+            ("worst_spans.parquet", 9)
+        ]
+    );
+    run.tables = read.tables.clone();
+    assert_eq!(read, run);
+    assert_eq!(fs::read_to_string(path.join("report.html")).unwrap(), "<p>");
+}
+
+#[test]
+fn the_folder_is_not_there_before_the_first_checkpoint_and_whole_after_it() {
+    let (above, path) = place();
+    let mut folder = RunFolder::create(&path, false).unwrap();
+    assert!(!path.exists());
+    folder.checkpoint(&sample_run(1)).unwrap();
+    assert_eq!(names(&path), ["run.json"]);
+    assert_eq!(read_run(&path).unwrap(), sample_run(1));
+    folder.checkpoint(&sample_run(2)).unwrap();
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(2));
+    folder.finish(&sample_run(3), None).unwrap();
+    assert_eq!(
+        names(&path),
+        ["block_maxima.parquet", "histograms.parquet", "run.json", "worst_spans.parquet"]
+    );
+    assert_eq!(names(above.path()), ["my.run"]);
+}
+
+#[test]
+fn a_writer_that_gives_up_before_its_first_checkpoint_leaves_nothing() {
+    let (above, path) = place();
+    drop(RunFolder::create(&path, false).unwrap());
+    assert!(names(above.path()).is_empty());
+}
+
+#[test]
+fn an_existing_run_is_only_replaced_when_asked_for_and_then_with_all_its_files() {
+    let (above, path) = place();
+    write(&path, 1);
+    let error = RunFolder::create(&path, false).unwrap_err().to_string();
+    assert!(error.contains("--force") && error.contains("--output") && error.contains("my.run"), "{error}");
+    let mut folder = RunFolder::create(&path, true).unwrap();
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(1), "the old Run stays until there is a new one");
+    folder.checkpoint(&sample_run(2)).unwrap();
+    assert_eq!(names(&path), ["run.json"], "nothing of the old Run is left beside the new one");
+    assert_eq!(names(above.path()), ["my.run"]);
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(2));
+}
+
+#[test]
+fn an_empty_folder_is_only_used_when_asked_for() {
+    let (_keep, path) = place();
+    fs::create_dir(&path).unwrap();
+    let error = RunFolder::create(&path, false).unwrap_err().to_string();
+    assert!(error.contains("empty") && error.contains("--force"), "{error}");
+    RunFolder::create(&path, true).unwrap().checkpoint(&sample_run(1)).unwrap();
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(1));
+}
+
+#[test]
+fn what_latebound_did_not_write_is_never_replaced() {
+    let (above, path) = place();
+    let refused = |path: &Path, reason: &str| {
+        let error = RunFolder::create(path, true).unwrap_err();
+        assert!(matches!(error, StoreError::NotARun { .. }), "{error:?}");
+        assert!(error.to_string().contains(reason) && error.to_string().contains("--output"), "{error}");
+    };
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("run.json"), r#"{"schema":"trainer.run/1"}"#).unwrap();
+    refused(&path, "has no run.json of latebound");
+    fs::remove_dir_all(&path).unwrap();
+    write(&path, 1);
+    fs::write(path.join("notes.txt"), "mine").unwrap();
+    refused(&path, "notes.txt");
+    assert_eq!(fs::read_to_string(path.join("notes.txt")).unwrap(), "mine");
+    let file = above.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    refused(&file, "is not a folder");
+}
+
+#[test]
+fn a_run_that_another_writer_is_at_is_not_replaced() {
+    let (_keep, path) = place();
+    let mut first = RunFolder::create(&path, false).unwrap();
+    first.checkpoint(&sample_run(1)).unwrap();
+    for overwrite in [false, true] {
+        let error = RunFolder::create(&path, overwrite).unwrap_err();
+        assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+    }
+    drop(first);
+    RunFolder::create(&path, true).unwrap();
+}
+
+#[test]
+fn of_two_writers_to_one_new_place_the_second_is_refused_and_the_first_stays_whole() {
+    let (above, path) = place();
+    let mut first = RunFolder::create(&path, false).unwrap();
+    let mut second = RunFolder::create(&path, false).unwrap();
+    first.checkpoint(&sample_run(1)).unwrap();
+    let error = second.checkpoint(&sample_run(2)).unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
+    drop(second);
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(1));
+    assert_eq!(names(above.path()), ["my.run"]);
+}
+
+#[test]
+fn what_dead_writers_left_is_removed_and_nothing_else_is() {
+    let (above, path) = place();
+    let dead = above.path().join(".my.run.999999999.0.latebound-tmp");
+    fs::create_dir(&dead).unwrap();
+    fs::write(dead.join(".run.json.tmp"), "half a ").unwrap();
+    let others = [
+        ".my.run.1.latebound-tmp",
+        ".my.run.x.0.latebound-tmp",
+        ".other.run.9.0.latebound-tmp",
+        "my.run.bak",
+    ];
+    others.iter().for_each(|name| fs::create_dir(above.path().join(name)).unwrap());
+    let alive = RunFolder::create(&path, false).unwrap();
+    assert!(!dead.exists());
+    let mut second = RunFolder::create(&path, false).unwrap();
+    second.checkpoint(&sample_run(1)).unwrap();
+    assert_eq!(
+        names(above.path()).iter().filter(|n| n.ends_with("-tmp")).count(),
+        4,
+        "the living one's is kept"
+    );
+    drop(alive);
+    assert!(others.iter().all(|name| above.path().join(name).is_dir()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_says_what_to_type() {
+    let (above, _) = place();
+    let error = RunFolder::create(above.path().join("no/such/my.run"), false).unwrap_err().to_string();
+    assert!(error.contains("mkdir -p") && error.contains("no/such/my.run"), "{error}");
+}
+
+#[test]
+fn a_run_that_contradicts_itself_is_neither_written_nor_read() {
+    let (_keep, path) = place();
+    write(&path, 1);
+    let text = fs::read_to_string(path.join("run.json")).unwrap();
+    let mut run = sample_run(2);
+    run.worst[1].causes[0].duration = Nanos(59_999);
+    assert_eq!(run.worst[1].causes[0].kind, CauseKind::PreemptionOff);
+    let error = RunFolder::create(&path, true).unwrap().checkpoint(&run).unwrap_err().to_string();
+    assert!(error.contains("worst activation 2") && error.contains("add up"), "{error}");
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(1));
+    for (from, to, why) in [
+        (r#""duration":60000"#, r#""duration":60001"#, "add up"),
+        (r#""cpu1/latency""#, r#""cpu1/latency""#, ""),
+        ("timer_wakeup/measure/cpu0/latency_naive", "timer_wakeup/measure/cpu0/latency", "two series"),
+        (r#""summary":{"count":2000"#, r#""summary":{"count":2001"#, "2001"),
+        ("histograms.parquet", "../histograms.parquet", "not the name of a file"),
+    ] {
+        fs::write(path.join("run.json"), text.replace(from, to)).unwrap();
+        match read_run(&path) {
+            Ok(_) => assert!(why.is_empty(), "{to} was accepted"),
+            Err(error) => assert!(!why.is_empty() && error.to_string().contains(why), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn another_schema_is_refused_with_both_versions_named_even_where_its_fields_differ() {
+    let (_keep, path) = place();
+    fs::write(&path, r#"{"schema":"latebound.run/2","series":{"all":"different"}}"#).unwrap();
+    let error = read_run(&path).unwrap_err().to_string();
+    assert!(error.contains("latebound.run/2") && error.contains("latebound.run/1"), "{error}");
+}
+
+#[test]
+fn fields_that_this_version_does_not_know_are_accepted() {
+    let (_keep, path) = place();
+    write(&path, 1);
+    let text = fs::read_to_string(path.join("run.json")).unwrap();
+    let more = text
+        .replacen('{', r#"{"weather":{"wind":[1,2]},"#, 1)
+        .replace(r#""mechanism":"#, r#""new":0,"mechanism":"#);
+    assert_ne!(more, text);
+    fs::write(path.join("run.json"), more).unwrap();
+    assert_eq!(read_run(&path).unwrap().duration, Nanos(1));
+}
+
+#[test]
+fn a_place_without_a_run_says_what_to_give() {
+    let (above, path) = place();
+    for place in [&path, &above.path().to_owned()] {
+        let error = read_run(place).unwrap_err().to_string();
+        assert!(error.contains("No such file") && error.contains("run.json"), "{error}");
+    }
+    fs::write(&path, "not json").unwrap();
+    let error = read_run(&path).unwrap_err().to_string();
+    assert!(error.contains("is not a Run") && error.contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_file_larger_than_any_run_is_not_read_into_memory() {
+    let (_keep, path) = place();
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let error = read_run(&path).unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { unit: "bytes", .. }), "{error:?}");
+    let many = format!(r#"{{"schema":"latebound.run/1","series":[{}1]}}"#, "1,".repeat(1 << 14));
+    fs::write(&path, many).unwrap();
+    let error = read_run(&path).unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { unit: "series", .. }), "{error:?}");
+}
+
+#[test]
+fn an_interrupted_state_is_kept_as_it_was() {
+    let (_keep, path) = place();
+    let mut run = sample_run(1);
+    run.state = RunState::Interrupted;
+    RunFolder::create(&path, false).unwrap().finish(&run, None).unwrap();
+    assert_eq!(read_run(&path).unwrap().state, RunState::Interrupted);
+}
