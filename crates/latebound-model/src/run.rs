@@ -64,6 +64,9 @@ pub struct MeasureSettings {
     pub c_states: CStateControl,
     /// How long a block of [`crate::BlockMaxima`] is.
     pub block: Nanos,
+    /// The threads' timer slack, where it was set; the kernel applies it to fair policies only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_slack: Option<Nanos>,
 }
 
 /// A load that ran beside.
