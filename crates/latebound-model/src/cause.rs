@@ -39,6 +39,8 @@ pub enum CauseKind {
     Scheduler,
     /// The thread was on the CPU but not yet back in its own code.
     ReturnToUser,
+    /// The thread was woken but slept again before it was back in its own code: a page fault, a lock.
+    Blocked,
     /// The hypervisor ran something else on the physical CPU.
     Stolen,
     /// Nothing that was seen accounts for this time.
@@ -61,6 +63,7 @@ impl CauseKind {
             CauseKind::Throttled => "throttled",
             CauseKind::Scheduler => "scheduler",
             CauseKind::ReturnToUser => "return to user space",
+            CauseKind::Blocked => "slept again",
             CauseKind::Stolen => "stolen by the hypervisor",
             CauseKind::Unaccounted => "unaccounted",
         }

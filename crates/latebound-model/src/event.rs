@@ -175,6 +175,13 @@ pub enum EventKind {
         /// Who is woken.
         task: Task,
     },
+    /// A thread that does not run is moved to another CPU's queue.
+    Migrate {
+        /// Who is moved.
+        tid: Tid,
+        /// To where.
+        to: Cpu,
+    },
     /// A CPU turns from one thread to another.
     Switch {
         /// Who ran.
