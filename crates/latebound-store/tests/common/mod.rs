@@ -148,6 +148,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             offset: Nanos::ZERO,
             c_states: CStateControl::DmaLatency(Nanos::ZERO),
             block: Nanos::from_millis(50),
+            timer_slack: None,
         }),
         loads: vec![Load {
             name: "ipc".to_owned(),
