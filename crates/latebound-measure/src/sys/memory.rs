@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory that must not fault, and mappings for loads.
+
+use std::io;
+
+use super::check;
+
+/// Locks what is mapped now, and what will be mapped later once it is touched.
+///
+/// `MCL_ONFAULT` on the second call only: everything that exists is faulted in and stays, while later mappings
+/// (stacks of other threads, buffers of a report) are not populated in advance. mm/mlock.c,
+/// apply_mlockall_flags(): without `MCL_CURRENT` only the default of later mappings changes (4.4 to 6.18).
+pub(crate) fn lock_all() -> io::Result<()> {
+    // SAFETY: mlockall takes flags only and changes no contents.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT) }.into())?;
+    // SAFETY: as above.
+    check(unsafe { libc::mlockall(libc::MCL_FUTURE | libc::MCL_ONFAULT) }.into()).map(drop)
+}
+
+/// Undoes [`lock_all`].
+pub(crate) fn unlock_all() {
+    // SAFETY: munlockall takes nothing and changes no contents.
+    unsafe { libc::munlockall() };
+}
+
+/// The soft limit on locked memory in bytes; `u64::MAX` is none.
+pub(crate) fn lock_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live rlimit.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// Touches the part of the calling thread's stack that its loop can reach, so that it never faults there.
+#[inline(never)]
+pub(crate) fn prefault_stack() {
+    let mut stack = [0u8; 64 * 1024];
+    for page in stack.chunks_mut(4096) {
+        std::hint::black_box(&mut page[0]);
+    }
+    std::hint::black_box(&mut stack);
+}
+
+/// Maps so many bytes of fresh memory, writes one byte into each page until `go_on` says no, and unmaps it.
+/// Returns how many pages were touched.
+pub(crate) fn touch_fresh_mapping(bytes: usize, mut go_on: impl FnMut() -> bool) -> io::Result<u64> {
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mut touched = 0;
+    for offset in (0..bytes).step_by(4096) {
+        // Looking at the clock costs about as much as touching a page: every 64 pages is often enough.
+        if touched % 64 == 0 && !go_on() {
+            break;
+        }
+        // SAFETY: `offset` is within the mapping, which is readable and writable and used by nobody else.
+        unsafe { base.cast::<u8>().add(offset).write_volatile(1) };
+        touched += 1;
+    }
+    // SAFETY: exactly the mapping made above; nothing refers to it any more.
+    check(unsafe { libc::munmap(base, bytes) }.into())?;
+    Ok(touched)
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes and signals, for the children that make load.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::check;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_stop_signal(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process was asked to stop by SIGTERM or SIGINT since [`catch_stop_signals`].
+pub(crate) fn stop_asked() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// Lets SIGTERM and SIGINT raise a flag instead of ending the process. Blocking calls return `EINTR`.
+pub(crate) fn catch_stop_signals() -> io::Result<()> {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: every field of sigaction is an integer or a pointer, for which zero is a value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_stop_signal as *const () as usize;
+        // SAFETY: the handler only stores to an atomic, which is async-signal-safe; the pointers are live.
+        check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }.into())?;
+    }
+    Ok(())
+}
+
+/// Has the kernel send this signal to the calling process when the thread that started it ends.
+pub(crate) fn signal_at_parents_death(signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes an integer; callable between fork and exec.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) }.into()).map(drop)
+}
+
+/// The parent's process id.
+pub(crate) fn parent() -> i32 {
+    // SAFETY: getppid has no preconditions.
+    unsafe { libc::getppid() }
+}
+
+/// Sends a signal to a process that is ours, or with a negative id to a process group that is ours.
+pub(crate) fn signal(pid: i32, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: kill takes integers only.
+    check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
+}
+
+/// Starts a process that ends at once, and reaps it.
+pub(crate) fn fork_and_reap() -> io::Result<()> {
+    // SAFETY: the child calls nothing but _exit, which is async-signal-safe, so that no lock another thread held at the
+    // fork can matter.
+    let pid = unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::_exit(0);
+        }
+        pid
+    };
+    check(pid.into())?;
+    let mut status = 0;
+    loop {
+        // SAFETY: waits for exactly the child made above; the pointer is live.
+        match check(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// Lets a command that is about to be started lead a process group of its own and die with its parent.
+pub(crate) fn lead_group_and_die_with_parent(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    command.process_group(0);
+    // SAFETY: between fork and exec the closure calls prctl only, which is async-signal-safe.
+    unsafe { command.pre_exec(|| signal_at_parents_death(libc::SIGKILL)) };
+}
