@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables are read by the programs that people have: DuckDB, pyarrow and pandas.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{activations, output_of, python, repository, sample_run};
+use latebound_model::RunState;
+use latebound_store::RunFolder;
+
+fn write(path: &Path, how_many_activations: u64) {
+    let mut folder = RunFolder::create(path, false).unwrap();
+    folder.write_activations(&activations(how_many_activations)).unwrap();
+    let mut run = sample_run(1);
+    run.state = RunState::Complete;
+    folder.finish(&run, None).unwrap();
+}
+
+#[test]
+fn duckdb_pyarrow_and_pandas_count_what_run_json_counts() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("my.run");
+    // More activations than one row group holds.
+    write(&path, 70_001);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers.py");
+    let text = output_of(python().arg(script).arg(&path));
+    let values = 2_000 + 1_900 + 2_000 + 1_990;
+    assert_eq!(text.matches(&format!("\"values\": {values}")).count(), 3, "{text}");
+}
+
+/// The fenced blocks of a Markdown text: the word after the fence, the line, and what is in it.
+fn blocks(text: &str) -> Vec<(String, usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, usize, String)> = None;
+    for (number, line) in text.lines().enumerate() {
+        match (line.strip_prefix("```"), open.take()) {
+            (Some(word), None) => open = Some((word.to_owned(), number + 1, String::new())),
+            (Some(_), Some(block)) => blocks.push(block),
+            (None, Some(mut block)) => {
+                block.2 += line;
+                block.2.push('\n');
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_examples_of_the_format_page_run_and_find_something() {
+    let folder = tempfile::TempDir::new().unwrap();
+    for name in ["my.run", "other.run"] {
+        write(&folder.path().join(name), 1_000);
+    }
+    let page = fs::read_to_string(repository().join("docs/run-format.md")).unwrap();
+    let mut ran = Vec::new();
+    for (word, line, text) in blocks(&page) {
+        let program = match word.as_str() {
+            "python" => text,
+            "sql" => format!(
+                "import duckdb\nresult = duckdb.sql('''{text}''')\nassert len(result), 'no rows'\nprint(result)\n"
+            ),
+            _ => continue,
+        };
+        let output = output_of(python().current_dir(folder.path()).arg("-c").arg(&program));
+        assert!(!output.trim().is_empty(), "the example at line {line} of docs/run-format.md prints nothing");
+        ran.push(word);
+    }
+    let count = |word| ran.iter().filter(|ran| *ran == word).count();
+    assert!(count("python") >= 3 && count("sql") >= 4, "the page has too few examples: {ran:?}");
+}
