@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# The commands that people type. What each needs and is missing is installed first, and named before it is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+# Where cargo builds. A folder given by CARGO_TARGET_DIR is used by cargo itself as well.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+HOST = $(shell scripts/with-cargo.sh rustc -vV | sed -n 's/^host: //p')
+CARGO := scripts/with-cargo.sh cargo
+PREFIX ?= /usr/local
+# More for `make run`: make run ARGS="--load ipc --duration 30s"
+ARGS ?=
+
+.PHONY: help
+help: ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+.PHONY: run
+run: build ## Install what is missing, build, and run `latebound check` on this machine
+	@scripts/run-check.sh $(TARGET)/release/latebound $(ARGS)
+
+.PHONY: build
+build: packages-build ## Build the release binary
+	@$(CARGO) build --quiet --release --package latebound
+	@echo "latebound: built $(TARGET)/release/latebound"
+
+.PHONY: test
+test: packages-build+test tracefs ## Install what is missing, and run the whole test suite
+	@scripts/check-spdx.sh
+	@shellcheck scripts/*.sh .ci/run $(wildcard benches/*.sh tests/*.sh)
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
+	@$(CARGO) build --quiet --workspace
+	@scripts/check-docs.sh $(TARGET)/debug/latebound
+	@$(CARGO) test --quiet --workspace --no-run
+# One test at a time: live tests measure latencies and plant delays, and would measure each other.
+	@$(CARGO) test --workspace --no-fail-fast -- --test-threads=1
+
+.PHONY: check
+check: ## The quick loop: format, lints, and unit tests that need no root and no kernel
+	@scripts/check-spdx.sh
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
+	@$(CARGO) test --quiet --workspace --lib --bins
+
+.PHONY: static
+static: packages-build ## Build a binary that needs no library at all, to copy to a target machine
+# With --target, build scripts and macros stay dynamic, as they have to be.
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --package latebound \
+		--target $(HOST) --target-dir $(TARGET)/static
+	@scripts/check-static.sh $(TARGET)/static/$(HOST)/release/latebound
+
+.PHONY: docs
+docs: packages-build ## Generate the man pages and completions again
+	@$(CARGO) build --quiet --package latebound
+	@rm -rf docs/man docs/completions && mkdir -p docs/man docs/completions
+	@$(TARGET)/debug/latebound generate man docs/man
+	@$(TARGET)/debug/latebound generate completions docs/completions
+	@echo "latebound: wrote docs/man and docs/completions"
+
+.PHONY: install
+install: ## Install binary, man pages and completions under PREFIX (after `make build`)
+	@[ -x $(TARGET)/release/latebound ] || { echo "latebound: not built yet; type: make build" >&2; exit 1; }
+	@install -D -m 755 $(TARGET)/release/latebound $(DESTDIR)$(PREFIX)/bin/latebound
+	@for page in docs/man/*.1; do install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 "$$page"; done
+	@install -D -m 644 docs/completions/latebound.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/latebound
+	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions docs/completions/_latebound
+	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d docs/completions/latebound.fish
+	@echo "latebound: installed under $(DESTDIR)$(PREFIX)"
+
+.PHONY: bench
+bench: packages-build+bench build ## Compare with cyclictest, bpftrace and perf (benches/*.sh)
+	@shopt -s nullglob; scripts=(benches/*.sh); \
+		[ $${#scripts[@]} -gt 0 ] || { echo "latebound: there is no benches/*.sh" >&2; exit 1; }; \
+		for script in "$${scripts[@]}"; do echo "== $$script"; \
+			LATEBOUND=$(abspath $(TARGET)/release/latebound) "$$script"; done
+
+.PHONY: clean
+clean: ## Remove what was built
+	@$(CARGO) clean --quiet
+
+packages-%:
+	@scripts/install-packages.sh $(subst +, ,$*)
+
+# The tool does without tracefs where BPF does; the programs that the tests compare it with do not.
+.PHONY: tracefs
+tracefs:
+	@if [ ! -e /sys/kernel/tracing/events ]; then \
+		if [ "$$(id -u)" -eq 0 ]; then \
+			echo "latebound: mounting tracefs at /sys/kernel/tracing: perf, bpftrace and trace-cmd need it"; \
+			mount -t tracefs tracefs /sys/kernel/tracing; \
+		else \
+			echo "latebound: tracefs is not mounted or not for you; live tests need it, and root" >&2; \
+		fi; fi

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Installs the Debian packages that a purpose needs and that are missing; says which and what for, before it does.
+#
+#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, test, bench
+#     scripts/install-packages.sh --list PURPOSE...   only prints the packages' names
+#
+# With nothing missing it does nothing and needs neither the network nor root. Without root and without a sudo that
+# asks no questions it prints the line to type, and stops with exit status 1.
+# LATEBOUND_SKIP_PACKAGES=1: installs no packages; for systems without dpkg, where the tools are there by other means.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# purpose, package, what for. Debian 12 and 13 have all of them.
+table() {
+    cat <<'TABLE'
+build ca-certificates   cargo fetches crates over HTTPS
+build clang             compiles the BPF programs
+build gcc               compiles libbpf and the shared C, and links
+build libc6-dev         the C library to link with
+build libelf-dev        libbpf reads ELF files
+build llvm              inspects and strips BPF objects
+build make              builds libbpf
+build pkg-config        finds libelf and zlib
+build zlib1g-dev        libelf reads compressed sections
+test  bpftrace          the same events, counted by another program
+test  chromium          opens report.html as a reader does
+test  iproute2          traffic and interfaces for softirq tests
+test  linux-perf        the same events, counted by another program
+test  procps            looks after load processes
+test  python3           reads Runs without latebound
+test  python3-venv      keeps duckdb, pyarrow, pandas and jsonschema apart from the system's Python
+test  rt-tests          cyclictest and hackbench, to compare with
+test  shellcheck        checks the scripts
+test  stress-ng         loads
+test  tmux              a terminal for the live table
+test  trace-cmd         records traces to read
+bench bpftrace          the overhead to compare with
+bench linux-perf        the overhead to compare with
+bench rt-tests          cyclictest, to compare with
+TABLE
+}
+
+say() { printf 'latebound: %s\n' "$*"; }
+fail() { printf 'latebound: %s\n' "$*" >&2; exit 1; }
+
+list_only=false
+if [ "${1-}" = --list ]; then
+    list_only=true
+    shift
+fi
+[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or test, bench)"
+for purpose in "$@"; do
+    case $purpose in
+        build | test | bench) ;;
+        *) fail "\"$purpose\" is not a purpose; the purposes are build, test and bench" ;;
+    esac
+done
+
+# "package what for" of the chosen purposes, each package once.
+wanted() {
+    local purpose package reason
+    while read -r purpose package reason; do
+        case " $* " in *" $purpose "*) printf '%s %s\n' "$package" "$reason" ;; esac
+    done < <(table) | sort -u -k1,1
+}
+
+if $list_only; then
+    wanted "$@" | cut -d' ' -f1
+    exit 0
+fi
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+install_packages() {
+    local package reason missing=()
+    if [ "${LATEBOUND_SKIP_PACKAGES-}" = 1 ]; then
+        say "LATEBOUND_SKIP_PACKAGES=1: not looking at packages"
+        return
+    fi
+    if ! command -v dpkg-query >/dev/null; then
+        say "this system has no dpkg-query, so it is not Debian. Needed are, by their Debian names:"
+        wanted "$@" | while read -r package reason; do printf '  %-16s %s\n' "$package" "$reason"; done
+        fail "install them by your own means, then type the same again with LATEBOUND_SKIP_PACKAGES=1"
+    fi
+    while read -r package reason; do
+        is_installed "$package" && continue
+        [ ${#missing[@]} -gt 0 ] || say "these packages are needed for: $*, and are not installed:"
+        printf '  %-16s %s\n' "$package" "$reason"
+        missing+=("$package")
+    done < <(wanted "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+            as_root=(sudo -n)
+        else
+            fail "installing needs root, and sudo is not there or asks for a password. Let root type, then try again:
+  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+        fi
+    fi
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+    say "installing them: ${as_root[*]} apt-get install --no-install-recommends ${missing[*]}"
+    local log
+    log=$(mktemp)
+    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        fail "apt-get could not install them (its last words are above, all of them are in $log)"
+    fi
+    rm -f "$log"
+    say "installed ${#missing[@]} packages"
+}
+
+# Python packages from PyPI, in a folder of their own under the user's cache.
+install_python() {
+    local folder="${XDG_CACHE_HOME:-$HOME/.cache}/latebound/python"
+    local requirements=scripts/python-requirements.txt
+    # The copy is made last: it says that the folder is whole, and what is in it.
+    if cmp -s "$requirements" "$folder/latebound-requirements.txt" && [ -x "$folder/bin/python" ]; then
+        return
+    fi
+    say "installing from PyPI into $folder: $(grep -v '^#' "$requirements" | tr '\n' ' ')"
+    if ! { /usr/bin/python3 -m venv --clear "$folder" &&
+        "$folder/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"; }; then
+        fail "the Python packages could not be installed (see above); is PyPI within reach? Then type the same again"
+    fi
+    cp "$requirements" "$folder/latebound-requirements.txt"
+}
+
+install_packages "$@"
+case " $* " in *" test "*) install_python ;; esac
