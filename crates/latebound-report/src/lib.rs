@@ -1,2 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs rendered for people. No clock, no files.
+//! Runs rendered for people: terminal text, one HTML page, SVG pictures.
+//!
+//! Everything here is a pure function from a [`latebound_model::Run`], or a part of one, to a `String`. This crate owns
+//! wording, layout and colours; it never reads a clock, a file or the system, and never computes a latency
+//! that the Run does not hold.
+//!
+//! Names that come from the measured system (threads, command lines, kernel symbols) are hostile until shown
+//! otherwise: [`Markup`] escapes them for the page, [`printable`] makes control characters visible everywhere.
+
+pub mod digest;
+pub mod html;
+mod markup;
+mod palette;
+mod rows;
+pub mod svg;
+pub mod terminal;
+mod text;
+
+pub use markup::Markup;
+pub use rows::{Row, observe_rows};
+pub use text::{grouped, printable};

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a Run says, before it is laid out: the measured wake-ups, causes over all worst cases, findings in order, and the
+//! answer in three sentences (how late, why, what to change first).
+//!
+//! Owns the choice and the wording; both the page and the terminal take them from here, so that they agree.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use latebound_model::{
+    BlockMaxima, CStateControl, Cause, CauseKind, Cpu, Explanation, Finding, Histogram, Load, Loss,
+    MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
+};
+
+use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
+
+/// The measured wake-ups of one CPU.
+#[derive(Clone, Debug)]
+pub struct CpuWakeups<'a> {
+    /// The CPU; `None` where a series names none.
+    pub cpu: Option<Cpu>,
+    /// One value a period, free of coordinated omission.
+    pub latency: Option<&'a Series>,
+    /// One value a wake-up, as cyclictest shows.
+    pub naive: Option<&'a Series>,
+}
+
+impl<'a> CpuWakeups<'a> {
+    /// The series to speak of: the one free of coordinated omission where it holds values, else the naive one.
+    pub fn series(&self) -> Option<&'a Series> {
+        let filled = |series: &&Series| series.histogram.count() > 0;
+        self.latency.filter(filled).or(self.naive.filter(filled)).or(self.latency).or(self.naive)
+    }
+
+    /// `CPU 3`.
+    pub fn name(&self) -> String {
+        self.cpu.map_or_else(|| "no CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+    }
+}
+
+/// The measured wake-ups of all CPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Wakeups<'a> {
+    /// By CPU.
+    pub cpus: Vec<CpuWakeups<'a>>,
+    /// All values that are free of coordinated omission.
+    pub latency: Histogram,
+    /// All values, one a wake-up.
+    pub naive: Histogram,
+    /// Periods that passed without a wake-up of their own.
+    pub missed: u64,
+    /// Whether something was lost of the values.
+    pub lossy: bool,
+}
+
+impl Wakeups<'_> {
+    /// The values to speak of.
+    pub fn main(&self) -> &Histogram {
+        if self.latency.count() > 0 { &self.latency } else { &self.naive }
+    }
+}
+
+/// Whether a series holds wake-ups that the measuring threads timed.
+fn is_measured(series: &Series) -> bool {
+    series.mechanism == Mechanism::TimerWakeup
+        && matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive)
+        && series.evidence == latebound_model::Evidence::User
+}
+
+/// The wake-ups that the Run measured.
+pub fn wakeups(run: &Run) -> Wakeups<'_> {
+    let mut by_cpu: BTreeMap<Option<Cpu>, CpuWakeups<'_>> = BTreeMap::new();
+    let (mut latency, mut naive) = (Vec::new(), Vec::new());
+    let (mut missed, mut lossy) = (0u64, false);
+    for series in run.series.iter().filter(|series| is_measured(series)) {
+        let cpu = series.subject.cpu;
+        let entry = by_cpu.entry(cpu).or_insert(CpuWakeups { cpu, latency: None, naive: None });
+        lossy |= any_lost(&series.losses);
+        if series.quantity == Quantity::Latency {
+            entry.latency = Some(series);
+            latency.push(&series.histogram);
+        } else {
+            entry.naive = Some(series);
+            naive.push(&series.histogram);
+        }
+    }
+    let cpus: Vec<CpuWakeups<'_>> = by_cpu.into_values().collect();
+    for cpu in &cpus {
+        missed = missed.saturating_add(cpu.series().map_or(0, |series| series.missed));
+    }
+    Wakeups { cpus, latency: merged(&latency), naive: merged(&naive), missed, lossy }
+}
+
+/// All values of several histograms. A file may hold counts whose sum passes 64 bits; those that no longer fit are left
+/// out rather than wrapped.
+fn merged(histograms: &[&Histogram]) -> Histogram {
+    let mut all = Histogram::new();
+    for histogram in histograms {
+        if all.count().checked_add(histogram.count()).is_some()
+            && all.sum().checked_add(histogram.sum()).is_some()
+        {
+            all.merge(histogram);
+        }
+    }
+    all
+}
+
+/// Series that are not measured wake-ups: what was observed.
+pub fn observed(run: &Run) -> Vec<Series> {
+    run.series.iter().filter(|series| !is_measured(series)).cloned().collect()
+}
+
+/// Block maxima of the measured wake-ups, by CPU: of one value a wake-up where there is one, because a block's maximum is
+/// the same in both and a period that was skipped has no time of its own.
+pub fn block_maxima<'a>(wakeups: &Wakeups<'a>) -> Vec<(String, &'a BlockMaxima)> {
+    let of = |cpu: &CpuWakeups<'a>| {
+        let maxima = |series: Option<&'a Series>| series.and_then(|series| series.block_maxima.as_ref());
+        Some((cpu.name(), maxima(cpu.latency).or(maxima(cpu.naive))?))
+    };
+    wakeups.cpus.iter().filter_map(of).collect()
+}
+
+/// One kind of cause over all worst cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CauseTotal {
+    /// The kind.
+    pub kind: CauseKind,
+    /// Its time over all cases, in nanoseconds.
+    pub total: u128,
+    /// In how many cases it took time.
+    pub cases: usize,
+    /// The most that it took of one case.
+    pub most: Nanos,
+    /// Who, with the time of each, longest first.
+    pub subjects: Vec<(String, u128)>,
+}
+
+/// Causes over all worst cases, most time first. Kinds that took no time are left out.
+pub fn cause_totals(worst: &[Explanation]) -> Vec<CauseTotal> {
+    let mut kinds: BTreeMap<CauseKind, (CauseTotal, BTreeMap<&str, u128>)> = BTreeMap::new();
+    for explanation in worst {
+        let mut here: BTreeMap<CauseKind, u128> = BTreeMap::new();
+        for cause in &explanation.causes {
+            *here.entry(cause.kind).or_default() += u128::from(cause.duration.0);
+            let empty =
+                CauseTotal { kind: cause.kind, total: 0, cases: 0, most: Nanos::ZERO, subjects: Vec::new() };
+            let (_, subjects) = kinds.entry(cause.kind).or_insert((empty, BTreeMap::new()));
+            if !cause.subject.is_empty() && cause.duration > Nanos::ZERO {
+                *subjects.entry(&cause.subject).or_default() += u128::from(cause.duration.0);
+            }
+        }
+        for (kind, time) in here {
+            if let Some((entry, _)) = kinds.get_mut(&kind) {
+                entry.total += time;
+                entry.cases += usize::from(time > 0);
+                entry.most = entry.most.max(to_nanos(time));
+            }
+        }
+    }
+    let mut totals: Vec<CauseTotal> = kinds
+        .into_values()
+        .filter(|(entry, _)| entry.total > 0)
+        .map(|(mut entry, subjects)| {
+            entry.subjects = subjects.into_iter().map(|(name, time)| (name.to_owned(), time)).collect();
+            entry.subjects.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            entry
+        })
+        .collect();
+    totals.sort_by(|a, b| b.total.cmp(&a.total).then(a.kind.cmp(&b.kind)));
+    totals
+}
+
+/// The causes that took time, longest first, with `Unaccounted` last and always there.
+pub fn causes(explanation: &Explanation) -> Vec<&Cause> {
+    let mut causes: Vec<&Cause> = explanation
+        .causes
+        .iter()
+        .filter(|cause| cause.duration > Nanos::ZERO || cause.kind == CauseKind::Unaccounted)
+        .collect();
+    causes.sort_by_key(|cause| (cause.kind == CauseKind::Unaccounted, Reverse(cause.duration)));
+    causes
+}
+
+/// What is wrong with an explanation's arithmetic, if anything: only a foreign or torn file shows that.
+pub fn does_not_add_up(explanation: &Explanation) -> Option<String> {
+    let sum = total(explanation.causes.iter().map(|cause| cause.duration));
+    let latency = u128::from(explanation.latency().0);
+    (sum != latency).then(|| {
+        format!(
+            "The causes add up to {} ns, the latency is {} ns: this explanation is not to be trusted.",
+            grouped(sum),
+            grouped(latency)
+        )
+    })
+}
+
+/// A cause in words: `preemption off in kworker/1:2`.
+pub fn cause_text(cause: &Cause) -> String {
+    let subject = printable(&cause.subject);
+    if subject.is_empty() {
+        return cause.kind.name().to_owned();
+    }
+    match cause.kind {
+        CauseKind::TaskFirst => match &cause.task {
+            Some(task) => format!("{} ran first", printable(&task_text(task))),
+            None => format!("{subject} ran first"),
+        },
+        CauseKind::PreemptionOff => format!("preemption off in {subject}"),
+        kind => format!("{} {subject}", kind.name()),
+    }
+}
+
+/// Severities in the order of a reader's interest.
+fn rank(severity: Severity) -> u8 {
+    match severity {
+        Severity::Danger => 0,
+        Severity::Warning => 1,
+        Severity::Unknown => 2,
+        Severity::Note => 3,
+        Severity::Good => 4,
+    }
+}
+
+/// Findings, those that matter most first, otherwise in the order in which they were made.
+pub fn findings(all: &[Finding]) -> Vec<&Finding> {
+    let mut findings: Vec<&Finding> = all.iter().collect();
+    findings.sort_by_key(|finding| rank(finding.severity));
+    findings
+}
+
+/// A stretch of a sentence; numbers that matter are strong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The text.
+    pub text: String,
+    /// Whether it is one of the numbers or names that the sentence is for.
+    pub strong: bool,
+}
+
+/// A sentence made of pieces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentence(pub Vec<Piece>);
+
+impl Sentence {
+    fn say(mut self, text: impl Into<String>) -> Sentence {
+        self.0.push(Piece { text: text.into(), strong: false });
+        self
+    }
+
+    fn stress(mut self, text: impl Into<String>) -> Sentence {
+        self.0.push(Piece { text: text.into(), strong: true });
+        self
+    }
+
+    /// As plain text.
+    pub fn plain(&self) -> String {
+        self.0.iter().map(|piece| piece.text.as_str()).collect()
+    }
+}
+
+/// The answer of a Run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// How late.
+    pub late: Sentence,
+    /// What made the worst one late.
+    pub why: Sentence,
+    /// What to change first.
+    pub change: Sentence,
+    /// The command that does it, where there is one.
+    pub command: Option<String>,
+}
+
+/// The answer: how late, why, and what to change first. Says so where the Run cannot tell.
+pub fn answer(run: &Run) -> Answer {
+    let (change, command) = change(run);
+    Answer { late: late(run), why: why(run), change, command }
+}
+
+fn late(run: &Run) -> Sentence {
+    let wakeups = wakeups(run);
+    let all = wakeups.main();
+    let sentence = Sentence::default();
+    let Some(max) = all.max() else {
+        return sentence.say("No wake-up was measured in this Run.");
+    };
+    let count = grouped(all.count());
+    let mut sentence = match all.count() {
+        1 => {
+            sentence.say("The one timer wake-up that was measured came ").stress(max.to_string()).say(" late")
+        }
+        _ => sentence
+            .say("Up to ")
+            .stress(max.to_string())
+            .say(" late over ")
+            .stress(count)
+            .say(" timer wake-ups"),
+    };
+    let cpus = wakeups.cpus.iter().filter_map(|cpu| cpu.cpu);
+    let set = latebound_model::CpuSet::new(cpus);
+    if !set.is_empty() {
+        sentence = sentence.say(format!(" on {}", cpus_text(&set)));
+    }
+    sentence = sentence.say(format!(", {}", loads_text(&run.loads)));
+    sentence = match all.quantile(0.999) {
+        Some(value) => sentence.say("; 99.9 % came within ").stress(value.to_string()).say("."),
+        None => sentence.say(". Too few wake-ups for a 99.9 % figure."),
+    };
+    if wakeups.missed > 0 {
+        sentence = sentence
+            .say(format!(" {} periods passed without a wake-up of their own.", grouped(wakeups.missed)));
+    }
+    if wakeups.lossy {
+        sentence = sentence.say(" Some wake-ups were lost: the true figures may be worse.");
+    }
+    sentence
+}
+
+/// `CPU 1` or `CPUs 0-3`.
+pub(crate) fn cpus_text(set: &latebound_model::CpuSet) -> String {
+    format!("CPU{} {set}", if set.len() == 1 { "" } else { "s" })
+}
+
+fn loads_text(loads: &[Load]) -> String {
+    if loads.is_empty() {
+        return "with no load of ours".to_owned();
+    }
+    let names: Vec<String> = loads.iter().map(|load| printable(&load.name).into_owned()).collect();
+    format!("under load {}", listed(&names))
+}
+
+/// How wake-ups were measured: `SCHED_FIFO 80, every 1.00 ms on CPUs 0-1, for 30.0 s`.
+pub fn settings_text(settings: &MeasureSettings, duration: Nanos) -> String {
+    let policy = match settings.policy {
+        Policy::Fifo | Policy::RoundRobin => format!("SCHED_{} {}", settings.policy, settings.priority),
+        policy => format!("SCHED_{policy}"),
+    };
+    let idle = match settings.c_states {
+        CStateControl::Untouched => "idle states untouched".to_owned(),
+        CStateControl::DmaLatency(limit) => format!("cpu_dma_latency held at {limit}"),
+    };
+    format!("{policy}, every {} on {}, for {duration}, {idle}", settings.period, cpus_text(&settings.cpus))
+}
+
+fn why(run: &Run) -> Sentence {
+    let sentence = Sentence::default();
+    let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) else {
+        let reason = run.missing.iter().find(|missing| missing.what == "explain");
+        return match reason {
+            Some(missing) => {
+                sentence.say(format!("Not known: {}.", printable(missing.why.trim_end_matches('.'))))
+            }
+            None => sentence.say("Not known: no late wake-up was explained in this Run."),
+        };
+    };
+    let latency = worst.latency();
+    let latest = wakeups(run).main().max().is_none_or(|max| latency >= max);
+    let which = if latest { "The latest one" } else { "The latest one that was explained" };
+    let mut sentence = sentence.say(format!("{which} ({latency} on CPU {}): ", worst.cpu));
+    let mut left: Vec<&Cause> = causes(worst);
+    left.retain(|cause| cause.duration > Nanos::ZERO);
+    if left.is_empty() {
+        return sentence.say("nothing took any time.");
+    }
+    let mut told = 0u128;
+    for (place, cause) in left.iter().take(3).enumerate() {
+        // Small causes after a dominating one are for the table.
+        if place > 0 && u128::from(cause.duration.0) * 20 < u128::from(latency.0) {
+            break;
+        }
+        let share = percent(cause.duration.0.into(), latency.0.into());
+        sentence = sentence.say(if place > 0 { "; " } else { "" }).stress(cause_text(cause));
+        sentence = sentence.say(format!(", {} ({share})", cause.duration));
+        told += u128::from(cause.duration.0);
+    }
+    let rest = u128::from(latency.0).saturating_sub(told);
+    if rest > 0 {
+        sentence = sentence.say(format!("; all else {}", to_nanos(rest)));
+    }
+    sentence.say(".")
+}
+
+/// Words in the id of a finding that bears on a kind of cause.
+fn bears_on(kind: CauseKind) -> &'static [&'static str] {
+    match kind {
+        CauseKind::TimerSlack => &["slack"],
+        CauseKind::IdleExit => &["idle", "c-state", "cstate", "governor", "dma-latency"],
+        CauseKind::InterruptDelayed => &["preempt", "irq", "idle"],
+        CauseKind::Interrupt | CauseKind::TimerInterrupt | CauseKind::Nmi => {
+            &["irq", "interrupt", "watchdog", "nohz"]
+        }
+        CauseKind::Softirq => &["softirq", "irq-affinity", "irqbalance", "threadirqs", "preempt"],
+        CauseKind::TaskFirst => &["kthread", "priorit", "isolat"],
+        CauseKind::PreemptionOff => &["preempt"],
+        CauseKind::Throttled => &["throttl", "fair-server", "group"],
+        CauseKind::Stolen => &["hypervisor", "virtual", "steal"],
+        CauseKind::Scheduler | CauseKind::ReturnToUser | CauseKind::Unaccounted => &[],
+        _ => &[],
+    }
+}
+
+/// The kind that took most of the worst cases' time and can be told apart at all.
+fn leading_kind(run: &Run) -> Option<CauseKind> {
+    cause_totals(&run.worst).first().map(|total| total.kind)
+}
+
+fn change(run: &Run) -> (Sentence, Option<String>) {
+    let leading = leading_kind(run);
+    let words = leading.map_or(&[][..], bears_on);
+    let mendable = |finding: &&&Finding| {
+        finding.remedy.is_some() && matches!(finding.severity, Severity::Danger | Severity::Warning)
+    };
+    let ordered = findings(&run.findings);
+    let related = ordered.iter().filter(mendable).find(|f| words.iter().any(|word| f.id.contains(word)));
+    let sentence = Sentence::default();
+    if let Some(finding) = related {
+        let sentence = sentence.stress(sentence_start(&finding.title)).say(format!(
+            ": it bears on what took most of the time here ({}).",
+            leading.map_or("", CauseKind::name)
+        ));
+        return (sentence, finding.remedy.clone());
+    }
+    if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind)?))) {
+        return (sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice), None);
+    }
+    if let Some(finding) = ordered.iter().find(mendable) {
+        let sentence = sentence.stress(sentence_start(&finding.title)).say(format!(
+            ": {}, by its severity; no late wake-up ties the latency to it.",
+            finding.severity.name()
+        ));
+        return (sentence, finding.remedy.clone());
+    }
+    if run.findings.is_empty() {
+        return (sentence.say("Not known: the system's settings were not examined in this Run."), None);
+    }
+    (sentence.say("Nothing that was examined calls for a change."), None)
+}
+
+fn sentence_start(title: &str) -> String {
+    printable(title.trim_end_matches(['.', ':'])).into_owned()
+}
+
+/// What can be done about a kind of cause where no finding speaks of it.
+fn advice(kind: CauseKind) -> Option<&'static str> {
+    Some(match kind {
+        CauseKind::TimerSlack => {
+            "Set the thread's timer slack to 1 ns (prctl PR_SET_TIMERSLACK), or give it a real-time policy, which has none."
+        }
+        CauseKind::IdleExit => {
+            "Hold /dev/cpu_dma_latency low while the system has to answer in time, or switch deep idle states off."
+        }
+        CauseKind::InterruptDelayed => {
+            "The stack under the worst case shows who ran with interrupts masked; PREEMPT_RT masks them far less often."
+        }
+        CauseKind::Interrupt | CauseKind::Nmi => {
+            "Keep the device's interrupts off the CPUs that have to answer in time (/proc/irq/N/smp_affinity_list)."
+        }
+        CauseKind::Softirq => {
+            "Keep the interrupts that raise the softirq off the CPUs that have to answer in time, or use PREEMPT_RT, where a real-time thread goes first."
+        }
+        CauseKind::TaskFirst => {
+            "Give the thread that has to answer in time the higher priority, or keep the one that ran first off its CPU."
+        }
+        CauseKind::PreemptionOff => {
+            "A kernel that preempts in more places (preempt=full, or PREEMPT_RT) shortens this; the stack names the place."
+        }
+        CauseKind::Throttled => {
+            "Leave real-time threads less to do, or change sched_rt_runtime_us knowing that nothing then saves the system from them."
+        }
+        CauseKind::Stolen => {
+            "Give the virtual machine physical CPUs of its own: nothing inside it can mend this."
+        }
+        _ => return None,
+    })
+}
+
+/// What is to be said of a Run that is not complete; `None` of a complete one.
+pub fn state_text(run: &Run) -> Option<String> {
+    let planned = run.planned.map(|planned| format!(" of {planned} planned")).unwrap_or_default();
+    match run.state {
+        RunState::Complete => None,
+        RunState::Interrupted => {
+            Some(format!("Ended early, after {}{planned}: all figures are of that time.", run.duration))
+        }
+        RunState::Running => Some(format!(
+            "Not ended: still running, or killed without a word. All figures are of the first {}{planned}.",
+            run.duration
+        )),
+    }
+}
+
+/// What an emulated machine's times are worth; `None` on a real one.
+pub fn emulation_text(run: &Run) -> Option<String> {
+    let emulation = run.system.emulation.as_ref()?;
+    Some(format!(
+        "Emulated machine ({}, {} clock): good for counts, causes, orderings and comparisons inside one run; the times say nothing absolute about hardware.",
+        printable(&emulation.by),
+        printable(&emulation.clock)
+    ))
+}
+
+/// Everything lost, of the Run and of its series, each once.
+pub fn losses(run: &Run) -> Vec<(Option<&str>, &Loss)> {
+    let mut losses: Vec<(Option<&str>, &Loss)> = run.losses.iter().map(|loss| (None, loss)).collect();
+    for series in &run.series {
+        for loss in &series.losses {
+            if !run.losses.contains(loss) {
+                losses.push((Some(series.id.as_str()), loss));
+            }
+        }
+    }
+    losses
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The worst cases, each as a timeline beside causes that add up, and the causes over all of them.
+
+use latebound_model::{Cause, Explanation, Nanos, Run};
+
+use super::parts::{number, picture, prose, section, table, time, value};
+use super::since_start;
+use crate::digest;
+use crate::markup::Markup;
+use crate::palette;
+use crate::svg;
+use crate::text::{any_lost, loss_text, percent, task_text, to_nanos, total};
+
+/// As many cases stand open on the page; the others open on demand.
+const OPEN: usize = 3;
+/// As many subjects are named for a kind of cause.
+const SUBJECTS: usize = 4;
+
+pub(super) fn write(m: &mut Markup, run: &Run) {
+    if run.worst.is_empty() {
+        return;
+    }
+    let lead = "From the moment the thread was due to the moment it ran. The causes fill the interval without a gap.";
+    section(m, "worst", "The worst cases", lead, |m| {
+        for (place, explanation) in run.worst.iter().enumerate() {
+            if place < OPEN {
+                m.element("article", &[("class", "case")], |m| {
+                    m.element("header", &[], |m| head(m, run, explanation, place));
+                    body(m, explanation);
+                })
+                .line();
+            } else {
+                m.element("details", &[("class", "case")], |m| {
+                    m.element("summary", &[], |m| {
+                        head_short(m, run, explanation);
+                        strip(m, explanation);
+                    });
+                    m.element("header", &[], |m| head(m, run, explanation, place));
+                    body(m, explanation);
+                })
+                .line();
+            }
+        }
+    });
+    causes(m, run);
+}
+
+fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
+    m.leaf("h3", &[], &format!("#{}", place + 1));
+    m.element("b", &[], |m| value(m, Some(explanation.latency()), 1, any_lost(&explanation.losses)));
+    m.leaf("span", &[], &format!("late on CPU {}", explanation.cpu));
+    m.leaf("span", &[], &task_text(&explanation.task));
+    m.leaf("span", &[], explanation.mechanism.name());
+    m.leaf("span", &[], &since_start(run, explanation.requested_at));
+}
+
+fn head_short(m: &mut Markup, run: &Run, explanation: &Explanation) {
+    m.leaf("b", &[], &time(explanation.latency()));
+    let at = since_start(run, explanation.requested_at);
+    m.leaf("span", &[("class", "where")], &format!("CPU {}, {at}", explanation.cpu));
+}
+
+/// The causes as parts of one bar.
+fn strip(m: &mut Markup, explanation: &Explanation) {
+    let sum = total(explanation.causes.iter().map(|cause| cause.duration)).max(1);
+    m.element("span", &[("class", "strip")], |m| {
+        for cause in digest::causes(explanation) {
+            let share = cause.duration.0 as f64 / sum as f64 * 100.0;
+            if share >= 0.1 {
+                let width = format!("width:{share:.2}%");
+                let title = format!("{}, {}", digest::cause_text(cause), time(cause.duration));
+                m.leaf(
+                    "i",
+                    &[("class", palette::class(cause.kind)), ("style", &width), ("title", &title)],
+                    "",
+                );
+            }
+        }
+    });
+}
+
+fn body(m: &mut Markup, explanation: &Explanation) {
+    for signature in &explanation.signatures {
+        m.leaf("p", &[("class", "signature")], &prose(signature.sentence()));
+    }
+    for loss in explanation.losses.iter().filter(|loss| loss.count != Some(0)) {
+        m.leaf("p", &[("class", "lossnote")], &format!("Lost within the interval: {}.", loss_text(loss)));
+    }
+    if let Some(text) = digest::does_not_add_up(explanation) {
+        m.leaf("p", &[("class", "banner loss")], &text);
+    }
+    m.element("div", &[("class", "parts")], |m| {
+        m.element("div", &[], |m| picture(m, "", "", 700.0, |width| svg::timeline(explanation, width)));
+        table(m, &["Cause", "Time", "Part", "Spans"], &[1, 2, 3], |m| {
+            for cause in digest::causes(explanation) {
+                cause_row(m, cause, explanation.latency());
+            }
+            m.element("tr", &[("class", "sum")], |m| {
+                let sum = total(explanation.causes.iter().map(|cause| cause.duration));
+                m.leaf("td", &[], "Sum of the causes");
+                let title = format!("{} ns", number(sum));
+                m.element("td", &[("class", "n")], |m| {
+                    m.leaf("span", &[("title", &title)], &time(to_nanos(sum)));
+                });
+                m.leaf("td", &[("class", "n")], &percent(sum, explanation.latency().0.into()));
+                m.leaf("td", &[], "");
+            });
+        });
+    });
+}
+
+fn cause_row(m: &mut Markup, cause: &Cause, latency: Nanos) {
+    m.element("tr", &[], |m| {
+        m.element("td", &[("class", "name")], |m| {
+            m.leaf("i", &[("class", &format!("swatch {}", palette::class(cause.kind)))], "");
+            m.text(cause.kind.name());
+            if !cause.subject.is_empty() {
+                m.text(" ").leaf("b", &[], &cause.subject);
+            }
+            let task = cause.task.as_ref().map(|task| {
+                let who = task_text(task);
+                // The subject is the name already: what is left are the thread id and the priority.
+                match who.strip_prefix(&cause.subject) {
+                    Some(rest) if !cause.subject.is_empty() => {
+                        rest.trim_start().trim_start_matches('(').trim_end_matches(')').to_owned()
+                    }
+                    _ => who,
+                }
+            });
+            let details: Vec<String> = [task, cause.detail.clone()].into_iter().flatten().collect();
+            if !details.is_empty() {
+                m.empty("br", &[]).leaf("small", &[], &details.join("; "));
+            }
+            if let Some(stack) = cause.stack.as_ref().filter(|stack| !stack.0.is_empty()) {
+                m.element("details", &[], |m| {
+                    m.leaf("summary", &[], "Kernel stack");
+                    m.element("pre", &[], |m| {
+                        for frame in &stack.0 {
+                            m.text(frame).line();
+                        }
+                    });
+                });
+            }
+        });
+        m.element("td", &[("class", "n")], |m| value(m, Some(cause.duration), 1, false));
+        m.leaf("td", &[("class", "n")], &percent(cause.duration.0.into(), latency.0.into()));
+        m.leaf("td", &[("class", "n")], &number(cause.spans));
+    })
+    .line();
+}
+
+fn causes(m: &mut Markup, run: &Run) {
+    let totals = digest::cause_totals(&run.worst);
+    let sum: u128 = totals.iter().map(|total| total.total).sum();
+    let longest = totals.first().map_or(1, |total| total.total.max(1));
+    let cases = run.worst.len();
+    let lead = format!("{} in all, over the {cases} worst cases above.", to_nanos(sum));
+    section(m, "causes", "What took the time", &lead, |m| {
+        let heads = ["Cause", "", "Time", "Part", "Cases", "Most in one", "Mainly"];
+        table(m, &heads, &[2, 3, 4, 5], |m| {
+            for total in &totals {
+                m.element("tr", &[], |m| {
+                    m.element("td", &[], |m| {
+                        m.leaf("i", &[("class", &format!("swatch {}", palette::class(total.kind)))], "");
+                        m.text(total.kind.name());
+                    });
+                    m.element("td", &[("class", "bar-cell")], |m| {
+                        let width = format!("width:{:.2}%", total.total as f64 / longest as f64 * 100.0);
+                        m.leaf("i", &[("class", palette::class(total.kind)), ("style", &width)], "");
+                    });
+                    m.leaf("td", &[("class", "n")], &time(to_nanos(total.total)));
+                    m.leaf("td", &[("class", "n")], &percent(total.total, sum));
+                    m.leaf("td", &[("class", "n")], &format!("{} of {cases}", total.cases));
+                    m.element("td", &[("class", "n")], |m| value(m, Some(total.most), 1, false));
+                    let mut names: Vec<String> = total
+                        .subjects
+                        .iter()
+                        .take(SUBJECTS)
+                        .map(|(name, time_in)| format!("{name} {}", time(to_nanos(*time_in))))
+                        .collect();
+                    if total.subjects.len() > SUBJECTS {
+                        names.push(format!("{} more", total.subjects.len() - SUBJECTS));
+                    }
+                    m.leaf("td", &[("class", "name")], &names.join(", "));
+                })
+                .line();
+            }
+        });
+    });
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which colour and which lane a kind of cause has: the same on every page, for ever. The colours themselves are in
+//! `html/style.css`, once for light and once for dark; they are drawn from palettes that the common kinds of colour
+//! blindness tell apart, and names always stand beside them.
+
+use latebound_model::CauseKind;
+
+/// The class that colours a cause: `c-softirq`.
+pub(crate) const fn class(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::TimerSlack => "c-slack",
+        CauseKind::InterruptDelayed => "c-delayed",
+        CauseKind::IdleExit => "c-idle",
+        CauseKind::TimerInterrupt => "c-timer",
+        CauseKind::Interrupt => "c-irq",
+        CauseKind::Nmi => "c-nmi",
+        CauseKind::Softirq => "c-softirq",
+        CauseKind::TaskFirst => "c-task",
+        CauseKind::PreemptionOff => "c-preempt",
+        CauseKind::Throttled => "c-throttled",
+        CauseKind::Scheduler => "c-sched",
+        CauseKind::ReturnToUser => "c-return",
+        CauseKind::Stolen => "c-stolen",
+        CauseKind::Blocked => "c-blocked",
+        _ => "c-unaccounted",
+    }
+}
+
+/// The lane of a timeline in which a cause is drawn: the level of execution that held the CPU.
+pub(crate) const fn lane(kind: CauseKind) -> usize {
+    match kind {
+        CauseKind::TimerSlack | CauseKind::InterruptDelayed | CauseKind::IdleExit | CauseKind::Stolen => 0,
+        CauseKind::TimerInterrupt | CauseKind::Interrupt | CauseKind::Nmi => 1,
+        CauseKind::Softirq => 2,
+        CauseKind::TaskFirst | CauseKind::PreemptionOff | CauseKind::Throttled | CauseKind::Blocked => 3,
+        CauseKind::Scheduler | CauseKind::ReturnToUser => 4,
+        _ => 5,
+    }
+}
+
+/// The lanes' names, from the hardware up.
+pub(crate) const LANES: [&str; 6] =
+    ["hardware", "interrupts", "softirq", "tasks", "scheduler", "unaccounted"];
