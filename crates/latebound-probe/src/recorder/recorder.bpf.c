@@ -16,14 +16,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 _Static_assert(sizeof(struct lb_flight_record) == 64, "a record is a cache line");
-_Static_assert(__builtin_offsetof(struct lb_flight_record, kind) == 16, "record.rs reads the kind here");
-_Static_assert(__builtin_offsetof(struct lb_flight_record, number) == 22, "record.rs reads the number here");
-_Static_assert(__builtin_offsetof(struct lb_flight_record, prev_tid) == 24, "record.rs reads the tids here");
-_Static_assert(__builtin_offsetof(struct lb_flight_record, prev_comm) == 32, "record.rs reads the names here");
-_Static_assert(sizeof(struct lb_flight_stack) == 512, "record.rs reads stacks of this size");
-_Static_assert(sizeof(struct lb_flight_cpu) == 88, "record.rs reads this size");
-_Static_assert(sizeof(struct lb_flight_watched) == 136, "record.rs reads this size");
-_Static_assert(sizeof(struct lb_flight_late) == 64, "record.rs reads this size");
+_Static_assert(sizeof(struct lb_flight_stack) == 512, "a stack is eight cache lines");
 
 /* Set before load. Both counts are powers of two. */
 const volatile __u32 records_per_cpu = 1;
@@ -32,7 +25,6 @@ const volatile __u32 watch_rule = LB_WATCH_NAMED;
 const volatile __s32 watch_tgid = 0;
 const volatile char watch_comm[16] = {};
 const volatile __u32 watch_slots = 1;
-const volatile __u64 first_threshold_ns = 0;
 const volatile __u64 stack_threshold_ns = 20000;
 /*
  * Callbacks of the scheduler tick (kernel/time/tick-sched.c: tick_sched_timer up to 6.8, tick_nohz_handler since). What
@@ -73,17 +65,29 @@ struct {
 /* Bucket counts: slot * LB_WAKEUPS * LB_PROBE_BUCKET_COUNT + wakeup * LB_PROBE_BUCKET_COUNT + bucket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
 } buckets SEC(".maps");
+
+/* By slot: above how much a wake-up is late. Apart from the threads, so that user space can change it in place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} thresholds SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } late SEC(".maps");
 
-/* Histograms given away so far; user space takes its own from the same counter before the programs run. */
+/* Brings the type into the object's type information, where Rust's half finds it. */
+const struct lb_flight_late *late_type SEC(".data.types");
+
+/* Slots given away here, from 0 up; user space gives away those from watch_slots up. */
 __u32 slots_taken;
 
 static __always_inline struct lb_flight_cpu *this_cpu(void)
@@ -145,7 +149,7 @@ static __always_inline void record(__u8 kind, __u16 number)
 
 /* ---- stacks ---- */
 
-static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, __u64 at)
+static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, __u16 where, __u64 at)
 {
 	struct lb_flight_stack *stack;
 	__u64 position;
@@ -165,7 +169,7 @@ static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, _
 	stack->at_ns = at;
 	stack->bytes = bytes;
 	publish(&stack->sequence, position);
-	record_at(cpu, at, LB_STACK, 0, 0, 0, position, 0, 0);
+	record_at(cpu, at, LB_STACK, where, 0, 0, position, 0, 0);
 }
 
 /* ---- watched threads ---- */
@@ -207,7 +211,6 @@ static __noinline int adopt(__s32 tid)
 	long failed = -1;
 
 	fresh.slot = __sync_fetch_and_add(&slots_taken, 1);
-	fresh.threshold_ns = first_threshold_ns;
 	if (fresh.slot < watch_slots)
 		failed = bpf_map_update_elem(&watched, &tid, &fresh, BPF_NOEXIST);
 	else
@@ -303,7 +306,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		record->next_tid = task->pid;
 		record->next_prio = task->prio + 1;
 		record->next_policy = task->policy;
-		copy_comm(record->next_comm, task->comm);
+		copy_comm((char *)&record->value[2], task->comm);
 		publish(&record->sequence, position);
 	}
 	/*
@@ -311,7 +314,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	 * Where it was in user mode, the stack ends at the interrupt's entry, which user space sees.
 	 */
 	if (cpu->expiring && (__s32)bpf_get_current_pid_tgid())
-		record_stack(ctx, cpu, now);
+		record_stack(ctx, cpu, LB_STACK_INTERRUPTED, now);
 	return 0;
 }
 
@@ -349,7 +352,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct lb_flight_watched *thread;
 	struct lb_flight_record *record;
 	struct lb_flight_late *sample;
-	__u64 position, now, latency, waited;
+	__u32 slot;
+	__u64 position, now, latency, waited, *threshold;
 
 	if (!cpu)
 		return 0;
@@ -375,8 +379,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		record->next_policy = next->policy;
 		record->prev_tid = prev->pid;
 		record->next_tid = next->pid;
-		copy_comm(record->prev_comm, prev->comm);
-		copy_comm(record->next_comm, next->comm);
+		copy_comm((char *)&record->value[0], prev->comm);
+		copy_comm((char *)&record->value[2], next->comm);
 		publish(&record->sequence, position);
 	}
 
@@ -385,13 +389,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	waited = now - thread->waking_at_ns;
 	if (waited > stack_threshold_ns && prev->pid)
-		record_stack(ctx, cpu, now);
+		record_stack(ctx, cpu, LB_STACK_SWITCHED, now);
 	/* Clocks that step back between CPUs would make a giant of a small latency. */
 	latency = thread->soft_expires_ns ? now - thread->soft_expires_ns : waited;
 	if ((__s64)latency < 0)
 		latency = 0;
 	count_latency(thread, thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD, latency);
-	if (latency > thread->threshold_ns) {
+	slot = thread->slot;
+	threshold = bpf_map_lookup_elem(&thresholds, &slot);
+	if (threshold && latency > *threshold) {
 		sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
 		if (sample) {
 			sample->soft_expires_ns = thread->soft_expires_ns;
@@ -450,8 +456,8 @@ int BPF_PROG(on_irq_entry, int irq, struct irqaction *action)
 	record->kind = LB_IRQ_ENTRY;
 	record->flags = 0;
 	record->next_tid = irq;
-	record->name[0] = 0;
-	bpf_probe_read_kernel_str(record->name, sizeof(record->name), action->name);
+	record->value[0] = 0;
+	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
 	publish(&record->sequence, position);
 	return 0;
 }
@@ -469,8 +475,8 @@ int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 	record->kind = LB_IRQ_EXIT;
 	record->flags = 0;
 	record->next_tid = irq;
-	record->name[0] = 0;
-	bpf_probe_read_kernel_str(record->name, sizeof(record->name), action->name);
+	record->value[0] = 0;
+	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
 	publish(&record->sequence, position);
 	return 0;
 }
@@ -513,8 +519,8 @@ static __always_inline void record_named(__u8 kind, const char *reason)
 	record->kind = kind;
 	record->flags = 0;
 	record->number = LB_VECTOR_NAMED;
-	record->name[0] = 0;
-	bpf_probe_read_kernel_str(record->name, sizeof(record->name), reason);
+	record->value[0] = 0;
+	bpf_probe_read_kernel_str(record->value, sizeof(record->value), reason);
 	publish(&record->sequence, position);
 }
 

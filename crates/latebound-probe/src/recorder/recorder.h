@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0 */
 /*
- * The records that the flight recorder's BPF half writes and its Rust half reads. `record.rs` holds the same layout;
- * both sides assert sizes and offsets.
+ * The records that the flight recorder's BPF half writes and its Rust half reads. Rust takes their layout from the
+ * compiled object's type information, so it stands only here.
  */
 #ifndef LATEBOUND_RECORDER_H
 #define LATEBOUND_RECORDER_H
@@ -29,7 +29,7 @@ enum lb_flight_kind {
 	LB_STACK = 20,
 };
 
-/* Vectors of the processor, by the name of their trace points; `VECTOR_NAMES` in record.rs is in the same order. */
+/* Vectors of the processor, by the name of their trace points; `VECTOR_NAMES` in decode.rs is in the same order. */
 enum lb_vector {
 	LB_VECTOR_LOCAL_TIMER = 0,
 	LB_VECTOR_RESCHEDULE,
@@ -45,6 +45,10 @@ enum lb_vector {
 	/* An inter-processor interrupt of aarch64, named in the record (`ipi:ipi_entry` carries a text). */
 	LB_VECTOR_NAMED,
 };
+
+/* Whose stack: behind the interrupt that wakes, or of the thread that is switched out. */
+#define LB_STACK_INTERRUPTED 0
+#define LB_STACK_SWITCHED 1
 
 #define LB_FLAG_STILL_RUNNABLE 1 /* a switch: who is switched out could run on */
 #define LB_FLAG_PREV_KERNEL 2
@@ -66,16 +70,7 @@ struct lb_flight_record {
 	__u16 number;
 	__s32 prev_tid;
 	__s32 next_tid;
-	union {
-		struct {
-			char prev_comm[16];
-			char next_comm[16];
-		};
-		struct {
-			__u64 value[4];
-		};
-		char name[32];
-	};
+	__u64 value[4]; /* numbers, one text of 32 bytes, or the two names of 16 */
 };
 
 #define LB_STACK_FRAMES 61
@@ -122,10 +117,9 @@ enum lb_wakeup {
 
 /* One watched thread. */
 struct lb_flight_watched {
-	__u64 threshold_ns;
 	__u64 waking_at_ns;
 	__u64 soft_expires_ns; /* 0 where no timer woke it */
-	__u32 slot;            /* which histograms are its own */
+	__u32 slot; /* which threshold and histograms are its own */
 	__s32 prio;
 	__u32 policy;
 	__u32 kernel;
@@ -147,7 +141,7 @@ struct lb_flight_late {
 	char comm[16];
 };
 
-/* Whom to watch besides the threads that user space names; `Watch` in mod.rs. */
+/* Whom to watch besides the threads that user space names; `Watch` in options.rs. */
 enum lb_watch_rule {
 	LB_WATCH_NAMED = 0,
 	LB_WATCH_REAL_TIME = 1,

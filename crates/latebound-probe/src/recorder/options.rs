@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the recorder is told before it starts.
+
+use latebound_model::{Nanos, Tid};
+
+/// Whose wake-ups are watched. Threads can be added one by one at any time ([`super::Recorder::watch`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Only these threads, and those added later.
+    Threads(Vec<Tid>),
+    /// Every thread of the real-time and deadline classes, from its first wake-up on.
+    RealTime,
+    /// Every thread of this name (`comm`, at most 15 bytes).
+    Comm(String),
+    /// Every thread of this process, those that it starts later included.
+    Process(Tid),
+}
+
+/// How the recorder works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecorderOptions {
+    /// Bytes of ring for each CPU on line, rounded up to a power of two of 64-byte records: 8 MiB hold 131072 events.
+    pub memory_per_cpu: u64,
+    /// Whose wake-ups are watched.
+    pub watch: Watch,
+    /// How many threads can be met by the rule, and as many again can be named.
+    pub max_threads: u32,
+    /// How many of the worst wake-ups are kept of each thread.
+    pub keep: usize,
+    /// At or below this a wake-up is never late.
+    pub least_late: Nanos,
+    /// From which wait on the outgoing thread's kernel stack is taken.
+    pub stack_threshold: Nanos,
+    /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
+    pub measure_cost: bool,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> RecorderOptions {
+        RecorderOptions {
+            memory_per_cpu: 8 << 20,
+            watch: Watch::Threads(Vec::new()),
+            max_threads: 128,
+            keep: 16,
+            least_late: Nanos::ZERO,
+            stack_threshold: Nanos::from_micros(20),
+            measure_cost: false,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for kernel addresses, from the text of `/proc/kallsyms`. Never reads anything else.
+
+/// The kernel's functions by address. Empty where the kernel hides addresses from this user.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    by_address: Vec<(u64, Box<str>)>,
+}
+
+impl Symbols {
+    /// Reads `/proc/kallsyms`; empty where it cannot be read or shows only zeros (`kernel.kptr_restrict`).
+    pub(crate) fn load() -> Symbols {
+        std::fs::read_to_string("/proc/kallsyms").map(|text| Symbols::parse(&text)).unwrap_or_default()
+    }
+
+    /// From lines of `address type name`. Data symbols are left out, as is the padding before functions (`__pfx_`).
+    pub(crate) fn parse(text: &str) -> Symbols {
+        let mut by_address: Vec<(u64, Box<str>)> = text
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split_ascii_whitespace();
+                let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+                let kind = words.next()?;
+                let name = words.next()?;
+                (matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with("__pfx_"))
+                    .then(|| (address, name.into()))
+            })
+            .collect();
+        // Stable, so that the first of several names of one address stays the one that is shown.
+        by_address.sort_by_key(|(address, _)| *address);
+        by_address.dedup_by_key(|(address, _)| *address);
+        Symbols { by_address }
+    }
+
+    /// Whether no address has a name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_address.is_empty()
+    }
+
+    /// The address of a function.
+    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+        self.by_address.iter().find(|(_, found)| &**found == name).map(|(address, _)| *address)
+    }
+
+    /// The function that an address lies in, and how far behind its beginning.
+    pub(crate) fn find(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self.by_address.partition_point(|(start, _)| *start <= address);
+        let (start, name) = self.by_address.get(after.checked_sub(1)?)?;
+        Some((name, address - start))
+    }
+
+    /// `name+0xoffset`, or the bare address.
+    pub(crate) fn frame(&self, address: u64) -> String {
+        match self.find(address) {
+            Some((name, offset)) => format!("{name}+{offset:#x}"),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    /// The name of the function that begins at or before this address, or the bare address.
+    pub(crate) fn function(&self, address: u64) -> String {
+        self.find(address).map_or_else(|| format!("{address:#x}"), |(name, _)| name.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_named_by_the_function_it_lies_in() {
+        let symbols = Symbols::parse(
+            "ffff2000 t second\nffff1000 T first\nffff1000 T alias\nffff1800 d data\nffff1ff0 t __pfx_second\n",
+        );
+        assert_eq!(symbols.frame(0xffff_1004), "first+0x4");
+        assert_eq!(symbols.frame(0xffff_1ff8), "first+0xff8");
+        assert_eq!(symbols.frame(0xffff_2000), "second+0x0");
+        assert_eq!(symbols.frame(0x10), "0x10");
+        assert_eq!(symbols.function(0xffff_2010), "second");
+        assert_eq!(symbols.address("second"), Some(0xffff_2000));
+    }
+
+    #[test]
+    fn hidden_addresses_name_nothing() {
+        let symbols = Symbols::parse("0000000000000000 T first\ngarbage\n");
+        assert!(symbols.is_empty());
+        assert_eq!(symbols.frame(0xffff_0000), "0xffff0000");
+    }
+}
