@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The interrupts of one CPU, kept per source with prefix sums.
+//!
+//! Owns what may enter a timeline: starts strictly ascending, every time below 2^63, the sum of all durations below
+//! 2^62. What breaks that is refused with the value met, never bent to fit: the views compute on what is here without
+//! a further check.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use latebound_model::Nanos;
+
+/// The first time that is too late: 2^63.
+const TIME_LIMIT: u64 = 1 << 63;
+/// The first sum of durations that is too long: 2^62, so that sums and differences of times stay within 64 bits.
+const DURATION_LIMIT: u64 = 1 << 62;
+
+/// What interrupts. Device interrupts and processor vectors are separate number spaces; all NMIs are one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// Non-maskable interrupts, whatever their cause.
+    Nmi,
+    /// A vector of the processor.
+    Vector(u32),
+    /// A device's interrupt by its Linux number.
+    Device(u32),
+    /// Interrupts that no event named.
+    Unnamed,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Nmi => f.write_str("NMI"),
+            Source::Vector(vector) => write!(f, "vector {vector}"),
+            Source::Device(irq) => write!(f, "irq {irq}"),
+            Source::Unnamed => f.write_str("unnamed interrupt"),
+        }
+    }
+}
+
+/// One interrupt: when it began, and how long its own code ran, net of what interrupted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// What interrupted.
+    pub source: Source,
+    /// When it began.
+    pub start: Nanos,
+    /// How long it ran.
+    pub duration: Nanos,
+}
+
+/// Why an interrupt cannot enter a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimelineError {
+    /// Starts go backwards.
+    #[error(
+        "{source_of} starts at {start} ns, before the interrupt listed before it ({previous} ns); sort the interrupts of a CPU by start_ns"
+    )]
+    Unsorted {
+        /// The interrupt's source.
+        source_of: Source,
+        /// Its start.
+        start: u64,
+        /// The start before it.
+        previous: u64,
+    },
+    /// Two start at once, which one CPU cannot do.
+    #[error(
+        "{source_of} starts at {start} ns, the same instant as the interrupt before it; one CPU cannot begin two: record with a clock of nanosecond resolution (trace-cmd record -C mono)"
+    )]
+    SameInstant {
+        /// The interrupt's source.
+        source_of: Source,
+        /// Its start.
+        start: u64,
+    },
+    /// A start or an end lies beyond 2^63.
+    #[error(
+        "{source_of} at {start} ns lasting {duration} ns ends at or beyond 2^63 ns; give times below that"
+    )]
+    TooLate {
+        /// The interrupt's source.
+        source_of: Source,
+        /// Its start.
+        start: u64,
+        /// Its duration.
+        duration: u64,
+    },
+    /// All durations together reach 2^62.
+    #[error(
+        "the durations of one CPU's interrupts add up to 2^62 ns or more at {start} ns; look at the duration of {source_of} there"
+    )]
+    TooMuch {
+        /// The interrupt's source.
+        source_of: Source,
+        /// Its start.
+        start: u64,
+    },
+}
+
+/// The interrupts of one source.
+#[derive(Clone, Debug)]
+pub(crate) struct Track {
+    pub(crate) source: Source,
+    pub(crate) name: String,
+    /// Ascending.
+    pub(crate) starts: Vec<u64>,
+    /// `sums[i]` is what the first `i` interrupts took; one longer than `starts`.
+    pub(crate) sums: Vec<u64>,
+    /// Index of the longest.
+    pub(crate) longest: usize,
+    /// Index of the second of the two that are closest together; 0 where there is one only.
+    pub(crate) closest: usize,
+}
+
+impl Track {
+    pub(crate) fn duration(&self, index: usize) -> u64 {
+        self.sums[index + 1] - self.sums[index]
+    }
+
+    /// The longest duration, oWCET in the paper's words.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.duration(self.longest)
+    }
+
+    /// The shortest distance of two starts, oMIAT in the paper's words; `None` where there is one interrupt only.
+    pub(crate) fn shortest_gap(&self) -> Option<u64> {
+        (self.closest > 0).then(|| self.starts[self.closest] - self.starts[self.closest - 1])
+    }
+
+    pub(crate) fn interrupt(&self, index: usize) -> Interrupt {
+        Interrupt {
+            source: self.source,
+            start: Nanos(self.starts[index]),
+            duration: Nanos(self.duration(index)),
+        }
+    }
+}
+
+/// The interrupts of one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    pub(crate) tracks: Vec<Track>,
+    /// The track of each interrupt, in order of time.
+    pub(crate) order: Vec<u32>,
+    by_source: BTreeMap<Source, u32>,
+    last: Option<u64>,
+    total: u64,
+}
+
+impl Timeline {
+    /// A timeline without interrupts.
+    pub fn new() -> Timeline {
+        Timeline::default()
+    }
+
+    /// How many interrupts it holds.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The sources met so far, with their names where one was given.
+    pub fn sources(&self) -> impl Iterator<Item = (Source, &str)> {
+        self.tracks.iter().map(|track| (track.source, track.name.as_str()))
+    }
+
+    /// Every interrupt in order of time.
+    pub fn iter(&self) -> impl Iterator<Item = Interrupt> + '_ {
+        self.iter_from(0)
+    }
+
+    /// Every interrupt in order of time from this place on.
+    pub(crate) fn iter_from(&self, place: usize) -> impl Iterator<Item = Interrupt> + '_ {
+        let mut next = vec![0usize; self.tracks.len()];
+        for &track in &self.order[..place] {
+            next[track as usize] += 1;
+        }
+        self.order[place..].iter().map(move |&track| {
+            let index = next[track as usize];
+            next[track as usize] += 1;
+            self.tracks[track as usize].interrupt(index)
+        })
+    }
+
+    /// Names a source; the first name that is not empty stays.
+    pub fn name(&mut self, source: Source, name: &str) {
+        let track = self.track(source);
+        let track = &mut self.tracks[track as usize];
+        if track.name.is_empty() {
+            name.clone_into(&mut track.name);
+        }
+    }
+
+    fn track(&mut self, source: Source) -> u32 {
+        let next = self.tracks.len() as u32;
+        *self.by_source.entry(source).or_insert_with(|| {
+            self.tracks.push(Track {
+                source,
+                name: String::new(),
+                starts: Vec::new(),
+                sums: vec![0],
+                longest: 0,
+                closest: 0,
+            });
+            next
+        })
+    }
+
+    /// Adds the next interrupt; the timeline stays as it was where it is refused.
+    pub fn push(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
+        let Interrupt { source, start: Nanos(start), duration: Nanos(duration) } = interrupt;
+        if let Some(previous) = self.last {
+            if start == previous {
+                return Err(TimelineError::SameInstant { source_of: source, start });
+            }
+            if start < previous {
+                return Err(TimelineError::Unsorted { source_of: source, start, previous });
+            }
+        }
+        if start.checked_add(duration).is_none_or(|end| end >= TIME_LIMIT) {
+            return Err(TimelineError::TooLate { source_of: source, start, duration });
+        }
+        let total = self.total + duration;
+        if total >= DURATION_LIMIT {
+            return Err(TimelineError::TooMuch { source_of: source, start });
+        }
+        let index = self.track(source);
+        let track = &mut self.tracks[index as usize];
+        let place = track.starts.len();
+        track.sums.push(track.sums[place] + duration);
+        track.starts.push(start);
+        if duration > track.longest_ns() {
+            track.longest = place;
+        }
+        if place > 0 && track.shortest_gap().is_none_or(|gap| start - track.starts[place - 1] < gap) {
+            track.closest = place;
+        }
+        self.order.push(index);
+        self.last = Some(start);
+        self.total = total;
+        Ok(())
+    }
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The seven views: what interrupts may add to the interference-free latency, from nothing to everything seen.
+//!
+//! Every window is half open, `[t, t + L)`, begins at an interrupt's start, and counts an interrupt by its start with
+//! its full duration. Moving a window's begin back to the start of a running interrupt only lengthens it, so no part
+//! of an interrupt has to be carried in.
+//!
+//! The fixed points are least ones. The sliding views are the least solution of `W = F + sum of burst_k(W)`, where
+//! `burst_k` is the best over the windows of source `k`. Iterating that equation alone may take one step per interrupt
+//! on a timeline near saturation. Instead each step fixes the best window of every source, and solves the equation
+//! for these windows exactly by walking their interrupts merged by distance from their window's begin. The
+//! result is never above the least fixed point, because the fixed windows demand no more than the best ones, and
+//! never below the plain iteration's next value.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use latebound_model::Nanos;
+
+use super::timeline::{Interrupt, Source, Timeline, Track};
+
+/// How many interrupts of an interval a witness lists; the rest is counted.
+pub const WITNESS_LIMIT: usize = 32;
+
+/// Where a window is longer than this (73 years), the search ends and the view counts as not converged.
+pub(crate) const WINDOW_LIMIT: u64 = 1 << 61;
+
+/// A utilisation so close to one that double precision cannot tell it from one.
+const UTILISATION_MARGIN: f64 = 1e-12;
+
+/// Steps of the sporadic iteration before it is called off.
+const SPORADIC_STEPS: u32 = 5_000_000;
+
+/// How the interrupts are thought to arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ViewKind {
+    /// Not at all.
+    None,
+    /// The longest interrupt and the longest NMI, once.
+    WorstSingle,
+    /// The longest of every source, once.
+    EachOnce,
+    /// Every source as often as its shortest distance allows, always as long as its longest.
+    Sporadic,
+    /// Every source as in its own worst window, sources shifted against each other at will.
+    SlidingWindow,
+    /// The same, with as many as in the fullest window and each as long as the longest.
+    SlidingWindowOwcet,
+    /// As they came.
+    Replay,
+}
+
+/// A stretch of the timeline that a value rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WitnessInterval {
+    /// Whose interrupts are counted; `None` for all.
+    pub source: Option<Source>,
+    /// When the interval begins.
+    pub start: Nanos,
+    /// When it ends; this instant is not part of it.
+    pub end: Nanos,
+    /// How many interrupts are charged.
+    pub count: u64,
+    /// What they are charged with.
+    pub demand: Nanos,
+    /// The first of the interrupts that the value rests on.
+    pub interrupts: Vec<Interrupt>,
+    /// How many more there are.
+    pub omitted: u64,
+}
+
+/// What a view came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The least latency that satisfies the equation.
+    Converged(Nanos),
+    /// There is none, or none below 73 years.
+    Diverged {
+        /// The share of the CPU that the view gives to interrupts; the equation has no solution from one on.
+        utilisation: f64,
+    },
+}
+
+/// One view of one CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The value.
+    pub outcome: Outcome,
+    /// What it rests on.
+    pub witness: Vec<WitnessInterval>,
+}
+
+impl View {
+    /// The latency, where the view converged.
+    pub fn latency(&self) -> Option<Nanos> {
+        match self.outcome {
+            Outcome::Converged(latency) => Some(latency),
+            Outcome::Diverged { .. } => None,
+        }
+    }
+}
+
+/// All seven.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Views {
+    /// [`ViewKind::None`].
+    pub none: View,
+    /// [`ViewKind::WorstSingle`].
+    pub worst_single: View,
+    /// [`ViewKind::EachOnce`].
+    pub each_once: View,
+    /// [`ViewKind::Sporadic`].
+    pub sporadic: View,
+    /// [`ViewKind::SlidingWindow`].
+    pub sliding_window: View,
+    /// [`ViewKind::SlidingWindowOwcet`].
+    pub sliding_window_owcet: View,
+    /// [`ViewKind::Replay`].
+    pub replay: View,
+}
+
+impl Views {
+    /// The views with their kinds, in the order in which they are shown.
+    pub fn iter(&self) -> impl Iterator<Item = (ViewKind, &View)> {
+        [
+            (ViewKind::None, &self.none),
+            (ViewKind::WorstSingle, &self.worst_single),
+            (ViewKind::EachOnce, &self.each_once),
+            (ViewKind::Replay, &self.replay),
+            (ViewKind::SlidingWindow, &self.sliding_window),
+            (ViewKind::SlidingWindowOwcet, &self.sliding_window_owcet),
+            (ViewKind::Sporadic, &self.sporadic),
+        ]
+        .into_iter()
+    }
+}
+
+/// All seven views for an interference-free latency, which must be below 2^61 ns (73 years).
+pub(crate) fn views(interference_free: Nanos, timeline: &Timeline) -> Views {
+    let free = interference_free.0;
+    let replay = replay(free, timeline);
+    let Outcome::Converged(Nanos(replayed)) = replay.outcome else {
+        unreachable!("a replay ends with its trace");
+    };
+    let sliding_window = sliding(free, replayed, timeline, Charge::Own);
+    let floor = sliding_window.latency().map_or(replayed, |latency| latency.0);
+    Views {
+        none: View { outcome: Outcome::Converged(interference_free), witness: Vec::new() },
+        worst_single: worst_single(free, timeline),
+        each_once: constant(free, timeline.tracks.iter()),
+        sporadic: sporadic(free, timeline),
+        sliding_window_owcet: sliding(free, floor, timeline, Charge::Longest),
+        sliding_window,
+        replay,
+    }
+}
+
+fn busy_tracks(timeline: &Timeline) -> impl Iterator<Item = &Track> {
+    timeline.tracks.iter().filter(|track| !track.starts.is_empty())
+}
+
+fn listed(track: &Track, from: usize, until: usize) -> (Vec<Interrupt>, u64) {
+    let shown = until.min(from + WITNESS_LIMIT);
+    ((from..shown).map(|index| track.interrupt(index)).collect(), (until - shown) as u64)
+}
+
+/// The longest of each of these sources, once.
+fn constant<'t>(free: u64, tracks: impl Iterator<Item = &'t Track>) -> View {
+    let mut latency = free;
+    let mut witness = Vec::new();
+    for track in tracks.filter(|track| !track.starts.is_empty()) {
+        let longest = track.interrupt(track.longest);
+        latency += longest.duration.0;
+        witness.push(WitnessInterval {
+            source: Some(track.source),
+            start: longest.start,
+            end: longest.start + longest.duration,
+            count: 1,
+            demand: longest.duration,
+            interrupts: vec![longest],
+            omitted: 0,
+        });
+    }
+    View { outcome: Outcome::Converged(Nanos(latency)), witness }
+}
+
+fn worst_single(free: u64, timeline: &Timeline) -> View {
+    let worst = |nmi: bool| {
+        busy_tracks(timeline)
+            .filter(move |track| (track.source == Source::Nmi) == nmi)
+            .max_by_key(|track| (track.longest_ns(), Reverse(track.source)))
+    };
+    constant(free, worst(false).into_iter().chain(worst(true)))
+}
+
+fn sporadic(free: u64, timeline: &Timeline) -> View {
+    let utilisation: f64 = busy_tracks(timeline)
+        .filter_map(|track| Some(track.longest_ns() as f64 / track.shortest_gap()? as f64))
+        .sum();
+    let often = |track: &Track, window: u64| match track.shortest_gap() {
+        Some(gap) => window.div_ceil(gap),
+        None => u64::from(window > 0),
+    };
+    let outcome = 'solved: {
+        let diverged = Outcome::Diverged { utilisation };
+        if utilisation >= 1.0 - UTILISATION_MARGIN {
+            break 'solved diverged;
+        }
+        // Every rounding up is at least the plain quotient, so the solution is at least F / (1 - U): begin there.
+        let floor = (free as f64 / (1.0 - utilisation + UTILISATION_MARGIN) * (1.0 - 1e-9)) as u64;
+        let mut window = free.max(floor.min(WINDOW_LIMIT));
+        for _ in 0..SPORADIC_STEPS {
+            let demand: u128 = busy_tracks(timeline)
+                .map(|track| u128::from(often(track, window)) * u128::from(track.longest_ns()))
+                .sum();
+            let next = u128::from(free) + demand;
+            if next >= u128::from(WINDOW_LIMIT) {
+                break 'solved diverged;
+            }
+            if next as u64 == window {
+                break 'solved Outcome::Converged(Nanos(window));
+            }
+            window = next as u64;
+        }
+        diverged
+    };
+    let window = match outcome {
+        Outcome::Converged(Nanos(window)) => window,
+        Outcome::Diverged { .. } => 0,
+    };
+    let witness = busy_tracks(timeline)
+        .map(|track| {
+            let longest = track.interrupt(track.longest);
+            let mut interrupts = vec![longest];
+            let (mut start, mut end) = (longest.start, longest.start + longest.duration);
+            if track.closest > 0 {
+                let pair = [track.interrupt(track.closest - 1), track.interrupt(track.closest)];
+                (start, end) = (pair[0].start, pair[1].start);
+                interrupts.extend(pair);
+            }
+            let count = often(track, window);
+            WitnessInterval {
+                source: Some(track.source),
+                start,
+                end,
+                count,
+                demand: Nanos(count * longest.duration.0),
+                interrupts,
+                omitted: 0,
+            }
+        })
+        .collect();
+    View { outcome, witness }
+}
+
+/// What an interrupt in a window is charged with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Charge {
+    Own,
+    Longest,
+}
+
+/// The best window of one source: its first interrupt, the first one behind it, and its demand.
+#[derive(Clone, Copy)]
+struct Best {
+    from: usize,
+    until: usize,
+    demand: u128,
+}
+
+fn best_window(track: &Track, window: u64, charge: Charge) -> Best {
+    let (starts, sums) = (track.starts.as_slice(), track.sums.as_slice());
+    let mut best = Best { from: 0, until: 0, demand: 0 };
+    if window == 0 {
+        return best;
+    }
+    let (mut until, mut best_value) = (0, 0);
+    for (from, &start) in starts.iter().enumerate() {
+        while until < starts.len() && starts[until] - start < window {
+            until += 1;
+        }
+        let value = match charge {
+            Charge::Own => sums[until] - sums[from],
+            Charge::Longest => (until - from) as u64,
+        };
+        if value > best_value {
+            best_value = value;
+            best.from = from;
+            best.until = until;
+        }
+    }
+    best.demand = match charge {
+        Charge::Own => u128::from(best_value),
+        Charge::Longest => u128::from(best_value) * u128::from(track.longest_ns()),
+    };
+    best
+}
+
+/// The least solution; `floor` is a value known not to be above it.
+fn sliding(free: u64, floor: u64, timeline: &Timeline, charge: Charge) -> View {
+    let mut window = free.max(floor);
+    let best = loop {
+        let best: Vec<(&Track, Best)> =
+            busy_tracks(timeline).map(|track| (track, best_window(track, window, charge))).collect();
+        let next = u128::from(free) + best.iter().map(|(_, best)| best.demand).sum::<u128>();
+        if next <= u128::from(window) {
+            break best;
+        }
+        let next = walk(next, &best, charge);
+        if next >= u128::from(WINDOW_LIMIT) {
+            return View {
+                outcome: Outcome::Diverged { utilisation: utilisation(timeline, charge) },
+                witness: Vec::new(),
+            };
+        }
+        window = next as u64;
+    };
+    let witness = best
+        .into_iter()
+        .filter(|(_, best)| best.until > best.from)
+        .map(|(track, best)| {
+            let (interrupts, omitted) = listed(track, best.from, best.until);
+            WitnessInterval {
+                source: Some(track.source),
+                start: Nanos(track.starts[best.from]),
+                end: Nanos(track.starts[best.from].saturating_add(window)),
+                count: (best.until - best.from) as u64,
+                demand: Nanos(best.demand as u64),
+                interrupts,
+                omitted,
+            }
+        })
+        .collect();
+    View { outcome: Outcome::Converged(Nanos(window)), witness }
+}
+
+/// The least solution for these windows alone, from a value at most that on.
+fn walk(from: u128, best: &[(&Track, Best)], charge: Charge) -> u128 {
+    let distance = |track: &Track, best: &Best, at: usize| {
+        track.starts.get(at).map(|start| start - track.starts[best.from])
+    };
+    let mut ahead: BinaryHeap<Reverse<(u64, usize, usize)>> = best
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (track, best))| {
+            Some(Reverse((distance(track, best, best.until)?, index, best.until)))
+        })
+        .collect();
+    let mut window = from;
+    while let Some(Reverse((offset, index, at))) = ahead.pop() {
+        if u128::from(offset) >= window || window >= u128::from(WINDOW_LIMIT) {
+            break;
+        }
+        let (track, best) = &best[index];
+        window += u128::from(match charge {
+            Charge::Own => track.duration(at),
+            Charge::Longest => track.longest_ns(),
+        });
+        if let Some(offset) = distance(track, best, at + 1) {
+            ahead.push(Reverse((offset, index, at + 1)));
+        }
+    }
+    window
+}
+
+/// What the view charges in all, over the time in which it came.
+fn utilisation(timeline: &Timeline, charge: Charge) -> f64 {
+    let first = busy_tracks(timeline).map(|track| track.starts[0]).min().unwrap_or(0);
+    let last = busy_tracks(timeline).filter_map(|track| track.starts.last().copied()).max().unwrap_or(0);
+    let demand: f64 = busy_tracks(timeline)
+        .map(|track| match charge {
+            Charge::Own => track.sums[track.starts.len()] as f64,
+            Charge::Longest => track.starts.len() as f64 * track.longest_ns() as f64,
+        })
+        .sum();
+    demand / (last - first).max(1) as f64
+}
+
+/// The longest busy window of the true timeline.
+///
+/// With `P_i` the sum of the durations before interrupt `i` and `g_i = start_i - P_i`, the window that begins at `i`
+/// takes in everything up to the first `j` with `start_j >= start_i + F + P_j - P_i`, which is `g_j >= g_i + F`. Going
+/// from the last interrupt to the first, the candidates for `j` form a stack of ever larger `g`.
+fn replay(free: u64, timeline: &Timeline) -> View {
+    let mut at: Vec<usize> = timeline.tracks.iter().map(|track| track.starts.len()).collect();
+    let total: u64 = busy_tracks(timeline).map(|track| track.sums[track.starts.len()]).sum();
+    let mut before = total;
+    let mut stack: Vec<(i64, u64)> = Vec::new();
+    let (mut longest, mut begin) = (0, None);
+    if free > 0 {
+        for (place, &index) in timeline.order.iter().enumerate().rev() {
+            let track = &timeline.tracks[index as usize];
+            let own = &mut at[index as usize];
+            *own -= 1;
+            let start = track.starts[*own];
+            before -= track.duration(*own);
+            // Both are below 2^63, so the difference fits.
+            let g = start as i64 - before as i64;
+            while stack.last().is_some_and(|&(other, _)| other <= g) {
+                stack.pop();
+            }
+            let reached = match (stack.last(), g.checked_add(free as i64)) {
+                (None, _) | (_, None) => total,
+                (Some(&(other, sum)), Some(needed)) if other >= needed => sum,
+                (Some(_), Some(needed)) => match stack.partition_point(|&(other, _)| other >= needed) {
+                    0 => total,
+                    candidates => stack[candidates - 1].1,
+                },
+            };
+            stack.push((g, before));
+            // The earliest of equals.
+            if reached - before >= longest {
+                longest = reached - before;
+                begin = Some((place, start));
+            }
+        }
+    }
+    let latency = free + longest;
+    let witness = begin
+        .map(|(place, start)| {
+            let mut rest = timeline.iter_from(place).take_while(|i| i.start.0 - start < latency);
+            let interrupts: Vec<Interrupt> = rest.by_ref().take(WITNESS_LIMIT).collect();
+            let omitted = rest.count() as u64;
+            WitnessInterval {
+                source: None,
+                start: Nanos(start),
+                end: Nanos(start.saturating_add(latency)),
+                count: interrupts.len() as u64 + omitted,
+                demand: Nanos(longest),
+                interrupts,
+                omitted,
+            }
+        })
+        .into_iter()
+        .collect();
+    View { outcome: Outcome::Converged(Nanos(latency)), witness }
+}
