@@ -286,15 +286,13 @@ fn late(run: &Run) -> Sentence {
     };
     let count = grouped(all.count());
     let mut sentence = match all.count() {
-        1 => {
-            sentence.say("The one timer wake-up that was measured came ").stress(max.to_string()).say(" late")
-        }
+        1 => sentence.say("The one wake-up that was measured came ").stress(max.to_string()).say(" late"),
         _ => sentence
             .say("Up to ")
             .stress(max.to_string())
             .say(" late over ")
             .stress(count)
-            .say(" timer wake-ups"),
+            .say(if wakeups.latency.count() > 0 { " timer periods" } else { " timer wake-ups" }),
     };
     let cpus = wakeups.cpus.iter().filter_map(|cpu| cpu.cpu);
     let set = latebound_model::CpuSet::new(cpus);
@@ -325,7 +323,10 @@ fn loads_text(loads: &[Load]) -> String {
     if loads.is_empty() {
         return "with no load of ours".to_owned();
     }
-    let names: Vec<String> = loads.iter().map(|load| printable(&load.name).into_owned()).collect();
+    let name = |load: &Load| {
+        if load.name.is_empty() { "without a name".to_owned() } else { printable(&load.name).into_owned() }
+    };
+    let names: Vec<String> = loads.iter().map(name).collect();
     format!("under load {}", listed(&names))
 }
 

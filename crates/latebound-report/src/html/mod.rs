@@ -109,7 +109,7 @@ fn top(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>, answer: &digest
         m.element("dd", &[("id", "change")], |m| {
             sentence(m, &answer.change);
             if let Some(command) = &answer.command {
-                m.text(" ").leaf("code", &[], command);
+                m.leaf("pre", &[], command);
             }
         });
     })

@@ -96,7 +96,7 @@ fn distributions(m: &mut Markup, wakeups: &Wakeups<'_>) {
             "p",
             &[("class", "lead")],
             "One value a period counts also the periods that passed while the thread was late, so that one long delay weighs \
-             as much as it cost. One value a wake-up is what cyclictest shows: it leaves those periods out (coordinated omission).",
+             as much as it cost. One value a wake-up is what cyclictest shows: it leaves those periods out (coordinated omission); they are the dark part of the histogram.",
         );
     }
 }
@@ -125,7 +125,7 @@ fn by_cpu(m: &mut Markup, wakeups: &Wakeups<'_>) {
         let Some(series) = cpu.series() else { return };
         let (h, lossy) = (&series.histogram, is_lossy(series));
         m.element("tr", &[], |m| {
-            m.leaf("td", &[], &cpu.name());
+            m.leaf("td", &[("class", "cpu")], &cpu.name());
             m.element("td", &[("class", "spark")], |m| {
                 if let Some(spark) = svg::spark(h, low, high) {
                     m.append(&spark);

@@ -30,6 +30,9 @@ pub struct Marker {
 /// The width of a column, in units of the view box, that counts are normalised to.
 const COLUMN: f64 = 4.0;
 
+/// Room for the labels of the vertical axis.
+const LEFT: f64 = 62.0;
+
 /// A column of a histogram: whole buckets only, so that no value is counted in two places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Column {
@@ -74,7 +77,7 @@ fn time_range(layers: &[Layer<'_>]) -> Option<(f64, f64)> {
 
 fn frame(width: f64, height: f64, marker_rows: usize) -> Frame {
     let top = 24.0 + 15.0 * marker_rows as f64;
-    Frame { width, height, left: 54.0, right: width - 12.0, top, bottom: height - 40.0 }
+    Frame { width, height, left: LEFT, right: width - 12.0, top, bottom: height - 58.0 }
 }
 
 /// Markers with a row for each label in which it touches no other.
@@ -84,7 +87,7 @@ fn rows_of<'a>(markers: &'a [Marker], axis: &LogAxis, right: f64) -> Vec<(usize,
     for marker in markers {
         let label = format!("{} {}", marker.label, duration(marker.value));
         let half = label_width(&label) / 2.0;
-        let x = axis.at(marker.value.0 as f64).clamp(half + 54.0, (right - half).max(half + 54.0));
+        let x = axis.at(marker.value.0 as f64).clamp(half + LEFT, (right - half).max(half + LEFT));
         let row = ends.iter().position(|&end| end + 8.0 < x - half).unwrap_or_else(|| {
             ends.push(0.0);
             ends.len() - 1
@@ -111,16 +114,17 @@ fn sorted(markers: &[Marker]) -> Vec<Marker> {
     markers
 }
 
-/// How many values fell where: time and counts both logarithmic. The first layer is filled, the others are outlines.
+/// How many values fell where: time and counts both logarithmic. Each layer is drawn over the one before it: what
+/// stays visible of the first is what the others lack.
 /// `None` where no layer holds a value.
 pub fn distribution(label: &str, layers: &[Layer<'_>], markers: &[Marker], width: f64) -> Option<Markup> {
     let (low, high) = time_range(layers)?;
     let markers = sorted(markers);
-    let flat = frame(width, 300.0, 0);
+    let flat = frame(width, 318.0, 0);
     let axis = LogAxis::new(low, high, flat.left, flat.right);
     let placed = rows_of(&markers, &axis, flat.right);
     let rows = placed.iter().map(|p| p.0 + 1).max().unwrap_or(0);
-    let frame = frame(width, 300.0 + 15.0 * rows as f64, rows);
+    let frame = frame(width, 318.0 + 15.0 * rows as f64, rows);
 
     let drawn: Vec<(&Layer<'_>, Vec<Column>)> = layers
         .iter()
@@ -136,16 +140,9 @@ pub fn distribution(label: &str, layers: &[Layer<'_>], markers: &[Marker], width
     Some(frame.picture(label, |m| {
         frame.y_axis(m, &counts.ticks(26.0, count_label), &format!("count per {step:.1} % step of latency"));
         frame.x_axis(m, &axis.ticks(58.0, time_label), "latency");
-        for (place, (layer, columns)) in drawn.iter().enumerate() {
-            let path = outline(columns, &counts, &frame, place == 0);
-            m.empty(
-                "path",
-                &[
-                    ("class", &format!("{} {}", if place == 0 { "area" } else { "step" }, layer.class)),
-                    ("d", &path),
-                ],
-            )
-            .line();
+        for (layer, columns) in &drawn {
+            let path = outline(columns, &counts, &frame);
+            m.empty("path", &[("class", &format!("area {}", layer.class)), ("d", &path)]).line();
         }
         draw_markers(m, &frame, &axis, &placed);
         let names: Vec<(&str, &str)> =
@@ -157,14 +154,14 @@ pub fn distribution(label: &str, layers: &[Layer<'_>], markers: &[Marker], width
 }
 
 /// The outline of the filled columns; runs of neighbours are one stroke.
-fn outline(columns: &[Column], counts: &LogAxis, frame: &Frame, closed: bool) -> String {
+fn outline(columns: &[Column], counts: &LogAxis, frame: &Frame) -> String {
     let mut path = String::new();
     let mut open: Option<f64> = None;
     let base = n(frame.bottom);
     for column in columns {
         if column.count == 0 {
             if open.take().is_some() {
-                path.push_str(&format!("V{base}{}", if closed { "Z" } else { "" }));
+                path.push_str(&format!("V{base}Z"));
             }
             continue;
         }
@@ -177,7 +174,7 @@ fn outline(columns: &[Column], counts: &LogAxis, frame: &Frame, closed: bool) ->
         open = Some(column.to);
     }
     if open.is_some() {
-        path.push_str(&format!("V{base}{}", if closed { "Z" } else { "" }));
+        path.push_str(&format!("V{base}Z"));
     }
     path
 }
@@ -188,11 +185,11 @@ pub fn survival(label: &str, layers: &[Layer<'_>], markers: &[Marker], width: f6
     let (low, high) = time_range(layers)?;
     let most = layers.iter().map(|layer| layer.histogram.count()).max().filter(|&count| count > 0)?;
     let markers = sorted(markers);
-    let flat = frame(width, 300.0, 0);
+    let flat = frame(width, 318.0, 0);
     let axis = LogAxis::new(low, high, flat.left, flat.right);
     let placed = rows_of(&markers, &axis, flat.right);
     let rows = placed.iter().map(|p| p.0 + 1).max().unwrap_or(0);
-    let frame = frame(width, 300.0 + 15.0 * rows as f64, rows);
+    let frame = frame(width, 318.0 + 15.0 * rows as f64, rows);
     // The axis counts in "one of so many": one of `most` is the lowest that can be seen.
     let parts = LogAxis::exact(1.0, most as f64 * 1.6, frame.top, frame.bottom);
     let share = |one_of: f64| match one_of {
@@ -273,7 +270,7 @@ pub fn spark(histogram: &Histogram, low: Nanos, high: Nanos) -> Option<Markup> {
     let label = format!("distribution from {} to {}", duration(min), duration(max));
     Some(frame.picture(&label, |m| {
         line(m, "axis", (frame.left, frame.bottom), (frame.right, frame.bottom));
-        m.empty("path", &[("class", "area main"), ("d", &outline(&columns, &counts, &frame, true))]);
+        m.empty("path", &[("class", "area main"), ("d", &outline(&columns, &counts, &frame))]);
         let at = axis.at(max.0 as f64);
         line(m, "last", (at, frame.top), (at, frame.bottom));
     }))
@@ -307,7 +304,7 @@ mod tests {
         #[test]
         fn the_survival_curve_only_goes_right_and_down(values in prop::collection::vec(0u64.., 1..300)) {
             let histogram = of(&values);
-            let frame = frame(620.0, 300.0, 1);
+            let frame = frame(620.0, 318.0, 1);
             let axis = LogAxis::new(
                 histogram.min().unwrap().0 as f64, histogram.max().unwrap().0 as f64, frame.left, frame.right,
             );
@@ -327,7 +324,7 @@ mod tests {
         histogram.record_n(Nanos(1_000), 90);
         histogram.record_n(Nanos(10_000), 9);
         histogram.record_n(Nanos(100_000), 1);
-        let frame = frame(620.0, 300.0, 0);
+        let frame = frame(620.0, 318.0, 0);
         let axis = LogAxis::new(1_000.0, 100_000.0, frame.left, frame.right);
         let parts = LogAxis::exact(1.0, 160.0, frame.top, frame.bottom);
         let points = curve(&histogram, &axis, &parts, &frame);

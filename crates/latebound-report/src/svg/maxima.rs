@@ -3,7 +3,7 @@
 
 use latebound_model::{BlockMaxima, Nanos};
 
-use super::scale::{LinearAxis, LogAxis, short, time_label};
+use super::scale::{LinearAxis, LogAxis, count_label, time_label};
 use super::{Frame, duration, label_width, legend, n, text};
 use crate::markup::Markup;
 
@@ -29,15 +29,16 @@ pub fn block_maxima(label: &str, layers: &[MaximaLayer<'_>], origin: Nanos, widt
         .iter()
         .map(|layer| block_time(layer.maxima, origin, layer.maxima.maxima.len()))
         .fold(0.0, f64::max);
-    let frame = Frame { width, height: 240.0, left: 60.0, right: width - 12.0, top: 40.0, bottom: 200.0 };
+    let frame = Frame { width, height: 258.0, left: 60.0, right: width - 12.0, top: 40.0, bottom: 200.0 };
     let time = LinearAxis::new(end, frame.left, frame.right);
     let axis = LogAxis::new(low.0 as f64, high.0 as f64, frame.bottom, frame.top);
     let (unit, per) = match end {
         e if e <= 600.0 => ("s", 1.0),
         e if e <= 36_000.0 => ("min", 60.0),
-        _ => ("h", 3600.0),
+        e if e <= 864_000.0 => ("h", 3600.0),
+        _ => ("days", 86_400.0),
     };
-    let ticks = LinearAxis::new(end / per, frame.left, frame.right).ticks(64.0, short);
+    let ticks = LinearAxis::new(end / per, frame.left, frame.right).ticks(64.0, count_label);
 
     Some(frame.picture(label, |m| {
         let block = layers.first().map(|layer| duration(layer.maxima.block)).unwrap_or_default();
@@ -64,7 +65,8 @@ pub fn block_maxima(label: &str, layers: &[MaximaLayer<'_>], origin: Nanos, widt
         if let Some((at, max, name)) = worst {
             let label = format!("{} {name}", duration(max));
             let half = label_width(&label) / 2.0;
-            let x = time.at(at).clamp(frame.left + half, (frame.right - half).max(frame.left + half));
+            let x =
+                time.at(at).clamp(frame.left + half + 6.0, (frame.right - half).max(frame.left + half + 6.0));
             text(m, "mark", (x, (axis.at(max.0 as f64) - 8.0).max(frame.top - 8.0)), "middle", &label);
         }
         let names: Vec<(&str, &str)> = names.iter().map(|(class, name)| (class.as_str(), *name)).collect();

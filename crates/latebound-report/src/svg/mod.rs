@@ -21,7 +21,7 @@ pub use timeline::timeline;
 /// The size of text in pictures, in units of the view box.
 const FONT: f64 = 12.0;
 /// Room that one letter of it takes at most, on average.
-const LETTER: f64 = 6.7;
+const LETTER: f64 = 7.1;
 
 /// A coordinate as text: at most two decimals. A value that is no number becomes 0; the axes never give one.
 fn n(value: f64) -> String {
@@ -116,12 +116,12 @@ fn duration(value: Nanos) -> String {
     value.to_string().replace(" us", " µs")
 }
 
-/// Names of lines with their colours, in a row below the axis' labels.
+/// Names of lines with their colours, in a row below the axis' name.
 fn legend(m: &mut Markup, frame: &Frame, entries: &[(&str, &str)]) {
     let mut x = frame.left;
-    let y = frame.bottom + 33.0;
+    let y = frame.bottom + 51.0;
     for (class, name) in entries {
-        let wide = 26.0 + label_width(name) + 14.0;
+        let wide = 26.0 + label_width(name) + 8.0;
         if x + wide > frame.width {
             break;
         }

@@ -13,6 +13,9 @@ const BAR: f64 = 16.0;
 /// Spans of one cause that lie closer than this, in units of the view box, are drawn as one bar.
 const TOUCH: f64 = 0.6;
 
+/// Nothing that took time is drawn narrower than this.
+const LEAST: f64 = 2.0;
+
 /// What is drawn: one or more spans of one cause.
 struct Bar {
     cause: usize,
@@ -106,7 +109,7 @@ fn draw_lane(m: &mut Markup, explanation: &Explanation, bars: &[Bar], frame: &Fr
         );
         let class = format!("bar {}", palette::class(cause.kind));
         // Nothing that took time is invisible, and nothing is drawn past the end.
-        let wide = (bar.to - bar.from).max(0.8);
+        let wide = (bar.to - bar.from).max(LEAST);
         let x = bar.from.min(frame.right - wide);
         m.element(
             "rect",
@@ -137,7 +140,7 @@ fn draw_lane(m: &mut Markup, explanation: &Explanation, bars: &[Bar], frame: &Fr
             full
         };
         let wide = label_width(&label);
-        let x = bar.from.min((frame.right - wide).max(frame.left));
+        let x = (bar.from + 3.0).min((frame.right - wide - 3.0).max(frame.left + 3.0));
         if taken.iter().all(|&(from, to)| x > to + 8.0 || x + wide + 8.0 < from) {
             text(m, "span", (x, y + LANE - BAR - 9.0), "start", &label);
             taken.push((x, x + wide));

@@ -132,15 +132,20 @@ impl Story {
         self
     }
 
+    fn last(&mut self) -> Option<&mut Cause> {
+        let place = self.explanation.spans.last()?.cause;
+        self.explanation.causes.get_mut(place)
+    }
+
     pub(crate) fn by(mut self, task: Task) -> Story {
-        if let Some(cause) = self.explanation.causes.last_mut() {
+        if let Some(cause) = self.last() {
             cause.task = Some(task);
         }
         self
     }
 
     pub(crate) fn holding(mut self, frames: &[&str], detail: Option<&str>) -> Story {
-        if let Some(cause) = self.explanation.causes.last_mut() {
+        if let Some(cause) = self.last() {
             cause.stack = Some(Stack(frames.iter().map(|f| (*f).to_owned()).collect()));
             cause.detail = detail.map(str::to_owned);
         }
