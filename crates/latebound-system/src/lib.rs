@@ -1,2 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What this Linux system is and what makes it late, read under an injectable root.
+//!
+//! This crate owns the reading of `/proc`, `/sys`, `/dev/cpu_dma_latency`, `/boot` and cgroups, and what the
+//! values mean for latency. It never changes the system, never starts a program and never prints. Every file is
+//! read through [`Root`], every fact that is not a file comes in through [`Facts`], so that all of it can be
+//! tested on trees of files that no kernel ever wrote.
+
+mod boot_option;
+mod cgroup;
+mod evidence;
+mod facts;
+mod findings;
+mod idle;
+mod interrupts;
+mod kernel_config;
+mod permissions;
+mod platform;
+mod preemption;
+mod release;
+mod root;
+mod snapshot;
+mod survey;
+mod threads;
+
+use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
+
+pub use facts::Facts;
+pub use root::{ReadError, Root};
+
+use survey::Survey;
+
+/// All that can be said of a system without measuring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doctor {
+    /// What it is.
+    pub system: SystemSnapshot,
+    /// What it can show.
+    pub evidence: Vec<EvidenceLevel>,
+    /// What makes it late.
+    pub findings: Vec<Finding>,
+}
+
+/// Reads the system once and says all that can be said of it without measuring.
+pub fn doctor(root: &Root, facts: &Facts) -> Doctor {
+    let survey = Survey::new(root, facts);
+    let system = snapshot::take(&survey);
+    Doctor { evidence: evidence::levels(&survey), findings: findings::all(&survey, &system), system }
+}
+
+/// Every field of the snapshot that can be read; the others are absent.
+pub fn snapshot(root: &Root, facts: &Facts) -> SystemSnapshot {
+    snapshot::take(&Survey::new(root, facts))
+}
+
+/// What makes this system late, each with the value read, what it costs and the command that mends it.
+pub fn findings(root: &Root, facts: &Facts, system: &SystemSnapshot) -> Vec<Finding> {
+    findings::all(&Survey::new(root, facts), system)
+}
+
+/// What this system can show, weakest evidence first.
+pub fn evidence(root: &Root, facts: &Facts) -> Vec<EvidenceLevel> {
+    evidence::levels(&Survey::new(root, facts))
+}

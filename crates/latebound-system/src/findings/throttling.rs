@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is held back so that others can run: RT throttling, the fair server, real-time budgets of cgroups.
+
+use std::collections::BTreeMap;
+
+use latebound_model::{FairServer, Finding, Nanos, Severity};
+
+use super::{Context, finding, mended};
+use crate::cgroup;
+use crate::idle::MAX_CPUS_READ;
+use crate::snapshot::{self, FAIR_SERVER, FAIR_SERVER_SINCE};
+
+pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
+    [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+fn rt_throttling(context: &Context<'_>) -> Finding {
+    let (id, title) = ("rt-throttling", "Real-time throttling");
+    let throttling = match snapshot::rt_throttling(context.survey.root) {
+        Ok(throttling) => throttling,
+        Err(error) => {
+            let cost = "by default real-time threads that use 950 ms of a second wait for the rest of it";
+            return context.unread(id, title, &error, cost);
+        }
+    };
+    let (runtime, period) = (throttling.runtime, throttling.period);
+    let shown = |runtime: Nanos| format!("{} of {} us", runtime.0 / 1_000, period.0 / 1_000);
+    // From 6.12 on only real-time groups are throttled (commit 5f6bd380c7bd); the fair server guards the rest.
+    let superseded = context.survey.is_since(FAIR_SERVER_SINCE) == Some(true)
+        && context.survey.config_is_on("RT_GROUP_SCHED") == Some(false);
+    let enable = format!("sysctl -w kernel.sched_rt_runtime_us={}", period.0 / 1_000 / 100 * 95);
+    match runtime {
+        Some(Nanos(0)) => mended(
+            finding(
+                id,
+                title,
+                Severity::Danger,
+                shown(Nanos(0)),
+                RUNTIME,
+                "no real-time thread may run at all: sched_setscheduler fails or the thread never gets the CPU",
+            ),
+            enable,
+        ),
+        _ if superseded => {
+            let cost = "limits what SCHED_DEADLINE threads may reserve; FIFO and RR threads are held back by the \
+                        fair server instead (kernel 6.12 and later)";
+            let value = runtime.map_or_else(|| "-1 (off)".to_owned(), shown);
+            finding(id, title, Severity::Good, value, RUNTIME, cost)
+        }
+        None => {
+            let cost = "a real-time thread that does not sleep takes its CPU for ever: kernel threads there starve, \
+                        and whoever waits for them";
+            mended(finding(id, title, Severity::Warning, "-1 (off)", RUNTIME, cost), enable)
+        }
+        Some(runtime) if runtime >= period => {
+            let cost = "the runtime is the whole period, so nothing is ever throttled: a real-time thread that does \
+                        not sleep takes its CPU for ever";
+            mended(finding(id, title, Severity::Warning, shown(runtime), RUNTIME, cost), enable)
+        }
+        Some(runtime) => {
+            let wait = period.saturating_sub(runtime);
+            let cost = format!("real-time threads that used {runtime} of a period wait up to {wait}");
+            // Below nine tenths it is no longer the guard against runaways but a limit on ordinary load.
+            let tight = runtime.0 < period.0 / 10 * 9;
+            let severity = if tight { Severity::Warning } else { Severity::Note };
+            let finding = finding(id, title, severity, shown(runtime), RUNTIME, cost);
+            if tight { mended(finding, enable) } else { finding }
+        }
+    }
+}
+
+fn fair_server(context: &Context<'_>) -> Option<Finding> {
+    let (id, title) = ("fair-server", "Fair server");
+    let survey = context.survey;
+    let root = survey.root;
+    let online = context.system.online.clone().unwrap_or_default();
+    let first = snapshot::first_cpu(Some(&online));
+    let wait = |server: &FairServer| server.period.saturating_sub(server.runtime);
+    match snapshot::read_fair_server(root, first) {
+        Ok(server) => {
+            let others = online
+                .iter()
+                .take(MAX_CPUS_READ)
+                .filter_map(|cpu| snapshot::read_fair_server(root, cpu).ok());
+            let mut kinds: BTreeMap<(Nanos, Nanos), u32> = BTreeMap::new();
+            for server in others {
+                *kinds.entry((server.runtime, server.period)).or_default() += 1;
+            }
+            let value = match kinds.len() {
+                0 | 1 => format!("{} of {}", server.runtime, server.period),
+                _ => {
+                    let parts =
+                        kinds.iter().map(|((run, all), cpus)| format!("{run} of {all} on {cpus} CPUs"));
+                    parts.collect::<Vec<_>>().join(", ")
+                }
+            };
+            let source = format!("{FAIR_SERVER}/cpu{first}/{{runtime,period}}");
+            if kinds.keys().any(|(runtime, _)| runtime.0 == 0) || server.runtime.0 == 0 {
+                let cost = "off: a real-time thread that does not sleep starves the fair threads of its CPU for ever, \
+                            kernel threads among them";
+                let on = format!("for c in {FAIR_SERVER}/cpu*; do echo 50000000 > $c/runtime; done");
+                return Some(mended(finding(id, title, Severity::Warning, value, source, cost), on));
+            }
+            let cost = format!(
+                "a fair thread starved by real-time ones waits up to {}; then they wait {} for it",
+                wait(&server),
+                server.runtime
+            );
+            Some(finding(id, title, Severity::Note, value, source, cost))
+        }
+        Err(error) => match survey.is_since(FAIR_SERVER_SINCE) {
+            Some(false) => None,
+            since => {
+                let cost = "by default a fair thread starved by real-time ones waits up to 950 ms, then they wait \
+                            50 ms for it (kernel 6.12 and later)";
+                let unread = context.unread(id, title, &error, cost);
+                let value = match since {
+                    Some(true) => format!("{}; the kernel's default is 50 ms of each second", unread.value),
+                    _ => unread.value.clone(),
+                };
+                Some(Finding { value, ..unread })
+            }
+        },
+    }
+}
+
+fn rt_group(context: &Context<'_>) -> Finding {
+    let (id, title) = ("rt-group-scheduling", "Real-time budget of this process's cgroup");
+    let survey = context.survey;
+    let root = survey.root;
+    let cost_if_not =
+        "where CONFIG_RT_GROUP_SCHED is on, a cgroup without a budget may hold no real-time thread";
+    let good = |value: &str, source: &str| {
+        finding(id, title, Severity::Good, value, source, "real-time threads are not limited by their cgroup")
+    };
+    if survey.config_is_on("RT_GROUP_SCHED") == Some(false) {
+        return good("CONFIG_RT_GROUP_SCHED is not set", survey.config_source());
+    }
+    let place = match cgroup::place(root, "cpu") {
+        Ok(Some(place)) => place,
+        Ok(None) => {
+            return good("no cgroup hierarchy with the cpu controller is mounted", "/proc/self/mountinfo");
+        }
+        Err(error) => return context.unread(id, title, &error, cost_if_not),
+    };
+    let file = format!("{}/cpu.rt_runtime_us", place.folder);
+    match (place.version, root.number::<i64>(&file)) {
+        (_, Ok(0)) => mended(
+            finding(
+                id,
+                title,
+                Severity::Danger,
+                "0 us",
+                &file,
+                "no thread of this cgroup may be FIFO or RR: sched_setscheduler fails with EPERM",
+            ),
+            format!("echo $$ > {}/tasks  # moves this shell to the root cgroup", place.mount),
+        ),
+        (_, Ok(runtime)) => {
+            let cost = "real-time threads of this cgroup share this budget on each CPU, and wait for the next period \
+                        when it is used up";
+            finding(id, title, Severity::Note, format!("{runtime} us"), &file, cost)
+        }
+        (1, Err(error)) if error.is_absent() && root.exists(&place.folder) => {
+            good("the cgroup has no cpu.rt_runtime_us", &file)
+        }
+        // Version 2 has no file for the budget: with the controller on it is zero in every cgroup but the root
+        // (Documentation/admin-guide/cgroup-v2.rst). A kernel may be built with groups off until `rt_group_sched=1` asks
+        // for them (CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
+        (2, Err(_)) => {
+            let controlled = !place.is_root && root.exists(&format!("{}/cpu.max", place.folder));
+            let off_by_default = survey.config_is_on("RT_GROUP_SCHED_DEFAULT_DISABLED") == Some(true);
+            let switched = match survey.boot_option("rt_group_sched") {
+                Some(value) => value != "0",
+                None => !off_by_default,
+            };
+            match survey.config_is_on("RT_GROUP_SCHED") {
+                _ if !controlled => good("the cpu controller is not on for this cgroup", &place.folder),
+                Some(true) if switched => mended(
+                    finding(
+                        id,
+                        title,
+                        Severity::Danger,
+                        "CONFIG_RT_GROUP_SCHED=y and the cpu controller on",
+                        &place.folder,
+                        "no thread of this cgroup may be FIFO or RR: version 2 gives real-time budget to the root only",
+                    ),
+                    format!("echo $$ > {}/cgroup.procs  # moves this shell to the root cgroup", place.mount),
+                ),
+                Some(_) => good("real-time groups are switched off at boot", "/proc/cmdline"),
+                None => context.unread_config(id, title, cost_if_not),
+            }
+        }
+        (_, Err(error)) => context.unread(id, title, &error, cost_if_not),
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every thread of the system with its scheduling policy, from `/proc`. Owns the parsing of `stat`; threads that
+//! vanish while they are read are left out, for they are gone.
+
+use latebound_model::{Policy, Task, Tid};
+
+use crate::root::{ReadError, Root};
+
+/// `PF_KTHREAD` of `task_struct::flags` (include/linux/sched.h, the same value since 2.6.27).
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// A thread and what the scheduler holds it for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub(crate) tid: Tid,
+    pub(crate) comm: String,
+    pub(crate) kernel: bool,
+    pub(crate) policy: Policy,
+    /// 1 to 99 for FIFO and RR, else 0 (`rt_priority`).
+    pub(crate) rt_priority: u32,
+    /// The kernel's priority less 100, as `stat` writes it: -2 to -100 real time, 0 to 39 fair.
+    pub(crate) priority: i32,
+}
+
+impl Thread {
+    /// From one line of `/proc/PID/stat` (proc_pid_stat(5)). The name may hold anything, also `) `: it ends at the
+    /// last parenthesis.
+    pub(crate) fn parse(stat: &str) -> Option<Thread> {
+        let open = stat.find('(')?;
+        let close = stat.rfind(')')?;
+        let tid = Tid(stat.get(..open)?.trim().parse().ok()?);
+        let comm = stat.get(open + 1..close)?.to_owned();
+        // The first field behind the name is number 3.
+        let fields: Vec<&str> = stat.get(close + 1..)?.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Thread {
+            tid,
+            comm,
+            kernel: field(9)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
+            policy: Policy::from_number(field(41)?.parse().ok()?)?,
+            rt_priority: field(40)?.parse().ok()?,
+            priority: field(18)?.parse().ok()?,
+        })
+    }
+
+    /// Which thread goes first: the higher the sooner. Deadline above real time above fair.
+    pub(crate) fn rank(&self) -> u32 {
+        match self.policy {
+            Policy::Deadline => 100,
+            Policy::Fifo | Policy::RoundRobin => self.rt_priority,
+            _ => 0,
+        }
+    }
+
+    /// Whether it is in a class above the fair one.
+    pub(crate) fn is_real_time(&self) -> bool {
+        self.rank() > 0
+    }
+
+    /// `FIFO 50`, `OTHER`: what it was set to, without what priority inheritance lent.
+    pub(crate) fn priority_text(&self) -> String {
+        match self.policy {
+            Policy::Fifo | Policy::RoundRobin => format!("{} {}", self.policy, self.rt_priority),
+            policy => policy.to_string(),
+        }
+    }
+
+    /// The name without the CPU or device behind the slash: `ksoftirqd`, `irq`.
+    pub(crate) fn family(&self) -> &str {
+        self.comm.split_once('/').map_or(self.comm.as_str(), |(family, _)| family)
+    }
+}
+
+impl From<&Thread> for Task {
+    fn from(thread: &Thread) -> Task {
+        Task {
+            tid: thread.tid,
+            comm: thread.comm.clone(),
+            policy: Some(thread.policy),
+            prio: Some(thread.priority + 100),
+            kernel: thread.kernel,
+        }
+    }
+}
+
+/// Every thread that may be seen, in the order of process ids.
+pub(crate) fn read_all(root: &Root) -> Result<Vec<Thread>, ReadError> {
+    let mut processes: Vec<i32> = numbers(root.names("/proc")?);
+    processes.sort_unstable();
+    let read = |path: String| root.text(&path).ok().as_deref().and_then(Thread::parse);
+    let mut threads = Vec::new();
+    for process in processes {
+        let Some(leader) = read(format!("/proc/{process}/stat")) else { continue };
+        let kernel = leader.kernel;
+        threads.push(leader);
+        if kernel {
+            continue;
+        }
+        let others = root.names(&format!("/proc/{process}/task")).map(numbers).unwrap_or_default();
+        let others = others.into_iter().filter(|&tid| tid != process);
+        threads.extend(others.filter_map(|tid| read(format!("/proc/{process}/task/{tid}/stat"))));
+    }
+    Ok(threads)
+}
+
+fn numbers(names: Vec<String>) -> Vec<i32> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, flags: u64, rt_priority: u32, policy: u32) -> String {
+        format!(
+            "17 ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 -51 0 1 0 3 0 0 18446744073709551615 0 0 0 0 0 0 0 \
+             2147483647 0 0 0 0 17 3 {rt_priority} {policy} 0 0 0 0 0 0 0 0 0 0 0\n"
+        )
+    }
+
+    #[test]
+    fn policy_and_priority_are_read_behind_any_name() {
+        for name in ["irq/24-ahci", "a) S 1 (b", "", " ) ", "tab\there", "\u{fffd}\u{fffd}"] {
+            let thread = Thread::parse(&line(name, PF_KTHREAD | 0x40, 50, 1)).unwrap();
+            assert_eq!((thread.comm.as_str(), thread.tid), (name, Tid(17)));
+            assert_eq!((thread.policy, thread.rt_priority, thread.kernel), (Policy::Fifo, 50, true));
+            assert_eq!(Task::from(&thread).prio, Some(49));
+        }
+        assert!(!Thread::parse(&line("bash", 0x40_0000, 0, 0)).unwrap().kernel);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_off_gives_no_thread() {
+        let whole = line("ksoftirqd/0", PF_KTHREAD, 0, 0);
+        let end = whole.find(" 17 3 0 0").unwrap() + " 17 3 0 ".len();
+        for cut in 0..end {
+            assert_eq!(Thread::parse(&whole[..cut]), None, "{}", &whole[..cut]);
+        }
+    }
+}
