@@ -8,6 +8,7 @@
 //! leaves nothing on the system changed.
 
 mod error;
+mod load;
 mod measurement;
 mod permission;
 mod recorder;
@@ -17,4 +18,5 @@ mod tally;
 mod wakeup;
 
 pub use error::MeasureError;
+pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, ParseLoadError, load_main, run_load};
 pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD};

@@ -247,6 +247,8 @@ fn hold_dma_latency(value: Nanos) -> Result<File, MeasureError> {
 }
 
 type Go = (Plan, Arc<Recorder>);
+/// A thread's index, and its id and whether it is pinned, or why it could not be prepared.
+type Ready = (usize, Result<(Tid, bool), MeasureError>);
 type Starting = (Cpu, mpsc::Sender<Go>, JoinHandle<Result<Ended, MeasureError>>);
 
 /// Ends threads that were started but got no plan.
@@ -261,7 +263,7 @@ fn abandon(starting: Vec<Starting>) {
 /// The life of a measuring thread: prepare, report, wait for the plan, serve it.
 fn thread_main(
     setup: Setup,
-    ready: &mpsc::Sender<(usize, Result<(Tid, bool), MeasureError>)>,
+    ready: &mpsc::Sender<Ready>,
     index: usize,
     go: &mpsc::Receiver<Go>,
     stop: &AtomicBool,

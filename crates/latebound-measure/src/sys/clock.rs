@@ -100,14 +100,6 @@ fn raw_sleep(at: &libc::timespec) -> isize {
     -(result as isize)
 }
 
-/// The CPU time that the calling thread has had.
-pub(crate) fn thread_cpu_time() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// The names of clock_gettime in the vDSO: arch/x86/entry/vdso/vdso.lds.S, arch/arm64/kernel/vdso/vdso.lds.S.
 #[cfg(target_arch = "x86_64")]
 const VDSO_NAME: &[u8] = b"__vdso_clock_gettime";

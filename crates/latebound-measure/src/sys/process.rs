@@ -47,6 +47,17 @@ pub(crate) fn signal(pid: i32, signal: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
 }
 
+/// Whether a child has ended; it stays to be reaped, so that its id and its group's are not given to others.
+pub(crate) fn has_ended(child: i32) -> io::Result<bool> {
+    // SAFETY: every field of siginfo_t is an integer or a pointer, for which zero is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer is to a live siginfo_t.
+    check(unsafe { libc::waitid(libc::P_PID, child as libc::id_t, &raw mut info, flags) }.into())?;
+    // SAFETY: waitid fills in the fields of SIGCHLD, or leaves the zeroes where no child has ended.
+    Ok(unsafe { info.si_pid() } != 0)
+}
+
 /// Starts a process that ends at once, and reaps it.
 pub(crate) fn fork_and_reap() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe, so that no lock another thread held at the

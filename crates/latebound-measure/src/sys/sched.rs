@@ -73,17 +73,6 @@ pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
 }
 
-/// The policy and priority of a thread; 0 is the calling one.
-#[cfg(test)]
-pub(crate) fn scheduling_of(tid: Tid) -> io::Result<(Option<Policy>, u32)> {
-    // SAFETY: every field of sched_attr is an integer, for which zero is a value.
-    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::sched_attr>();
-    // SAFETY: the kernel writes at most `size` bytes into a live sched_attr.
-    check(unsafe { libc::syscall(libc::SYS_sched_getattr, tid.0, &raw mut attr, size, 0) })?;
-    Ok((Policy::from_number(attr.sched_policy), attr.sched_priority))
-}
-
 /// Restricts the calling thread to these CPUs.
 pub(crate) fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
     let words = cpus.iter().last().map_or(1, |cpu| cpu.0 as usize / 64 + 1);

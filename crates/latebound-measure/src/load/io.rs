@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Block input and output on a scratch file that has no name: it is gone with its process, however that ends.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::Work;
+use super::clock::Deadline;
+
+/// What one request writes or reads.
+const BLOCK: usize = 64 * 1024;
+
+/// Memory aligned for O_DIRECT: to the page, which every block device accepts.
+#[repr(align(4096))]
+struct Aligned([u8; BLOCK]);
+
+fn open(folder: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | flags).open(folder)
+}
+
+/// Writes the file from its start to its end, synchronises it, reads it back, and again; a unit is a KiB written or
+/// read. Past the page cache where the file system can (tmpfs and overlayfs cannot everywhere).
+pub(super) fn run(folder: &Path, size: u64, until: Deadline) -> Result<Work, String> {
+    let file = open(folder, libc::O_DIRECT).or_else(|_| open(folder, 0)).map_err(|error| {
+        format!("no scratch file could be made in {} ({error}); write io:path=FOLDER", folder.display())
+    })?;
+    let mut work = Work { done: 0, unit: "KiB", offered: None, error: None };
+    let mut block = Box::new(Aligned([0x5a; BLOCK]));
+    let blocks = (size / BLOCK as u64).max(1);
+    let mut step = || -> Result<(), (io::Error, &'static str)> {
+        while !until.over() {
+            for at in (0..blocks).take_while(|_| !until.over()) {
+                file.write_all_at(&block.0, at * BLOCK as u64).map_err(|error| (error, "write"))?;
+                work.done += BLOCK as u64 / 1024;
+            }
+            file.sync_data().map_err(|error| (error, "fdatasync"))?;
+            for at in (0..blocks).take_while(|_| !until.over()) {
+                file.read_exact_at(&mut block.0, at * BLOCK as u64).map_err(|error| (error, "read"))?;
+                work.done += BLOCK as u64 / 1024;
+            }
+        }
+        Ok(())
+    };
+    if let Err((error, what)) = step() {
+        work.error =
+            Some(format!("{what} in {} failed ({error}); write a smaller io:size=", folder.display()));
+    }
+    Ok(work)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loads to measure beside: what they are ([`LoadSpec`]), what they do ([`run_load`]), and the process that each one
+//! runs in ([`LoadProcess`]).
+//!
+//! A load is a process of its own, re-executed from the same binary, and not a thread of the measuring process:
+//! threads of one process share its address space, so a load's page faults and `munmap`s would contend for the
+//! mmap lock, interrupt the measuring CPUs to flush their TLBs, and lock all of its memory under the measuring
+//! process's `mlockall`. Within its process a load uses threads (as `hackbench -T` does), which all die with it.
+//!
+//! Every load ends by its own clock, checked inside its loops; sooner when it gets SIGTERM or SIGINT, or when the
+//! process that started it is gone. Nothing here touches what is measured.
+
+mod clock;
+mod io;
+mod ipc;
+mod process;
+mod simple;
+mod spec;
+
+use latebound_model::{CpuSet, Load, Nanos, Throughput};
+use serde::{Deserialize, Serialize};
+
+pub use process::{LoadError, LoadProcess, load_main};
+pub use spec::{LoadSpec, ParseLoadError};
+
+use crate::sys::sched;
+use clock::Deadline;
+
+/// What a load did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadDone {
+    /// What it was, how much it did, and what failed.
+    pub load: Load,
+    /// What it achieved in how long, where it counts work.
+    pub throughput: Option<Throughput>,
+}
+
+/// What a built-in load counted.
+struct Work {
+    done: u64,
+    unit: &'static str,
+    offered: Option<u64>,
+    error: Option<String>,
+}
+
+/// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
+/// stop. It is meant for a process that does nothing else: it changes the affinity of the calling thread, and
+/// what it starts inherits that.
+pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
+    let mut load = Load {
+        name: spec.name().to_owned(),
+        arguments: spec.arguments(),
+        done: None,
+        unit: String::new(),
+        error: None,
+    };
+    if !cpus.is_empty()
+        && let Err(error) = sched::set_affinity(cpus)
+    {
+        let online = sched::affinity().map(|cpus| cpus.to_string()).unwrap_or_default();
+        load.error = Some(format!("cannot run on CPU {cpus} ({error}); choose from {online}"));
+        return LoadDone { load, throughput: None };
+    }
+    let until = Deadline::after(duration);
+    let worked = match spec {
+        LoadSpec::Cpu { threads } => simple::cpu(*threads, until),
+        LoadSpec::RtHog { priority, busy, period, cpu } => {
+            simple::rt_hog(*priority, *busy, *period, *cpu, until)
+        }
+        LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until),
+        LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until),
+        LoadSpec::Fork { workers } => simple::fork(*workers, until),
+        LoadSpec::Io { path, size } => io::run(path, *size, until),
+        LoadSpec::Memory { size, threads } => simple::memory(*size, *threads, until),
+        LoadSpec::Command { argv } => {
+            load.error = process::run_command(argv, until);
+            return LoadDone { load, throughput: None };
+        }
+    };
+    let work = match worked {
+        Ok(work) => work,
+        Err(error) => {
+            load.error = Some(error);
+            return LoadDone { load, throughput: None };
+        }
+    };
+    let throughput = Throughput {
+        name: format!("{} {}", load.name, work.unit),
+        unit: work.unit.to_owned(),
+        done: work.done,
+        duration: until.elapsed(),
+        offered: work.offered,
+    };
+    load.done = Some(work.done);
+    load.unit = work.unit.to_owned();
+    load.error = work.error;
+    LoadDone { load, throughput: Some(throughput) }
+}

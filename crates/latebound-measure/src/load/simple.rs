@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loads whose threads know nothing of each other: computing, hogging, sleeping, forking, touching memory.
+
+use std::thread::Builder;
+
+use latebound_model::{Cpu, CpuSet, Nanos, Policy};
+
+use super::Work;
+use super::clock::Deadline;
+use crate::sys::sched::{self, Scheduling};
+use crate::sys::{clock, memory as pages, process};
+
+/// Runs so many threads of one kind; the sum of what they did, and the first thing that failed.
+fn threads<F>(name: &str, count: u32, unit: &'static str, body: F) -> Result<Work, String>
+where
+    F: Fn(u32) -> (u64, Result<(), String>) + Sync,
+{
+    let mut work = Work { done: 0, unit, offered: None, error: None };
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for index in 0..count {
+            let body = &body;
+            let thread = Builder::new().name(name.to_owned()).stack_size(64 * 1024);
+            match thread.spawn_scoped(scope, move || body(index)) {
+                Ok(thread) => running.push(thread),
+                Err(error) => {
+                    let why =
+                        format!("only {index} of {count} threads could be started ({error}); ask for fewer");
+                    work.error = Some(why);
+                    break;
+                }
+            }
+        }
+        for thread in running {
+            match thread.join() {
+                Ok((done, result)) => {
+                    work.done += done;
+                    work.error = work.error.take().or(result.err());
+                }
+                Err(_) => work.error = Some("a thread of the load panicked".to_owned()),
+            }
+        }
+    });
+    Ok(work)
+}
+
+fn allowed() -> Result<CpuSet, String> {
+    sched::affinity().map_err(|error| format!("the affinity could not be read ({error})"))
+}
+
+/// Computes; a unit is a thousand steps of a random number generator.
+pub(super) fn cpu(count: Option<u32>, until: Deadline) -> Result<Work, String> {
+    let count = count.map_or_else(|| allowed().map(|cpus| cpus.len() as u32), Ok)?;
+    threads("load-cpu", count, "thousand steps", |index| {
+        let (mut state, mut done) = (u64::from(index) + 1, 0);
+        while !until.over() {
+            for _ in 0..1_000 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+            }
+            std::hint::black_box(state);
+            done += 1;
+        }
+        (done, Ok(()))
+    })
+}
+
+/// Is busy by the clock for a part of each period, under SCHED_FIFO; a unit is one such burst. Periods that passed
+/// while it was late or throttled are not made up for.
+pub(super) fn rt_hog(
+    priority: u32,
+    busy: Nanos,
+    period: Nanos,
+    cpu: Option<Cpu>,
+    until: Deadline,
+) -> Result<Work, String> {
+    let allowed = allowed()?;
+    let cpu = cpu.or_else(|| allowed.iter().last()).unwrap_or_default();
+    threads("load-rt-hog", 1, "bursts", |_| {
+        let prepared = sched::set_affinity(&CpuSet::new([cpu]))
+            .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
+            .and_then(|()| {
+                sched::set_scheduling(Scheduling::RealTime { policy: Policy::Fifo, priority })
+                    .map_err(|error| format!("SCHED_FIFO {priority} was refused ({error}); run as root"))
+            });
+        if prepared.is_err() {
+            return (0, prepared);
+        }
+        let (mut done, mut next) = (0, clock::now());
+        while until.sleep_until(next) {
+            let burst_end = clock::now() + busy;
+            while clock::now() < burst_end {
+                if until.over() {
+                    return (done, Ok(()));
+                }
+            }
+            done += 1;
+            let passed = clock::now().saturating_sub(next).0 / period.0;
+            next += Nanos(passed.max(1) * period.0);
+        }
+        (done, Ok(()))
+    })
+}
+
+/// Sleeps to one absolute time after the other; a unit is one expiry.
+pub(super) fn timer(count: u32, period: Nanos, until: Deadline) -> Result<Work, String> {
+    threads("load-timer", count, "expiries", |index| {
+        // Spread over the period, so that they are interrupts of their own.
+        let mut next = until.start() + Nanos(period.0 * u64::from(index) / u64::from(count));
+        let mut done = 0;
+        while until.sleep_until(next) {
+            done += 1;
+            let missed = clock::now().saturating_sub(next).0 / period.0;
+            next += Nanos((missed + 1) * period.0);
+        }
+        (done, Ok(()))
+    })
+}
+
+/// Starts processes that end at once and waits for them; a unit is one of them.
+pub(super) fn fork(workers: u32, until: Deadline) -> Result<Work, String> {
+    threads("load-fork", workers, "forks", |_| {
+        let mut done = 0;
+        while !until.over() {
+            match process::fork_and_reap() {
+                Ok(()) => done += 1,
+                Err(error) => return (done, Err(format!("fork answered \"{error}\"; check: ulimit -u"))),
+            }
+        }
+        (done, Ok(()))
+    })
+}
+
+/// Maps, touches and unmaps memory; a unit is one page touched. Takes no more than half of what is available.
+pub(super) fn memory(size: u64, count: u32, until: Deadline) -> Result<Work, String> {
+    let available = available_memory().ok_or("MemAvailable could not be read from /proc/meminfo")?;
+    let wanted = size.saturating_mul(u64::from(count));
+    if wanted > available / 2 {
+        let each = (available / 2 / u64::from(count)) >> 20;
+        return Err(format!(
+            "{wanted} bytes are more than half of the {available} that are available; write memory:size={each}MiB"
+        ));
+    }
+    let size =
+        usize::try_from(size).map_err(|_| format!("{size} bytes are more than this machine can address"))?;
+    threads("load-memory", count, "pages", |_| {
+        let mut done = 0;
+        while !until.over() {
+            match pages::touch_fresh_mapping(size, || !until.over()) {
+                Ok(touched) => done += touched,
+                Err(error) => return (done, Err(format!("mmap of {size} bytes answered \"{error}\""))),
+            }
+        }
+        (done, Ok(()))
+    })
+}
+
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}

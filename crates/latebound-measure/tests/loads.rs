@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Live tests of the loads, each in a process of its own as in the real binary: this binary starts itself again.
+//!
+//! They have a `main` of their own for that, and because loads beside each other would measure each other. They need root
+//! for the real-time hog, which stays on the last CPU.
+
+// This file's own main reports what libtest would.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use latebound_measure::{LoadDone, LoadProcess, LoadSpec, load_main};
+use latebound_model::{CpuSet, Nanos};
+
+/// The first argument of the process that starts a load and is then killed.
+const PARENT: &str = "__parent";
+
+const TESTS: &[(&str, fn())] = &[
+    ("every_load_ends_by_itself_and_counts_its_work", every_load_ends_by_itself_and_counts_its_work),
+    ("a_stop_ends_a_load_early_with_what_it_did", a_stop_ends_a_load_early_with_what_it_did),
+    ("a_load_that_is_dropped_is_gone", a_load_that_is_dropped_is_gone),
+    ("a_load_dies_with_the_process_that_started_it", a_load_dies_with_the_process_that_started_it),
+    ("ipc_keeps_to_the_rate_that_it_is_given", ipc_keeps_to_the_rate_that_it_is_given),
+    ("a_hog_is_busy_for_its_part_of_each_period", a_hog_is_busy_for_its_part_of_each_period),
+    ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
+    ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
+    ("what_fails_is_told_with_what_to_type", what_fails_is_told_with_what_to_type),
+    ("a_load_stays_on_its_cpus", a_load_stays_on_its_cpus),
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next() {
+        Some(first) if first == LoadProcess::ENTRY => match load_main(arguments) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        },
+        Some(first) if first == PARENT => return parent(),
+        _ => {}
+    }
+    // As libtest does: words that are no options choose the tests whose names contain one of them.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let mut failed = 0;
+    for (name, test) in TESTS {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        failed += u32::from(!passed);
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn this_binary() -> PathBuf {
+    std::env::current_exe().expect("a process knows its binary")
+}
+
+fn last_cpu() -> u32 {
+    std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1
+}
+
+fn start(spec: &LoadSpec, duration: Nanos) -> LoadProcess {
+    LoadProcess::spawn(&this_binary(), spec, duration, &CpuSet::default())
+        .expect("this binary can be started")
+}
+
+fn run(text: &str, millis: u64) -> LoadDone {
+    let spec = text.parse().expect(text);
+    start(&spec, Nanos::from_millis(millis)).wait().expect(text)
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A zombie of another parent is as good as gone.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Processes whose command line holds this word.
+fn processes_with(word: &str) -> Vec<u32> {
+    std::fs::read_dir("/proc")
+        .expect("/proc is mounted")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid: &u32| pid != std::process::id())
+        .filter(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|&byte| byte == 0).any(|argument| argument == word.as_bytes())
+        })
+        .filter(|&pid| is_alive(pid))
+        .collect()
+}
+
+/// The threads of a process with this name, by id.
+fn threads_named(pid: u32, name: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks
+        .map(|task| task.path())
+        .filter(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name))
+        .map(|task| task.display().to_string())
+        .collect()
+}
+
+fn every_load_ends_by_itself_and_counts_its_work() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let hog = format!("rt-hog:busy=1ms,period=10ms,cpu={}", last_cpu());
+    let io = format!("io:path={},size=256KiB", scratch.path().display());
+    for text in ["cpu", &hog, "ipc", "timer:threads=10", "fork", &io, "memory:size=1MiB"] {
+        let spec: LoadSpec = text.parse().expect(text);
+        let began = Instant::now();
+        let load = start(&spec, Nanos::from_millis(250));
+        let pid = load.pid().expect("it runs");
+        let done = load.wait().expect(text);
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(250) && took < Duration::from_secs(4), "{text}: {took:?}");
+        assert_eq!(done.load.error, None, "{text}");
+        assert_eq!((done.load.name.as_str(), done.load.arguments), (spec.name(), spec.arguments()));
+        assert!(done.load.done.is_some_and(|work| work > 0) && !done.load.unit.is_empty(), "{text}: no work");
+        let throughput = done.throughput.expect("built-in loads count");
+        assert_eq!(Some(throughput.done), done.load.done);
+        assert!(throughput.duration >= Nanos::from_millis(250), "{text}: {}", throughput.duration);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{text} was not reaped");
+        assert_eq!(processes_with(LoadProcess::ENTRY), [0u32; 0], "{text} left a process");
+    }
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("it is still there").count(), 0, "a file was left");
+}
+
+fn a_stop_ends_a_load_early_with_what_it_did() {
+    for text in ["cpu", "ipc:rate=2000", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"] {
+        let mut load = start(&text.parse().expect(text), Nanos::from_secs(120));
+        std::thread::sleep(Duration::from_millis(150));
+        assert!(!load.is_finished(), "{text}");
+        let asked = Instant::now();
+        load.stop();
+        let done = load.wait().expect(text);
+        assert!(asked.elapsed() < Duration::from_secs(4), "{text}: {:?}", asked.elapsed());
+        assert!(done.load.done.is_some_and(|work| work > 0), "{text}: {done:?}");
+    }
+}
+
+fn a_load_that_is_dropped_is_gone() {
+    let load = start(&"cpu:threads=1".parse().expect("a load"), Nanos::from_secs(120));
+    let pid = load.pid().expect("it runs");
+    drop(load);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+/// The middle one of three processes: starts a load, says which, and waits to be killed.
+fn parent() -> ExitCode {
+    let load = start(&"cpu:threads=1".parse().expect("a load"), Nanos::from_secs(120));
+    println!("{}", load.pid().expect("it runs"));
+    std::thread::sleep(Duration::from_secs(60));
+    ExitCode::SUCCESS
+}
+
+fn a_load_dies_with_the_process_that_started_it() {
+    use std::io::BufRead;
+    let mut middle =
+        Command::new(this_binary()).arg(PARENT).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let pipe = middle.stdout.take().expect("a pipe");
+    std::io::BufReader::new(pipe).read_line(&mut line).expect("a line");
+    let pid: u32 = line.trim().parse().expect("a process id");
+    wait_until("the load works", || !threads_named(pid, "load-cpu").is_empty());
+    middle.kill().expect("our child");
+    middle.wait().expect("our child");
+    wait_until("the load is gone", || !is_alive(pid));
+}
+
+fn ipc_keeps_to_the_rate_that_it_is_given() {
+    let done = run("ipc:groups=2,rate=5000", 600);
+    let throughput = done.throughput.expect("messages are counted");
+    assert_eq!(throughput.offered, Some(3_000));
+    assert!(throughput.done <= 3_000, "{throughput:?}");
+    // What is late is sent at once, so only a machine that stands still at the very end sends much less.
+    assert!(throughput.done > 2_000, "{throughput:?}");
+}
+
+fn a_hog_is_busy_for_its_part_of_each_period() {
+    let spec = format!("rt-hog:priority=7,busy=2ms,period=10ms,cpu={}", last_cpu());
+    let mut load = start(&spec.parse().expect("a load"), Nanos::from_millis(900));
+    let pid = load.pid().expect("it runs");
+    let (mut cpu_time, mut seen) = (0, false);
+    while !load.is_finished() {
+        for task in threads_named(pid, "load-rt-hog") {
+            let schedstat = std::fs::read_to_string(format!("{task}/schedstat")).unwrap_or_default();
+            cpu_time = schedstat.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(cpu_time);
+            let stat = std::fs::read_to_string(format!("{task}/stat")).unwrap_or_default();
+            let fields: Vec<&str> =
+                stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
+            // proc_pid_stat(5): 39 the processor, 40 the real-time priority, 41 the policy, 1 for SCHED_FIFO.
+            if fields.get(41 - 3) == Some(&"1") {
+                seen = true;
+                assert_eq!(fields[40 - 3], "7");
+                assert_eq!(fields[39 - 3], last_cpu().to_string());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(seen, "the hog was never seen under SCHED_FIFO");
+    let bursts = load.wait().expect("a result").load.done.expect("bursts are counted");
+    assert!((60..=91).contains(&bursts), "{bursts} bursts in 90 periods");
+    // Busy is by the clock: interrupts and a hypervisor may take from it, nothing adds but the loop around.
+    let expected = bursts * 2_000_000;
+    assert!(
+        cpu_time > expected / 2 && cpu_time < expected * 5 / 4,
+        "{cpu_time} ns for {bursts} bursts of 2 ms"
+    );
+}
+
+fn io_has_no_file_that_anybody_could_find() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let spec = format!("io:path={},size=128KiB", scratch.path().display());
+    let load = start(&spec.parse().expect("a load"), Nanos::from_secs(120));
+    let pid = load.pid().expect("it runs");
+    let holds = || {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files
+            .filter_map(|file| std::fs::read_link(file.path()).ok())
+            .any(|file| file.starts_with(scratch.path()))
+    };
+    wait_until("the scratch file is open", holds);
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+    let status = Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill is installed");
+    assert!(status.success());
+    let error = load.wait().expect_err("a killed load has no result").to_string();
+    assert!(error.contains("no result") && error.contains("signal: 9"), "{error}");
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+}
+
+fn a_command_is_ended_with_all_that_it_started() {
+    // A sleep that nobody else would ask for.
+    let marker = format!("{}.25", 40_000 + std::process::id());
+    let script = format!("trap '' TERM; sleep {marker} & sleep {marker}");
+    let spec = LoadSpec::command(vec!["sh".into(), "-c".into(), script]).expect("words");
+    let load = start(&spec, Nanos::from_millis(500));
+    wait_until("both sleeps run", || processes_with(&marker).len() == 2);
+    let done = load.wait().expect("a result");
+    assert_eq!((done.load.name.as_str(), done.load.error, done.throughput), ("command", None, None));
+    wait_until("both sleeps are gone", || processes_with(&marker).is_empty());
+}
+
+fn what_fails_is_told_with_what_to_type() {
+    let told = |done: LoadDone| done.load.error.expect("it failed");
+    let text = told(run("io:path=/nonexistent", 100));
+    assert!(text.contains("/nonexistent") && text.contains("io:path="), "{text}");
+    let text = told(run("memory:size=1TiB", 100));
+    assert!(text.contains("write memory:size="), "{text}");
+    let text = told(run("rt-hog:cpu=60000", 100));
+    assert!(text.contains("CPU 60000") && text.contains("choose from 0"), "{text}");
+    for (word, expected) in [("/nonexistent/program", "could not be started"), ("false", "exit status: 1")] {
+        let spec = LoadSpec::command(vec![word.into()]).expect("a word");
+        let text = told(start(&spec, Nanos::from_millis(300)).wait().expect("a result"));
+        assert!(text.contains(word) && text.contains(expected), "{text}");
+    }
+    let spec = "cpu".parse().expect("a load");
+    let error = LoadProcess::spawn(Path::new("/nonexistent"), &spec, Nanos(1), &CpuSet::default());
+    assert!(error.expect_err("no such program").to_string().contains("/nonexistent"));
+    for arguments in
+        [vec![], vec!["1", "1s", "", "cpu"], vec!["x", "1s", "", "cpu"], vec!["1", "1", "", "cpu"]]
+    {
+        let error =
+            load_main(arguments.into_iter().map(Into::into)).expect_err("not from a parent").to_string();
+        assert!(error.contains("started by --load"), "{error}");
+    }
+}
+
+fn a_load_stays_on_its_cpus() {
+    let cpus: CpuSet = last_cpu().to_string().parse().expect("a CPU");
+    let spec = "cpu:threads=2".parse().expect("a load");
+    let load = LoadProcess::spawn(&this_binary(), &spec, Nanos::from_millis(300), &cpus).expect("it starts");
+    let pid = load.pid().expect("it runs");
+    wait_until("both threads run", || threads_named(pid, "load-cpu").len() == 2);
+    for task in threads_named(pid, "load-cpu") {
+        let status = std::fs::read_to_string(format!("{task}/status")).expect("it still runs");
+        assert!(status.contains(&format!("Cpus_allowed_list:\t{cpus}\n")), "{status}");
+    }
+    assert_eq!(load.wait().expect("a result").load.error, None);
+}
