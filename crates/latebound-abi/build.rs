@@ -4,10 +4,12 @@
 fn main() {
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed=src/native.c");
+    println!("cargo::rerun-if-changed=src/native_thread_model.c");
     let include = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     println!("cargo::metadata=include={}", include.display());
     cc::Build::new()
         .file("src/native.c")
+        .file("src/native_thread_model.c")
         .include(&include)
         .warnings_into_errors(true)
         .compile("latebound_abi");

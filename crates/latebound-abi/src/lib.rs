@@ -3,6 +3,13 @@
 //!
 //! Owns the headers and their native compilation. Holds no policy and does no I/O.
 
+mod thread_model;
+
+pub use thread_model::{
+    CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule, Step,
+    ThreadModel, WindowKind,
+};
+
 unsafe extern "C" {
     fn latebound_bucket_index(value: u64) -> u32;
 }

@@ -1,0 +1,833 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0 */
+/*
+ * The thread model: what one CPU's preempt, interrupt and scheduler events say about blocking and interference.
+ *
+ * From the model of "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), Theorem 8, for kernels as they
+ * are, without patches. BPF programs, kernel modules and the offline reader run this code; a slow reference in Rust
+ * (latebound-abi/tests/thread_model) is its oracle. One struct lb_tm is one CPU; nothing here is shared between CPUs.
+ *
+ * Windows, each net of interrupts and NMIs within it:
+ *   POID  preemption or interrupts off, by a thread, to postpone the scheduler
+ *   PSD   preemption off to schedule
+ *   DST   the scheduling tail: from interrupts off in __schedule() to the end of PSD. Kept also where the scheduler
+ *         picks the thread that runs already, because a thread that becomes ready there waits just as long.
+ *   PAIE  preemption and interrupts on although the thread is to give way. It lasts until preemption goes off to
+ *         schedule, also across sections that postpone in between (local_irq_enable() does not look at need_resched).
+ *
+ * What unpatched kernels do not say is read from the sequence (kernel 6.12 unless said otherwise):
+ *   - irq_disable and irq_enable alternate (kernel/trace/trace_preemptirq.c keeps tracing_irq_cpu per CPU), and preempt
+ *     events come at the outermost level only (kernel/sched/core.c, preempt_latency_start()).
+ *   - A section of interrupts masked by hardware is an interrupt when a handler's event came within it, or when it ends
+ *     in the interrupt's exit path. When a thread's code ends it without that, it was an exception such as a page
+ *     fault (arch/x86/mm/fault.c, do_user_addr_fault()): the thread's own doing, so POID.
+ *   - The end of a switch belongs to the next thread: "irq_enable finish_task_switch", then one preempt_enable wherever
+ *     that thread had called the scheduler, or schedule_tail() when it never ran before.
+ *   - A dying thread enters __schedule() with preemption off since do_exit(). The idle task never enables preemption:
+ *     its PSD begins at the event before "irq_disable __schedule" and ends at the switch's irq_enable (sched_exit where
+ *     that event exists). Its other windows are counted and not emitted.
+ *
+ * What breaks a rule is reported with each event; the numbers R2 to R14 are the paper's. Where an event is missing
+ * (a pair without its other half, a clock that runs backwards, events lost), everything open is dropped and counted,
+ * and the model waits for the next moment at which it knows the state.
+ *
+ * Concurrency in the kernel: a program may be interrupted by a whole interrupt or NMI whose programs use the same
+ * struct. Totals of interference only grow, each is written by its own context, and lb_tm_sample() tells the caller
+ * whether its clock reading and the totals belong together.
+ */
+#ifndef LATEBOUND_THREAD_MODEL_H
+#define LATEBOUND_THREAD_MODEL_H
+
+#include "types.h"
+
+#define LB_TM_INLINE static inline __attribute__((always_inline))
+
+/* What an event is. */
+enum lb_tm_kind {
+	LB_TM_PREEMPT_DISABLE = 1,
+	LB_TM_PREEMPT_ENABLE = 2,
+	LB_TM_IRQ_DISABLE = 3,
+	LB_TM_IRQ_ENABLE = 4,
+	/* An interrupt's handler begins or ends: <vector>_entry/_exit, irq_handler_entry/_exit, ipi_entry/_exit. */
+	LB_TM_HANDLER_ENTRY = 5,
+	LB_TM_HANDLER_EXIT = 6,
+	/* An NMI ended after `arg` ns (nmi:nmi_handler), or its two ends. */
+	LB_TM_NMI = 7,
+	LB_TM_NMI_ENTRY = 8,
+	LB_TM_NMI_EXIT = 9,
+	/* sched_entry_tp, sched_exit_tp (6.16 and later). */
+	LB_TM_SCHED_ENTRY = 10,
+	LB_TM_SCHED_EXIT = 11,
+	/* sched_switch: `arg` is the next thread. */
+	LB_TM_SWITCH = 12,
+	/* sched_waking: `arg` is the thread. */
+	LB_TM_WAKING = 13,
+	/* sched_set_need_resched_tp, for the flag that is not lazy. */
+	LB_TM_NEED_RESCHED = 14,
+	/* Events before this one were lost. */
+	LB_TM_LOST = 15,
+};
+
+/* What the caller of an on/off event is there for. */
+enum lb_tm_caller {
+	/* Anything else: a thread that postpones the scheduler. */
+	LB_TM_POSTPONES = 0,
+	/* schedule(), preempt_schedule*() and their like. */
+	LB_TM_SCHEDULES = 1,
+	/* __schedule() itself. */
+	LB_TM_SCHEDULER = 2,
+	/* The entry or exit path of an interrupt or exception. */
+	LB_TM_HARDWARE = 3,
+	/* The same where it is known to be an exception. */
+	LB_TM_EXCEPTION = 4,
+	/* Postpones, and may call the scheduler without more ado: do_exit(). */
+	LB_TM_MAY_SCHEDULE = 5,
+};
+
+/* Whether the current thread is to give way (not the lazy flag). */
+enum lb_tm_resched {
+	LB_TM_STAY = 0,
+	LB_TM_GIVE_WAY = 1,
+	LB_TM_UNKNOWN = 2,
+};
+
+/* Number spaces of interrupts. */
+enum lb_tm_source {
+	LB_TM_SOURCE_UNNAMED = 0,
+	LB_TM_SOURCE_NMI = 1,
+	LB_TM_SOURCE_VECTOR = 2,
+	LB_TM_SOURCE_DEVICE = 3,
+};
+
+enum lb_tm_output {
+	LB_TM_POID = 1,
+	LB_TM_PSD = 2,
+	LB_TM_DST = 3,
+	LB_TM_PAIE = 4,
+	LB_TM_INTERRUPT = 5,
+};
+
+/* Rules of the model. 2 to 14 are the paper's numbers. */
+enum lb_tm_rule {
+	/* An event without its other half. */
+	LB_TM_RULE_PAIR = 1,
+	/* NMIs do not schedule. */
+	LB_TM_RULE_R2 = 2,
+	/* Interrupts do not schedule. */
+	LB_TM_RULE_R3 = 3,
+	/* Interrupts do not nest. */
+	LB_TM_RULE_R4 = 4,
+	/* The scheduler is entered and left with interrupts on. */
+	LB_TM_RULE_R5 = 5,
+	/* The scheduler is entered and left with preemption off to schedule. */
+	LB_TM_RULE_R6 = 6,
+	/* Preemption is not enabled inside the scheduler. */
+	LB_TM_RULE_R7 = 7,
+	/* A switch happens with interrupts off by the thread. */
+	LB_TM_RULE_R8 = 8,
+	/* A switch happens inside the scheduler. */
+	LB_TM_RULE_R9 = 9,
+	/* need_resched is set with preemption and interrupts off. */
+	LB_TM_RULE_R10 = 10,
+	/* Threads are woken with preemption and interrupts off. */
+	LB_TM_RULE_R11 = 11,
+	/* Preemption goes off to schedule only for the scheduler to be called. */
+	LB_TM_RULE_R12 = 12,
+	/* R13 (a scheduler run switches) and R14 (need_resched leads to a switch) do not hold literally: counted only. */
+	/* The clock of a CPU does not run backwards. */
+	LB_TM_RULE_CLOCK = 15,
+	LB_TM_RULES = 16,
+};
+
+/* lb_tm.features: which events this kernel has. */
+#define LB_TM_HAS_SCHED_EXIT 1U
+
+/* A moment, with the interference of the CPU until then. */
+struct lb_tm_instant {
+	__u64 at;
+	__u64 irq_ns;
+	__u64 nmi_ns;
+};
+
+struct lb_tm_event {
+	struct lb_tm_instant now;
+	/* The address that turned something on or off. */
+	__u64 caller;
+	/* By kind: thread, duration, or source in the upper and number in the lower 32 bits. */
+	__u64 arg;
+	__s32 tid;
+	__u8 kind;
+	__u8 caller_class;
+	__u8 resched;
+	__u8 pad;
+};
+
+/* A window or an interrupt that ended with an event. */
+struct lb_tm_window {
+	__u64 start;
+	__u64 end;
+	/* Net of interrupts and NMIs. */
+	__u64 duration;
+	/* Callers of the beginning and the end; 0 for an interrupt. */
+	__u64 begin_caller;
+	__u64 end_caller;
+	__s32 begin_tid;
+	__s32 end_tid;
+	/* enum lb_tm_output. */
+	__u32 output;
+	/* enum lb_tm_source and number, for an interrupt. */
+	__u32 source;
+	__u32 number;
+	__u32 pad;
+};
+
+/* What an event led to. No event ends more than three windows. */
+#define LB_TM_OUTPUTS 4
+struct lb_tm_result {
+	__u32 count;
+	/* enum lb_tm_rule that the event broke, or 0. */
+	__u32 broken;
+	struct lb_tm_window window[LB_TM_OUTPUTS];
+};
+
+/* Something that is going on. */
+struct lb_tm_open {
+	struct lb_tm_instant since;
+	__u64 caller;
+	__s32 tid;
+	__u32 is_open;
+};
+
+struct lb_tm {
+	/* Interference so far. irq_ns is written by interrupts, nmi_ns by NMIs, generation by both. */
+	__u64 irq_ns;
+	__u64 nmi_ns;
+	__u64 nmi_start;
+	__u32 generation;
+	__u32 nmi_depth;
+
+	/* The moment of the last event that was not an NMI's. */
+	struct lb_tm_instant last;
+
+	struct lb_tm_open poid;
+	struct lb_tm_open psd;
+	struct lb_tm_open dst;
+	struct lb_tm_open paie;
+	/* Interrupts masked by a thread; preemption off by a thread; interrupts masked by hardware. */
+	struct lb_tm_open masked;
+	struct lb_tm_open preempt;
+	struct lb_tm_open hardware;
+
+	/* The interrupt that the hardware section is at the moment. */
+	struct lb_tm_instant handler_since;
+	__u32 source;
+	__u32 number;
+	/* Handlers that are open within it. */
+	__u32 handler_depth;
+	__u8 named;
+	__u8 exception;
+
+	/* The state of preemption is known; that of interrupts is. */
+	__u8 synced;
+	__u8 irqs_known;
+	/* Within PSD: the scheduler was entered; it switched; it masked interrupts and has not unmasked them. */
+	__u8 entered;
+	__u8 switched;
+	__u8 in_scheduler;
+	/* Who turned preemption off may call the scheduler with it off. */
+	__u8 may_schedule;
+	__u32 features;
+
+	/* Counted since the start. */
+	__u64 events;
+	__u64 interrupts;
+	__u64 unnamed;
+	__u64 exceptions;
+	/* Idle's own POID and PAIE, and the longest of them. */
+	__u64 idle_windows;
+	__u64 idle_longest;
+	/* Windows that were open when the state was lost. */
+	__u64 dropped;
+	__u64 lost;
+	/* Times at which need_resched decided and was not known. */
+	__u64 resched_unknown;
+	/* Scheduler runs without a switch (R13); postponing while the thread is to give way (R14). */
+	__u64 no_switch;
+	__u64 late_resched;
+	__u64 broken[LB_TM_RULES];
+};
+
+LB_TM_INLINE struct lb_tm_instant lb_tm_instant(const struct lb_tm *tm, __u64 at)
+{
+	struct lb_tm_instant now = { .at = at, .irq_ns = tm->irq_ns, .nmi_ns = tm->nmi_ns };
+
+	return now;
+}
+
+/*
+ * For callers that interrupts may interrupt: read tm->generation, then the clock, then call this; where it returns 0 an
+ * interrupt or NMI came in between, and the three steps have to be taken again.
+ */
+LB_TM_INLINE int lb_tm_sample(const struct lb_tm *tm, __u32 generation, __u64 at, struct lb_tm_instant *now)
+{
+	now->at = at;
+	now->irq_ns = *(const volatile __u64 *)&tm->irq_ns;
+	now->nmi_ns = *(const volatile __u64 *)&tm->nmi_ns;
+	return *(const volatile __u32 *)&tm->generation == generation;
+}
+
+LB_TM_INLINE void lb_tm_break(struct lb_tm *tm, struct lb_tm_result *out, __u32 rule)
+{
+	tm->broken[rule & (LB_TM_RULES - 1)]++;
+	out->broken = rule;
+}
+
+/* Forgets the state of the CPU, keeps totals and counters. */
+LB_TM_INLINE void lb_tm_forget(struct lb_tm *tm)
+{
+	tm->dropped += !!tm->poid.is_open + !!tm->psd.is_open + !!tm->dst.is_open + !!tm->paie.is_open +
+		       !!tm->hardware.is_open;
+	tm->poid.is_open = 0;
+	tm->psd.is_open = 0;
+	tm->dst.is_open = 0;
+	tm->paie.is_open = 0;
+	tm->masked.is_open = 0;
+	tm->preempt.is_open = 0;
+	tm->hardware.is_open = 0;
+	tm->synced = 0;
+	tm->irqs_known = 0;
+	tm->in_scheduler = 0;
+	tm->entered = 0;
+	tm->switched = 0;
+	tm->nmi_depth = 0;
+}
+
+LB_TM_INLINE void lb_tm_pair_broken(struct lb_tm *tm, struct lb_tm_result *out)
+{
+	lb_tm_break(tm, out, LB_TM_RULE_PAIR);
+	lb_tm_forget(tm);
+}
+
+/* Time that was neither an interrupt nor an NMI. */
+LB_TM_INLINE __u64 lb_tm_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
+{
+	__u64 gross = until->at - since->at;
+	__u64 taken = (until->irq_ns - since->irq_ns) + (until->nmi_ns - since->nmi_ns);
+
+	/* Events that overlap by the grain of the clock. */
+	return until->at > since->at && gross > taken ? gross - taken : 0;
+}
+
+LB_TM_INLINE void lb_tm_open(struct lb_tm_open *open, const struct lb_tm_instant *since, __u64 caller, __s32 tid)
+{
+	open->since = *since;
+	open->caller = caller;
+	open->tid = tid;
+	open->is_open = 1;
+}
+
+LB_TM_INLINE struct lb_tm_window *lb_tm_output(struct lb_tm_result *out)
+{
+	struct lb_tm_window *window = &out->window[out->count & (LB_TM_OUTPUTS - 1)];
+
+	out->count++;
+	return window;
+}
+
+LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, struct lb_tm_open *open, __u32 output,
+			      const struct lb_tm_instant *until, const struct lb_tm_event *event,
+			      struct lb_tm_result *out)
+{
+	struct lb_tm_window *window;
+	__u64 net;
+
+	if (!open->is_open)
+		return;
+	open->is_open = 0;
+	net = lb_tm_net(&open->since, until);
+	if (open->tid == 0 && (output == LB_TM_POID || output == LB_TM_PAIE)) {
+		tm->idle_windows++;
+		if (net > tm->idle_longest)
+			tm->idle_longest = net;
+		return;
+	}
+	window = lb_tm_output(out);
+	window->start = open->since.at;
+	window->end = until->at;
+	window->duration = net;
+	window->begin_caller = open->caller;
+	window->end_caller = event->caller;
+	window->begin_tid = open->tid;
+	window->end_tid = event->tid;
+	window->output = output;
+	window->source = 0;
+	window->number = 0;
+	window->pad = 0;
+}
+
+LB_TM_INLINE void lb_tm_interrupt(struct lb_tm *tm, __u32 source, __u32 number, __u64 start, __u64 end,
+				  __u64 duration, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	struct lb_tm_window *window = lb_tm_output(out);
+
+	tm->interrupts++;
+	window->start = start;
+	window->end = end;
+	window->duration = duration;
+	window->begin_caller = 0;
+	window->end_caller = 0;
+	window->begin_tid = event->tid;
+	window->end_tid = event->tid;
+	window->output = LB_TM_INTERRUPT;
+	window->source = source;
+	window->number = number;
+	window->pad = 0;
+}
+
+/* The thread goes on with preemption on: PAIE begins if it is to give way. */
+LB_TM_INLINE void lb_tm_goes_on(struct lb_tm *tm, const struct lb_tm_event *event, const struct lb_tm_instant *now)
+{
+	if (event->resched == LB_TM_UNKNOWN)
+		tm->resched_unknown++;
+	else if (event->resched == LB_TM_GIVE_WAY && !tm->paie.is_open)
+		lb_tm_open(&tm->paie, now, event->caller, event->tid);
+}
+
+/* Preemption goes off to schedule. */
+LB_TM_INLINE void lb_tm_begin_psd(struct lb_tm *tm, const struct lb_tm_event *event,
+				  const struct lb_tm_instant *since, __u64 caller, struct lb_tm_result *out)
+{
+	/* What an interrupt ends on its way out ended for the thread when the interrupt came. */
+	const struct lb_tm_instant *until = tm->hardware.is_open ? &tm->hardware.since : since;
+
+	lb_tm_close(tm, &tm->poid, LB_TM_POID, until, event, out);
+	lb_tm_close(tm, &tm->paie, LB_TM_PAIE, until, event, out);
+	tm->preempt.is_open = 0;
+	lb_tm_open(&tm->psd, since, caller, event->tid);
+	tm->dst.is_open = 0;
+	tm->entered = 0;
+	tm->switched = 0;
+	tm->in_scheduler = 0;
+}
+
+/* Preemption was off to schedule until now. */
+LB_TM_INLINE void lb_tm_end_psd(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (!tm->entered)
+		lb_tm_break(tm, out, LB_TM_RULE_R12);
+	else if (!tm->switched)
+		tm->no_switch++;
+	lb_tm_close(tm, &tm->dst, LB_TM_DST, &event->now, event, out);
+	lb_tm_close(tm, &tm->psd, LB_TM_PSD, &event->now, event, out);
+	tm->in_scheduler = 0;
+}
+
+/*
+ * The scheduler is entered although preemption did not go off to schedule: a dying thread, or idle. `since` is the
+ * latest moment at which it had not been entered.
+ */
+LB_TM_INLINE void lb_tm_enter_implicitly(struct lb_tm *tm, const struct lb_tm_event *event,
+					 const struct lb_tm_instant *since, struct lb_tm_result *out)
+{
+	if (event->tid != 0 && !(tm->preempt.is_open && tm->may_schedule))
+		lb_tm_break(tm, out, LB_TM_RULE_R6);
+	lb_tm_begin_psd(tm, event, since, event->caller, out);
+}
+
+/* The moment of the event before, unless an interrupt's program has replaced it since this event began. */
+LB_TM_INLINE struct lb_tm_instant lb_tm_before(const struct lb_tm *tm, const struct lb_tm_event *event)
+{
+	return tm->last.at < event->now.at ? tm->last : event->now;
+}
+
+LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	int schedules = event->caller_class == LB_TM_SCHEDULES;
+
+	if (schedules && tm->nmi_depth)
+		lb_tm_break(tm, out, LB_TM_RULE_R2);
+	if (tm->hardware.is_open) {
+		if (tm->preempt.is_open || tm->psd.is_open) {
+			/* Only where the state before the interrupt is known can it be known to be wrong. */
+			lb_tm_pair_broken(tm, out);
+		} else if (schedules && tm->synced) {
+			/* preempt_schedule_irq() on the way out: the rest of the section is the interrupt's. */
+			lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
+		} else if (!schedules) {
+			lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
+			tm->may_schedule = 0;
+		}
+		return;
+	}
+	if (!tm->synced) {
+		if (!tm->irqs_known || tm->masked.is_open)
+			return;
+		tm->synced = 1;
+	}
+	if (tm->preempt.is_open || tm->psd.is_open) {
+		lb_tm_pair_broken(tm, out);
+		return;
+	}
+	if (schedules) {
+		lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
+		return;
+	}
+	if (tm->paie.is_open)
+		tm->late_resched++;
+	lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
+	tm->may_schedule = event->caller_class == LB_TM_MAY_SCHEDULE;
+	if (!tm->poid.is_open)
+		lb_tm_open(&tm->poid, &event->now, event->caller, event->tid);
+}
+
+LB_TM_INLINE void lb_tm_preempt_enable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->hardware.is_open) {
+		/* A preempt_enable that closes nothing closes what was open before the model knew the state. */
+		if (tm->psd.is_open || (!tm->preempt.is_open && tm->synced))
+			lb_tm_pair_broken(tm, out);
+		else if (tm->preempt.is_open && tm->preempt.since.at < tm->hardware.since.at)
+			lb_tm_pair_broken(tm, out);
+		else
+			tm->preempt.is_open = 0;
+		return;
+	}
+	if (!tm->synced) {
+		tm->synced = tm->irqs_known && !tm->masked.is_open;
+		return;
+	}
+	if (tm->psd.is_open) {
+		if (tm->in_scheduler)
+			lb_tm_break(tm, out, LB_TM_RULE_R7);
+		lb_tm_end_psd(tm, event, out);
+		/* Masked again behind the scheduler (preempt_schedule_irq()): from there on it postpones. */
+		if (tm->masked.is_open)
+			lb_tm_open(&tm->poid, &tm->masked.since, tm->masked.caller, tm->masked.tid);
+		lb_tm_goes_on(tm, event, &event->now);
+		return;
+	}
+	if (!tm->preempt.is_open) {
+		lb_tm_pair_broken(tm, out);
+		return;
+	}
+	tm->preempt.is_open = 0;
+	if (tm->masked.is_open)
+		return;
+	lb_tm_close(tm, &tm->poid, LB_TM_POID, &event->now, event, out);
+	lb_tm_goes_on(tm, event, &event->now);
+}
+
+LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->hardware.is_open || tm->masked.is_open) {
+		if (event->caller_class == LB_TM_HARDWARE)
+			lb_tm_break(tm, out, LB_TM_RULE_R4);
+		lb_tm_pair_broken(tm, out);
+		return;
+	}
+	tm->irqs_known = 1;
+	if (event->caller_class == LB_TM_HARDWARE || event->caller_class == LB_TM_EXCEPTION) {
+		lb_tm_open(&tm->hardware, &event->now, event->caller, event->tid);
+		tm->handler_since = event->now;
+		tm->handler_depth = 0;
+		tm->named = 0;
+		tm->exception = event->caller_class == LB_TM_EXCEPTION;
+		return;
+	}
+	lb_tm_open(&tm->masked, &event->now, event->caller, event->tid);
+	if (event->caller_class == LB_TM_SCHEDULER) {
+		if (!tm->synced) {
+			/* Idle's state is known: preemption off, and nothing else. */
+			if (event->tid != 0)
+				return;
+			tm->synced = 1;
+		}
+		if (!tm->psd.is_open) {
+			struct lb_tm_instant before = lb_tm_before(tm, event);
+
+			lb_tm_enter_implicitly(tm, event, &before, out);
+		}
+		tm->entered = 1;
+		tm->in_scheduler = 1;
+		if (!tm->dst.is_open)
+			lb_tm_open(&tm->dst, &event->now, event->caller, event->tid);
+		return;
+	}
+	if (!tm->synced || tm->psd.is_open)
+		return;
+	if (tm->paie.is_open && !tm->preempt.is_open)
+		tm->late_resched++;
+	if (!tm->poid.is_open)
+		lb_tm_open(&tm->poid, &event->now, event->caller, event->tid);
+}
+
+LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	struct lb_tm_instant now = event->now;
+	__u64 duration;
+
+	tm->hardware.is_open = 0;
+	if (!tm->named && (tm->exception || event->caller_class == LB_TM_POSTPONES ||
+			   event->caller_class == LB_TM_EXCEPTION || event->caller_class == LB_TM_MAY_SCHEDULE)) {
+		tm->exceptions++;
+		/* The thread's own doing, and it had interrupts off from the beginning. */
+		if (tm->synced && !tm->psd.is_open && !tm->poid.is_open)
+			lb_tm_open(&tm->poid, &tm->hardware.since, tm->hardware.caller, tm->hardware.tid);
+	} else {
+		/* The last handler's share, then the whole for those whom it held up. */
+		duration = lb_tm_net(&tm->handler_since, &now);
+		if (!tm->named)
+			tm->unnamed++;
+		lb_tm_interrupt(tm, tm->named ? tm->source : LB_TM_SOURCE_UNNAMED, tm->named ? tm->number : 0,
+				tm->handler_since.at, now.at, duration, event, out);
+		tm->irq_ns += lb_tm_net(&tm->hardware.since, &now);
+		tm->generation++;
+		now.irq_ns = tm->irq_ns;
+		/* What began within the interrupt begins with its end. */
+		if (tm->psd.is_open && tm->psd.since.at >= tm->hardware.since.at)
+			tm->psd.since = now;
+		if (tm->preempt.is_open && tm->preempt.since.at >= tm->hardware.since.at)
+			tm->preempt.since = now;
+	}
+	if (!tm->synced || tm->psd.is_open)
+		return;
+	if (tm->preempt.is_open) {
+		if (!tm->poid.is_open)
+			lb_tm_open(&tm->poid, &tm->preempt.since, tm->preempt.caller, tm->preempt.tid);
+		return;
+	}
+	lb_tm_close(tm, &tm->poid, LB_TM_POID, &now, event, out);
+	/* The way back to user space enables interrupts before it calls schedule(). */
+	if (event->tid != 0)
+		lb_tm_goes_on(tm, event, &now);
+}
+
+LB_TM_INLINE void lb_tm_irq_enable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->hardware.is_open) {
+		lb_tm_hardware_end(tm, event, out);
+		return;
+	}
+	if (!tm->masked.is_open) {
+		if (tm->irqs_known)
+			lb_tm_pair_broken(tm, out);
+		tm->irqs_known = 1;
+		return;
+	}
+	tm->masked.is_open = 0;
+	tm->in_scheduler = 0;
+	if (!tm->synced)
+		return;
+	if (tm->psd.is_open) {
+		/* Idle does not enable preemption after a switch to it, nor when it ran the scheduler in vain. */
+		if (event->tid == 0 && tm->entered && !(tm->features & LB_TM_HAS_SCHED_EXIT))
+			lb_tm_end_psd(tm, event, out);
+		return;
+	}
+	if (tm->preempt.is_open)
+		return;
+	lb_tm_close(tm, &tm->poid, LB_TM_POID, &event->now, event, out);
+	if (event->tid != 0)
+		lb_tm_goes_on(tm, event, &event->now);
+}
+
+LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	__u32 source = (__u32)(event->arg >> 32), number = (__u32)event->arg;
+
+	/* Handlers that a thread calls with interrupts off are the thread's (resent interrupts). */
+	if (!tm->hardware.is_open)
+		return;
+	/* A vector encloses the device's handlers that it dispatches; those of one line share its number. */
+	if (tm->handler_depth++ || (tm->named && tm->source == source && tm->number == number))
+		return;
+	if (tm->named) {
+		lb_tm_interrupt(tm, tm->source, tm->number, tm->handler_since.at, event->now.at,
+				lb_tm_net(&tm->handler_since, &event->now), event, out);
+		tm->handler_since = event->now;
+	}
+	tm->named = 1;
+	tm->source = source;
+	tm->number = number;
+}
+
+LB_TM_INLINE void lb_tm_handler_exit(struct lb_tm *tm)
+{
+	if (tm->hardware.is_open && tm->handler_depth)
+		tm->handler_depth--;
+}
+
+LB_TM_INLINE void lb_tm_nmi(struct lb_tm *tm, const struct lb_tm_event *event, __u64 start, __u64 duration,
+			    struct lb_tm_result *out)
+{
+	tm->nmi_ns += duration;
+	tm->generation++;
+	lb_tm_interrupt(tm, LB_TM_SOURCE_NMI, 0, start, event->now.at, duration, event, out);
+}
+
+LB_TM_INLINE void lb_tm_sched_entry(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->nmi_depth)
+		lb_tm_break(tm, out, LB_TM_RULE_R2);
+	if (tm->hardware.is_open) {
+		lb_tm_break(tm, out, LB_TM_RULE_R3);
+		return;
+	}
+	if (!tm->synced) {
+		if (event->tid != 0 || !tm->irqs_known)
+			return;
+		tm->synced = 1;
+	}
+	if (tm->masked.is_open)
+		lb_tm_break(tm, out, LB_TM_RULE_R5);
+	if (!tm->psd.is_open)
+		lb_tm_enter_implicitly(tm, event, &event->now, out);
+	tm->entered = 1;
+}
+
+LB_TM_INLINE void lb_tm_sched_exit(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->hardware.is_open || !tm->synced)
+		return;
+	if (tm->masked.is_open)
+		lb_tm_break(tm, out, LB_TM_RULE_R5);
+	if (!tm->psd.is_open) {
+		lb_tm_break(tm, out, LB_TM_RULE_R6);
+		return;
+	}
+	tm->in_scheduler = 0;
+	if (event->tid == 0)
+		lb_tm_end_psd(tm, event, out);
+}
+
+LB_TM_INLINE void lb_tm_switch(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->nmi_depth)
+		lb_tm_break(tm, out, LB_TM_RULE_R2);
+	if (tm->hardware.is_open) {
+		lb_tm_break(tm, out, LB_TM_RULE_R3);
+		return;
+	}
+	if (!tm->synced)
+		return;
+	if (!tm->masked.is_open)
+		lb_tm_break(tm, out, LB_TM_RULE_R8);
+	if (!tm->psd.is_open) {
+		lb_tm_break(tm, out, LB_TM_RULE_R9);
+		return;
+	}
+	tm->entered = 1;
+	tm->switched = 1;
+	if (!tm->dst.is_open)
+		lb_tm_open(&tm->dst, &event->now, event->caller, event->tid);
+}
+
+/* Whether nothing can come between what happens now and its end. */
+LB_TM_INLINE int lb_tm_is_atomic(const struct lb_tm *tm, const struct lb_tm_event *event)
+{
+	if (tm->hardware.is_open || tm->nmi_depth)
+		return 1;
+	return tm->masked.is_open && (tm->preempt.is_open || tm->psd.is_open || event->tid == 0);
+}
+
+LB_TM_INLINE void lb_tm_waking(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	/* A thread may wake itself with interrupts on (kernel/sched/core.c, try_to_wake_up(), p == current). */
+	if (tm->synced && (__s32)event->arg != event->tid && !lb_tm_is_atomic(tm, event))
+		lb_tm_break(tm, out, LB_TM_RULE_R11);
+}
+
+LB_TM_INLINE void lb_tm_need_resched(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	if (tm->synced && !lb_tm_is_atomic(tm, event))
+		lb_tm_break(tm, out, LB_TM_RULE_R10);
+}
+
+/* Begins a CPU with nothing known. */
+LB_TM_INLINE void lb_tm_init(struct lb_tm *tm, __u32 features)
+{
+	__builtin_memset(tm, 0, sizeof(*tm));
+	tm->features = features;
+}
+
+/*
+ * One event of any kind, in order of time: for callers that read events from a file. `event->now` is filled in from
+ * `at`. Probes call the function of their event instead, with an instant of their own.
+ */
+LB_TM_INLINE void lb_tm_step(struct lb_tm *tm, struct lb_tm_event *event, __u64 at, struct lb_tm_result *out)
+{
+	out->count = 0;
+	out->broken = 0;
+	tm->events++;
+	if (at < tm->last.at) {
+		lb_tm_break(tm, out, LB_TM_RULE_CLOCK);
+		lb_tm_forget(tm);
+		tm->last = lb_tm_instant(tm, at);
+		return;
+	}
+	event->now = lb_tm_instant(tm, at);
+	switch (event->kind) {
+	case LB_TM_PREEMPT_DISABLE:
+		lb_tm_preempt_disable(tm, event, out);
+		break;
+	case LB_TM_PREEMPT_ENABLE:
+		lb_tm_preempt_enable(tm, event, out);
+		break;
+	case LB_TM_IRQ_DISABLE:
+		lb_tm_irq_disable(tm, event, out);
+		break;
+	case LB_TM_IRQ_ENABLE:
+		lb_tm_irq_enable(tm, event, out);
+		break;
+	case LB_TM_HANDLER_ENTRY:
+		lb_tm_handler_entry(tm, event, out);
+		break;
+	case LB_TM_HANDLER_EXIT:
+		lb_tm_handler_exit(tm);
+		break;
+	case LB_TM_NMI:
+		if (event->arg > at)
+			event->arg = at;
+		lb_tm_nmi(tm, event, at - event->arg, event->arg, out);
+		break;
+	case LB_TM_NMI_ENTRY:
+		if (tm->nmi_depth) {
+			lb_tm_pair_broken(tm, out);
+			break;
+		}
+		tm->nmi_depth = 1;
+		tm->nmi_start = at;
+		break;
+	case LB_TM_NMI_EXIT:
+		if (!tm->nmi_depth) {
+			lb_tm_pair_broken(tm, out);
+			break;
+		}
+		tm->nmi_depth = 0;
+		lb_tm_nmi(tm, event, tm->nmi_start, at - tm->nmi_start, out);
+		break;
+	case LB_TM_SCHED_ENTRY:
+		lb_tm_sched_entry(tm, event, out);
+		break;
+	case LB_TM_SCHED_EXIT:
+		lb_tm_sched_exit(tm, event, out);
+		break;
+	case LB_TM_SWITCH:
+		lb_tm_switch(tm, event, out);
+		break;
+	case LB_TM_WAKING:
+		lb_tm_waking(tm, event, out);
+		break;
+	case LB_TM_NEED_RESCHED:
+		lb_tm_need_resched(tm, event, out);
+		break;
+	case LB_TM_LOST:
+		tm->lost++;
+		lb_tm_forget(tm);
+		break;
+	default:
+		break;
+	}
+	tm->last = lb_tm_instant(tm, at);
+}
+
+#endif
