@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Saved traces to events: trace.dat, perf.data and ftrace text.
+//!
+//! This crate owns the formats in which others save kernel events, and turns them into the typed records that the
+//! thread model and `explain` read. It asks for bytes through [`ReadAt`] and never opens a file. It holds pages and
+//! chunks, never a whole trace. Whatever stands in a file, the answer is an error that says what is wrong, or a stream
+//! whose flaws are told and counted: nothing is passed over in silence, nothing panics, and no size that a file
+//! claims is believed before it is checked.
+
+mod clock;
+mod dat;
+mod error;
+mod flaw;
+mod format;
+mod record;
+mod source;
+mod symbols;
+
+pub use clock::Clock;
+pub use dat::{Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile};
+pub use error::TraceError;
+pub use flaw::{Flaw, FlawKind, Tally};
+pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
+pub use record::{
+    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, Record, TaskRef, TextOffset, VectorId, is_runnable,
+};
+pub use source::ReadAt;
+pub use symbols::{CommandLines, PrintkStrings, Symbols};

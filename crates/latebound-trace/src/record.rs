@@ -1,0 +1,744 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records to typed records, by the places that the trace's own `format` texts give.
+//!
+//! Owns the list of events that are understood. Everything that depends on a format is worked out once, when the
+//! decoder is made; decoding is a table look-up by event number and a few loads, without allocation. A format that
+//! lacks a field that is needed makes its event unknown, and says so; it is never guessed.
+
+use std::fmt;
+
+use latebound_model::Tid;
+
+use crate::format::{EventFormat, Field, FieldKind, Formats};
+use crate::symbols::PrintkStrings;
+
+/// A place in the kernel's text, counted from `_stext` (include/trace/events/preemptirq.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TextOffset(pub i32);
+
+/// Which processor vector or inter-processor interrupt: its name is [`Decoder::vector_name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VectorId(pub u16);
+
+/// A thread's name as it stands in a record: up to 16 bytes, ended by a zero.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Comm<'a>(pub &'a [u8]);
+
+impl<'a> Comm<'a> {
+    /// The bytes of the name.
+    pub fn bytes(self) -> &'a [u8] {
+        let end = memchr::memchr(0, self.0).unwrap_or(self.0.len());
+        &self.0[..end]
+    }
+}
+
+impl fmt::Display for Comm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&String::from_utf8_lossy(self.bytes()))
+    }
+}
+
+impl fmt::Debug for Comm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(self.bytes()), f)
+    }
+}
+
+/// A thread as a record names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRef<'a> {
+    /// Its id.
+    pub tid: Tid,
+    /// The kernel's priority, as in [`latebound_model::Task::prio`].
+    pub prio: i32,
+    /// Its name.
+    pub comm: Comm<'a>,
+}
+
+/// What interrupted the osnoise or timerlat workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoiseKind<'a> {
+    /// A non-maskable interrupt.
+    Nmi,
+    /// An interrupt: its number and what the kernel calls it.
+    Irq {
+        /// The Linux interrupt number or vector.
+        vector: i32,
+        /// `local_timer`.
+        name: Comm<'a>,
+    },
+    /// A softirq.
+    Softirq {
+        /// The vector.
+        vector: i32,
+    },
+    /// A thread.
+    Thread {
+        /// Its id.
+        tid: Tid,
+        /// Its name.
+        comm: Comm<'a>,
+    },
+}
+
+/// The return addresses of a kernel stack, innermost first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Frames<'a> {
+    bytes: &'a [u8],
+    size: u8,
+    big_endian: bool,
+}
+
+impl<'a> Frames<'a> {
+    /// The addresses.
+    pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
+        let place = Place { offset: 0, size: self.size, signed: false };
+        // Unused entries of the fixed array are 0 or all ones (`ULONG_MAX` ended a stack until 5.2).
+        let none = u64::MAX >> (64 - 8 * u32::from(self.size));
+        self.bytes
+            .chunks_exact(usize::from(self.size))
+            .map(move |word| place.read(word, self.big_endian) as u64 & none)
+            .take_while(move |&address| address != 0 && address != none)
+    }
+}
+
+impl fmt::Debug for Frames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|address| format!("{address:#x}"))).finish()
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// `preemptirq:preempt_disable`: the preemption count left 0.
+    PreemptDisable {
+        /// Who did it.
+        caller: TextOffset,
+        /// Who called that.
+        parent: TextOffset,
+    },
+    /// `preemptirq:preempt_enable`: the preemption count came back to 0.
+    PreemptEnable {
+        /// Who did it.
+        caller: TextOffset,
+        /// Who called that.
+        parent: TextOffset,
+    },
+    /// `preemptirq:irq_disable`.
+    IrqDisable {
+        /// Who did it.
+        caller: TextOffset,
+        /// Who called that.
+        parent: TextOffset,
+    },
+    /// `preemptirq:irq_enable`.
+    IrqEnable {
+        /// Who did it.
+        caller: TextOffset,
+        /// Who called that.
+        parent: TextOffset,
+    },
+    /// `irq_vectors:*_entry` (x86) or `ipi:ipi_entry` (arm64 and others): a vector's handler begins.
+    VectorEntry {
+        /// Which, by name.
+        vector: VectorId,
+        /// The processor's number of it; `None` for an inter-processor interrupt without one.
+        number: Option<u32>,
+    },
+    /// `irq_vectors:*_exit` or `ipi:ipi_exit`.
+    VectorExit {
+        /// Which, by name.
+        vector: VectorId,
+        /// The processor's number of it.
+        number: Option<u32>,
+    },
+    /// `irq:irq_handler_entry`: a device's handler begins.
+    IrqHandlerEntry {
+        /// The Linux interrupt number.
+        irq: u32,
+        /// The handler's name.
+        name: Comm<'a>,
+    },
+    /// `irq:irq_handler_exit`.
+    IrqHandlerExit {
+        /// The Linux interrupt number.
+        irq: u32,
+        /// Whether the handler found work to do.
+        handled: bool,
+    },
+    /// `nmi:nmi_handler`: one handler of a non-maskable interrupt ended.
+    Nmi {
+        /// How long it took, in nanoseconds; negative where the clock ran backwards.
+        duration_ns: i64,
+        /// The handler's address.
+        handler: u64,
+    },
+    /// `sched:sched_switch`.
+    Switch {
+        /// Who ran.
+        prev: TaskRef<'a>,
+        /// The state that it is left in; bits as [`is_runnable`] reads them.
+        prev_state: u64,
+        /// Who runs from now on.
+        next: TaskRef<'a>,
+    },
+    /// `sched:sched_waking`: the current thread is about to wake another.
+    Waking {
+        /// Who is woken.
+        task: TaskRef<'a>,
+        /// The CPU that it last ran on.
+        target_cpu: u32,
+    },
+    /// `sched:sched_wakeup`: it is on a run queue.
+    Wakeup {
+        /// Who.
+        task: TaskRef<'a>,
+        /// The CPU of the queue.
+        target_cpu: u32,
+    },
+    /// `sched:sched_wakeup_new`: a new thread is on a run queue.
+    WakeupNew {
+        /// Who.
+        task: TaskRef<'a>,
+        /// The CPU of the queue.
+        target_cpu: u32,
+    },
+    /// `irq:softirq_raise`.
+    SoftirqRaise {
+        /// The vector.
+        vector: u32,
+    },
+    /// `irq:softirq_entry`.
+    SoftirqEntry {
+        /// The vector.
+        vector: u32,
+    },
+    /// `irq:softirq_exit`.
+    SoftirqExit {
+        /// The vector.
+        vector: u32,
+    },
+    /// `timer:hrtimer_start`.
+    HrtimerStart {
+        /// The timer's address.
+        timer: u64,
+        /// The latest time that the caller allows.
+        expires_ns: i64,
+        /// The earliest time.
+        soft_expires_ns: i64,
+    },
+    /// `timer:hrtimer_cancel`.
+    HrtimerCancel {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// `timer:hrtimer_expire_entry`: the callback begins.
+    HrtimerExpireEntry {
+        /// The timer's address.
+        timer: u64,
+        /// The time that the kernel took for now, on the timer's clock.
+        now_ns: i64,
+        /// The callback's address.
+        function: u64,
+    },
+    /// `timer:hrtimer_expire_exit`.
+    HrtimerExpireExit {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// `workqueue:workqueue_execute_start`.
+    WorkStart {
+        /// The item's address.
+        work: u64,
+        /// The function's address.
+        function: u64,
+    },
+    /// `workqueue:workqueue_execute_end`.
+    WorkEnd {
+        /// The item's address.
+        work: u64,
+    },
+    /// `ftrace:kernel_stack`: the stack at the event before it on this CPU.
+    KernelStack {
+        /// The return addresses.
+        frames: Frames<'a>,
+    },
+    /// `osnoise:*_noise`: net of what interrupted it.
+    Noise {
+        /// By what.
+        kind: NoiseKind<'a>,
+        /// When it began.
+        start_ns: u64,
+        /// How long it took.
+        duration_ns: u64,
+    },
+    /// An event that is described but not typed here.
+    Other,
+    /// An event that the trace does not describe, or whose description lacks what is needed.
+    Unknown,
+    /// A record shorter than its own description: damage.
+    Short,
+}
+
+/// Whether a thread switched out with this `prev_state` is still runnable: it was preempted, or yielded.
+///
+/// `__trace_sched_switch_state` in include/trace/events/sched.h: 0 for running; `TASK_REPORT_MAX`, 0x100 since 4.14,
+/// for preempted.
+pub fn is_runnable(prev_state: u64) -> bool {
+    prev_state & 0xff == 0
+}
+
+/// Bits of `common_flags` (`enum trace_flag_type`, include/linux/trace_events.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// Interrupts were masked (`TRACE_FLAG_IRQS_OFF`).
+    pub fn irqs_off(self) -> bool {
+        self.0 & 0x01 != 0
+    }
+
+    /// The thread had to give way at once (`TRACE_FLAG_NEED_RESCHED`); the lazy flag is not meant.
+    pub fn need_resched(self) -> bool {
+        self.0 & 0x04 != 0
+    }
+
+    /// In a hard interrupt (`TRACE_FLAG_HARDIRQ`).
+    pub fn hardirq(self) -> bool {
+        self.0 & 0x08 != 0
+    }
+
+    /// In a softirq (`TRACE_FLAG_SOFTIRQ`).
+    pub fn softirq(self) -> bool {
+        self.0 & 0x10 != 0
+    }
+
+    /// In a non-maskable interrupt (`TRACE_FLAG_NMI`).
+    pub fn nmi(self) -> bool {
+        self.0 & 0x40 != 0
+    }
+}
+
+/// A record with what all records have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded<'a> {
+    /// The event's number in its trace.
+    pub id: u16,
+    /// The thread that was current.
+    pub tid: Tid,
+    /// The state of the CPU.
+    pub flags: Flags,
+    /// `common_preempt_count`: the low four bits are the preemption depth, the high four the migrate-disable depth
+    /// (`tracing_gen_ctx_irq_test`, kernel/trace/trace.c).
+    pub preempt_count: u8,
+    /// What happened.
+    pub record: Record<'a>,
+}
+
+/// Where a value stands in a record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    offset: u16,
+    size: u8,
+    signed: bool,
+}
+
+impl Place {
+    fn of(field: &Field) -> Option<Place> {
+        let fits = match field.kind {
+            FieldKind::Number => matches!(field.size, 1 | 2 | 4 | 8),
+            FieldKind::DataLocation | FieldKind::RelativeLocation => field.size == 4,
+            // Of an array the offset is used, and the size as far as it fits.
+            FieldKind::Array => true,
+        };
+        if !fits {
+            return None;
+        }
+        Some(Place {
+            offset: u16::try_from(field.offset).ok()?,
+            size: u8::try_from(field.size).unwrap_or(u8::MAX),
+            signed: field.signed,
+        })
+    }
+
+    fn end(self) -> usize {
+        usize::from(self.offset) + usize::from(self.size)
+    }
+
+    #[inline(always)]
+    fn bytes(self, data: &[u8]) -> &[u8] {
+        data.get(usize::from(self.offset)..self.end()).unwrap_or_default()
+    }
+
+    /// The value, sign-extended where the field is signed; records are checked for length before.
+    #[inline(always)]
+    fn read(self, data: &[u8], big_endian: bool) -> i64 {
+        macro_rules! load {
+            ($unsigned:ty, $signed:ty) => {{
+                let value = match self.bytes(data).try_into() {
+                    Ok(bytes) if big_endian => <$unsigned>::from_be_bytes(bytes),
+                    Ok(bytes) => <$unsigned>::from_le_bytes(bytes),
+                    Err(_) => 0,
+                };
+                if self.signed { i64::from(value as $signed) } else { value as i64 }
+            }};
+        }
+        match self.size {
+            4 => load!(u32, i32),
+            8 => load!(u64, i64),
+            2 => load!(u16, i16),
+            1 => load!(u8, i8),
+            _ => 0,
+        }
+    }
+
+    /// The bytes that a `__data_loc` or `__rel_loc` word points to.
+    fn located(self, data: &[u8], relative: bool, big_endian: bool) -> &[u8] {
+        let word = self.read(data, big_endian) as u32;
+        let start = (word & 0xffff) as usize + if relative { self.end() } else { 0 };
+        data.get(start..start + (word >> 16) as usize).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    PreemptDisable,
+    PreemptEnable,
+    IrqDisable,
+    IrqEnable,
+    VectorEntry,
+    VectorExit,
+    IpiEntry,
+    IpiExit,
+    IrqHandlerEntry,
+    IrqHandlerExit,
+    Nmi,
+    Switch,
+    Waking,
+    Wakeup,
+    WakeupNew,
+    SoftirqRaise,
+    SoftirqEntry,
+    SoftirqExit,
+    HrtimerStart,
+    HrtimerCancel,
+    HrtimerExpireEntry,
+    HrtimerExpireExit,
+    WorkStart,
+    WorkEnd,
+    KernelStack,
+    IrqNoise,
+    NmiNoise,
+    SoftirqNoise,
+    ThreadNoise,
+    Other,
+    Unknown,
+}
+
+/// The events that are understood, and the fields that each needs, in the order in which `decode` takes them.
+const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
+    ("preemptirq", "preempt_disable", Kind::PreemptDisable, &["caller_offs", "parent_offs"]),
+    ("preemptirq", "preempt_enable", Kind::PreemptEnable, &["caller_offs", "parent_offs"]),
+    ("preemptirq", "irq_disable", Kind::IrqDisable, &["caller_offs", "parent_offs"]),
+    ("preemptirq", "irq_enable", Kind::IrqEnable, &["caller_offs", "parent_offs"]),
+    ("ipi", "ipi_entry", Kind::IpiEntry, &["reason"]),
+    ("ipi", "ipi_exit", Kind::IpiExit, &["reason"]),
+    ("irq", "irq_handler_entry", Kind::IrqHandlerEntry, &["irq", "name"]),
+    ("irq", "irq_handler_exit", Kind::IrqHandlerExit, &["irq", "ret"]),
+    ("nmi", "nmi_handler", Kind::Nmi, &["delta_ns", "handler"]),
+    (
+        "sched",
+        "sched_switch",
+        Kind::Switch,
+        &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
+    ),
+    ("sched", "sched_waking", Kind::Waking, &["comm", "pid", "prio", "target_cpu"]),
+    ("sched", "sched_wakeup", Kind::Wakeup, &["comm", "pid", "prio", "target_cpu"]),
+    ("sched", "sched_wakeup_new", Kind::WakeupNew, &["comm", "pid", "prio", "target_cpu"]),
+    ("irq", "softirq_raise", Kind::SoftirqRaise, &["vec"]),
+    ("irq", "softirq_entry", Kind::SoftirqEntry, &["vec"]),
+    ("irq", "softirq_exit", Kind::SoftirqExit, &["vec"]),
+    ("timer", "hrtimer_start", Kind::HrtimerStart, &["hrtimer", "expires", "softexpires"]),
+    ("timer", "hrtimer_cancel", Kind::HrtimerCancel, &["hrtimer"]),
+    ("timer", "hrtimer_expire_entry", Kind::HrtimerExpireEntry, &["hrtimer", "now", "function"]),
+    ("timer", "hrtimer_expire_exit", Kind::HrtimerExpireExit, &["hrtimer"]),
+    ("workqueue", "workqueue_execute_start", Kind::WorkStart, &["work", "function"]),
+    ("workqueue", "workqueue_execute_end", Kind::WorkEnd, &["work"]),
+    ("ftrace", "kernel_stack", Kind::KernelStack, &["caller"]),
+    ("osnoise", "irq_noise", Kind::IrqNoise, &["start", "duration", "vector", "desc"]),
+    ("osnoise", "nmi_noise", Kind::NmiNoise, &["start", "duration"]),
+    ("osnoise", "softirq_noise", Kind::SoftirqNoise, &["start", "duration", "vector"]),
+    ("osnoise", "thread_noise", Kind::ThreadNoise, &["start", "duration", "pid", "comm"]),
+];
+
+/// The most fields that one event needs.
+const FIELDS: usize = 7;
+
+/// How the records of one event number are read.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    kind: Kind,
+    /// The vector of a vector event.
+    vector: u16,
+    /// The least length of a record.
+    length: u16,
+    /// Whether a located text counts from the end of its word.
+    relative: bool,
+    places: [Place; FIELDS],
+}
+
+impl Slot {
+    const UNKNOWN: Slot =
+        Slot { kind: Kind::Unknown, vector: 0, length: 0, relative: false, places: [PLACE_NONE; FIELDS] };
+}
+
+const PLACE_NONE: Place = Place { offset: 0, size: 0, signed: false };
+
+/// Where the common fields stand: the same in every event of one kernel (`TRACE_EVENT_COMMON_FIELDS`).
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    flags: Place,
+    preempt_count: Place,
+    tid: Place,
+    length: usize,
+}
+
+impl Common {
+    fn of(event: &EventFormat) -> Option<Common> {
+        let place = |name| event.field(name).and_then(Place::of);
+        let (flags, preempt_count, tid) =
+            (place("common_flags")?, place("common_preempt_count")?, place("common_pid")?);
+        let length = flags.end().max(preempt_count.end()).max(tid.end());
+        Some(Common { flags, preempt_count, tid, length })
+    }
+}
+
+/// Turns the records of one trace into typed ones.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    big_endian: bool,
+    common: Option<Common>,
+    slots: Vec<Slot>,
+    vectors: Vec<String>,
+    /// Reasons of inter-processor interrupts: the address of the text, and its vector.
+    ipis: Vec<(u64, u16)>,
+    long_size: u8,
+    problems: Vec<String>,
+}
+
+impl Decoder {
+    /// The decoder for records described by `formats`, of a machine of this byte order.
+    pub fn new(formats: &Formats, big_endian: bool, strings: &PrintkStrings) -> Decoder {
+        let mut decoder = Decoder {
+            big_endian,
+            common: formats.events().iter().find_map(Common::of),
+            slots: Vec::new(),
+            vectors: Vec::new(),
+            ipis: Vec::new(),
+            long_size: 8,
+            problems: Vec::new(),
+        };
+        if formats.by_name("ipi", "ipi_entry").is_some() {
+            let unnamed = decoder.vector("ipi");
+            debug_assert_eq!(unnamed, UNNAMED_IPI);
+            for (address, string) in strings.iter().take(usize::from(u16::MAX) / 2) {
+                let vector = decoder.vector(string);
+                decoder.ipis.push((address, vector));
+            }
+        }
+        for event in formats.events() {
+            let slot = decoder.slot(event);
+            let at = usize::from(event.id);
+            if decoder.slots.len() <= at {
+                decoder.slots.resize(at + 1, Slot::UNKNOWN);
+            }
+            decoder.slots[at] = slot;
+        }
+        decoder
+    }
+
+    /// Events whose description lacks a field that is needed.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// The name of a vector without `_entry`: `local_timer`.
+    pub fn vector_name(&self, vector: VectorId) -> &str {
+        self.vectors.get(usize::from(vector.0)).map_or("vector", String::as_str)
+    }
+
+    /// The names of all vectors that this trace can name, by [`VectorId`].
+    pub fn vector_names(&self) -> &[String] {
+        &self.vectors
+    }
+
+    fn vector(&mut self, name: &str) -> u16 {
+        let known = self.vectors.iter().position(|vector| vector == name);
+        let at = known.unwrap_or_else(|| {
+            self.vectors.push(name.to_owned());
+            self.vectors.len() - 1
+        });
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
+
+    fn slot(&mut self, event: &EventFormat) -> Slot {
+        let (kind, vector, fields): (Kind, u16, &[&str]) = if event.system == "irq_vectors" {
+            match (event.name.strip_suffix("_entry"), event.name.strip_suffix("_exit")) {
+                (Some(name), _) => (Kind::VectorEntry, self.vector(name), &["vector"]),
+                (_, Some(name)) => (Kind::VectorExit, self.vector(name), &["vector"]),
+                _ => (Kind::Other, 0, &[]),
+            }
+        } else {
+            let known = KNOWN.iter().find(|known| (known.0, known.1) == (&event.system, &event.name));
+            known.map_or((Kind::Other, 0, &[]), |known| (known.2, 0, known.3))
+        };
+        let mut slot = Slot { kind, vector, ..Slot::UNKNOWN };
+        let mut length = 0;
+        for (place, name) in slot.places.iter_mut().zip(fields) {
+            let field = event.field(name);
+            let Some(found) = field.and_then(Place::of) else {
+                self.problems.push(format!("{}:{} has no usable field {name}", event.system, event.name));
+                return Slot::UNKNOWN;
+            };
+            slot.relative |= field.is_some_and(|field| field.kind == FieldKind::RelativeLocation);
+            *place = found;
+            // The stack's array is as long as the record; the format only names the least.
+            length =
+                length.max(if kind == Kind::KernelStack { usize::from(found.offset) } else { found.end() });
+        }
+        if kind == Kind::KernelStack {
+            self.long_size = match event.field("caller").map(|field| field.type_name.as_str()) {
+                // An array of `unsigned long`: what does not divide by 8 has words of 4.
+                Some(_)
+                    if event
+                        .field("caller")
+                        .is_some_and(|field| field.size % 8 != 0 || field.offset % 8 != 0) =>
+                {
+                    4
+                }
+                _ => 8,
+            };
+        }
+        slot.length = u16::try_from(length).unwrap_or(u16::MAX);
+        slot
+    }
+
+    /// The number of a record's event.
+    #[inline(always)]
+    pub fn id(&self, data: &[u8]) -> u16 {
+        match data {
+            [a, b, ..] if self.big_endian => u16::from_be_bytes([*a, *b]),
+            [a, b, ..] => u16::from_le_bytes([*a, *b]),
+            _ => 0,
+        }
+    }
+
+    /// Types a record.
+    #[inline(always)]
+    pub fn decode<'a>(&self, data: &'a [u8]) -> Decoded<'a> {
+        let id = self.id(data);
+        let mut decoded = Decoded {
+            id,
+            tid: Tid(0),
+            flags: Flags(0),
+            preempt_count: 0,
+            record: if data.len() < 2 { Record::Short } else { Record::Unknown },
+        };
+        if let Some(common) = &self.common {
+            if data.len() < common.length {
+                decoded.record = Record::Short;
+                return decoded;
+            }
+            decoded.tid = Tid(common.tid.read(data, self.big_endian) as i32);
+            decoded.flags = Flags(common.flags.read(data, self.big_endian) as u8);
+            decoded.preempt_count = common.preempt_count.read(data, self.big_endian) as u8;
+        }
+        if let Some(slot) = self.slots.get(usize::from(id)) {
+            decoded.record =
+                if data.len() < usize::from(slot.length) { Record::Short } else { self.record(slot, data) };
+        }
+        decoded
+    }
+
+    #[inline(always)]
+    fn record<'a>(&self, slot: &Slot, data: &'a [u8]) -> Record<'a> {
+        let number = |at: usize| slot.places[at].read(data, self.big_endian);
+        let text = |at: usize| Comm(slot.places[at].located(data, slot.relative, self.big_endian));
+        let task = |comm: usize, tid: usize, prio: usize| TaskRef {
+            tid: Tid(number(tid) as i32),
+            prio: number(prio) as i32,
+            comm: Comm(slot.places[comm].bytes(data)),
+        };
+        let (caller, parent) = (|| TextOffset(number(0) as i32), || TextOffset(number(1) as i32));
+        let vector = VectorId(slot.vector);
+        match slot.kind {
+            Kind::IrqDisable => Record::IrqDisable { caller: caller(), parent: parent() },
+            Kind::IrqEnable => Record::IrqEnable { caller: caller(), parent: parent() },
+            Kind::PreemptDisable => Record::PreemptDisable { caller: caller(), parent: parent() },
+            Kind::PreemptEnable => Record::PreemptEnable { caller: caller(), parent: parent() },
+            Kind::VectorEntry => Record::VectorEntry { vector, number: Some(number(0) as u32) },
+            Kind::VectorExit => Record::VectorExit { vector, number: Some(number(0) as u32) },
+            Kind::IpiEntry => Record::VectorEntry { vector: self.ipi(number(0) as u64), number: None },
+            Kind::IpiExit => Record::VectorExit { vector: self.ipi(number(0) as u64), number: None },
+            Kind::IrqHandlerEntry => Record::IrqHandlerEntry { irq: number(0) as u32, name: text(1) },
+            Kind::IrqHandlerExit => Record::IrqHandlerExit { irq: number(0) as u32, handled: number(1) != 0 },
+            Kind::Nmi => Record::Nmi { duration_ns: number(0), handler: number(1) as u64 },
+            Kind::Switch => {
+                Record::Switch { prev: task(0, 1, 2), prev_state: number(3) as u64, next: task(4, 5, 6) }
+            }
+            Kind::Waking => Record::Waking { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::Wakeup => Record::Wakeup { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::WakeupNew => Record::WakeupNew { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::SoftirqRaise => Record::SoftirqRaise { vector: number(0) as u32 },
+            Kind::SoftirqEntry => Record::SoftirqEntry { vector: number(0) as u32 },
+            Kind::SoftirqExit => Record::SoftirqExit { vector: number(0) as u32 },
+            Kind::HrtimerStart => Record::HrtimerStart {
+                timer: number(0) as u64,
+                expires_ns: number(1),
+                soft_expires_ns: number(2),
+            },
+            Kind::HrtimerCancel => Record::HrtimerCancel { timer: number(0) as u64 },
+            Kind::HrtimerExpireEntry => Record::HrtimerExpireEntry {
+                timer: number(0) as u64,
+                now_ns: number(1),
+                function: number(2) as u64,
+            },
+            Kind::HrtimerExpireExit => Record::HrtimerExpireExit { timer: number(0) as u64 },
+            Kind::WorkStart => Record::WorkStart { work: number(0) as u64, function: number(1) as u64 },
+            Kind::WorkEnd => Record::WorkEnd { work: number(0) as u64 },
+            Kind::KernelStack => Record::KernelStack {
+                frames: Frames {
+                    bytes: data.get(usize::from(slot.places[0].offset)..).unwrap_or_default(),
+                    size: self.long_size,
+                    big_endian: self.big_endian,
+                },
+            },
+            Kind::IrqNoise => {
+                self.noise(slot, data, NoiseKind::Irq { vector: number(2) as i32, name: text(3) })
+            }
+            Kind::NmiNoise => self.noise(slot, data, NoiseKind::Nmi),
+            Kind::SoftirqNoise => self.noise(slot, data, NoiseKind::Softirq { vector: number(2) as i32 }),
+            Kind::ThreadNoise => {
+                let comm = Comm(slot.places[3].bytes(data));
+                self.noise(slot, data, NoiseKind::Thread { tid: Tid(number(2) as i32), comm })
+            }
+            Kind::Other => Record::Other,
+            Kind::Unknown => Record::Unknown,
+        }
+    }
+
+    fn noise<'a>(&self, slot: &Slot, data: &[u8], kind: NoiseKind<'a>) -> Record<'a> {
+        let number = |at: usize| slot.places[at].read(data, self.big_endian) as u64;
+        Record::Noise { kind, start_ns: number(0), duration_ns: number(1) }
+    }
+
+    fn ipi(&self, reason: u64) -> VectorId {
+        let found = self.ipis.binary_search_by_key(&reason, |entry| entry.0);
+        VectorId(found.map_or(UNNAMED_IPI, |at| self.ipis[at].1))
+    }
+}
+
+/// The vector of an inter-processor interrupt whose reason the trace does not spell out: always the first.
+const UNNAMED_IPI: u16 = 0;

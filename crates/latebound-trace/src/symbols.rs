@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for addresses and thread ids: the kallsyms, printk_formats and saved_cmdlines texts of a trace.
+
+use std::collections::HashMap;
+
+use latebound_model::Tid;
+
+use crate::record::TextOffset;
+
+/// The functions of the traced kernel.
+///
+/// Keeps the text as it came and an index into it; nothing is copied per symbol.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    text: Vec<u8>,
+    /// Address, and where the name begins in the text; by address, of equal ones in the file's order.
+    index: Vec<(u64, u32)>,
+    text_start: Option<u64>,
+}
+
+impl Symbols {
+    /// Reads the text of `/proc/kallsyms`. Addresses of 0 mean that they were hidden (`kptr_restrict`): no symbol.
+    pub fn parse(text: Vec<u8>) -> Symbols {
+        let mut index = Vec::new();
+        let mut text_start = None;
+        let mut at = 0;
+        while at < text.len() && at <= u32::MAX as usize {
+            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |length| at + length);
+            let line = &text[at..end];
+            if let Some((address, kind, name)) = split_line(line) {
+                // Functions only: `t T w W`; `_stext` is one of them.
+                if address != 0 && matches!(kind, b't' | b'T' | b'w' | b'W') {
+                    if text_start.is_none() && name_of(&line[name..]) == b"_stext" {
+                        text_start = Some(address);
+                    }
+                    index.push((address, (at + name) as u32));
+                }
+            }
+            at = end + 1;
+        }
+        if !index.is_sorted_by_key(|entry| entry.0) {
+            index.sort_by_key(|entry| entry.0);
+        }
+        index.shrink_to_fit();
+        Symbols { text, index, text_start }
+    }
+
+    /// Whether there is no symbol at all.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// How many functions there are.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The address of `_stext`, from which the preempt and irq events count their callers.
+    pub fn text_start(&self) -> Option<u64> {
+        self.text_start
+    }
+
+    /// The address that an offset of a preempt or irq event means.
+    pub fn address(&self, offset: TextOffset) -> Option<u64> {
+        Some(self.text_start?.wrapping_add_signed(i64::from(offset.0)))
+    }
+
+    /// The function that an address lies in, and how far.
+    pub fn resolve(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self.index.partition_point(|entry| entry.0 <= address);
+        let start = self.index[..after].last()?.0;
+        let first = self.index[..after].partition_point(|entry| entry.0 < start);
+        Some((self.name(self.index[first].1), address - start))
+    }
+
+    /// An address as `function+0x12`, or bare where no function has it.
+    pub fn describe(&self, address: u64) -> String {
+        match self.resolve(address) {
+            Some((name, offset)) => format!("{name}+{offset:#x}"),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    /// Begin and end of every function whose name is wanted; the end is where the next function begins.
+    pub fn ranges(&self, mut wanted: impl FnMut(&str) -> bool) -> Vec<(u64, u64)> {
+        let mut ranges = Vec::new();
+        for (at, &(start, name)) in self.index.iter().enumerate() {
+            if wanted(self.name(name)) {
+                let end = self.index[at..].iter().map(|entry| entry.0).find(|&address| address > start);
+                ranges.push((start, end.unwrap_or(u64::MAX)));
+            }
+        }
+        ranges
+    }
+
+    fn name(&self, at: u32) -> &str {
+        let name = self.text.get(at as usize..).map(name_of).unwrap_or_default();
+        std::str::from_utf8(name).unwrap_or("?")
+    }
+}
+
+/// Up to the white space behind it: a module's name follows in brackets.
+fn name_of(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// `ffffffff81000000 T _stext` -> the address, the kind, and where the name begins.
+fn split_line(line: &[u8]) -> Option<(u64, u8, usize)> {
+    let digits = line.iter().position(|&byte| byte == b' ')?;
+    let address = hex(&line[..digits])?;
+    match line[digits..] {
+        [b' ', kind, b' ', first, ..] if !first.is_ascii_whitespace() => Some((address, kind, digits + 3)),
+        _ => None,
+    }
+}
+
+pub(crate) fn hex(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, &digit| {
+        let nibble = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u64::from(nibble))
+    })
+}
+
+/// Strings that records name by address (`tracepoint_string`, `trace_printk`).
+#[derive(Clone, Debug, Default)]
+pub struct PrintkStrings {
+    by_address: Vec<(u64, String)>,
+}
+
+impl PrintkStrings {
+    /// Reads the text of `printk_formats`: `0xffffffff8244d3a0 : "Rescheduling interrupts"`.
+    pub fn parse(text: &[u8]) -> PrintkStrings {
+        let text = String::from_utf8_lossy(text);
+        let line = |line: &str| {
+            let (address, string) = line.split_once(" : ")?;
+            let address = hex(address.trim().strip_prefix("0x")?.as_bytes())?;
+            let string = string.trim().strip_prefix('"')?.strip_suffix('"')?;
+            Some((address, string.to_owned()))
+        };
+        let mut by_address: Vec<_> = text.lines().filter_map(line).collect();
+        by_address.sort_by_key(|entry| entry.0);
+        by_address.dedup_by_key(|entry| entry.0);
+        PrintkStrings { by_address }
+    }
+
+    /// All of them, by ascending address.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.by_address.iter().map(|(address, string)| (*address, string.as_str()))
+    }
+}
+
+/// Names of threads.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLines {
+    names: HashMap<i32, String>,
+}
+
+impl CommandLines {
+    /// Reads the text of `saved_cmdlines`: a thread id, a space, a name.
+    pub fn parse(text: &[u8]) -> CommandLines {
+        let text = String::from_utf8_lossy(text);
+        let line = |line: &str| {
+            let (tid, name) = line.trim_start().split_once(' ')?;
+            Some((tid.parse().ok()?, name.to_owned()))
+        };
+        CommandLines { names: text.lines().filter_map(line).collect() }
+    }
+
+    /// The name of a thread; the idle task's is `<idle>`.
+    pub fn name(&self, tid: Tid) -> Option<&str> {
+        match tid.0 {
+            0 => Some("<idle>"),
+            tid => self.names.get(&tid).map(String::as_str),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000040 t do_idle\n\
+        ffffffff81000050 d not_a_function\nffffffff81000030 W weak\nffffffffa0000010 t probe\t[module]\n\
+        broken\n\nffffffff81000090 T schedule";
+
+    #[test]
+    fn an_address_is_named_by_the_function_it_lies_in() {
+        let symbols = Symbols::parse(TEXT.to_vec());
+        assert_eq!(symbols.len(), 6);
+        assert_eq!(symbols.text_start(), Some(0xffff_ffff_8100_0000));
+        assert_eq!(symbols.resolve(0xffff_ffff_8100_0005), Some(("_stext", 5)), "the first of two names");
+        assert_eq!(symbols.describe(0xffff_ffff_8100_0052), "do_idle+0x12");
+        assert_eq!(symbols.describe(0xffff_ffff_a000_0013), "probe+0x3");
+        assert_eq!(symbols.describe(0x1000), "0x1000");
+        assert_eq!(
+            symbols.address(TextOffset(0x31)).map(|a| symbols.describe(a)),
+            Some("weak+0x1".to_owned())
+        );
+    }
+
+    #[test]
+    fn functions_are_found_by_name_with_begin_and_end() {
+        let symbols = Symbols::parse(TEXT.to_vec());
+        let ranges = symbols.ranges(|name| matches!(name, "do_idle" | "probe"));
+        assert_eq!(
+            ranges,
+            [(0xffff_ffff_8100_0040, 0xffff_ffff_8100_0090), (0xffff_ffff_a000_0010, u64::MAX)]
+        );
+    }
+
+    #[test]
+    fn hidden_addresses_give_no_symbols() {
+        let symbols = Symbols::parse(b"0000000000000000 T _stext\n0000000000000000 T schedule\n".to_vec());
+        assert!(symbols.is_empty());
+        assert_eq!(symbols.address(TextOffset(4)), None);
+    }
+
+    #[test]
+    fn strings_and_command_lines_are_read() {
+        let strings = PrintkStrings::parse(
+            b"0xffffffff8244d3a0 : \"Rescheduling interrupts\"\n0x10 : \"a : b\"\nbad\n",
+        );
+        assert_eq!(
+            strings.iter().collect::<Vec<_>>(),
+            [(0x10, "a : b"), (0xffff_ffff_8244_d3a0, "Rescheduling interrupts")]
+        );
+        let names = CommandLines::parse(b"12 kworker/0:1-ev\n 7 a b\nx y\n");
+        assert_eq!(names.name(Tid(12)), Some("kworker/0:1-ev"));
+        assert_eq!(names.name(Tid(7)), Some("a b"));
+        assert_eq!((names.name(Tid(0)), names.name(Tid(1))), (Some("<idle>"), None));
+    }
+}
