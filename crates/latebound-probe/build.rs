@@ -20,10 +20,13 @@ fn main() {
     };
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed={abi}");
-    for source in sources(&here.join("src")) {
+    for header in files(&here.join("src"), ".h") {
+        println!("cargo::rerun-if-changed={}", header.display());
+    }
+    for source in files(&here.join("src"), ".bpf.c") {
         println!("cargo::rerun-if-changed={}", source.display());
         let stem = source.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".bpf.c"));
-        let skeleton = out.join(format!("{}.skel.rs", stem.expect("sources() gives only .bpf.c files")));
+        let skeleton = out.join(format!("{}.skel.rs", stem.expect("files() gives only .bpf.c files")));
         SkeletonBuilder::new()
             .source(&source)
             .clang_args([
@@ -41,13 +44,13 @@ fn main() {
     }
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("src is there")
         .flatten()
         .map(|entry| entry.path())
-        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
-        .filter(|path| path.to_string_lossy().ends_with(".bpf.c"))
+        .flat_map(|path| if path.is_dir() { files(&path, ending) } else { vec![path] })
+        .filter(|path| path.to_string_lossy().ends_with(ending))
         .collect();
     found.sort();
     found

@@ -1,2 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! BPF probes: what the kernel does, counted in the kernel.
+//!
+//! One folder per probe, `<probe>.bpf.c` beside its Rust half. This crate loads programs, reads their maps and turns
+//! them into the model's types. It never explains, never renders, never prints; what the running kernel lacks becomes
+//! a `Missing`, what was lost a `Loss`.
+
+mod error;
+mod kernel;
+mod log;
+mod observe;
+mod recorder;
+
+pub use error::ProbeError;
+pub use kernel::KernelBtf;
+pub use observe::{ObserveOptions, Observer, ProbeCost};
+pub use recorder::{LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};

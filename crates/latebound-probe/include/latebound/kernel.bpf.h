@@ -114,9 +114,7 @@ struct work_struct {
 };
 
 struct tasklet_struct {
-	bool use_callback;
-	void *func;
-	void *callback;
+	unsigned long state;
 };
 
 struct irq_work {

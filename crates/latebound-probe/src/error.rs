@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a probe could not be had: what failed, the value met, what to type next.
+
+use std::io;
+
+/// Why a probe could not be started or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The kernel carries no type information.
+    #[error(
+        "the kernel's type information cannot be read ({0}); probes need /sys/kernel/btf/vmlinux: \
+         boot a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf(String),
+    /// The kernel does not let this process use BPF.
+    #[error(
+        "the kernel refused BPF ({0}); run as root, or with CAP_BPF and CAP_PERFMON (setcap \
+         cap_bpf,cap_perfmon+ep on the binary)"
+    )]
+    Refused(String),
+    /// libbpf could not open, load or attach.
+    #[error("{step} failed: {source}; `bpftool feature probe kernel` shows what this kernel supports")]
+    Bpf {
+        /// What was tried.
+        step: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// A system call beside BPF failed.
+    #[error("{step} failed: {source}")]
+    Io {
+        /// What was tried.
+        step: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// None of what was asked for can be had here.
+    #[error("nothing that was asked for can be seen on this kernel: {0}")]
+    NothingToSee(String),
+}
+
+impl ProbeError {
+    /// A libbpf error under the name of the step that met it; a refusal is told apart.
+    pub(crate) fn bpf(step: impl Into<String>, source: libbpf_rs::Error) -> ProbeError {
+        let step = step.into();
+        if source.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+            return ProbeError::Refused(format!("{step}: {source}"));
+        }
+        ProbeError::Bpf { step, source }
+    }
+
+    /// The last system error under the name of the step that met it.
+    pub(crate) fn last_os(step: impl Into<String>) -> ProbeError {
+        ProbeError::Io { step: step.into(), source: io::Error::last_os_error() }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the running kernel offers to probes, read once from its type information (BTF).
+//!
+//! A `tp_btf` program can be loaded where the kernel has a typedef `btf_trace_<tracepoint>`
+//! (include/trace/bpf_probe.h, 5.5 and later). Owns that question and nothing else.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::btf::{Btf, BtfKind, BtfType};
+use libbpf_rs::libbpf_sys;
+
+use crate::error::ProbeError;
+
+/// The trace points and functions that the running kernel's type information names.
+#[derive(Clone, Debug, Default)]
+pub struct KernelBtf {
+    tracepoints: HashSet<String>,
+    functions: HashMap<String, u32>,
+}
+
+impl KernelBtf {
+    /// Reads `/sys/kernel/btf/vmlinux`.
+    pub fn load() -> Result<KernelBtf, ProbeError> {
+        let btf = Btf::from_vmlinux().map_err(|error| ProbeError::NoBtf(error.to_string()))?;
+        let mut kernel = KernelBtf::default();
+        for id in 1..u32::try_from(btf.len()).unwrap_or(u32::MAX) {
+            let Some(found) = btf.type_by_id::<BtfType<'_>>(id.into()) else { continue };
+            let Some(name) = found.name().and_then(|name| name.to_str()) else { continue };
+            match found.kind() {
+                BtfKind::Typedef => {
+                    kernel.tracepoints.extend(name.strip_prefix("btf_trace_").map(str::to_owned));
+                }
+                BtfKind::Func => {
+                    kernel.functions.insert(name.to_owned(), id);
+                }
+                _ => {}
+            }
+        }
+        Ok(kernel)
+    }
+
+    /// Whether a `tp_btf` program can attach to this trace point.
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        self.tracepoints.contains(name)
+    }
+
+    /// Whether the kernel has a function of this name that BTF describes. Whether tracing programs may attach to it
+    /// is another matter, which only attaching answers.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
+    /// Whether a tracing program may be loaded for and attached to the entry of a function: by doing so with one that
+    /// does nothing, for a moment.
+    pub(crate) fn try_enter(&self, function: &str) -> io::Result<()> {
+        let id = self.functions.get(function).copied().ok_or(io::ErrorKind::NotFound)?;
+        // mov r0, 0; exit (include/uapi/linux/bpf.h).
+        let mut instructions = [libbpf_sys::bpf_insn::default(); 2];
+        instructions[0].code = 0xb7;
+        instructions[1].code = 0x95;
+        let mut options = libbpf_sys::bpf_prog_load_opts {
+            sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
+            expected_attach_type: libbpf_sys::BPF_TRACE_FENTRY,
+            attach_btf_id: id,
+            ..Default::default()
+        };
+        // SAFETY: the texts end in a zero byte, the instructions and options live through the call.
+        let program = own(unsafe {
+            libbpf_sys::bpf_prog_load(
+                libbpf_sys::BPF_PROG_TYPE_TRACING,
+                c"try_enter".as_ptr(),
+                c"Dual BSD/GPL".as_ptr(),
+                instructions.as_ptr(),
+                instructions.len() as libbpf_sys::size_t,
+                &mut options,
+            )
+        })?;
+        // SAFETY: a tracing program's target is in the program, so there is no name; the descriptor is open.
+        own(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) }).map(drop)
+    }
+}
+
+fn own(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: a descriptor that the kernel just made, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_the_running_kernel_names_its_trace_points_and_functions() {
+        let kernel = KernelBtf::load().unwrap();
+        assert!(kernel.has_tracepoint("sched_switch") && kernel.has_tracepoint("softirq_raise"));
+        assert!(kernel.has_function("irq_work_queue"));
+        assert!(!kernel.has_tracepoint("no_such_event") && !kernel.has_function("no_such_function"));
+    }
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `observe`: activations that happen anyway, counted in the kernel.
+//!
+//! BPF programs pair each request with its start and its end and count the differences in histograms that live in
+//! the kernel; nothing is sent to user space, so nothing can be lost on the way there. This module loads the programs that
+//! the running kernel has hooks for, and reads the maps. It never writes them, never renders, never explains.
+
+mod layout;
+mod losses;
+mod programs;
+mod read;
+mod symbols;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use latebound_model::{Activation, Loss, LossKind, Mechanism, Missing, Nanos, Series};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
+
+use crate::error::ProbeError;
+use crate::kernel::KernelBtf;
+use crate::log;
+use layout::Mapped;
+use programs::{OBSERVABLE, Plan};
+use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    dead_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/observe.skel.rs"));
+}
+
+/// What to observe, and how much kernel memory it may take.
+#[derive(Clone, Debug)]
+pub struct ObserveOptions {
+    /// The mechanisms; none means all that can be observed.
+    pub mechanisms: BTreeSet<Mechanism>,
+    /// The most series of things that are met as they come (work functions, kernel threads, interrupt lines, disks).
+    /// Each takes 34 KiB of locked kernel memory, and 152 bytes more for each CPU. `None`: 512, and 8 more for each CPU.
+    pub max_series: Option<u32>,
+    /// The most locked kernel memory for the histograms of softirqs, vectors and hrtimers, in bytes. Each CPU
+    /// has its own (1.4 MB) as long as they fit; above, groups of CPUs share one and counting gets dearer.
+    pub hot_memory: u64,
+    /// Whether the kernel is asked to time BPF programs ([`Observer::cost`]). It then times every program of the
+    /// system, which costs each run of each of them two clock reads more.
+    pub measure_cost: bool,
+}
+
+impl Default for ObserveOptions {
+    fn default() -> ObserveOptions {
+        ObserveOptions {
+            mechanisms: BTreeSet::new(),
+            max_series: None,
+            hot_memory: 64 << 20,
+            measure_cost: false,
+        }
+    }
+}
+
+/// What observing costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCost {
+    /// How often the programs ran; `None` unless [`ObserveOptions::measure_cost`] was set.
+    pub runs: Option<u64>,
+    /// How long they ran, by the kernel's own account; `None` unless [`ObserveOptions::measure_cost`] was set.
+    pub time: Option<Nanos>,
+    /// The locked memory of the maps in bytes, by the kernel's own account.
+    pub kernel_memory: u64,
+}
+
+/// Programs that count, until [`Observer::stop`] or drop.
+pub struct Observer {
+    links: Vec<Link>,
+    skel: ObserveSkel<'static>,
+    _statistics: Option<OwnedFd>,
+    mechanisms: BTreeSet<Mechanism>,
+    missing: Vec<Missing>,
+    cpus: usize,
+    max_series: usize,
+    hot_groups: usize,
+    cpu_states: Mapped,
+    hot: Mapped,
+    cold: Mapped,
+    cells: Mapped,
+    worsts: Mapped,
+    names: Mapped,
+    symbols: RefCell<symbols::Symbols>,
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").field("mechanisms", &self.mechanisms).finish_non_exhaustive()
+    }
+}
+
+/// How large the maps get.
+#[derive(Clone, Copy)]
+struct Sizes {
+    cpus: u32,
+    max_series: u32,
+    hot_groups: u32,
+}
+
+impl Sizes {
+    fn new(options: &ObserveOptions, cpus: u32) -> Sizes {
+        let one = (layout::HOT_SERIES * layout::BUCKETS * 8) as u64;
+        let groups = (options.hot_memory / one).clamp(1, u64::from(cpus));
+        Sizes {
+            cpus,
+            max_series: options.max_series.unwrap_or(512 + 8 * cpus).max(8),
+            hot_groups: u32::try_from(groups).unwrap_or(1),
+        }
+    }
+}
+
+impl Observer {
+    /// Loads and attaches what the running kernel has hooks for. What it lacks is in [`Observer::missing`].
+    pub fn start(options: &ObserveOptions) -> Result<Observer, ProbeError> {
+        let kernel = KernelBtf::load()?;
+        let wanted: BTreeSet<Mechanism> = if options.mechanisms.is_empty() {
+            OBSERVABLE.into_iter().collect()
+        } else {
+            options.mechanisms.clone()
+        };
+        let mut plan = Plan::new(&wanted, &kernel);
+        for mechanism in wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism)) {
+            plan.missing.push(Missing {
+                what: format!("{}s", mechanism.name()),
+                why: "observe does not watch them".to_owned(),
+                remedy: "use `latebound measure` or `latebound explain`".to_owned(),
+            });
+        }
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
+        let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
+        let statistics = options.measure_cost.then(enable_statistics).transpose()?;
+        let skel = load_what_loads(&mut plan, &kernel, sizes)?;
+        let mut observer = Observer::map(skel, sizes, plan.mechanisms.clone(), statistics)?;
+        observer.missing = plan.missing;
+        observer.attach(&plan.programs)?;
+        observer.set_live(true);
+        Ok(observer)
+    }
+
+    fn map(
+        skel: ObserveSkel<'static>,
+        sizes: Sizes,
+        mechanisms: BTreeSet<Mechanism>,
+        statistics: Option<OwnedFd>,
+    ) -> Result<Observer, ProbeError> {
+        let (cpus, max_series, hot_groups) =
+            (sizes.cpus as usize, sizes.max_series as usize, sizes.hot_groups as usize);
+        let map = |map: &MapMut<'_>, len: usize| Mapped::new(map.as_fd(), len, map.value_size() as usize);
+        Ok(Observer {
+            cpu_states: map(&skel.maps.cpus, cpus)?,
+            hot: map(&skel.maps.hot, hot_groups)?,
+            cold: map(&skel.maps.cold, max_series)?,
+            cells: map(&skel.maps.cells, max_series * cpus)?,
+            worsts: map(&skel.maps.worsts, max_series * cpus)?,
+            names: map(&skel.maps.names, max_series)?,
+            links: Vec::new(),
+            skel,
+            _statistics: statistics,
+            mechanisms,
+            missing: Vec::new(),
+            cpus,
+            max_series,
+            hot_groups,
+            symbols: RefCell::default(),
+        })
+    }
+
+    /// Attaches in the plan's order.
+    fn attach(&mut self, names: &[String]) -> Result<(), ProbeError> {
+        for name in names {
+            let Some(program) =
+                self.skel.object_mut().progs_mut().find(|program| program.name() == name.as_str())
+            else {
+                continue;
+            };
+            let (link, said) = log::capture(|| program.attach());
+            self.links.push(link.map_err(|error| {
+                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Detaches the programs. The numbers stay, and no longer change.
+    pub fn stop(&mut self) {
+        self.set_live(false);
+        self.links.clear();
+    }
+
+    fn set_live(&mut self, live: bool) {
+        if let Some(variables) = self.skel.maps.bss_data.as_deref_mut() {
+            // Volatile: programs read it while this runs, and nothing in this process does.
+            // SAFETY: a reference is valid for writes.
+            unsafe { std::ptr::write_volatile(&mut variables.live, live) };
+        }
+    }
+
+    /// The mechanisms that are observed.
+    pub fn mechanisms(&self) -> &BTreeSet<Mechanism> {
+        &self.mechanisms
+    }
+
+    /// What the running kernel does not let be seen, with the reason and what would help.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The distributions so far, those without values left out.
+    pub fn series(&self) -> Vec<Series> {
+        read::series(self)
+    }
+
+    /// The worst activation of each latency series that names its requester, worst first.
+    pub fn worst(&self) -> Vec<Activation> {
+        read::worst(self)
+    }
+
+    /// What was lost so far. Values above the kernel's histograms stand with their series.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = read::losses(self);
+        for program in self.skel.object().progs() {
+            if let Some(info) = program_info(program.as_fd().as_raw_fd())
+                && info.recursion_misses > 0
+            {
+                losses.push(Loss {
+                    kind: LossKind::ProgramSkipped,
+                    place: program.name().to_string_lossy().into_owned(),
+                    count: Some(info.recursion_misses),
+                });
+            }
+        }
+        losses
+    }
+
+    /// What observing cost so far.
+    pub fn cost(&self) -> ProbeCost {
+        let (mut runs, mut time) = (0, 0);
+        for info in self.skel.object().progs().filter_map(|program| program_info(program.as_fd().as_raw_fd()))
+        {
+            runs += info.run_cnt;
+            time += info.run_time_ns;
+        }
+        let measured = self._statistics.is_some();
+        ProbeCost {
+            runs: measured.then_some(runs),
+            time: measured.then_some(Nanos(time)),
+            kernel_memory: self.skel.object().maps().map(|map| locked_memory(map.as_fd().as_raw_fd())).sum(),
+        }
+    }
+}
+
+/// Loads all programs of the plan. Where the kernel refuses that, finds out which mechanism it refuses, notes it as
+/// missing, and loads the rest: one kernel's verifier must not take everything from the user.
+fn load_what_loads(
+    plan: &mut Plan,
+    kernel: &KernelBtf,
+    sizes: Sizes,
+) -> Result<ObserveSkel<'static>, ProbeError> {
+    if plan.programs.is_empty() {
+        let why: Vec<String> = plan.missing.iter().map(ToString::to_string).collect();
+        return Err(ProbeError::NothingToSee(why.join("; ")));
+    }
+    let first = match load(plan, sizes) {
+        Ok(skel) => return Ok(skel),
+        Err(error @ ProbeError::Refused(_)) => return Err(error),
+        Err(error) => error,
+    };
+    let mut loads = BTreeSet::new();
+    for &mechanism in &plan.mechanisms {
+        match load(&Plan::new(&BTreeSet::from([mechanism]), kernel), sizes) {
+            Ok(_) => {
+                loads.insert(mechanism);
+            }
+            Err(error) => plan.missing.push(Missing {
+                what: format!("{}s", mechanism.name()),
+                why: format!("this kernel refuses the programs: {error}"),
+                remedy: "report this kernel's version; the other mechanisms are observed".to_owned(),
+            }),
+        }
+    }
+    if loads.is_empty() || loads == plan.mechanisms {
+        return Err(first);
+    }
+    let rest = Plan::new(&loads, kernel);
+    plan.programs = rest.programs;
+    plan.mechanisms = rest.mechanisms;
+    load(plan, sizes)
+}
+
+fn load(plan: &Plan, sizes: Sizes) -> Result<ObserveSkel<'static>, ProbeError> {
+    let (result, said) = log::capture(|| try_load(plan, sizes));
+    result.map_err(|source| {
+        // The verifier answers "permission denied" too, but about one program.
+        let step = format!("loading the programs ({})", log::gist(&said));
+        if said.contains("prog '") { ProbeError::Bpf { step, source } } else { ProbeError::bpf(step, source) }
+    })
+}
+
+fn try_load(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<ObserveSkel<'static>> {
+    // The skeleton borrows the place its object lies in. An observer lives as long as its user likes, so the place, one
+    // pointer large, is never given back.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = ObserveSkelBuilder::default().open(place)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let load = plan.programs.iter().any(|name| program.name() == name.as_str());
+        program.set_autoload(load);
+    }
+    configure(&mut open, plan, sizes)?;
+    open.load()
+}
+
+fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<()> {
+    let has = |mechanism| plan.mechanisms.contains(&mechanism);
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.max_series = sizes.max_series;
+        constants.hot_groups = sizes.hot_groups;
+        constants.hot_shared = sizes.hot_groups < sizes.cpus;
+        constants.contexts_known =
+            has(Mechanism::HardIrq) && has(Mechanism::Vector) && has(Mechanism::Softirq);
+        constants.watch_threads = has(Mechanism::ThreadedIrq) || has(Mechanism::KernelThread);
+        constants.watch_workers = has(Mechanism::Work);
+    }
+    let per_cpu = sizes.max_series.saturating_mul(sizes.cpus);
+    for (map, entries) in [
+        (&mut open.maps.cpus, sizes.cpus),
+        (&mut open.maps.hot, sizes.hot_groups),
+        (&mut open.maps.cold, sizes.max_series),
+        (&mut open.maps.cells, per_cpu),
+        (&mut open.maps.worsts, per_cpu),
+        (&mut open.maps.names, sizes.max_series),
+        (&mut open.maps.series_of_key, sizes.max_series),
+    ] {
+        map.set_max_entries(entries)?;
+    }
+    Ok(())
+}
+
+/// Has the kernel time BPF programs for as long as the descriptor lives (`BPF_ENABLE_STATS`, 5.8 and later).
+fn enable_statistics() -> Result<OwnedFd, ProbeError> {
+    // SAFETY: takes a constant and returns a new descriptor or an error.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(ProbeError::last_os("asking the kernel to time BPF programs"));
+    }
+    // SAFETY: a descriptor that was just made for us and that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn program_info(fd: i32) -> Option<libbpf_sys::bpf_prog_info> {
+    if fd < 0 {
+        return None;
+    }
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: info is as large as said, all zero, and thus holds no pointers that the kernel would follow.
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
+    (result == 0).then_some(info)
+}
+
+/// What the kernel accounts for a map.
+fn locked_memory(fd: i32) -> u64 {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))
+        .ok()
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which BPF program serves which mechanism, and what it needs from the kernel.
+
+use std::collections::BTreeSet;
+
+use latebound_model::{Mechanism, Missing};
+
+use crate::kernel::KernelBtf;
+
+/// The mechanisms that can be observed, in the order of the tables.
+pub(super) const OBSERVABLE: [Mechanism; 10] = [
+    Mechanism::HardIrq,
+    Mechanism::Vector,
+    Mechanism::Softirq,
+    Mechanism::Tasklet,
+    Mechanism::IrqWork,
+    Mechanism::Work,
+    Mechanism::ThreadedIrq,
+    Mechanism::KernelThread,
+    Mechanism::Hrtimer,
+    Mechanism::BlockRequest,
+];
+
+/// The processor's vectors in the order of their numbers in `interrupts.bpf.h`.
+pub(super) const VECTOR_NAMES: [&str; 11] = [
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "thermal_apic",
+    "threshold_apic",
+    "deferred_error_apic",
+    "error_apic",
+    "spurious_apic",
+    "x86_platform_ipi",
+];
+
+/// Where a program hooks in. A trace point's program bears its name unless told otherwise.
+#[derive(Clone, Copy)]
+pub(super) enum Hook {
+    Tracepoint(&'static str),
+    Function(&'static str),
+}
+
+/// One program and what it is for.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    pub(super) hook: Hook,
+    pub(super) mechanisms: &'static [Mechanism],
+}
+
+const fn tp(name: &'static str, mechanisms: &'static [Mechanism]) -> Program {
+    Program { name, hook: Hook::Tracepoint(name), mechanisms }
+}
+
+const fn fentry(name: &'static str, function: &'static str, mechanisms: &'static [Mechanism]) -> Program {
+    Program { name, hook: Hook::Function(function), mechanisms }
+}
+
+const IRQ: &[Mechanism] = &[Mechanism::HardIrq];
+const SOFTIRQ: &[Mechanism] = &[Mechanism::Softirq];
+const TASKLET: &[Mechanism] = &[Mechanism::Tasklet];
+const IRQ_WORK: &[Mechanism] = &[Mechanism::IrqWork];
+const WORK: &[Mechanism] = &[Mechanism::Work];
+const THREADS: &[Mechanism] = &[Mechanism::ThreadedIrq, Mechanism::KernelThread];
+const WOKEN: &[Mechanism] = &[Mechanism::Work, Mechanism::ThreadedIrq, Mechanism::KernelThread];
+const HRTIMER: &[Mechanism] = &[Mechanism::Hrtimer];
+const BLOCK: &[Mechanism] = &[Mechanism::BlockRequest];
+
+/// Every program but those of the processor's vectors, which `Plan::vectors` names.
+pub(super) const PROGRAMS: [Program; 26] = [
+    tp("irq_handler_exit", IRQ),
+    tp("irq_handler_entry", IRQ),
+    tp("softirq_exit", SOFTIRQ),
+    tp("softirq_entry", SOFTIRQ),
+    tp("softirq_raise", SOFTIRQ),
+    tp("tasklet_exit", TASKLET),
+    tp("tasklet_entry", TASKLET),
+    fentry("tasklet_schedule", "__tasklet_schedule", TASKLET),
+    fentry("tasklet_hi_schedule", "__tasklet_hi_schedule", TASKLET),
+    fentry("irq_work_ended", "irq_work_single", IRQ_WORK),
+    fentry("irq_work_began", "irq_work_single", IRQ_WORK),
+    fentry("irq_work_queued", "irq_work_queue", IRQ_WORK),
+    fentry("irq_work_queued_on", "irq_work_queue_on", IRQ_WORK),
+    tp("workqueue_execute_end", WORK),
+    tp("workqueue_execute_start", WORK),
+    tp("workqueue_activate_work", WORK),
+    tp("workqueue_queue_work", WORK),
+    tp("sched_switch", THREADS),
+    tp("sched_wakeup", WOKEN),
+    Program {
+        name: "irq_thread_requested",
+        hook: Hook::Tracepoint("irq_handler_exit"),
+        mechanisms: &[Mechanism::ThreadedIrq],
+    },
+    tp("hrtimer_expire_exit", HRTIMER),
+    tp("hrtimer_expire_entry", HRTIMER),
+    tp("block_io_done", BLOCK),
+    tp("block_io_start", BLOCK),
+    tp("block_rq_complete", BLOCK),
+    tp("block_rq_issue", BLOCK),
+];
+
+/// The programs to load for these mechanisms on this kernel, in the order in which to attach them, and what it lacks.
+pub(super) struct Plan {
+    /// Names of programs.
+    pub(super) programs: Vec<String>,
+    /// The mechanisms that they serve.
+    pub(super) mechanisms: BTreeSet<Mechanism>,
+    /// What cannot be had.
+    pub(super) missing: Vec<Missing>,
+}
+
+impl Plan {
+    pub(super) fn new(wanted: &BTreeSet<Mechanism>, kernel: &KernelBtf) -> Plan {
+        let mut plan = Plan { programs: Vec::new(), mechanisms: BTreeSet::new(), missing: Vec::new() };
+        let by_issue = !(kernel.has_tracepoint("block_io_start") && kernel.has_tracepoint("block_io_done"));
+        let refused = |function: &str| {
+            if !kernel.has_function(function) {
+                return Some(format!("there is no function {function}"));
+            }
+            let error = kernel.try_enter(function).err()?;
+            Some(format!("programs may not enter the function {function} ({error})"))
+        };
+        for &mechanism in OBSERVABLE.iter().filter(|mechanism| wanted.contains(mechanism)) {
+            let before = plan.programs.len();
+            let mut absent = Vec::new();
+            let mut had = false;
+            if mechanism == Mechanism::Vector {
+                had = plan.vectors(kernel);
+            }
+            for program in PROGRAMS.iter().filter(|program| program.mechanisms.contains(&mechanism)) {
+                let unused = match program.name {
+                    "block_io_start" | "block_io_done" => by_issue,
+                    "block_rq_issue" | "block_rq_complete" => !by_issue,
+                    _ => false,
+                };
+                if unused {
+                    continue;
+                }
+                match program.hook {
+                    Hook::Tracepoint(name) if !kernel.has_tracepoint(name) => {
+                        absent.push(format!("there is no trace point {name}"));
+                    }
+                    Hook::Function(name) if refused(name).is_some() => {
+                        absent.extend(refused(name).filter(|text| !absent.contains(text)));
+                    }
+                    _ => {
+                        had = true;
+                        if !plan.programs.iter().any(|name| name == program.name) {
+                            plan.programs.push(program.name.to_owned());
+                        }
+                    }
+                }
+            }
+            // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
+            let essential = |absent: &str| mechanism != Mechanism::Tasklet || absent.contains("trace point");
+            if !had || absent.iter().any(|text| essential(text)) {
+                plan.programs.truncate(before);
+            } else {
+                plan.mechanisms.insert(mechanism);
+            }
+            if !absent.is_empty() {
+                let half = plan.mechanisms.contains(&mechanism);
+                plan.missing.push(Missing {
+                    what: format!("{}{}s", if half { "latency of " } else { "" }, mechanism.name()),
+                    why: format!("on this kernel {}", absent.join(", ")),
+                    remedy: remedy(if half { Mechanism::IrqWork } else { mechanism }).to_owned(),
+                });
+            }
+        }
+        plan
+    }
+
+    fn vectors(&mut self, kernel: &KernelBtf) -> bool {
+        let names: Vec<&str> = if cfg!(target_arch = "x86_64") { VECTOR_NAMES.to_vec() } else { vec!["ipi"] };
+        let (there, absent): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
+            kernel.has_tracepoint(&format!("{name}_entry")) && kernel.has_tracepoint(&format!("{name}_exit"))
+        });
+        for name in &there {
+            self.programs.push(format!("{name}_exit"));
+            self.programs.push(format!("{name}_entry"));
+        }
+        if !absent.is_empty() {
+            self.missing.push(Missing {
+                what: "vectors".to_owned(),
+                why: format!("this kernel has no trace points for {}", absent.join(", ")),
+                remedy: "nothing to do where the kernel is built without these interrupts".to_owned(),
+            });
+        }
+        !there.is_empty()
+    }
+}
+
+/// What to change to have a mechanism that the kernel lacks the hooks for.
+pub(super) fn remedy(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Tasklet => {
+            "Linux 6.4 or later has irq:tasklet_entry and irq:tasklet_exit; run `latebound lab` there"
+        }
+        Mechanism::IrqWork => {
+            "boot a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and not locked down"
+        }
+        Mechanism::BlockRequest => "boot a kernel with CONFIG_BLOCK and CONFIG_TRACEPOINTS",
+        _ => "boot a kernel with CONFIG_TRACEPOINTS and CONFIG_DEBUG_INFO_BTF",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_observable_mechanism_has_programs() {
+        for mechanism in OBSERVABLE.into_iter().filter(|&mechanism| mechanism != Mechanism::Vector) {
+            assert!(PROGRAMS.iter().any(|program| program.mechanisms.contains(&mechanism)), "{mechanism}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_any_hooks_has_everything_missing_and_loads_nothing() {
+        let plan = Plan::new(&OBSERVABLE.into_iter().collect(), &KernelBtf::default());
+        assert!(plan.programs.is_empty() && plan.mechanisms.is_empty());
+        assert_eq!(plan.missing.len(), OBSERVABLE.len());
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel threads, interrupt threads among them: from the wake-up to running, and each stretch on the CPU.
+ *
+ * sched_wakeup, not sched_waking: the latter also comes while the thread is still on its way off the CPU, or before the
+ * target CPU has put it on its queue.
+ */
+
+const volatile bool watch_threads = false;
+const volatile bool watch_workers = false;
+
+struct thread_request {
+	u64 at;
+	u32 cpu;
+	u32 context;
+	struct thread requester;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32); /* thread id */
+	__type(value, struct thread_request);
+} wakes SEC(".maps");
+
+
+
+static __always_inline bool is_watched(u32 flags)
+{
+	return (flags & (PF_KTHREAD | PF_WQ_WORKER | PF_IDLE)) == PF_KTHREAD;
+}
+
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->on_cpu) && task->on_cpu;
+}
+
+/* Returns whether there was no earlier request. */
+static __always_inline bool request_thread(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
+{
+	struct thread_request request = { .at = now, .cpu = number };
+	u32 tid = task->pid;
+	long error;
+
+	request.context = context_of(cpu);
+	describe(&request.requester, bpf_get_current_task_btf());
+	error = bpf_map_update_elem(&wakes, &tid, &request, BPF_NOEXIST);
+	if (error && !bpf_map_lookup_elem(&wakes, &tid))
+		cpu->lost[LOST_MAP_FULL]++;
+	return !error;
+}
+
+static __always_inline u64 thread_key(struct task_struct *task)
+{
+	/* Thread ids are used again, so the start time (in units of 1 us) is part of the key; pid_max is at most 2^22. */
+	return KEY(KIND_THREAD, (u64)(task->pid & 0x3FFFFF) | task->start_time >> 10 << 22);
+}
+
+static __always_inline u32 thread_series(struct cpu_state *cpu, struct task_struct *task)
+{
+	u64 key = thread_key(task);
+	u32 series = known_series(cpu, key);
+	struct name *name;
+
+	if (series != NO_SERIES)
+		return series;
+	name = new_series(cpu, key, 2);
+	if (name) {
+		name->tid = task->pid;
+		bpf_probe_read_kernel_str(name->text, sizeof(name->text), task->comm);
+		publish(name, key);
+	}
+	return known_series(cpu, key);
+}
+
+static __always_inline void thread_requested(struct cpu_state *cpu, u32 number, struct task_struct *thread, u64 now)
+{
+	u32 series;
+
+	/* A thread that runs takes the request up by itself, without a wake-up. */
+	if (is_on_cpu(thread) || request_thread(cpu, number, thread, now))
+		return;
+	series = known_series(cpu, thread_key(thread));
+	if (series != NO_SERIES) {
+		struct cell *cell = cell_of(number, series + AT_LATENCY);
+
+		if (cell)
+			cell->merged++;
+	}
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	u32 flags = task->flags, number;
+	struct cpu_state *cpu;
+
+	if (!(flags & PF_KTHREAD))
+		return 0;
+	cpu = this_cpu(&number);
+	if (!cpu)
+		return 0;
+	if (flags & PF_WQ_WORKER) {
+		if (watch_workers)
+			worker_woken(cpu, task);
+		return 0;
+	}
+	/* Woken while still running: it stays where it is, nothing starts. */
+	if (watch_threads && !is_on_cpu(task))
+		request_thread(cpu, number, task, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline void thread_in(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
+{
+	u32 series = thread_series(cpu, task), tid = task->pid;
+	struct thread_request *request = bpf_map_lookup_elem(&wakes, &tid);
+
+	cpu->thread_key = tid;
+	cpu->thread_since = now;
+	cpu->thread_series = series;
+	if (!request)
+		return; /* preempted before, and now continued */
+	if (series != NO_SERIES &&
+	    count_cold(cpu, number, series + AT_LATENCY, request->at, now, request->cpu != number)) {
+		struct worst *worst = worst_of(number, series);
+
+		if (worst) {
+			__sync_fetch_and_add(&worst->sequence, 1);
+			worst->requested_at = request->at;
+			worst->started_at = now;
+			worst->requested_cpu = request->cpu;
+			worst->context = request->context;
+			worst->requester = request->requester;
+			describe(&worst->runner, task);
+			__sync_fetch_and_add(&worst->sequence, 1);
+		}
+	}
+	bpf_map_delete_elem(&wakes, &tid);
+}
+
+static __always_inline void thread_out(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
+{
+	if (cpu->thread_key != task->pid) {
+		cpu->lost[LOST_THREAD_SWITCH]++;
+		return;
+	}
+	if (cpu->thread_series != NO_SERIES)
+		count_cold(cpu, number, cpu->thread_series + AT_EXECUTION, cpu->thread_since, now, false);
+	cpu->thread_key = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	bool out = is_watched(prev->flags), in = is_watched(next->flags);
+	struct cpu_state *cpu;
+	u32 number;
+	u64 now;
+
+	if (!out && !in)
+		return 0;
+	cpu = this_cpu(&number);
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (out)
+		thread_out(cpu, number, prev, now);
+	if (in)
+		thread_in(cpu, number, next, now);
+	return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Work items, keyed by the item, so that pairing is right wherever they run.
+ *
+ * An item is pending at most once (WORK_STRUCT_PENDING), so its address names one request. The bit is cleared just
+ * before execute_start (kernel/workqueue.c process_one_work, 5.15 to 6.18): a new request from another CPU in that gap
+ * replaces the old one's times, and shows as one replaced and one unpaired. A cancelled item leaves its request behind,
+ * which is replaced at its next request or falls out of the map as the least recently used.
+ */
+
+struct work_request {
+	u64 queued_at;
+	u64 activated_at;
+	u32 cpu;
+	u32 context;
+	struct thread requester;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64); /* the item */
+	__type(value, struct work_request);
+} works SEC(".maps");
+
+struct worker {
+	u64 woken_at; /* 0 while it runs an item, and after the first item since a wake-up */
+	u64 work;
+	u64 started_at;
+	u32 series;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32); /* thread id */
+	__type(value, struct worker);
+} workers SEC(".maps");
+
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(workqueue_queue_work, int requested_cpu, void *pool, struct work_struct *work)
+{
+	struct work_request request = {};
+	u64 key = (u64)work;
+	u32 number;
+	struct cpu_state *cpu = this_cpu(&number);
+
+	if (!cpu)
+		return 0;
+	request.queued_at = bpf_ktime_get_ns();
+	request.cpu = number;
+	request.context = context_of(cpu);
+	describe(&request.requester, bpf_get_current_task_btf());
+	if (!bpf_map_update_elem(&works, &key, &request, BPF_NOEXIST))
+		return 0;
+	if (bpf_map_update_elem(&works, &key, &request, BPF_ANY))
+		cpu->lost[LOST_MAP_FULL]++;
+	else
+		cpu->lost[LOST_WORK_REPLACED]++;
+	return 0;
+}
+
+SEC("tp_btf/workqueue_activate_work")
+int BPF_PROG(workqueue_activate_work, struct work_struct *work)
+{
+	u64 key = (u64)work;
+	struct work_request *request = bpf_map_lookup_elem(&works, &key);
+
+	if (live && request)
+		request->activated_at = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline void keep_worst(u32 number, u32 series, struct work_request *request, u64 started_at,
+				       struct task_struct *runner)
+{
+	struct worst *worst = worst_of(number, series);
+
+	if (!worst)
+		return;
+	__sync_fetch_and_add(&worst->sequence, 1);
+	worst->requested_at = request->queued_at;
+	worst->activated_at = request->activated_at;
+	worst->started_at = started_at;
+	worst->requested_cpu = request->cpu;
+	worst->context = request->context;
+	worst->requester = request->requester;
+	describe(&worst->runner, runner);
+	__sync_fetch_and_add(&worst->sequence, 1);
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(workqueue_execute_start, struct work_struct *work)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u64 now = bpf_ktime_get_ns(), key = (u64)work, woken_at = 0;
+	struct work_request *request;
+	struct worker *worker = 0;
+	u32 number, series, tid = current->pid;
+	struct cpu_state *cpu = this_cpu(&number);
+	bool crossed;
+
+	if (!cpu)
+		return 0;
+	series = function_series(cpu, KIND_WORK, address_of(&cpu->address_work, work->func), 5);
+
+	/* WQ_BH items (6.9 and later) run in softirq context, on top of whichever thread, even a worker at work. */
+	if ((current->flags & PF_WQ_WORKER) && context_of(cpu) != CONTEXT_SOFTIRQ)
+		worker = bpf_map_lookup_elem(&workers, &tid);
+	if (worker && worker->work)
+		worker = 0;
+	if (worker) {
+		woken_at = worker->woken_at;
+		worker->woken_at = 0;
+		worker->work = key;
+		worker->started_at = now;
+		worker->series = series;
+	} else if ((current->flags & PF_WQ_WORKER) && !bpf_map_lookup_elem(&workers, &tid)) {
+		struct worker first = { .work = key, .started_at = now, .series = series };
+
+		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
+			cpu->lost[LOST_MAP_FULL]++;
+	} else {
+		cpu->bh_work = key;
+		cpu->bh_work_started = now;
+		cpu->bh_series = series;
+	}
+
+	request = bpf_map_lookup_elem(&works, &key);
+	if (!request) {
+		cpu->lost[LOST_WORK_NOT_QUEUED]++;
+		return 0;
+	}
+	if (series != NO_SERIES) {
+		crossed = request->cpu != number;
+		if (count_cold(cpu, number, series + AT_LATENCY, request->queued_at, now, crossed))
+			keep_worst(number, series, request, now, current);
+		if (request->activated_at) {
+			count_cold(cpu, number, series + AT_QUEUE_TO_ACTIVATE, request->queued_at,
+				   request->activated_at, false);
+			count_cold(cpu, number, series + AT_ACTIVATE_TO_START, request->activated_at, now, crossed);
+		}
+		if (woken_at)
+			count_cold(cpu, number, series + AT_WAKE_TO_START, woken_at, now, false);
+	}
+	bpf_map_delete_elem(&works, &key);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u64 now = bpf_ktime_get_ns(), key = (u64)work;
+	u32 number, tid = current->pid;
+	struct worker *worker;
+	struct cpu_state *cpu = this_cpu(&number);
+
+	if (!cpu)
+		return 0;
+	if (cpu->bh_work == key) {
+		cpu->bh_work = 0;
+		if (cpu->bh_series != NO_SERIES)
+			count_cold(cpu, number, cpu->bh_series + AT_EXECUTION, cpu->bh_work_started, now, false);
+		return 0;
+	}
+	worker = bpf_map_lookup_elem(&workers, &tid);
+	if (!worker || worker->work != key) {
+		cpu->lost[LOST_WORK_END]++;
+		return 0;
+	}
+	worker->work = 0;
+	worker->woken_at = 0;
+	if (worker->series != NO_SERIES)
+		count_cold(cpu, number, worker->series + AT_EXECUTION, worker->started_at, now, false);
+	return 0;
+}
+
+/* A wake-up of a worker that runs no item is a call to run one. Others are its function's own affair. */
+static __always_inline void worker_woken(struct cpu_state *cpu, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 tid = task->pid;
+	struct worker *worker = bpf_map_lookup_elem(&workers, &tid);
+
+	if (worker) {
+		if (!worker->work)
+			worker->woken_at = now;
+	} else {
+		struct worker first = { .woken_at = now };
+
+		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
+			cpu->lost[LOST_MAP_FULL]++;
+	}
+}
