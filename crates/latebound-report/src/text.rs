@@ -116,6 +116,33 @@ pub(crate) fn any_lost(losses: &[Loss]) -> bool {
     losses.iter().any(|loss| loss.count != Some(0))
 }
 
+/// Prose in which the space between a number and its unit, and between the groups of a number, is `gap`, so that no line
+/// breaks there; `micro` stands for `us`.
+pub(crate) fn glued(text: &str, gap: char, micro: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find(' ') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        out.push_str(before);
+        let number = before.ends_with(|c: char| c.is_ascii_digit());
+        let unit = ["ns", "us", "ms", "s", "%"].into_iter().find(|unit| {
+            let tail = after.strip_prefix(unit);
+            number && tail.is_some_and(|tail| !tail.starts_with(|c: char| c.is_alphanumeric() || c == '/'))
+        });
+        if let Some(unit) = unit {
+            out.push(gap);
+            out.push_str(if unit == "us" { micro } else { unit });
+            rest = &after[unit.len()..];
+        } else {
+            let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+            out.push(if number && digits == 3 { gap } else { ' ' });
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Words of a list: `a`, `a and b`, `a, b and c`.
 pub(crate) fn listed(words: &[String]) -> String {
     match words {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page in a real browser: it draws, it logs nothing, and the document that the browser made of it holds the
 //! numbers of the Run. Set `LATEBOUND_SCREENSHOTS` to a folder to keep the pictures.
+#![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
 
 mod support;
 

@@ -4,7 +4,7 @@
 use latebound_model::Nanos;
 
 use crate::markup::Markup;
-use crate::text::grouped_by;
+use crate::text::{glued, grouped_by};
 
 /// A space that keeps a number and its unit, or the groups of its digits, together.
 const THIN: char = '\u{202f}';
@@ -21,35 +21,7 @@ pub(super) fn time(value: Nanos) -> String {
 
 /// Prose with times set as [`time`] does: a digit, a space, a unit.
 pub(super) fn prose(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    let mut rest = text;
-    while let Some(at) = rest.find(' ') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
-        out.push_str(before);
-        let unit = ["ns", "us", "ms", "s", "%"].into_iter().find(|unit| {
-            let tail = after.strip_prefix(unit);
-            before.ends_with(|c: char| c.is_ascii_digit())
-                && tail.is_some_and(|tail| !tail.starts_with(|c: char| c.is_alphanumeric() || c == '/'))
-        });
-        match unit {
-            Some(unit) => {
-                out.push(THIN);
-                out.push_str(if unit == "us" { "µs" } else { unit });
-                rest = &after[unit.len()..];
-            }
-            None => {
-                // Groups of digits stay together too.
-                let grouped = before.ends_with(|c: char| c.is_ascii_digit())
-                    && after.len() >= 3
-                    && after.bytes().take(3).all(|b| b.is_ascii_digit())
-                    && !after.bytes().nth(3).is_some_and(|b| b.is_ascii_digit());
-                out.push(if grouped { THIN } else { ' ' });
-                rest = after;
-            }
-        }
-    }
-    out.push_str(rest);
-    out
+    glued(text, THIN, "µs")
 }
 
 /// A time with its nanoseconds behind it, or an en dash that says why there is none. Marked where values were lost.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs made up in code, the same at every call: a rich one, an empty one, a hostile one.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, clippy::wildcard_imports, reason = "each test file uses its part")]
 
 use latebound_model::*;
 

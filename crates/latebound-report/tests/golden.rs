@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What prints, compared with files in `tests/golden`. `LATEBOUND_BLESS=1` writes them anew; read the difference then.
+#![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
+
+mod support;
+
+use std::path::Path;
+
+use latebound_model::{Histogram, Mechanism, Nanos, Quantity, Run};
+use latebound_report::svg::{self, Layer, Marker, MaximaLayer};
+use latebound_report::terminal::{self, Style};
+use unicode_width::UnicodeWidthStr;
+
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("LATEBOUND_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; LATEBOUND_BLESS=1 writes it", path.display()));
+    let differs = text.lines().zip(expected.lines()).position(|(a, b)| a != b);
+    let at = differs.unwrap_or(text.lines().count().min(expected.lines().count()));
+    assert!(
+        text == expected,
+        "{name} differs from line {} on:\n got  {:?}\n file {:?}\nLATEBOUND_BLESS=1 writes it anew",
+        at + 1,
+        text.lines().nth(at),
+        expected.lines().nth(at)
+    );
+}
+
+const PLAIN: Style = Style { color: false, width: 80, unicode: true };
+const STYLES: [Style; 4] = [
+    PLAIN,
+    Style { color: true, width: 120, unicode: true },
+    Style { color: false, width: 52, unicode: false },
+    Style { color: true, width: 0, unicode: false },
+];
+
+fn explanations(run: &Run, style: &Style) -> String {
+    run.worst.iter().map(|e| terminal::explanation(e, run.started_monotonic, style) + "\n").collect()
+}
+
+/// Every text that the terminal module makes of a Run.
+fn texts(run: &Run, style: &Style) -> [(&'static str, String); 5] {
+    [
+        ("check", terminal::check_summary(run, Some("latebound.run/report.html"), style)),
+        ("measure", terminal::measure_table(run, style)),
+        ("doctor", terminal::doctor(&run.findings, &run.evidence, &run.missing, style)),
+        ("observe", {
+            let observed: Vec<_> =
+                run.series.iter().filter(|s| s.mechanism != Mechanism::TimerWakeup).cloned().collect();
+            terminal::observe_table(&observed, &run.losses, style)
+        }),
+        ("explain", explanations(run, style)),
+    ]
+}
+
+#[test]
+fn terminal_texts_are_as_they_were() {
+    for (fixture, run) in
+        [("rich", support::rich()), ("empty", support::empty()), ("hostile", support::hostile())]
+    {
+        for (verb, text) in texts(&run, &PLAIN) {
+            golden(&format!("{fixture}-{verb}.txt"), &text);
+        }
+    }
+    golden("rich-check-colour.txt", &terminal::check_summary(&support::rich(), None, &STYLES[1]));
+    golden("rich-observe-52.txt", &texts(&support::rich(), &STYLES[2])[3].1);
+}
+
+/// A line without its colours.
+fn bare(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        out.push_str(before);
+        rest = after.split_once('m').expect("a whole escape sequence").1;
+    }
+    out + rest
+}
+
+#[test]
+fn every_line_fits_the_width_save_commands_and_numbers_that_cannot_be_shorter() {
+    for run in [support::rich(), support::empty()] {
+        let commands: Vec<&str> = run.findings.iter().filter_map(|f| f.remedy.as_deref()).collect();
+        for style in STYLES {
+            for (verb, text) in texts(&run, &style) {
+                for line in text.lines() {
+                    let line = bare(line);
+                    let command = commands.iter().any(|command| line.trim() == *command);
+                    // Below 80 columns the numbers of the observe table alone take the room.
+                    let width = if verb == "observe" { style.width.max(52) } else { style.width.max(40) };
+                    assert!(command || line.width() <= width, "{verb} at {}: {line:?}", style.width);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    for run in [support::rich(), support::empty(), support::hostile()] {
+        let coloured = texts(&run, &Style { color: true, ..PLAIN });
+        for ((verb, plain), (_, coloured)) in texts(&run, &PLAIN).into_iter().zip(coloured) {
+            assert!(!plain.contains('\x1b'), "{verb}");
+            let stripped: Vec<String> =
+                coloured.lines().map(|line| bare(line).trim_end().to_owned()).collect();
+            assert!(stripped.iter().map(String::as_str).eq(plain.lines()), "{verb}");
+        }
+    }
+}
+
+#[test]
+fn no_name_reaches_the_terminal_as_a_control_sequence() {
+    let run = support::hostile();
+    for style in STYLES {
+        for (verb, text) in texts(&run, &style) {
+            for line in text.lines() {
+                let line = bare(line);
+                assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{verb}: {line:?}");
+                assert!(style.unicode || line.is_ascii(), "{verb}: {line:?}");
+            }
+        }
+    }
+}
+
+fn two_decades() -> Histogram {
+    let mut histogram = Histogram::new();
+    histogram.record_n(Nanos(2_000), 900);
+    histogram.record_n(Nanos(2_500), 90);
+    histogram.record_n(Nanos(40_000), 9);
+    histogram.record(Nanos(150_000));
+    histogram
+}
+
+#[test]
+fn pictures_are_as_they_were() {
+    let (histogram, run) = (two_decades(), support::rich());
+    let mut naive = Histogram::new();
+    naive.record_n(Nanos(2_000), 900);
+    let layers = [
+        Layer { name: "one value a period", class: "main", histogram: &histogram },
+        Layer { name: "one a wake-up", class: "naive", histogram: &naive },
+    ];
+    let markers = [
+        Marker { label: "p99".into(), value: Nanos(2_500) },
+        Marker { label: "max".into(), value: Nanos(150_000) },
+    ];
+    let lines = |markup: latebound_report::Markup| markup.into_string().replace("><", ">\n<");
+    golden("distribution.svg", &lines(svg::distribution("two decades", &layers, &markers, 620.0).unwrap()));
+    golden("survival.svg", &lines(svg::survival("two decades", &layers, &markers, 620.0).unwrap()));
+    golden("spark.svg", &lines(svg::spark(&histogram, Nanos(1_000), Nanos(1_000_000)).unwrap()));
+    for (place, explanation) in run.worst.iter().enumerate().take(2) {
+        golden(&format!("timeline-{place}.svg"), &lines(svg::timeline(explanation, 700.0).unwrap()));
+    }
+    let series = run.series.iter().find(|s| s.quantity == Quantity::Latency).unwrap();
+    let layer = MaximaLayer { name: "CPU 0", maxima: series.block_maxima.as_ref().unwrap() };
+    let drawn = svg::block_maxima("block maxima", &[layer], run.started_monotonic, 620.0).unwrap();
+    golden("block-maxima.svg", &lines(drawn));
+}
+
+#[test]
+fn rows_are_in_the_order_of_mechanisms_and_then_of_lateness() {
+    let run = support::rich();
+    let rows = latebound_report::observe_rows(&run.series);
+    assert_eq!(rows.len(), run.series.len());
+    for pair in rows.windows(2) {
+        assert!((pair[0].mechanism, pair[0].quantity) <= (pair[1].mechanism, pair[1].quantity));
+        if (pair[0].mechanism, pair[0].quantity) == (pair[1].mechanism, pair[1].quantity) {
+            assert!(pair[0].max >= pair[1].max);
+        }
+    }
+    let work = rows.iter().find(|row| row.label == "wb_workfn").unwrap();
+    assert_eq!((work.clipped, work.losses, work.cross_cpu, work.is_lossy()), (Some(3), Some(15), 310, true));
+    let hostile = latebound_report::observe_rows(&support::hostile().series);
+    let uncounted = hostile.iter().find(|row| row.mechanism == Mechanism::Work).unwrap();
+    assert_eq!((uncounted.clipped, uncounted.losses), (Some(u64::MAX), None));
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page's structure, without a browser: well-formed, self-contained, honest about what it lacks, readable.
+#![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use latebound_model::*;
+use latebound_report::html;
+
+/// Walks the tags and checks that they nest; gives every element's name and attributes.
+fn elements(page: &str) -> Vec<(String, BTreeMap<String, String>)> {
+    let mut open: Vec<String> = Vec::new();
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if rest.starts_with("!DOCTYPE") {
+            continue;
+        }
+        // Attribute values hold no quote and no angle bracket: both are escaped.
+        let end = rest.find('>').expect("a tag ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "closed in the wrong order");
+            continue;
+        }
+        let (tag, alone) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+        let (name, mut attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+        let mut map = BTreeMap::new();
+        while let Some((key, tail)) = attributes.split_once("=\"") {
+            let (value, tail) = tail.split_once('"').expect("an attribute ends");
+            assert!(map.insert(key.trim().to_owned(), value.to_owned()).is_none(), "{key} twice in {tag}");
+            attributes = tail;
+        }
+        assert!(attributes.trim().is_empty(), "{tag}");
+        found.push((name.to_owned(), map));
+        if name == "style" {
+            rest = &rest[rest.find("</style>").unwrap()..];
+        }
+        if !alone {
+            open.push(name.to_owned());
+        }
+    }
+    assert!(open.is_empty(), "{open:?} not closed");
+    found
+}
+
+#[test]
+fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
+    for run in [support::rich(), support::empty(), support::hostile()] {
+        let page = html::page(&run);
+        assert!(!page.contains("NaN") && !page.contains(">inf<"));
+        let mut ids = HashSet::new();
+        let mut links = Vec::new();
+        for (name, attributes) in elements(&page) {
+            assert!(
+                !["script", "iframe", "object", "img", "base", "form"].contains(&name.as_str()),
+                "{name}"
+            );
+            for (key, value) in &attributes {
+                assert!(!key.starts_with("on") && key != "src", "{name} {key}");
+                if key == "href" {
+                    assert!(value.starts_with('#') || value == "data:,", "{value}");
+                    links.push(value.clone());
+                }
+                if key == "style" {
+                    assert!(value.starts_with("width:") && value.ends_with('%'), "{value}");
+                }
+                if key == "id" {
+                    assert!(ids.insert(value.clone()), "the id {value} twice");
+                }
+            }
+        }
+        for link in links.iter().filter_map(|link| link.strip_prefix('#')) {
+            assert!(ids.contains(link), "nothing has the id {link}");
+        }
+        assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("@import"));
+    }
+}
+
+#[test]
+fn a_quantile_of_too_few_samples_is_a_dash_that_says_why() {
+    let page = html::page(&support::rich());
+    assert!(page.contains("<span class=\"none\" title=\"too few samples (7)\">–</span>"));
+    assert!(page.contains("<span class=\"none\" title=\"too few samples (640)\">–</span>"));
+}
+
+#[test]
+fn a_number_with_losses_is_marked_and_the_loss_is_told() {
+    let mut run = support::rich();
+    let clean = html::page(&run);
+    let marked = "class=\"lossy\"";
+    let before = clean.matches(marked).count();
+    assert!(before > 0, "wb_workfn lost values");
+    let series = run.series.iter_mut().find(|s| s.quantity == Quantity::Latency).unwrap();
+    series.losses.push(Loss { kind: LossKind::SampleDropped, place: "CPU 0".into(), count: None });
+    let page = html::page(&run);
+    assert!(page.matches(marked).count() > before);
+    assert!(page.contains("an unknown number of late wake-ups not kept (CPU 0)"));
+    assert!(page.contains("the true figures may be worse"));
+}
+
+#[test]
+fn a_loss_counter_at_zero_marks_nothing() {
+    let mut run = support::empty();
+    run.losses.push(Loss { kind: LossKind::RingFull, place: "observe".into(), count: Some(0) });
+    let page = html::page(&run);
+    assert!(page.contains("Nothing was lost") && page.contains("Counted and found to be zero"));
+    assert!(!page.contains("class=\"lossy\""));
+}
+
+#[test]
+fn the_answer_stands_first_and_names_what_to_change() {
+    let page = html::page(&support::rich());
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text:?} is not on the page"));
+    let order = [
+        "<h1 id=\"answer\">",
+        "id=\"why\"",
+        "id=\"change\"",
+        "id=\"wakeups\"",
+        "id=\"worst\"",
+        "id=\"causes\"",
+        "id=\"observed\"",
+        "id=\"findings\"",
+        "id=\"loads\"",
+        "id=\"losses\"",
+        "id=\"evidence\"",
+        "id=\"system\"",
+        "id=\"command\"",
+    ];
+    assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
+    let change = &page[at("id=\"change\"")..at("id=\"wakeups\"")];
+    assert!(
+        change.contains("The kernel does not preempt its own code"),
+        "the finding that bears on the leading cause"
+    );
+    assert!(change.contains("echo full &gt; /sys/kernel/debug/sched/preempt"));
+}
+
+#[test]
+fn findings_stand_by_severity() {
+    let page = html::page(&support::rich());
+    let levels: Vec<&str> =
+        page.split("<div class=\"finding ").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(levels, ["danger", "warning", "warning", "unknown", "note", "good", "good"]);
+}
+
+#[test]
+fn an_emulated_machine_and_an_early_end_are_told_on_the_face() {
+    let page = html::page(&support::hostile());
+    for id in ["id=\"emulated\"", "id=\"state\""] {
+        assert!(page.find(id).unwrap() < page.find("<h1").unwrap());
+    }
+    assert!(!html::page(&support::rich()).contains("id=\"state\""));
+}
+
+#[test]
+fn the_same_run_gives_the_same_page() {
+    assert_eq!(html::page(&support::rich()), html::page(&support::rich()));
+}
+
+#[test]
+fn a_run_of_512_cpus_stays_a_page_that_opens() {
+    let page = html::page(&support::hostile());
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+}
+
+/// The colours of one block of the style sheet.
+fn colours(css: &str) -> BTreeMap<&str, &str> {
+    css.split(';')
+        .filter_map(|part| part.trim().trim_start_matches('{').trim().strip_prefix("--")?.split_once(": "))
+        .filter(|(_, value)| value.starts_with('#'))
+        .collect()
+}
+
+/// Relative luminance and contrast by WCAG 2.2.
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |colour: &str| {
+        let hex = colour.trim_start_matches('#');
+        let wide: String =
+            if hex.len() == 3 { hex.chars().flat_map(|c| [c, c]).collect() } else { hex.to_owned() };
+        let part = |i: usize| {
+            let c = f64::from(u8::from_str_radix(&wide[i..i + 2], 16).unwrap()) / 255.0;
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_has_the_contrast_that_wcag_aa_asks_for_in_light_and_dark() {
+    let css = include_str!("../src/html/style.css");
+    let mut blocks = css.split(":root {").skip(1).map(|rest| rest.split('}').next().unwrap());
+    for name in ["light", "dark"] {
+        let colours = colours(blocks.next().unwrap());
+        let mut checked = 0;
+        for text in ["text", "soft", "accent", "danger", "warning"] {
+            for ground in ["page", "card"] {
+                let ratio = contrast(colours[text], colours[ground]);
+                assert!(ratio >= 4.5, "{name}: {text} on {ground} {ratio:.2}");
+                checked += 1;
+            }
+        }
+        for level in ["danger", "warning", "unknown", "note", "good"] {
+            let ratio = contrast(colours[level], colours[format!("{level}-bg").as_str()]);
+            assert!(ratio >= 4.5, "{name}: {level} {ratio:.2}");
+        }
+        // Lines and areas that carry meaning need 3 to 1 (WCAG 1.4.11).
+        for mark in ["main", "naive", "mark", "preempt", "softirq", "delayed", "nmi", "timer"] {
+            let ratio = contrast(colours[mark], colours["page"]);
+            assert!(ratio >= 3.0, "{name}: {mark} {ratio:.2}");
+        }
+        assert_eq!(checked, 10);
+    }
+}
+
+#[test]
+fn every_kind_of_cause_has_a_colour_of_its_own_in_light_and_dark() {
+    use CauseKind::*;
+    let css = include_str!("../src/html/style.css");
+    let kinds = [
+        TimerSlack,
+        InterruptDelayed,
+        IdleExit,
+        TimerInterrupt,
+        Interrupt,
+        Nmi,
+        Softirq,
+        TaskFirst,
+        PreemptionOff,
+        Throttled,
+        Scheduler,
+        ReturnToUser,
+        Blocked,
+        Stolen,
+        Unaccounted,
+    ];
+    let mut run = support::empty();
+    let story =
+        kinds.iter().fold(support::Story::new(0, Nanos(0)), |story, kind| story.then(*kind, "", 1_000));
+    run.worst.push(story.end());
+    let page = html::page(&run);
+    let classes: BTreeSet<&str> =
+        page.split("swatch c-").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(classes.len(), kinds.len(), "{classes:?}");
+    for class in &classes {
+        assert!(css.contains(&format!(".c-{class} {{ background: var(--{class})")), "{class}");
+        assert!(css.matches(&format!("--{class}: #")).count() >= 2, "{class} in light and in dark");
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Properties of every picture: whatever the values, each coordinate is a number inside the view box.
+#![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
+
+use latebound_model::*;
+use latebound_report::Markup;
+use latebound_report::svg::{self, Layer, Marker, MaximaLayer};
+use proptest::prelude::*;
+
+/// Values of an attribute, as they stand in the text.
+fn attributes<'a>(svg: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    svg.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// Walks the absolute path commands that this crate writes and gives every corner.
+fn corners(path: &str) -> Vec<(f64, f64)> {
+    let mut at = (0.0, 0.0);
+    let mut corners = Vec::new();
+    let parts: Vec<&str> = path.split_inclusive(char::is_alphabetic).collect();
+    for command in parts.windows(2) {
+        let kind = command[0].chars().last().unwrap();
+        let numbers: Vec<f64> = command[1]
+            .trim_end_matches(char::is_alphabetic)
+            .split_whitespace()
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        match (kind, numbers.as_slice()) {
+            ('M' | 'L', &[x, y]) => at = (x, y),
+            ('H', &[x]) => at.0 = x,
+            ('V', &[y]) => at.1 = y,
+            ('h', &[_]) | ('Z', &[]) => {}
+            other => panic!("{other:?} in {path}"),
+        }
+        corners.push(at);
+    }
+    corners
+}
+
+fn check(markup: &Markup) -> Result<(), TestCaseError> {
+    let svg = markup.to_string();
+    prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
+    let view: Vec<f64> = attributes(&svg, "viewBox")[0].split(' ').map(|n| n.parse().unwrap()).collect();
+    let inside = |value: f64, end: f64| (0.0..=end + 0.01).contains(&value);
+    for (names, end) in [(["x", "x1", "x2"], view[2]), (["y", "y1", "y2"], view[3])] {
+        for name in names {
+            for value in attributes(&svg, name) {
+                prop_assert!(inside(value.parse().unwrap(), end), "{}={} of {}", name, value, end);
+            }
+        }
+    }
+    let rects = |name| attributes(&svg, name).into_iter().map(|n| n.parse::<f64>().unwrap());
+    if svg.contains("<rect") {
+        let x = svg.split("<rect").skip(1).map(|rect| attributes(rect, "x")[0].parse::<f64>().unwrap());
+        for (x, width) in x.zip(rects("width")) {
+            prop_assert!(width > 0.0 && inside(x + width, view[2]), "{} + {}", x, width);
+        }
+    }
+    for path in attributes(&svg, "d") {
+        for (x, y) in corners(path) {
+            prop_assert!(inside(x, view[2]) && inside(y, view[3]), "{}, {} in {}", x, y, path);
+        }
+    }
+    Ok(())
+}
+
+fn histogram(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    values.iter().for_each(|&value| histogram.record(Nanos(value)));
+    histogram
+}
+
+/// Latencies of all sizes, not only of the largest.
+fn latency() -> impl Strategy<Value = u64> {
+    (0u32..65, any::<u64>()).prop_map(|(bits, value)| if bits == 0 { 0 } else { value >> (64 - bits) })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn distributions_stay_inside_their_view_box(
+        values in prop::collection::vec(latency(), 1..200), other in prop::collection::vec(latency(), 0..50),
+        marks in prop::collection::vec(latency(), 0..6), width in 300.0f64..1400.0,
+    ) {
+        let (main, naive) = (histogram(&values), histogram(&other));
+        let layers = [
+            Layer { name: "a", class: "main", histogram: &main },
+            Layer { name: "b", class: "naive", histogram: &naive },
+        ];
+        let marks: Vec<Marker> = marks.into_iter().map(|v| Marker { label: "p50".into(), value: Nanos(v) }).collect();
+        check(&svg::distribution("x", &layers, &marks, width).unwrap())?;
+        check(&svg::survival("x", &layers, &marks, width).unwrap())?;
+        check(&svg::spark(&main, Nanos(values[0]), Nanos(1_000)).unwrap())?;
+    }
+
+    #[test]
+    fn block_maxima_stay_inside_their_view_box(
+        maxima in prop::collection::vec(prop::option::of(latency()), 0..60), block in latency(), start in latency(), origin in latency(),
+    ) {
+        let maxima = BlockMaxima { block: Nanos(block), start: Nanos(start), maxima: maxima.into_iter().map(|m| m.map(Nanos)).collect() };
+        let layers = [MaximaLayer { name: "CPU 0", maxima: &maxima }; 6];
+        for layers in [&layers[..1], &layers[..]] {
+            let drawn = svg::block_maxima("x", layers, Nanos(origin), 620.0);
+            prop_assert_eq!(drawn.is_some(), maxima.maxima.iter().any(Option::is_some));
+            if let Some(drawn) = drawn {
+                check(&drawn)?;
+            }
+        }
+    }
+
+    #[test]
+    fn timelines_stay_inside_their_view_box(
+        due in latency(), ran in latency(), spans in prop::collection::vec((latency(), latency(), 0usize..16), 0..40),
+        name in "\\PC{0,15}",
+    ) {
+        let kinds = [CauseKind::TaskFirst, CauseKind::Softirq, CauseKind::IdleExit, CauseKind::Unaccounted];
+        let cause = |kind: &CauseKind| Cause {
+            kind: *kind, subject: name.clone(), duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
+        };
+        let explanation = Explanation {
+            series: String::new(), mechanism: Mechanism::TimerWakeup, task: Task::default(), cpu: Cpu(0),
+            requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().map(cause).collect(),
+            spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
+            signatures: Vec::new(), losses: Vec::new(),
+        };
+        for width in [400.0, 700.0] {
+            let drawn = svg::timeline(&explanation, width);
+            prop_assert_eq!(drawn.is_some(), spans.iter().any(|span| span.2 < kinds.len()));
+            if let Some(drawn) = drawn {
+                check(&drawn)?;
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
+    let cause = |kind| Cause {
+        kind,
+        subject: String::new(),
+        duration: Nanos(50_000),
+        spans: 5_000,
+        task: None,
+        stack: None,
+        detail: None,
+    };
+    let span = |i: u64| Span { start: Nanos(i * 10), end: Nanos(i * 10 + 10), cause: (i % 2) as usize };
+    let explanation = Explanation {
+        series: String::new(),
+        mechanism: Mechanism::TimerWakeup,
+        task: Task::default(),
+        cpu: Cpu(0),
+        requested_at: Nanos(0),
+        started_at: Nanos(100_000),
+        causes: vec![cause(CauseKind::Softirq), cause(CauseKind::TaskFirst)],
+        spans: (0..10_000).map(span).collect(),
+        signatures: Vec::new(),
+        losses: Vec::new(),
+    };
+    let drawn = svg::timeline(&explanation, 700.0).unwrap().into_string();
+    assert!(drawn.matches("<rect").count() < 1_400, "{}", drawn.matches("<rect").count());
+}
+
+#[test]
+fn nothing_is_drawn_of_nothing() {
+    let empty = Histogram::new();
+    let layers = [Layer { name: "a", class: "main", histogram: &empty }];
+    assert_eq!(svg::distribution("x", &layers, &[], 620.0), None);
+    assert_eq!(svg::survival("x", &layers, &[], 620.0), None);
+    assert_eq!(svg::spark(&empty, Nanos(1), Nanos(2)), None);
+    assert_eq!(svg::block_maxima("x", &[], Nanos(0), 620.0), None);
+}
