@@ -31,7 +31,7 @@ pub(crate) fn take(survey: &Survey<'_>) -> SystemSnapshot {
     let platform = Platform::read(root, facts, survey.boot_option("latebound.clock"));
     let meminfo = root.text("/proc/meminfo").unwrap_or_default();
     let kilobytes =
-        |name: &str| Some(field(&meminfo, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024);
+        |name: &str| field(&meminfo, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024);
     SystemSnapshot {
         hostname: facts.hostname.clone(),
         kernel_release: facts.kernel_release.clone(),

@@ -2,7 +2,7 @@
 //! Every thread of the system with its scheduling policy, from `/proc`. Owns the parsing of `stat`; threads that
 //! vanish while they are read are left out, for they are gone.
 
-use latebound_model::{Policy, Task, Tid};
+use latebound_model::{Policy, Tid};
 
 use crate::root::{ReadError, Root};
 
@@ -18,8 +18,6 @@ pub(crate) struct Thread {
     pub(crate) policy: Policy,
     /// 1 to 99 for FIFO and RR, else 0 (`rt_priority`).
     pub(crate) rt_priority: u32,
-    /// The kernel's priority less 100, as `stat` writes it: -2 to -100 real time, 0 to 39 fair.
-    pub(crate) priority: i32,
 }
 
 impl Thread {
@@ -39,7 +37,6 @@ impl Thread {
             kernel: field(9)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
             policy: Policy::from_number(field(41)?.parse().ok()?)?,
             rt_priority: field(40)?.parse().ok()?,
-            priority: field(18)?.parse().ok()?,
         })
     }
 
@@ -68,18 +65,6 @@ impl Thread {
     /// The name without the CPU or device behind the slash: `ksoftirqd`, `irq`.
     pub(crate) fn family(&self) -> &str {
         self.comm.split_once('/').map_or(self.comm.as_str(), |(family, _)| family)
-    }
-}
-
-impl From<&Thread> for Task {
-    fn from(thread: &Thread) -> Task {
-        Task {
-            tid: thread.tid,
-            comm: thread.comm.clone(),
-            policy: Some(thread.policy),
-            prio: Some(thread.priority + 100),
-            kernel: thread.kernel,
-        }
     }
 }
 
@@ -124,7 +109,6 @@ mod tests {
             let thread = Thread::parse(&line(name, PF_KTHREAD | 0x40, 50, 1)).unwrap();
             assert_eq!((thread.comm.as_str(), thread.tid), (name, Tid(17)));
             assert_eq!((thread.policy, thread.rt_priority, thread.kernel), (Policy::Fifo, 50, true));
-            assert_eq!(Task::from(&thread).prio, Some(49));
         }
         assert!(!Thread::parse(&line("bash", 0x40_0000, 0, 0)).unwrap().kernel);
     }

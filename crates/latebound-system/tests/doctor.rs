@@ -193,6 +193,37 @@ fn what_may_not_be_read_is_unknown_with_the_reason_and_how_to_read_it() {
 }
 
 #[test]
+fn what_is_closed_even_to_root_is_said_to_be_so() {
+    let mut tree = guest();
+    let denied =
+        |tree: &Tree| doctor(&tree.root().denying(["/sys/kernel/debug/sched"]), &tree.facts).findings;
+    let findings = denied(&tree);
+    let server = finding(&findings, "fair-server");
+    assert!(server.value.contains("although this process has CAP_SYS_ADMIN"), "{server:#?}");
+    assert_eq!(server.remedy, None);
+    tree.files("/sys/kernel/security/lockdown = none [integrity] confidentiality");
+    let findings = denied(&tree);
+    assert!(
+        finding(&findings, "fair-server")
+            .remedy
+            .as_deref()
+            .unwrap()
+            .starts_with("cat /sys/kernel/security/lockdown")
+    );
+}
+
+#[test]
+fn a_debugfs_that_is_not_mounted_is_told_how_to_mount() {
+    let mut tree = guest();
+    tree.remove("/sys/kernel/debug").folder("/sys/kernel/debug");
+    let findings = tree.doctor().findings;
+    assert_eq!(
+        finding(&findings, "fair-server").remedy.as_deref(),
+        Some("mount -t debugfs debugfs /sys/kernel/debug")
+    );
+}
+
+#[test]
 fn bpf_needs_two_capabilities_or_the_one_that_contains_them() {
     const BPF: u64 = 1 << 39;
     const PERFMON: u64 = 1 << 38;
@@ -344,11 +375,8 @@ fn orders_of_kernel_threads_that_deadlock_are_dangers_with_the_command_that_mend
     let doctor = tree.doctor();
     let softirq = finding(&doctor.findings, "softirq-above-rcu");
     assert_eq!(softirq.severity, Severity::Danger);
-    assert_eq!(
-        softirq.value,
-        "rcu_preempt (14) FIFO 1, rcub/0 (15) FIFO 1, rcuc/0 (16) FIFO 1 below ksoftirqd/0 (20) FIFO 8"
-    );
-    assert_eq!(softirq.remedy.as_deref(), Some("for t in 14 15 16; do chrt -f -p 8 $t; done"));
+    assert_eq!(softirq.value, "ksoftirqd/0 (20) FIFO 8 above rcu_preempt (14) FIFO 1");
+    assert_eq!(softirq.remedy.as_deref(), Some("for t in 20; do chrt -f -p 1 $t; done"));
     let irq_work = finding(&doctor.findings, "irq-work-below-rcu");
     assert_eq!(
         (irq_work.severity, irq_work.value.as_str()),
@@ -358,6 +386,62 @@ fn orders_of_kernel_threads_that_deadlock_are_dangers_with_the_command_that_mend
     assert_eq!(finding(&doctor.findings, "migration-priority").severity, Severity::Danger);
     let above = finding(&doctor.findings, "above-interrupt-threads");
     assert!(above.value.starts_with("motion (900) FIFO 80 above irq/"), "{above:#?}");
+}
+
+#[test]
+fn the_commands_that_mend_an_order_leave_none_to_mend() {
+    let mut tree = tuned_rt_box();
+    tree.kernel_thread(20, "ksoftirqd/0", FIFO, 8)
+        .kernel_thread(17, "irq_work/0", OTHER, 0)
+        .kernel_thread(19, "ktimers/0", FIFO, 1)
+        .process(901, "stalld", FIFO, 10);
+    for _ in 0..3 {
+        for finding in tree.doctor().findings {
+            // `for t in 20 21; do chrt -f -p 1 $t; done`
+            let Some(command) =
+                finding.remedy.as_deref().filter(|remedy| remedy.contains("; do chrt -f -p "))
+            else {
+                continue;
+            };
+            let (tids, rest) =
+                command.strip_prefix("for t in ").unwrap().split_once("; do chrt -f -p ").unwrap();
+            let priority = rest.strip_suffix(" $t; done").unwrap().parse().unwrap();
+            for tid in tids.split(' ') {
+                match tid {
+                    "17" => tree.kernel_thread(17, "irq_work/0", FIFO, priority),
+                    "19" => tree.kernel_thread(19, "ktimers/0", FIFO, priority),
+                    "20" => tree.kernel_thread(20, "ksoftirqd/0", FIFO, priority),
+                    "901" => tree.process(901, "stalld", FIFO, priority),
+                    other => panic!("{other} should be left alone: {finding:#?}"),
+                };
+            }
+        }
+    }
+    let left: Vec<_> =
+        tree.doctor().findings.into_iter().filter(|f| f.severity >= Severity::Warning).collect();
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+#[test]
+fn no_content_of_any_file_makes_the_doctor_panic() {
+    let build = tuned_rt_box;
+    let mut tree = build();
+    let files = tree.all_files();
+    assert!(files.len() > 60, "{files:#?}");
+    for content in [
+        &b""[..],
+        b"\xff\xff\0-1\n\xc3(",
+        b"18446744073709551615",
+        b"cpu 18446744073709551615 18446744073709551615 1 1 1 1 1 18446744073709551615\nMemTotal: 18446744073709551615 kB\n",
+        b"CPU0 CPU1\n1: 18446744073709551616  x\n(a) [b] - 4294967295,0-65535 CapEff: ffffffffffffffffff\n",
+    ] {
+        for (path, original) in &files {
+            tree.file(path, content);
+            assert!(tree.doctor().findings.len() > 20, "{path}");
+            tree.file(path, original);
+        }
+    }
+    assert_eq!(text(&tree.doctor()), text(&build().doctor()));
 }
 
 #[test]

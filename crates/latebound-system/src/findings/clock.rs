@@ -96,7 +96,7 @@ fn hypervisor(context: &Context<'_>) -> Finding {
 fn stolen(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
-    Some((*ticks.get(7)?, ticks.iter().sum()))
+    Some((*ticks.get(7)?, ticks.iter().fold(0, |all, &ticks| all.saturating_add(ticks))))
 }
 
 fn steal(context: &Context<'_>) -> Finding {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{Finding, Nanos, Severity};
+use latebound_model::{CpuSet, Finding, Nanos, Severity};
 
 use super::{Context, finding, mended};
 use crate::idle::{self, DMA_LATENCY, MAX_CPUS_READ, NO_LIMIT};
@@ -15,6 +15,14 @@ pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
 
 /// Above this an idle state's exit stands out among the other parts of a wake-up, which are microseconds.
 const SHALLOW: Nanos = Nanos::from_micros(10);
+
+/// A word on CPUs that were left out.
+fn scope(online: &CpuSet) -> String {
+    match online.len() {
+        all if all > MAX_CPUS_READ => format!(" (first {MAX_CPUS_READ} of {all} CPUs read)"),
+        _ => String::new(),
+    }
+}
 
 fn states(context: &Context<'_>) -> Finding {
     let (id, title) = ("idle-states", "Idle states");
@@ -41,13 +49,11 @@ fn states(context: &Context<'_>) -> Finding {
         );
         return finding(id, title, Severity::Note, value, source, cost);
     };
-    let scope = match online.len() {
-        all if all > MAX_CPUS_READ => format!(" (first {MAX_CPUS_READ} of {all} CPUs read)"),
-        _ => String::new(),
-    };
     let value = format!(
-        "deepest enabled: {} on CPU {cpu}, exit {}; driver {driver}, governor {governor}{scope}",
-        state.name, state.exit_latency
+        "deepest enabled: {} on CPU {cpu}, exit {}; driver {driver}, governor {governor}{}",
+        state.name,
+        state.exit_latency,
+        scope(&online)
     );
     let cost = format!(
         "a wake-up of an idle CPU waits up to {} for its exit, by the driver's word{guest}",
@@ -118,7 +124,7 @@ fn frequency(context: &Context<'_>) -> Finding {
     let number = |file: &str| root.number::<u64>(&format!("{CPUS}/cpu{first}/cpufreq/{file}")).ok();
     let driver = root.value(&format!("{CPUS}/cpu{first}/cpufreq/scaling_driver")).unwrap_or_default();
     let list: Vec<String> = governors.iter().map(|(name, cpus)| format!("{name} on {cpus} CPUs")).collect();
-    let value = format!("{}; driver {driver}", list.join(", "));
+    let value = format!("{}; driver {driver}{}", list.join(", "), scope(&online));
     if governors.keys().all(|governor| governor == "performance") {
         return finding(
             id,

@@ -12,7 +12,7 @@ pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn affinity(context: &Context<'_>) -> Finding {
-    let (id, title) = ("interrupt-affinity", "Interrupts on isolated CPUs");
+    let (id, title) = ("interrupt-affinity", "Where interrupts may come");
     let source = "/proc/irq/*/smp_affinity_list";
     let cost = "each interrupt goes before every thread of its CPU: its handler, the softirq it raises, and \
                 the caches both leave behind";

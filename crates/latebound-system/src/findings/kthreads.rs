@@ -7,7 +7,7 @@
 //! migration as it is; a thread that waits for an interrupt not above its handler's thread, which is FIFO 50
 //! (`sched_set_fifo`: half of MAX_RT_PRIO). Equal priorities are the kernel's own default and are let pass.
 
-use latebound_model::{Finding, Severity};
+use latebound_model::{Finding, Policy, PreemptionModel, Severity};
 
 use super::{Context, finding, mended, some_of};
 use crate::threads::Thread;
@@ -31,13 +31,14 @@ pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
     }
     let mut broken: Vec<Finding> = [
         softirq_above_rcu,
+        stalld_above_kernel,
         irq_work_below_rcu,
         timers_below_softirq,
         migration_changed,
         above_interrupt_threads,
     ]
     .iter()
-    .filter_map(|rule| rule(threads))
+    .filter_map(|rule| rule(context, threads))
     .collect();
     let severity = if broken.is_empty() { Severity::Good } else { Severity::Note };
     broken.insert(
@@ -123,18 +124,54 @@ fn lower(
     Some(mended(finding(id, title, severity, value, SOURCE, cost), set(&low, high.rank().min(98))))
 }
 
-fn softirq_above_rcu(threads: &[Thread]) -> Option<Finding> {
-    lower(
-        family(threads, &RCU).collect(),
-        highest(family(threads, &["ksoftirqd"])),
-        "softirq-above-rcu",
-        "ksoftirqd above RCU",
-        Severity::Danger,
-        "a softirq that waits for RCU keeps RCU from running: a deadlock (meta-nilrt pull request 722)",
-    )
+/// Mended by lowering ksoftirqd: raising RCU would put it above irq_work, which is the next rule.
+fn softirq_above_rcu(context: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
+    let rcu = family(threads, &RCU).min_by_key(|thread| thread.rank())?;
+    let above: Vec<&Thread> =
+        family(threads, &["ksoftirqd"]).filter(|thread| thread.rank() > rcu.rank()).collect();
+    if above.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = above.iter().map(|thread| shown(thread)).collect();
+    let value = format!("{} above {}", some_of(&names, 4), shown(rcu));
+    // Without PREEMPT_RT most softirqs run before every thread anyway, and the deadlock was not seen.
+    let (severity, cost) = match context.system.preemption {
+        Some(PreemptionModel::Rt) => (
+            Severity::Danger,
+            "a softirq that waits for RCU keeps RCU from running: a deadlock (meta-nilrt pull request 722)",
+        ),
+        _ => (
+            Severity::Warning,
+            "RCU's grace periods wait for bursts of softirqs; with PREEMPT_RT it is a deadlock",
+        ),
+    };
+    let found = finding("softirq-above-rcu", "ksoftirqd above RCU", severity, value, SOURCE, cost);
+    Some(mended(found, set(&above, rcu.rank())))
 }
 
-fn irq_work_below_rcu(threads: &[Thread]) -> Option<Finding> {
+/// A FIFO stalld above the threads that it should rescue froze systems under memory pressure
+/// (performance-addon-operators pull request 462).
+fn stalld_above_kernel(_: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
+    let guarded = family(threads, &["ksoftirqd", "rcub", "rcuc"]).min_by_key(|thread| thread.rank())?;
+    let stalld = threads
+        .iter()
+        .filter(|thread| !thread.kernel && thread.comm == "stalld" && thread.policy != Policy::Deadline)
+        .find(|thread| thread.rank() > guarded.rank())?;
+    let value = format!("{} above {}", shown(stalld), shown(guarded));
+    let cost = "stalld that waits for memory or a lock keeps those from running that would bring it: the system froze \
+                (performance-addon-operators pull request 462)";
+    let found = finding(
+        "stalld-above-kernel-threads",
+        "stalld above kernel threads",
+        Severity::Warning,
+        value,
+        SOURCE,
+        cost,
+    );
+    Some(mended(found, set(&[stalld], guarded.rank())))
+}
+
+fn irq_work_below_rcu(_: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
     lower(
         family(threads, &["irq_work"]).collect(),
         highest(family(threads, &RCU)),
@@ -145,7 +182,7 @@ fn irq_work_below_rcu(threads: &[Thread]) -> Option<Finding> {
     )
 }
 
-fn timers_below_softirq(threads: &[Thread]) -> Option<Finding> {
+fn timers_below_softirq(_: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
     lower(
         family(threads, &["ktimers", "ktimersoftd"]).collect(),
         highest(family(threads, &["ksoftirqd"])),
@@ -158,7 +195,7 @@ fn timers_below_softirq(threads: &[Thread]) -> Option<Finding> {
 
 /// The stopper threads are in a class of their own above all others; `stat` shows it as FIFO 99 (kernel/sched/core.c,
 /// `sched_set_stop_task`).
-fn migration_changed(threads: &[Thread]) -> Option<Finding> {
+fn migration_changed(_: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
     let changed: Vec<String> =
         family(threads, &["migration"]).filter(|thread| thread.rank() != 99).map(shown).collect();
     (!changed.is_empty()).then(|| {
@@ -175,7 +212,7 @@ fn migration_changed(threads: &[Thread]) -> Option<Finding> {
     })
 }
 
-fn above_interrupt_threads(threads: &[Thread]) -> Option<Finding> {
+fn above_interrupt_threads(_: &Context<'_>, threads: &[Thread]) -> Option<Finding> {
     let highest = highest(family(threads, &["irq"]))?;
     let above: Vec<&Thread> = threads
         .iter()

@@ -19,6 +19,9 @@ use crate::permissions::Capability;
 use crate::root::ReadError;
 use crate::survey::Survey;
 
+/// Says how far the kernel is closed to root.
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
 /// What every theme is given.
 pub(crate) struct Context<'a> {
     pub(crate) survey: &'a Survey<'a>,
@@ -71,15 +74,25 @@ fn mended(finding: Finding, remedy: impl Into<String>) -> Finding {
 impl Context<'_> {
     /// A finding of which the value could not be read.
     fn unread(&self, id: &str, title: &str, error: &ReadError, cost: impl Into<String>) -> Finding {
-        let finding = finding(id, title, Severity::Unknown, error.reason(), error.path(), cost);
+        let although = match error.is_denied() && self.is_admin() {
+            true => ", although this process has CAP_SYS_ADMIN",
+            false => "",
+        };
+        let value = format!("{}{although}", error.reason());
+        let finding = finding(id, title, Severity::Unknown, value, error.path(), cost);
         Finding { remedy: self.how_to_read(error), ..finding }
     }
 
     /// A finding that rests on the kernel's configuration where that could not be read.
     fn unread_config(&self, id: &str, title: &str, cost: impl Into<String>) -> Finding {
-        let errors = self.survey.config.as_ref().err();
-        let reasons: Vec<String> = errors.into_iter().flatten().map(ToString::to_string).collect();
-        let value = format!("the kernel's configuration cannot be read: {}", reasons.join("; "));
+        let errors = self.survey.config.as_ref().err().map(Vec::as_slice).unwrap_or_default();
+        let places: Vec<&str> = errors.iter().map(ReadError::path).collect();
+        let refused: Vec<String> =
+            errors.iter().filter(|error| !error.is_absent()).map(ToString::to_string).collect();
+        let value = match refused.is_empty() {
+            true => format!("the kernel's configuration is at none of {}", places.join(", ")),
+            false => format!("the kernel's configuration cannot be read: {}", refused.join("; ")),
+        };
         mended(
             finding(id, title, Severity::Unknown, value, "kernel configuration", cost),
             "modprobe configs  # makes /proc/config.gz, where the kernel has it as a module",
@@ -90,13 +103,14 @@ impl Context<'_> {
     fn how_to_read(&self, error: &ReadError) -> Option<String> {
         let path = error.path();
         let root = self.survey.root;
-        let is_admin = self.survey.capabilities.as_ref().is_ok_and(|all| all.has(Capability::SYS_ADMIN));
         if error.is_denied() {
-            return Some(match is_admin {
-                false => "sudo latebound doctor".to_owned(),
-                true => "cat /sys/kernel/security/lockdown  # a locked-down kernel refuses this even to root"
-                    .to_owned(),
-            });
+            return match self.is_admin() {
+                false => Some("sudo latebound doctor".to_owned()),
+                // A locked-down kernel closes debugfs even to root.
+                true => {
+                    root.exists(LOCKDOWN).then(|| format!("cat {LOCKDOWN}  # what is closed even to root"))
+                }
+            };
         }
         if !error.is_absent() {
             return None;
@@ -113,6 +127,11 @@ impl Context<'_> {
             }
         }
         None
+    }
+
+    /// Whether this process has what the kernel's files ask of root.
+    fn is_admin(&self) -> bool {
+        self.survey.capabilities.as_ref().is_ok_and(|all| all.has(Capability::SYS_ADMIN))
     }
 
     /// Whether there is a hypervisor under this system.

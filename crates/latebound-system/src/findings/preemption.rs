@@ -5,7 +5,6 @@ use latebound_model::{Finding, Nanos, PreemptionModel, Severity};
 
 use super::{Context, finding, mended, some_of};
 use crate::boot_option;
-use crate::permissions::Capability;
 use crate::preemption::DEBUGFS;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
@@ -63,8 +62,7 @@ fn model(context: &Context<'_>) -> Finding {
     if severity == Severity::Good {
         return model_finding;
     }
-    let writable = preemption.debugfs.is_none()
-        && survey.capabilities.as_ref().is_ok_and(|all| all.has(Capability::SYS_ADMIN));
+    let writable = preemption.debugfs.is_none() && context.is_admin();
     let remedy = match (preemption.dynamic, model) {
         (Some(true), PreemptionModel::None | PreemptionModel::Voluntary) if writable => {
             format!("echo full > {DEBUGFS}")

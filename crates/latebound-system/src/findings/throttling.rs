@@ -9,6 +9,7 @@ use super::{Context, finding, mended};
 use crate::cgroup;
 use crate::idle::MAX_CPUS_READ;
 use crate::snapshot::{self, FAIR_SERVER, FAIR_SERVER_SINCE};
+use crate::survey::Survey;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
     [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context))]
@@ -31,8 +32,8 @@ fn rt_throttling(context: &Context<'_>) -> Finding {
     let (runtime, period) = (throttling.runtime, throttling.period);
     let shown = |runtime: Nanos| format!("{} of {} us", runtime.0 / 1_000, period.0 / 1_000);
     // From 6.12 on only real-time groups are throttled (commit 5f6bd380c7bd); the fair server guards the rest.
-    let superseded = context.survey.is_since(FAIR_SERVER_SINCE) == Some(true)
-        && context.survey.config_is_on("RT_GROUP_SCHED") == Some(false);
+    let fair_server_guards = context.survey.is_since(FAIR_SERVER_SINCE) == Some(true);
+    let superseded = fair_server_guards && groups_are_on(context.survey) == Some(false);
     let enable = format!("sysctl -w kernel.sched_rt_runtime_us={}", period.0 / 1_000 / 100 * 95);
     match runtime {
         Some(Nanos(0)) => mended(
@@ -64,7 +65,12 @@ fn rt_throttling(context: &Context<'_>) -> Finding {
         }
         Some(runtime) => {
             let wait = period.saturating_sub(runtime);
-            let cost = format!("real-time threads that used {runtime} of a period wait up to {wait}");
+            let condition = match (fair_server_guards, groups_are_on(context.survey)) {
+                (true, None) => ", if this kernel has CONFIG_RT_GROUP_SCHED; else the fair server guards",
+                _ => "",
+            };
+            let cost =
+                format!("real-time threads that used {runtime} of a period wait up to {wait}{condition}");
             // Below nine tenths it is no longer the guard against runaways but a limit on ordinary load.
             let tight = runtime.0 < period.0 / 10 * 9;
             let severity = if tight { Severity::Warning } else { Severity::Note };
@@ -129,6 +135,17 @@ fn fair_server(context: &Context<'_>) -> Option<Finding> {
     }
 }
 
+/// Whether real-time threads are scheduled by group. A kernel may be built with groups off until `rt_group_sched=1`
+/// asks for them (CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
+fn groups_are_on(survey: &Survey<'_>) -> Option<bool> {
+    let built = survey.config_is_on("RT_GROUP_SCHED")?;
+    let on = match survey.boot_option("rt_group_sched") {
+        Some(value) => value != "0",
+        None => survey.config_is_on("RT_GROUP_SCHED_DEFAULT_DISABLED") != Some(true),
+    };
+    Some(built && on)
+}
+
 fn rt_group(context: &Context<'_>) -> Finding {
     let (id, title) = ("rt-group-scheduling", "Real-time budget of this process's cgroup");
     let survey = context.survey;
@@ -161,6 +178,7 @@ fn rt_group(context: &Context<'_>) -> Finding {
             ),
             format!("echo $$ > {}/tasks  # moves this shell to the root cgroup", place.mount),
         ),
+        (_, Ok(..0)) => good("-1 (no limit)", &file),
         (_, Ok(runtime)) => {
             let cost = "real-time threads of this cgroup share this budget on each CPU, and wait for the next period \
                         when it is used up";
@@ -170,18 +188,12 @@ fn rt_group(context: &Context<'_>) -> Finding {
             good("the cgroup has no cpu.rt_runtime_us", &file)
         }
         // Version 2 has no file for the budget: with the controller on it is zero in every cgroup but the root
-        // (Documentation/admin-guide/cgroup-v2.rst). A kernel may be built with groups off until `rt_group_sched=1` asks
-        // for them (CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
+        // (Documentation/admin-guide/cgroup-v2.rst).
         (2, Err(_)) => {
             let controlled = !place.is_root && root.exists(&format!("{}/cpu.max", place.folder));
-            let off_by_default = survey.config_is_on("RT_GROUP_SCHED_DEFAULT_DISABLED") == Some(true);
-            let switched = match survey.boot_option("rt_group_sched") {
-                Some(value) => value != "0",
-                None => !off_by_default,
-            };
-            match survey.config_is_on("RT_GROUP_SCHED") {
+            match groups_are_on(survey) {
                 _ if !controlled => good("the cpu controller is not on for this cgroup", &place.folder),
-                Some(true) if switched => mended(
+                Some(true) => mended(
                     finding(
                         id,
                         title,
@@ -192,7 +204,7 @@ fn rt_group(context: &Context<'_>) -> Finding {
                     ),
                     format!("echo $$ > {}/cgroup.procs  # moves this shell to the root cgroup", place.mount),
                 ),
-                Some(_) => good("real-time groups are switched off at boot", "/proc/cmdline"),
+                Some(false) => good("real-time groups are switched off at boot", "/proc/cmdline"),
                 None => context.unread_config(id, title, cost_if_not),
             }
         }

@@ -3,7 +3,7 @@
 
 use latebound_model::{Finding, Nanos, Severity};
 
-use super::{Context, cpus, finding, mended};
+use super::{Context, finding, mended};
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
     vec![resolution(context), migration(context), nmi_watchdog(context), soft_watchdog(context)]
@@ -37,22 +37,13 @@ fn resolution(context: &Context<'_>) -> Finding {
 fn migration(context: &Context<'_>) -> Finding {
     let (id, title) = ("timer-migration", "Timer migration");
     let source = "/proc/sys/kernel/timer_migration";
-    let cost = "timers armed on idle CPUs fire on busy ones: their softirqs run where a thread is working";
+    let cost = "a timer armed on an idle CPU may fire on another that is awake: its softirq runs where a thread is working";
     match context.survey.root.number::<u32>(source) {
         Ok(0) => finding(id, title, Severity::Good, "0", source, "a timer fires on the CPU that armed it"),
-        Ok(value) => {
-            // Isolated CPUs are left out of the migration (kernel/time/timer.c, `get_nohz_timer_target` looks for
-            // housekeeping CPUs), so with some it matters less.
-            let severity = Severity::Note;
-            let cost = match cpus::isolated(context).is_empty() {
-                true => cost.to_owned(),
-                false => format!("{cost}; isolated CPUs take none from others but give theirs away"),
-            };
-            mended(
-                finding(id, title, severity, value.to_string(), source, cost),
-                "sysctl -w kernel.timer_migration=0",
-            )
-        }
+        Ok(value) => mended(
+            finding(id, title, Severity::Note, value.to_string(), source, cost),
+            "sysctl -w kernel.timer_migration=0",
+        ),
         Err(error) => context.unread(id, title, &error, cost),
     }
 }
@@ -70,6 +61,11 @@ fn nmi_watchdog(context: &Context<'_>) -> Finding {
     );
     match context.survey.root.number::<u32>(source) {
         Ok(0) => finding(id, title, Severity::Good, "0", source, ""),
+        // From 6.5 on a kernel may have each CPU watch the next one by its timer instead (CONFIG_HARDLOCKUP_DETECTOR_BUDDY).
+        Ok(value) if context.survey.config_is_on("HARDLOCKUP_DETECTOR_BUDDY") == Some(true) => {
+            let cost = "each CPU looks after the next one when the soft-lockup watchdog's timer fires; there is no NMI";
+            finding(id, title, Severity::Note, value.to_string(), source, cost)
+        }
         Ok(value) => mended(
             finding(id, title, Severity::Warning, value.to_string(), source, cost),
             "sysctl -w kernel.nmi_watchdog=0",
@@ -86,7 +82,7 @@ fn soft_watchdog(context: &Context<'_>) -> Finding {
     let source = "/proc/sys/kernel/soft_watchdog";
     // A fifth of twice the threshold, and the stopper thread goes before every other (Linux 6.12, kernel/watchdog.c,
     // `set_sample_period`, `softlockup_fn`).
-    let every = Nanos::from_millis(threshold(context).saturating_mul(400));
+    let every = Nanos(threshold(context).saturating_mul(400_000_000));
     let cost = format!(
         "on each CPU of watchdog_cpumask a timer fires every {every} and has migration/N run, which goes before every \
          real-time thread: two switches each time"

@@ -62,6 +62,25 @@ impl Tree {
         self
     }
 
+    /// Every file by the name that the system gives it, with its content.
+    pub fn all_files(&self) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(self.folder.path()).unwrap();
+                    files.push((format!("/{}", name.display()), fs::read(&path).unwrap()));
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+
     /// Writes one file for each line `path = value`; the kernel ends a value with a newline.
     pub fn files(&mut self, table: &str) -> &mut Tree {
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
