@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explanations of late activations: events in, data out. Never does I/O.
+//! Explanations and bounds of late activations: events in, data out. Never does I/O, never reads a clock, never makes
+//! text beyond the names that causes carry.
 
 pub mod bound;
+mod explain;
+
+pub use explain::{KernelFacts, LateActivation, explain, limits};

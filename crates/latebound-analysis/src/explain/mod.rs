@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One late activation, cut into named causes that add up to it.
+//!
+//! [`explain`] rebuilds what was on top of the CPU at each instant ([`timeline`]) and what the late thread did itself
+//! ([`thread`]), cuts the interval wherever either changed, and gives every piece to one cause ([`classify`]). Sums are
+//! exact because pieces are only ever handed out, never measured again. What events do not tell is `Unaccounted`.
+//!
+//! Decisions that the data leaves open:
+//! - An idle CPU with the thread already woken is `IdleExit` until `__schedule` is entered: the idle loop has to end
+//!   first. Kernels before 6.16 do not show that entry, so there it lasts until the switch.
+//! - A thread of lower precedence that runs on after the wake-up is `PreemptionOff` up to `__schedule`; before 6.16 up to
+//!   the switch.
+//! - The scheduler passing a waiting thread over, by choosing one that must come after it, is the mark of throttling:
+//!   then all that lower threads ran until the next order to give way is `Throttled`, not `PreemptionOff`.
+//! - Stolen time lies at the ends of the longest gaps between events of its window ([`timeline`]).
+//! - An interrupt that was due while a softirq's handler was on top counts to that softirq.
+
+mod classify;
+mod precedence;
+mod signature;
+mod thread;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use latebound_model::{
+    Cause, CauseKind, Cpu, Event, EventKind, Explanation, FairServer, Loss, LossKind, Mechanism, Nanos,
+    PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
+};
+
+use self::classify::{Case, Key};
+
+/// The kernel's numbers that explanations rest on.
+pub mod limits {
+    use latebound_model::Nanos;
+
+    /// A softirq burst may go on for so long: `MAX_SOFTIRQ_TIME`, `msecs_to_jiffies(2)` (kernel/softirq.c, 5.15 to 6.18).
+    pub const SOFTIRQ_TIME: Nanos = Nanos::from_millis(2);
+    /// Or for so many rounds: `MAX_SOFTIRQ_RESTART` (kernel/softirq.c, 5.15 to 6.18).
+    pub const SOFTIRQ_RESTARTS: u32 = 10;
+    /// Softirq handlers further apart than this belong to two bursts.
+    pub const SOFTIRQ_GAP: Nanos = Nanos::from_micros(20);
+    /// A starved fair thread waits for period less runtime of the server that rescues it, give or take this: two ticks
+    /// at 250 Hz and the rescue itself (950 ms by default: kernel/sched/deadline.c, 6.12, `fair_server_init` with 50 ms
+    /// of 1 s; before, kernel/sched/rt.c, `sysctl_sched_rt_runtime`). Measured: 949.8 to 951.4 ms on 6.18.
+    pub const SERVER_TOLERANCE: Nanos = Nanos::from_millis(10);
+    /// From here on leaving an idle state is called deep: shallow states of x86 and arm64 leave within some
+    /// microseconds, deep ones take 50 us and more by their drivers' tables (drivers/idle/intel_idle.c).
+    pub const DEEP_IDLE: Nanos = Nanos::from_micros(50);
+    /// A thread woken for another CPU is put on its queue by an interrupt there (kernel/sched/core.c,
+    /// `ttwu_queue_wakelist`): for so long after the wake-up, being passed over means nothing.
+    pub const QUEUED_REMOTELY: Nanos = Nanos::from_micros(100);
+}
+
+/// What has to be explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateActivation {
+    /// The series that it belongs to ([`latebound_model::Series::id`]).
+    pub series: String,
+    /// By which mechanism the thread was to run.
+    pub mechanism: Mechanism,
+    /// Who was late. Policy and priority are taken from the events where they tell.
+    pub task: Task,
+    /// The CPU on which it ran at last.
+    pub cpu: Cpu,
+    /// When it was due.
+    pub requested_at: Nanos,
+    /// When it ran.
+    pub started_at: Nanos,
+}
+
+/// What of the system bears on an explanation. Everything may be unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelFacts {
+    /// Ticks a second.
+    pub hz: Option<u32>,
+    /// The preemption model in force.
+    pub preemption: Option<PreemptionModel>,
+    /// Real-time throttling.
+    pub rt_throttling: Option<RtThrottling>,
+    /// The fair server, on kernels that have one.
+    pub fair_server: Option<FairServer>,
+    /// Whether the machine itself is emulated: then idle exits say nothing of hardware.
+    pub emulated: bool,
+}
+
+impl From<&SystemSnapshot> for KernelFacts {
+    fn from(system: &SystemSnapshot) -> KernelFacts {
+        KernelFacts {
+            hz: system.hz,
+            preemption: system.preemption,
+            rt_throttling: system.rt_throttling.clone(),
+            fair_server: system.fair_server.clone(),
+            emulated: system.emulation.is_some(),
+        }
+    }
+}
+
+/// Explains one late activation from the events around it.
+///
+/// `events` may be of several CPUs and in any order; they should begin some milliseconds before the interval, so that
+/// what was going on at its beginning is known, and be complete from there on but for `Lost` events. Whatever they are,
+/// the causes add up to the latency exactly. A start before the request counts as no latency at all.
+pub fn explain(late: &LateActivation, events: &[Event], facts: &KernelFacts) -> Explanation {
+    let from = late.requested_at;
+    let to = late.started_at.max(from);
+    let mut sorted: Vec<&Event> = events.iter().collect();
+    sorted.sort_by_key(|event| event.at);
+    let case = Case::new(late, from, to, &sorted, facts);
+
+    let mut cuts = case.cuts();
+    cuts.extend([from, to]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut index: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut causes: Vec<Cause> = Vec::new();
+    let mut spans: Vec<Span> = Vec::new();
+    for pair in cuts.windows(2) {
+        let (start, end) = (pair[0], pair[1]);
+        let (key, task) = case.classify(start);
+        let cause = *index.entry(key).or_insert_with_key(|key| {
+            causes.push(new_cause(key, task, &case));
+            causes.len() - 1
+        });
+        causes[cause].duration = Nanos(causes[cause].duration.0 + (end.0 - start.0));
+        match spans.last_mut() {
+            Some(last) if last.cause == cause => last.end = end,
+            _ => {
+                causes[cause].spans += 1;
+                spans.push(Span { start, end, cause });
+            }
+        }
+    }
+    if !causes.iter().any(|cause| cause.kind == CauseKind::Unaccounted) {
+        causes.push(new_cause(&Key::unaccounted(), None, &case));
+    }
+    order(&mut causes, &mut spans);
+    attach_stacks(&mut causes, &case);
+    let mut task = case.task.clone();
+    if task.comm.is_empty() {
+        task.comm.clone_from(&late.task.comm);
+    }
+    let mut explanation = Explanation {
+        series: late.series.clone(),
+        mechanism: late.mechanism,
+        task,
+        cpu: late.cpu,
+        requested_at: from,
+        started_at: to,
+        causes,
+        spans,
+        signatures: Vec::new(),
+        losses: losses(&sorted, &case),
+    };
+    explanation.signatures = signature::recognise(&explanation, &case, facts);
+    explanation
+}
+
+fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
+    let own = key.kind == CauseKind::TaskFirst && key.tid == Some(case.task.tid);
+    let detail = if own {
+        Some("the thread itself was still at what it did before".to_owned())
+    } else {
+        key.work.as_ref().map(|function| format!("work function {function}"))
+    };
+    Cause {
+        kind: key.kind,
+        subject: key.subject.clone(),
+        duration: Nanos::ZERO,
+        spans: 0,
+        task,
+        stack: None,
+        detail,
+    }
+}
+
+/// Longest first, `Unaccounted` last.
+fn order(causes: &mut Vec<Cause>, spans: &mut [Span]) {
+    let mut order: Vec<usize> = (0..causes.len()).collect();
+    order.sort_by_key(|&index| {
+        (causes[index].kind == CauseKind::Unaccounted, std::cmp::Reverse(causes[index].duration), index)
+    });
+    let mut place = vec![0; causes.len()];
+    for (new, &old) in order.iter().enumerate() {
+        place[old] = new;
+    }
+    *causes = order.iter().map(|&index| causes[index].clone()).collect();
+    for span in spans {
+        span.cause = place[span.cause];
+    }
+}
+
+/// Gives the stack of whoever held the CPU to the causes that name that thread: the one taken when the thread was woken
+/// if there is one, else the one taken when the CPU was given up. Of both, the second becomes the detail.
+fn attach_stacks(causes: &mut [Cause], case: &Case<'_>) {
+    for cause in causes {
+        if !matches!(cause.kind, CauseKind::InterruptDelayed | CauseKind::PreemptionOff) {
+            continue;
+        }
+        let Some(tid) = cause.task.as_ref().map(|task| task.tid) else { continue };
+        let of = |held: bool| case.stacks.iter().find(|found| found.tid == tid && found.held == held);
+        let (held, given_up) = (of(true), of(false));
+        cause.stack = held.or(given_up).map(|found| found.stack.clone());
+        if let (Some(_), Some(given_up), None) = (held, given_up, &cause.detail) {
+            cause.detail = gave_way_in(&given_up.stack).map(|frame| format!("gave way in {frame}"));
+        }
+    }
+}
+
+/// The first frame that is not the scheduler's own.
+fn gave_way_in(stack: &Stack) -> Option<&str> {
+    let own = ["__schedule+", "schedule+", "schedule_", "preempt_schedule", "__cond_resched", "dynamic_"];
+    stack.0.iter().find(|frame| !own.iter().any(|own| frame.starts_with(own))).map(String::as_str)
+}
+
+fn losses(events: &[&Event], case: &Case<'_>) -> Vec<Loss> {
+    let mut by_cpu: BTreeMap<Cpu, (bool, u64)> = BTreeMap::new();
+    for event in events {
+        let EventKind::Lost { events } = event.kind else { continue };
+        // What was lost lies before its mark, so the first mark behind the interval can concern it too.
+        if event.at <= case.from || !case.lost_inside(event) {
+            continue;
+        }
+        let entry = by_cpu.entry(event.cpu).or_default();
+        match events {
+            Some(count) => entry.1 = entry.1.saturating_add(count),
+            None => entry.0 = true,
+        }
+    }
+    by_cpu
+        .into_iter()
+        .map(|(cpu, (unknown, count))| Loss {
+            kind: LossKind::Overwritten,
+            place: format!("flight recorder, CPU {cpu}"),
+            count: (!unknown).then_some(count),
+        })
+        .collect()
+}

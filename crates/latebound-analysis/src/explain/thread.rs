@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the late thread itself did: slept, waited, ran, and on which CPU's queue it was.
+
+use latebound_model::{Cpu, Event, EventKind, Nanos, SwitchReason, Task, Tid};
+
+/// What the thread was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No event tells.
+    Unknown,
+    /// It slept.
+    Sleeping,
+    /// It could run and waited for a CPU.
+    Ready,
+    /// It was on this CPU.
+    Running(Cpu),
+}
+
+/// The thread's history.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    /// From each of these moments to the next this was so.
+    states: Vec<(Nanos, State)>,
+    /// From each of these moments on it was on this CPU or its queue.
+    places: Vec<(Nanos, Cpu)>,
+    /// The wake-ups, with the CPU of the waker.
+    pub(super) wakings: Vec<(Nanos, Cpu)>,
+    /// The thread as the events named it last, if they did.
+    pub(super) named: Option<Task>,
+}
+
+/// A waker and the thread that goes to sleep can overlap: the thread is woken before its switch is seen. A wake-up that
+/// is older than this when the thread is switched out belongs to an earlier sleep.
+const WAKE_BEFORE_SWITCH_OUT: Nanos = Nanos::from_micros(100);
+
+impl Life {
+    /// What these events, in order of time, tell of the thread.
+    pub(super) fn new(events: &[&Event], tid: Tid) -> Life {
+        let mut life = Life::default();
+        let mut state = State::Unknown;
+        let mut woken_while_running: Option<Nanos> = None;
+        for event in events {
+            let (before, after) = match &event.kind {
+                EventKind::Waking { task } if task.tid == tid => {
+                    life.wakings.push((event.at, event.cpu));
+                    life.named = Some(task.clone());
+                    match state {
+                        State::Running(_) => {
+                            woken_while_running = Some(event.at);
+                            (state, state)
+                        }
+                        _ => (State::Sleeping, State::Ready),
+                    }
+                }
+                EventKind::Migrate { tid: moved, to } if *moved == tid => {
+                    life.places.push((event.at, *to));
+                    continue;
+                }
+                EventKind::Switch { next, .. } if next.tid == tid => {
+                    life.named = Some(next.clone());
+                    life.places.push((event.at, event.cpu));
+                    woken_while_running = None;
+                    (State::Ready, State::Running(event.cpu))
+                }
+                EventKind::Switch { prev, reason, .. } if prev.tid == tid => {
+                    if life.places.is_empty() {
+                        life.places.push((Nanos::ZERO, event.cpu));
+                    }
+                    let woken = woken_while_running
+                        .take()
+                        .is_some_and(|at| event.at.saturating_sub(at) <= WAKE_BEFORE_SWITCH_OUT);
+                    let after = match reason {
+                        SwitchReason::Preempted => State::Ready,
+                        SwitchReason::Blocked if woken => State::Ready,
+                        SwitchReason::Blocked => State::Sleeping,
+                    };
+                    (State::Running(event.cpu), after)
+                }
+                _ => continue,
+            };
+            if life.states.is_empty() {
+                life.states.push((Nanos::ZERO, before));
+            }
+            state = after;
+            life.states.push((event.at, after));
+        }
+        life
+    }
+
+    /// What it was doing at this moment.
+    pub(super) fn state(&self, at: Nanos) -> State {
+        let after = self.states.partition_point(|(start, _)| *start <= at);
+        after
+            .checked_sub(1)
+            .and_then(|index| self.states.get(index))
+            .map_or(State::Unknown, |(_, state)| *state)
+    }
+
+    /// On which CPU's queue it was at this moment, as far as that was seen.
+    pub(super) fn place(&self, at: Nanos) -> Option<Cpu> {
+        let after = self.places.partition_point(|(start, _)| *start <= at);
+        self.places.get(after.saturating_sub(1)).map(|(_, cpu)| *cpu)
+    }
+
+    /// The first wake-up in `[from, to]`.
+    pub(super) fn woken(&self, from: Nanos, to: Nanos) -> Option<(Nanos, Cpu)> {
+        self.wakings.iter().copied().find(|(at, _)| from <= *at && *at <= to)
+    }
+
+    /// Stretches in which it waited for a CPU, overlapping `[from, to]`, whole.
+    pub(super) fn waits(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> + '_ {
+        self.states.iter().enumerate().filter_map(move |(index, (start, state))| {
+            let end = self.states.get(index + 1).map_or(to, |(end, _)| *end);
+            (*state == State::Ready && *start < to && end > from).then_some((*start, end))
+        })
+    }
+
+    /// Every moment inside `(from, to)` at which something changed.
+    pub(super) fn cuts(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = Nanos> + '_ {
+        let states = self.states.iter().map(|(at, _)| *at);
+        let places = self.places.iter().map(|(at, _)| *at);
+        let wakings = self.wakings.iter().map(|(at, _)| *at);
+        states.chain(places).chain(wakings).filter(move |at| from < *at && *at < to)
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was on top of one CPU at each instant, rebuilt from its events.
+//!
+//! A CPU runs a thread; over it softirq handlers, over those hard interrupts, over all of them NMIs. Entries open a frame,
+//! exits close it. What was open before the first event is told by the exits and the switch that come without their
+//! beginnings. Where the recorder lost events nothing is said.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use latebound_model::{Event, EventKind, InterruptKind, Nanos, Task};
+
+/// A handler that runs over the thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A hard interrupt's.
+    Interrupt(InterruptKind),
+    /// A softirq's.
+    Softirq(u32),
+}
+
+/// A frame with the moment it was opened; `None` where that was before the first event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OpenFrame {
+    pub(super) frame: Frame,
+    pub(super) since: Option<Nanos>,
+}
+
+/// What ran on a CPU for a while.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Top {
+    /// The innermost handler.
+    pub(super) frame: Option<Rc<OpenFrame>>,
+    /// The thread underneath; `None` where no event tells.
+    pub(super) task: Option<Rc<Task>>,
+    /// The work item's function that the thread runs, where it is a worker.
+    pub(super) work: Option<Rc<str>>,
+    /// Whether the thread is inside `__schedule`.
+    pub(super) scheduling: bool,
+}
+
+/// A state of the CPU, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Events were lost here.
+    Lost,
+    /// The hypervisor ran something else.
+    Stolen,
+    /// An NMI's handler ran.
+    Nmi,
+    /// This ran.
+    Top(Top),
+}
+
+/// Disjoint intervals in order.
+type Intervals = Vec<(Nanos, Nanos)>;
+
+/// One CPU's history.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    /// From each of these moments to the next this was so; the first begins at zero.
+    base: Vec<(Nanos, Option<Top>)>,
+    nmis: Intervals,
+    stolen: Intervals,
+}
+
+fn within(intervals: &Intervals, at: Nanos) -> bool {
+    let after = intervals.partition_point(|(start, _)| *start <= at);
+    after > 0 && at < intervals[after - 1].1
+}
+
+fn merged(mut intervals: Intervals) -> Intervals {
+    intervals.retain(|(start, end)| start < end);
+    intervals.sort_unstable();
+    let mut out: Intervals = Vec::with_capacity(intervals.len());
+    for (start, end) in intervals {
+        match out.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => out.push((start, end)),
+        }
+    }
+    out
+}
+
+impl Timeline {
+    /// The history that these events of one CPU, in order of time, tell. On PREEMPT_RT softirqs are preemptible: they
+    /// live through a switch, with the thread that runs them.
+    pub(super) fn new(events: &[&Event], softirqs_preemptible: bool) -> Timeline {
+        let mut timeline = Timeline::default();
+        let mut unknown_from = Nanos::ZERO;
+        let mut rest = events;
+        loop {
+            let lost = rest.iter().position(|event| matches!(event.kind, EventKind::Lost { .. }));
+            let (segment, after) = rest.split_at(lost.unwrap_or(rest.len()));
+            timeline.add_segment(unknown_from, segment, softirqs_preemptible);
+            let Some((marker, tail)) = after.split_first() else { break };
+            let last_known = segment.last().map_or(unknown_from, |event| event.at);
+            timeline.push(last_known, None);
+            unknown_from = marker.at;
+            rest = tail;
+        }
+        timeline.nmis = merged(
+            events
+                .iter()
+                .filter_map(|event| match event.kind {
+                    EventKind::Nmi { duration } => Some((event.at.saturating_sub(duration), event.at)),
+                    _ => None,
+                })
+                .collect(),
+        );
+        timeline.stolen = merged(stolen(events));
+        timeline
+    }
+
+    fn push(&mut self, at: Nanos, top: Option<Top>) {
+        match self.base.last_mut() {
+            Some(last) if last.0 == at => last.1 = top,
+            Some(last) if last.1 == top => {}
+            _ => self.base.push((at, top)),
+        }
+    }
+
+    fn add_segment(&mut self, from: Nanos, events: &[&Event], softirqs_preemptible: bool) {
+        let inferred = unmatched_exits(events, softirqs_preemptible);
+        let first_task = events.iter().find_map(|event| match &event.kind {
+            EventKind::Switch { prev, .. } => Some(Rc::new(prev.clone())),
+            _ => None,
+        });
+        let mut state = State { task: first_task, softirqs_preemptible, ..State::default() };
+        state.open_inferred(&inferred, None, None);
+        self.push(from, Some(state.top()));
+        for (index, event) in events.iter().enumerate() {
+            state.apply(event);
+            state.open_inferred(&inferred, Some(index), Some(event.at));
+            self.push(event.at, Some(state.top()));
+        }
+    }
+
+    /// What ran at this moment, whatever took the CPU away from it.
+    pub(super) fn top(&self, at: Nanos) -> Option<&Top> {
+        let after = self.base.partition_point(|(start, _)| *start <= at);
+        after.checked_sub(1).and_then(|index| self.base.get(index)).and_then(|(_, top)| top.as_ref())
+    }
+
+    /// What was so at this moment and until the next of [`Timeline::cuts`].
+    pub(super) fn at(&self, at: Nanos) -> What {
+        match self.top(at) {
+            None => What::Lost,
+            Some(_) if within(&self.stolen, at) => What::Stolen,
+            Some(_) if within(&self.nmis, at) => What::Nmi,
+            Some(top) => What::Top(top.clone()),
+        }
+    }
+
+    /// Every moment inside `(from, to)` at which something changed.
+    pub(super) fn cuts(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = Nanos> + '_ {
+        let ends = self.nmis.iter().chain(&self.stolen).flat_map(|&(start, end)| [start, end]);
+        self.base.iter().map(|(start, _)| *start).chain(ends).filter(move |at| from < *at && *at < to)
+    }
+}
+
+/// Where stolen time lay. The hypervisor's account is read now and then, so only a window is known: from the account
+/// before to this one. While a virtual CPU does not run it makes no events, so stolen time lies in the longest gaps
+/// between events of the window, and at their ends: what ends a gap is what was held up.
+fn stolen(events: &[&Event]) -> Intervals {
+    let mut out = Vec::new();
+    let mut window_from: Option<usize> = None;
+    for (index, event) in events.iter().enumerate() {
+        let EventKind::Stolen { duration } = event.kind else { continue };
+        if duration > Nanos::ZERO {
+            let first = window_from.unwrap_or(0);
+            let mut gaps: Intervals =
+                events[first..=index].windows(2).map(|pair| (pair[0].at, pair[1].at)).collect();
+            gaps.sort_by_key(|(start, end)| std::cmp::Reverse(end.saturating_sub(*start)));
+            let mut left = duration;
+            for (start, end) in gaps {
+                if left == Nanos::ZERO {
+                    break;
+                }
+                let taken = left.min(end.saturating_sub(start));
+                out.push((end.saturating_sub(taken), end));
+                left = left.saturating_sub(taken);
+            }
+        }
+        window_from = Some(index);
+    }
+    out
+}
+
+/// Frames whose exit comes without an entry, by the event behind which they must have been opened: `None` for before
+/// the first event.
+type Inferred = BTreeMap<Option<usize>, Vec<Frame>>;
+
+/// Finds exits without entries. Such a frame was opened no earlier than the last event that shows it closed: a switch or
+/// a scheduler's event shows all closed, a softirq's event all softirqs (they do not nest), a vector's event all
+/// interrupts, a device's event all devices' (interrupts are masked while a handler runs, but a vector may dispatch a
+/// device's handler).
+fn unmatched_exits(events: &[&Event], softirqs_preemptible: bool) -> Inferred {
+    let mut inferred = Inferred::new();
+    let mut open: Vec<Frame> = Vec::new();
+    let mut parked: HashMap<i32, Vec<Frame>> = HashMap::new();
+    // By kind of frame: softirqs, devices, vectors.
+    let mut closed: [Option<usize>; 3] = [None; 3];
+    let place = |frame: &Frame| match frame {
+        Frame::Softirq(_) => 0,
+        Frame::Interrupt(InterruptKind::Device { .. }) => 1,
+        Frame::Interrupt(InterruptKind::Vector { .. }) => 2,
+    };
+    for (index, event) in events.iter().enumerate() {
+        let here = Some(index);
+        let ended = match &event.kind {
+            EventKind::InterruptEntry(kind) => {
+                open.push(Frame::Interrupt(kind.clone()));
+                continue;
+            }
+            EventKind::SoftirqEntry { vector } => {
+                open.push(Frame::Softirq(*vector));
+                continue;
+            }
+            EventKind::InterruptExit(kind) => Frame::Interrupt(kind.clone()),
+            EventKind::SoftirqExit { vector } => Frame::Softirq(*vector),
+            EventKind::SchedulerEntry | EventKind::SchedulerExit => {
+                open.retain(|frame| softirqs_preemptible && matches!(frame, Frame::Softirq(_)));
+                closed = if softirqs_preemptible { [closed[0], here, here] } else { [here; 3] };
+                continue;
+            }
+            EventKind::Switch { prev, next, .. } => {
+                open.retain(|frame| softirqs_preemptible && matches!(frame, Frame::Softirq(_)));
+                parked.insert(prev.tid.0, std::mem::take(&mut open));
+                open = parked.remove(&next.tid.0).unwrap_or_default();
+                closed = [here; 3];
+                continue;
+            }
+            _ => continue,
+        };
+        match open.iter().rposition(|found| *found == ended) {
+            Some(place) => open.truncate(place),
+            None => inferred.entry(closed[place(&ended)]).or_default().push(ended.clone()),
+        }
+        match ended {
+            Frame::Softirq(_) => closed[0] = here,
+            Frame::Interrupt(InterruptKind::Device { .. }) => closed[1] = here,
+            Frame::Interrupt(InterruptKind::Vector { .. }) => closed[1..].fill(here),
+        }
+    }
+    inferred
+}
+
+#[derive(Default)]
+struct State {
+    task: Option<Rc<Task>>,
+    frames: Vec<Rc<OpenFrame>>,
+    /// Softirqs of threads that were switched out in the middle of them, which PREEMPT_RT allows.
+    parked: HashMap<i32, Vec<Rc<OpenFrame>>>,
+    work: HashMap<i32, Rc<str>>,
+    scheduling: bool,
+    softirqs_preemptible: bool,
+}
+
+impl State {
+    fn top(&self) -> Top {
+        Top {
+            frame: self.frames.last().cloned(),
+            task: self.task.clone(),
+            work: self.task.as_ref().and_then(|task| self.work.get(&task.tid.0)).cloned(),
+            scheduling: self.scheduling && self.frames.is_empty(),
+        }
+    }
+
+    fn open_inferred(&mut self, inferred: &Inferred, behind: Option<usize>, since: Option<Nanos>) {
+        // The innermost closes first, so it is opened last.
+        for frame in inferred.get(&behind).into_iter().flatten().rev() {
+            self.frames.push(Rc::new(OpenFrame { frame: frame.clone(), since }));
+        }
+    }
+
+    fn open(&mut self, frame: Frame, at: Nanos) {
+        // No handler interrupts itself: an older one of the same name lost its exit.
+        self.close(&frame);
+        self.frames.push(Rc::new(OpenFrame { frame, since: Some(at) }));
+    }
+
+    fn close(&mut self, frame: &Frame) {
+        if let Some(place) = self.frames.iter().rposition(|open| open.frame == *frame) {
+            self.frames.truncate(place);
+        }
+    }
+
+    fn keep_preemptible(&mut self) {
+        let keep = self.softirqs_preemptible;
+        self.frames.retain(|open| keep && matches!(open.frame, Frame::Softirq(_)));
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::InterruptEntry(kind) => self.open(Frame::Interrupt(kind.clone()), event.at),
+            EventKind::InterruptExit(kind) => self.close(&Frame::Interrupt(kind.clone())),
+            EventKind::SoftirqEntry { vector } => self.open(Frame::Softirq(*vector), event.at),
+            EventKind::SoftirqExit { vector } => self.close(&Frame::Softirq(*vector)),
+            EventKind::Switch { prev, next, .. } => {
+                // No interrupt lives through a switch; a softirq does on PREEMPT_RT, with the thread that runs it.
+                self.keep_preemptible();
+                let frames = std::mem::take(&mut self.frames);
+                if !frames.is_empty() {
+                    self.parked.insert(prev.tid.0, frames);
+                }
+                self.frames = self.parked.remove(&next.tid.0).unwrap_or_default();
+                self.task = Some(Rc::new(next.clone()));
+                self.scheduling = false;
+            }
+            EventKind::SchedulerEntry => {
+                self.keep_preemptible();
+                self.scheduling = true;
+            }
+            EventKind::SchedulerExit => self.scheduling = false,
+            EventKind::WorkStart { function, .. } => {
+                if let Some(task) = &self.task {
+                    self.work.insert(task.tid.0, function.as_str().into());
+                }
+            }
+            EventKind::WorkEnd { .. } => {
+                if let Some(task) = &self.task {
+                    self.work.remove(&task.tid.0);
+                }
+            }
+            _ => {}
+        }
+    }
+}
