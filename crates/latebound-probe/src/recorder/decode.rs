@@ -156,9 +156,7 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
             expires: Nanos(values[2]),
         },
         kind::HRTIMER_EXIT => EventKind::HrtimerExpireExit { timer: values[0] },
-        kind::WORK_START => {
-            EventKind::WorkStart { work: values[0], function: lookup.function(values[1]) }
-        }
+        kind::WORK_START => EventKind::WorkStart { work: values[0], function: lookup.function(values[1]) },
         kind::WORK_END => EventKind::WorkEnd { work: values[0] },
         kind::SCHED_ENTRY => EventKind::SchedulerEntry,
         kind::SCHED_EXIT => EventKind::SchedulerExit,
@@ -169,7 +167,8 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
         }
         kind::STOLEN => {
             // An event of no duration says from when on the hypervisor's account was watched.
-            let since = Event { at: Nanos(values[1]), cpu, kind: EventKind::Stolen { duration: Nanos::ZERO } };
+            let since =
+                Event { at: Nanos(values[1]), cpu, kind: EventKind::Stolen { duration: Nanos::ZERO } };
             out.push(since);
             EventKind::Stolen { duration: Nanos(values[0]) }
         }
@@ -222,7 +221,10 @@ mod tests {
             "clear_page+0x4",
             "entry_SYSCALL_64_after_hwframe+0x76",
         ]);
-        assert_eq!(behind_interrupt(&stack).unwrap().0, frames(&["clear_page+0x4", "entry_SYSCALL_64_after_hwframe+0x76"]));
+        assert_eq!(
+            behind_interrupt(&stack).unwrap().0,
+            frames(&["clear_page+0x4", "entry_SYSCALL_64_after_hwframe+0x76"])
+        );
         assert_eq!(behind_interrupt(&stack[..3]), None, "user mode has no kernel stack");
         assert_eq!(behind_interrupt(&stack[..2]), None);
     }

@@ -14,7 +14,13 @@ mod options;
 mod ring;
 mod symbols;
 
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn)]
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/recorder.skel.rs"));
 }
@@ -27,8 +33,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use latebound_model::{
-    Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series, Stack, Subject,
-    Task, Tid, bucket_bounds,
+    Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series, Stack,
+    Subject, Task, Tid, bucket_bounds,
 };
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
@@ -176,8 +182,8 @@ fn to_bytes<T: Copy>(value: &T) -> Vec<u8> {
 
 fn online_cpus() -> Result<Vec<Cpu>, ProbeError> {
     let path = "/sys/devices/system/cpu/online";
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ProbeError::Io { step: format!("reading {path}"), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ProbeError::Io { step: format!("reading {path}"), source })?;
     let set: latebound_model::CpuSet = text.trim().parse().map_err(|error| ProbeError::Io {
         step: format!("reading {path}"),
         source: std::io::Error::other(format!("{error}")),
@@ -191,12 +197,15 @@ impl Recorder {
         let btf = KernelBtf::load()?;
         for needed in ["sched_switch", "sched_waking"] {
             if !btf.has_tracepoint(needed) {
-                return Err(ProbeError::NothingToSee(format!("its type information has no trace point {needed}")));
+                return Err(ProbeError::NothingToSee(format!(
+                    "its type information has no trace point {needed}"
+                )));
             }
         }
         let symbols = Symbols::load();
         let online = online_cpus()?;
-        let records_per_cpu = (options.memory_per_cpu / RECORD_BYTES).max(64).next_power_of_two().min(1 << 26);
+        let records_per_cpu =
+            (options.memory_per_cpu / RECORD_BYTES).max(64).next_power_of_two().min(1 << 26);
         let stacks_per_cpu = (records_per_cpu / RECORDS_PER_STACK).max(16);
         let slots = options.max_threads.clamp(1, 1 << 14);
         let failed = |step: &str| {
@@ -222,7 +231,9 @@ impl Recorder {
                     *to = std::ffi::c_char::from_ne_bytes([from]);
                 }
             }
-            for (callback, name) in rodata.tick_callbacks.iter_mut().zip(["tick_nohz_handler", "tick_sched_timer"]) {
+            for (callback, name) in
+                rodata.tick_callbacks.iter_mut().zip(["tick_nohz_handler", "tick_sched_timer"])
+            {
                 *callback = symbols.address(name).unwrap_or_default();
             }
         }
@@ -356,7 +367,8 @@ impl Recorder {
         if self.symbols.is_empty() {
             note(
                 "kernel symbols",
-                "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses".to_owned(),
+                "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
+                    .to_owned(),
                 "run as root with kernel.kptr_restrict=0 or 1",
             );
         }
@@ -380,7 +392,11 @@ impl Recorder {
     /// Watches one more thread: its wake-ups are recorded and counted from now on.
     pub fn watch(&mut self, tid: Tid) -> Result<(), ProbeError> {
         let key = tid.0.to_ne_bytes();
-        if self.watched.lookup(&key, MapFlags::ANY).map_err(|e| ProbeError::bpf("flight recorder: watch", e))?.is_some()
+        if self
+            .watched
+            .lookup(&key, MapFlags::ANY)
+            .map_err(|e| ProbeError::bpf("flight recorder: watch", e))?
+            .is_some()
         {
             return Ok(());
         }
@@ -421,7 +437,9 @@ impl Recorder {
     /// `Nanos(u64::MAX)` for threads whose lateness is known from elsewhere.
     pub fn set_threshold(&mut self, tid: Tid, threshold: Nanos) -> Result<(), ProbeError> {
         let thread = self.watched_thread(tid).ok_or_else(|| {
-            ProbeError::NothingToSee(format!("thread {tid} is not watched; watch it before setting its threshold"))
+            ProbeError::NothingToSee(format!(
+                "thread {tid} is not watched; watch it before setting its threshold"
+            ))
         })?;
         self.worst.entry(tid).or_default().fixed = true;
         self.put_threshold(thread.slot, threshold)
@@ -473,7 +491,9 @@ impl Recorder {
         }
         for tid in touched {
             let least = self.worst.get(&tid).and_then(|worst| {
-                (worst.latencies.len() >= self.options.keep).then(|| worst.latencies.first().copied()).flatten()
+                (worst.latencies.len() >= self.options.keep)
+                    .then(|| worst.latencies.first().copied())
+                    .flatten()
             });
             if let (Some(least), Some(thread)) = (least, self.watched_thread(tid)) {
                 self.put_threshold(thread.slot, least.max(self.options.least_late))?;
@@ -503,7 +523,9 @@ impl Recorder {
 
     fn read_ring(&self, cpu: Cpu, from: Nanos, to: Nanos, out: &mut Vec<Event>) -> Result<(), ProbeError> {
         let Some(index) = self.online.iter().position(|&online| online == cpu) else {
-            return Err(ProbeError::NothingToSee(format!("CPU {cpu} was not on line when the recorder started")));
+            return Err(ProbeError::NothingToSee(format!(
+                "CPU {cpu} was not on line when the recorder started"
+            )));
         };
         let base = index as u64 * self.records_per_cpu;
         let ring = CpuRing { recorder: self, cpu, base };
@@ -539,7 +561,8 @@ impl Recorder {
                         prio: Some(thread.prio),
                         kernel: thread.kernel != 0,
                     };
-                    let subject = Subject { name: format!("{}/{tid}", task.comm), task: Some(task), cpu: None };
+                    let subject =
+                        Subject { name: format!("{}/{tid}", task.comm), task: Some(task), cpu: None };
                     let mut series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
                     let clipped = thread.latencies[wakeup].clipped;
                     if clipped > 0 {
@@ -571,7 +594,8 @@ impl Recorder {
                 .map(|bucket| (bucket, self.buckets.copy(first + bucket)))
                 .filter(|(_, count)| *count > 0)
                 .collect();
-            let built = Histogram::from_parts(counts.iter().copied(), Nanos(min_ns), Nanos(max_ns), sum_ns.into());
+            let built =
+                Histogram::from_parts(counts.iter().copied(), Nanos(min_ns), Nanos(max_ns), sum_ns.into());
             if let Some(histogram) = built.filter(|histogram| histogram.count() == count) {
                 return Some((thread, histogram));
             }
@@ -582,7 +606,10 @@ impl Recorder {
         let (thread, counts) = last?;
         let low = Nanos(bucket_bounds(counts.first()?.0).0);
         let high = Nanos(bucket_bounds(counts.last()?.0).1);
-        let sum = counts.iter().map(|&(bucket, count)| u128::from(bucket_bounds(bucket).0) * u128::from(count)).sum();
+        let sum = counts
+            .iter()
+            .map(|&(bucket, count)| u128::from(bucket_bounds(bucket).0) * u128::from(count))
+            .sum();
         Some((thread, Histogram::from_parts(counts, low, high, sum)?))
     }
 
@@ -596,14 +623,30 @@ impl Recorder {
         };
         for program in &self.programs {
             if let Some(info) = program_info(&program.fd) {
-                lost(LossKind::ProgramSkipped, format!("flight recorder, {}", program.name), info.recursion_misses);
+                lost(
+                    LossKind::ProgramSkipped,
+                    format!("flight recorder, {}", program.name),
+                    info.recursion_misses,
+                );
             }
         }
         for &cpu in &self.online {
             let Some(state) = self.cpu_state(cpu) else { continue };
-            lost(LossKind::RingFull, format!("flight recorder, late wake-ups, CPU {cpu}"), state.late_refused);
-            lost(LossKind::MapFull, format!("flight recorder, watched threads, CPU {cpu}"), state.threads_refused);
-            lost(LossKind::SampleDropped, format!("flight recorder, kernel stacks, CPU {cpu}"), state.stacks_failed);
+            lost(
+                LossKind::RingFull,
+                format!("flight recorder, late wake-ups, CPU {cpu}"),
+                state.late_refused,
+            );
+            lost(
+                LossKind::MapFull,
+                format!("flight recorder, watched threads, CPU {cpu}"),
+                state.threads_refused,
+            );
+            lost(
+                LossKind::SampleDropped,
+                format!("flight recorder, kernel stacks, CPU {cpu}"),
+                state.stacks_failed,
+            );
         }
         losses
     }
@@ -612,16 +655,22 @@ impl Recorder {
     pub fn cost(&self) -> RecorderCost {
         let slots = 2 * u64::from(self.slots());
         let memory_bytes = self.online.len() as u64
-            * (self.records_per_cpu * RECORD_BYTES + self.stacks_per_cpu * size_of::<lb_flight_stack>() as u64)
+            * (self.records_per_cpu * RECORD_BYTES
+                + self.stacks_per_cpu * size_of::<lb_flight_stack>() as u64)
             + slots * (WAKEUPS.len() * PROBE_BUCKETS * 8 + size_of::<lb_flight_watched>() + 8) as u64
             + 256 * 1024;
-        let events = self.online.iter().filter_map(|&cpu| self.cpu_state(cpu)).map(|state| state.position).sum();
+        let events =
+            self.online.iter().filter_map(|&cpu| self.cpu_state(cpu)).map(|state| state.position).sum();
         let mut programs: Vec<ProgramCost> = self
             .programs
             .iter()
             .filter_map(|program| {
                 let info = program_info(&program.fd)?;
-                Some(ProgramCost { program: program.name.clone(), runs: info.run_cnt, time: Nanos(info.run_time_ns) })
+                Some(ProgramCost {
+                    program: program.name.clone(),
+                    runs: info.run_cnt,
+                    time: Nanos(info.run_time_ns),
+                })
             })
             .collect();
         programs.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.program.cmp(&b.program)));
@@ -655,7 +704,8 @@ fn prepare_cpus(cpus: &MapHandle, online: &[Cpu], records: u64, stacks: u64) -> 
             to_bytes(&state)
         })
         .collect();
-    cpus.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY).map_err(|error| ProbeError::bpf(step, error))
+    cpus.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
+        .map_err(|error| ProbeError::bpf(step, error))
 }
 
 /// The kernel's account of a program. Zeros where an old kernel does not fill a field.
@@ -722,7 +772,8 @@ struct Names<'a> {
 impl Lookup for Names<'_> {
     fn stack(&self, position: u64, interrupted: bool) -> Option<Stack> {
         let recorder = self.recorder;
-        let index = self.index * recorder.stacks_per_cpu as usize + (position % recorder.stacks_per_cpu) as usize;
+        let index =
+            self.index * recorder.stacks_per_cpu as usize + (position % recorder.stacks_per_cpu) as usize;
         let expected = position + 1;
         if recorder.stacks.sequence(index) != expected {
             return None;
