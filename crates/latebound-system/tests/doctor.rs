@@ -321,6 +321,15 @@ fn throttling_that_is_off_is_a_warning_and_a_runtime_of_zero_a_danger() {
     tree.files("/proc/sys/kernel/sched_rt_runtime_us = -1");
     tree.config("PREEMPT_NONE=y HZ=250");
     assert_eq!(finding(&tree.doctor().findings, "rt-throttling").severity, Severity::Good);
+    tree.files("/proc/sys/kernel/sched_rt_runtime_us = 0");
+    let doctor = tree.doctor();
+    let zero = finding(&doctor.findings, "rt-throttling");
+    assert_eq!(zero.severity, Severity::Warning);
+    assert!(zero.cost.contains("SCHED_DEADLINE"), "{zero:#?}");
+    // Groups that are built in but switched off at boot throttle nobody either.
+    tree.files("/proc/sys/kernel/sched_rt_runtime_us = 950000\n/proc/cmdline = rt_group_sched=0");
+    tree.config("PREEMPT_NONE=y HZ=250 RT_GROUP_SCHED=y");
+    assert_eq!(finding(&tree.doctor().findings, "rt-throttling").severity, Severity::Good);
 }
 
 #[test]
@@ -344,6 +353,10 @@ fn a_cgroup_without_real_time_budget_is_a_danger() {
     assert_eq!(danger.severity, Severity::Danger);
     assert_eq!(danger.source, "/sys/fs/cgroup/cpu/jobs/7/cpu.rt_runtime_us");
     assert!(danger.remedy.as_deref().unwrap().starts_with("echo $$ > /sys/fs/cgroup/cpu/tasks"));
+    // Without any limit on real-time bandwidth nobody asks for the budget.
+    tree.files("/proc/sys/kernel/sched_rt_runtime_us = -1");
+    assert_eq!(finding(&tree.doctor().findings, "rt-group-scheduling").severity, Severity::Good);
+    tree.files("/proc/sys/kernel/sched_rt_runtime_us = 950000");
     // A path that leads out of the namespace's root is not followed.
     tree.file("/proc/self/cgroup", "1:cpu:/../../etc\n");
     assert_eq!(finding(&tree.doctor().findings, "rt-group-scheduling").severity, Severity::Unknown);
@@ -357,8 +370,10 @@ fn version_2_gives_real_time_budget_to_the_root_cgroup_only() {
     assert_eq!(severity(&tree), Severity::Good, "the cpu controller is not on");
     tree.files("/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope/cpu.max = max 100000");
     assert_eq!(severity(&tree), Severity::Danger);
-    tree.files("/proc/cmdline = rt_group_sched=0");
-    assert_eq!(severity(&tree), Severity::Good);
+    for off in ["0", "off", "n"] {
+        tree.files(&format!("/proc/cmdline = rt_group_sched={off}"));
+        assert_eq!(severity(&tree), Severity::Good, "{off}");
+    }
     tree.remove("/proc/cmdline").config("RT_GROUP_SCHED=y RT_GROUP_SCHED_DEFAULT_DISABLED=y HZ=250");
     assert_eq!(severity(&tree), Severity::Good);
 }

@@ -42,10 +42,10 @@ fn smt(context: &Context<'_>) -> Finding {
 /// Isolated CPUs of cgroup version 2 partitions (`cpuset.cpus.partition` = isolated), kernel 6.6 and later.
 const PARTITIONS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
 
-/// All but the first CPU: what an isolated set may be at most, for somebody has to do the housekeeping.
-fn all_but_first(online: &CpuSet) -> Option<CpuSet> {
-    let rest = CpuSet::new(online.iter().skip(1));
-    (!rest.is_empty()).then_some(rest)
+/// The upper half of the CPUs: a set to begin with, that leaves room for the rest of the system.
+fn upper_half(online: &CpuSet) -> Option<CpuSet> {
+    let half = CpuSet::new(online.iter().skip(online.len().div_ceil(2)));
+    (!half.is_empty()).then_some(half)
 }
 
 /// CPUs that are kept free, by the command line or by cgroups.
@@ -71,7 +71,7 @@ fn isolation(context: &Context<'_>) -> Finding {
     let isolated = isolated(context);
     if isolated.is_empty() {
         let note = finding(id, title, Severity::Note, "none", source, cost_if_none);
-        return match all_but_first(online) {
+        return match upper_half(online) {
             Some(cpus) => mended(
                 note,
                 boot_option::add(context.survey.root, &format!("isolcpus=managed_irq,domain,{cpus}")),

@@ -36,6 +36,16 @@ fn rt_throttling(context: &Context<'_>) -> Finding {
     let superseded = fair_server_guards && groups_are_on(context.survey) == Some(false);
     let enable = format!("sysctl -w kernel.sched_rt_runtime_us={}", period.0 / 1_000 / 100 * 95);
     match runtime {
+        Some(Nanos(0)) if superseded => {
+            let cost = "no SCHED_DEADLINE thread is admitted; FIFO and RR threads are left alone (kernel 6.12 and later)";
+            mended(finding(id, title, Severity::Warning, shown(Nanos(0)), RUNTIME, cost), enable)
+        }
+        _ if superseded => {
+            let cost = "limits what SCHED_DEADLINE threads may reserve; FIFO and RR threads are held back by the \
+                        fair server instead (kernel 6.12 and later)";
+            let value = runtime.map_or_else(|| "-1 (off)".to_owned(), shown);
+            finding(id, title, Severity::Good, value, RUNTIME, cost)
+        }
         Some(Nanos(0)) => mended(
             finding(
                 id,
@@ -47,12 +57,6 @@ fn rt_throttling(context: &Context<'_>) -> Finding {
             ),
             enable,
         ),
-        _ if superseded => {
-            let cost = "limits what SCHED_DEADLINE threads may reserve; FIFO and RR threads are held back by the \
-                        fair server instead (kernel 6.12 and later)";
-            let value = runtime.map_or_else(|| "-1 (off)".to_owned(), shown);
-            finding(id, title, Severity::Good, value, RUNTIME, cost)
-        }
         None => {
             let cost = "a real-time thread that does not sleep takes its CPU for ever: kernel threads there starve, \
                         and whoever waits for them";
@@ -140,7 +144,8 @@ fn fair_server(context: &Context<'_>) -> Option<Finding> {
 fn groups_are_on(survey: &Survey<'_>) -> Option<bool> {
     let built = survey.config_is_on("RT_GROUP_SCHED")?;
     let on = match survey.boot_option("rt_group_sched") {
-        Some(value) => value != "0",
+        // The kernel reads it as it reads every yes or no (lib/kstrtox.c, `kstrtobool`).
+        Some(value) => !matches!(value, "0" | "n" | "N" | "no" | "off" | "f" | "false"),
         None => survey.config_is_on("RT_GROUP_SCHED_DEFAULT_DISABLED") != Some(true),
     };
     Some(built && on)
@@ -157,6 +162,11 @@ fn rt_group(context: &Context<'_>) -> Finding {
     };
     if survey.config_is_on("RT_GROUP_SCHED") == Some(false) {
         return good("CONFIG_RT_GROUP_SCHED is not set", survey.config_source());
+    }
+    // A budget of zero is refused only while real-time bandwidth is limited at all (Linux 6.12,
+    // kernel/sched/syscalls.c, `rt_bandwidth_enabled`).
+    if snapshot::rt_throttling(root).is_ok_and(|throttling| throttling.runtime.is_none()) {
+        return good("kernel.sched_rt_runtime_us is -1: no budget is enforced", RUNTIME);
     }
     let place = match cgroup::place(root, "cpu") {
         Ok(Some(place)) => place,
