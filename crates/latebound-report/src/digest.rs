@@ -358,6 +358,9 @@ fn why(run: &Run) -> Sentence {
     let latest = wakeups(run).main().max().is_none_or(|max| latency >= max);
     let which = if latest { "The latest one" } else { "The latest one that was explained" };
     let mut sentence = sentence.say(format!("{which} ({latency} on CPU {}): ", worst.cpu));
+    if does_not_add_up(worst).is_some() {
+        return sentence.say("its causes do not add up to its latency, so they are not to be trusted.");
+    }
     let mut left: Vec<&Cause> = causes(worst);
     left.retain(|cause| cause.duration > Nanos::ZERO);
     if left.is_empty() {
@@ -385,16 +388,19 @@ fn why(run: &Run) -> Sentence {
 fn bears_on(kind: CauseKind) -> &'static [&'static str] {
     match kind {
         CauseKind::TimerSlack => &["slack"],
-        CauseKind::IdleExit => &["idle", "c-state", "cstate", "governor", "dma-latency"],
-        CauseKind::InterruptDelayed => &["preempt", "irq", "idle"],
-        CauseKind::Interrupt | CauseKind::TimerInterrupt | CauseKind::Nmi => {
-            &["irq", "interrupt", "watchdog", "nohz"]
+        CauseKind::IdleExit => &["idle", "dma-latency", "cpu-frequency"],
+        CauseKind::InterruptDelayed => &["preemption-model", "kernel-debugging"],
+        CauseKind::Interrupt => &["interrupt-affinity", "irqbalance"],
+        CauseKind::TimerInterrupt => &["tick-rate", "nohz"],
+        CauseKind::Nmi => &["nmi-watchdog"],
+        CauseKind::Softirq => &["interrupt-affinity", "irqbalance", "interrupt-threads", "preemption-model"],
+        CauseKind::TaskFirst => {
+            &["kernel-thread", "priorit", "-above-", "-below-", "cpu-isolation", "workqueue"]
         }
-        CauseKind::Softirq => &["softirq", "irq-affinity", "irqbalance", "threadirqs", "preempt"],
-        CauseKind::TaskFirst => &["kthread", "priorit", "isolat"],
-        CauseKind::PreemptionOff => &["preempt"],
-        CauseKind::Throttled => &["throttl", "fair-server", "group"],
-        CauseKind::Stolen => &["hypervisor", "virtual", "steal"],
+        CauseKind::PreemptionOff => &["preemption-model", "kernel-debugging"],
+        CauseKind::Throttled => &["rt-throttling", "rt-group", "fair-server"],
+        CauseKind::Stolen => &["steal", "hypervisor"],
+        CauseKind::Blocked => &["memory-lock", "swap", "huge-pages", "compaction", "numa-balancing"],
         CauseKind::Scheduler | CauseKind::ReturnToUser | CauseKind::Unaccounted => &[],
         _ => &[],
     }

@@ -72,10 +72,11 @@ pub(super) fn table(m: &mut Markup, heads: &[&str], numeric: &[usize], fill: imp
             m.element("thead", &[], |m| {
                 m.element("tr", &[], |m| {
                     for (i, head) in heads.iter().enumerate() {
-                        let class: &[(&str, &str)] = if numeric.contains(&i) {
-                            &[("scope", "col"), ("class", "n")]
-                        } else {
-                            &[("scope", "col")]
+                        // Sparklines are left out of narrow pages, with their heading.
+                        let class: &[(&str, &str)] = match *head {
+                            "Distribution" => &[("scope", "col"), ("class", "spark")],
+                            _ if numeric.contains(&i) => &[("scope", "col"), ("class", "n")],
+                            _ => &[("scope", "col")],
                         };
                         m.leaf("th", class, head);
                     }

@@ -96,7 +96,7 @@ fn distributions(m: &mut Markup, wakeups: &Wakeups<'_>) {
             "p",
             &[("class", "lead")],
             "One value a period counts also the periods that passed while the thread was late, so that one long delay weighs \
-             as much as it cost. One value a wake-up is what cyclictest shows: it leaves those periods out (coordinated omission); they are the dark part of the histogram.",
+             as much as it cost. One value a wake-up is what cyclictest shows: it leaves those periods out (coordinated omission); in the histogram they have the colour of one value a period.",
         );
     }
 }

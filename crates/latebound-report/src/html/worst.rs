@@ -160,7 +160,7 @@ fn causes(m: &mut Markup, run: &Run) {
         table(m, &heads, &[2, 3, 4, 5], |m| {
             for total in &totals {
                 m.element("tr", &[], |m| {
-                    m.element("td", &[], |m| {
+                    m.element("td", &[("class", "kind")], |m| {
                         m.leaf("i", &[("class", &format!("swatch {}", palette::class(total.kind)))], "");
                         m.text(total.kind.name());
                     });
@@ -181,7 +181,7 @@ fn causes(m: &mut Markup, run: &Run) {
                     if total.subjects.len() > SUBJECTS {
                         names.push(format!("{} more", total.subjects.len() - SUBJECTS));
                     }
-                    m.leaf("td", &[("class", "name")], &names.join(", "));
+                    m.leaf("td", &[("class", "main")], &names.join(", "));
                 })
                 .line();
             }
