@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every case of `tests/corpus/*.md`: prose for people, a block `events`, and a block `explanation` that must come out.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use latebound_analysis::explain;
+use latebound_model::Explanation;
+
+fn shown(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    let origin = explanation.requested_at.0;
+    for cause in &explanation.causes {
+        let mut line = format!("{:>7}  {}", cause.duration.0, cause.kind.name());
+        if !cause.subject.is_empty() {
+            write!(line, ": {}", cause.subject).unwrap();
+        }
+        if let Some(task) = &cause.task {
+            write!(line, " ({})", task.priority_text()).unwrap();
+        }
+        if cause.spans > 1 {
+            write!(line, " in {} spans", cause.spans).unwrap();
+        }
+        if let Some(detail) = &cause.detail {
+            write!(line, "; {detail}").unwrap();
+        }
+        if let Some(stack) = &cause.stack {
+            write!(line, "; stack {}", stack.0.join(" < ")).unwrap();
+        }
+        writeln!(out, "{line}").unwrap();
+    }
+    let spans: Vec<String> = explanation
+        .spans
+        .iter()
+        .map(|span| format!("{}-{}:{}", span.start.0 - origin, span.end.0 - origin, span.cause + 1))
+        .collect();
+    writeln!(out, "spans {}", spans.join(" ")).unwrap();
+    for signature in &explanation.signatures {
+        writeln!(out, "signature {signature:?}").unwrap();
+    }
+    for loss in &explanation.losses {
+        let count = loss.count.map_or("?".to_owned(), |count| count.to_string());
+        writeln!(out, "lost {count} in {}", loss.place).unwrap();
+    }
+    out
+}
+
+#[test]
+fn every_case_of_the_corpus_is_explained_as_it_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let (mut cases, mut wrong) = (0, String::new());
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "md")) {
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut rebuilt = text.clone();
+        for case in support::cases(&text) {
+            cases += 1;
+            let parsed = support::parse(case.events);
+            let explanation = explain(&parsed.late, &parsed.events, &parsed.facts);
+            assert!(explanation.adds_up(), "{}: {}", file.display(), case.title);
+            let got = shown(&explanation);
+            if got.trim() != case.expected.trim() {
+                write!(wrong, "\n{}: {}\nexpected\n{}got\n{got}", file.display(), case.title, case.expected)
+                    .unwrap();
+                rebuilt = rebuilt.replacen(
+                    &format!("```explanation\n{}```", case.expected),
+                    &format!("```explanation\n{got}```"),
+                    1,
+                );
+            }
+        }
+        if std::env::var_os("LATEBOUND_BLESS").is_some() {
+            std::fs::write(file, rebuilt).unwrap();
+        }
+    }
+    assert!(cases >= 20, "only {cases} cases were found");
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A small text form of events, one a line, for cases that people write and read.
+//!
+//! ```text
+//! late rt FIFO 80 from 1000 to 9000            who was late, on which CPU (cpu 1 unless said), from when to when
+//! facts hz=250 fair_server                     what is known of the kernel
+//! 1000 switch hog FIFO 90 -> rt FIFO 80        "blocked" at the end where the first went to sleep; "cpu 0" to be elsewhere
+//! ```
+
+use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_model::{
+    Cpu, Event, EventKind, FairServer, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
+    RtThrottling, SOFTIRQ_NAMES, Stack, SwitchReason, Task, Tid,
+};
+
+/// One case of a Markdown file.
+pub struct Case<'a> {
+    /// The heading before it.
+    pub title: &'a str,
+    /// The block `events`.
+    pub events: &'a str,
+    /// The block `explanation`.
+    pub expected: &'a str,
+}
+
+/// The cases of a file.
+pub fn cases(text: &str) -> Vec<Case<'_>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("```events\n") {
+        let title = before.lines().rfind(|line| line.starts_with('#')).unwrap_or_default();
+        let (events, after) = after.split_once("```").expect("the block of events ends");
+        let (_, after) = after.split_once("```explanation\n").expect("an explanation follows the events");
+        let (expected, after) = after.split_once("```").expect("the explanation ends");
+        found.push(Case { title, events, expected });
+        rest = after;
+    }
+    found
+}
+
+/// What the lines of a case say.
+pub struct Parsed {
+    pub late: LateActivation,
+    pub events: Vec<Event>,
+    pub facts: KernelFacts,
+}
+
+/// A thread from `name CLASS`: `hog FIFO 90`, `cc1 nice 0`, `idle`, `batchy IDLE`, `dl DEADLINE`. The tid is made of the name.
+fn task(words: &[&str]) -> Task {
+    let name = words[0];
+    if name == "idle" {
+        return Task { comm: "swapper/1".into(), prio: Some(120), kernel: true, ..Task::default() };
+    }
+    let number = || words[2].parse::<i32>().expect("a priority or nice value");
+    let (policy, prio) = match words[1] {
+        "FIFO" => (Policy::Fifo, 99 - number()),
+        "RR" => (Policy::RoundRobin, 99 - number()),
+        "DEADLINE" => (Policy::Deadline, -1),
+        "nice" => (Policy::Other, 120 + number()),
+        "IDLE" => (Policy::Idle, 120),
+        "boosted" => (Policy::Other, 99 - number()),
+        other => panic!("{other} is not a class"),
+    };
+    let tid = name.bytes().fold(7i32, |hash, byte| (hash * 31 + i32::from(byte)) % 30_011) + 1;
+    let kernel = name.contains('/');
+    Task { tid: Tid(tid), comm: name.into(), policy: Some(policy), prio: Some(prio), kernel }
+}
+
+fn interrupt(words: &[&str]) -> InterruptKind {
+    match words[0] {
+        "irq" => InterruptKind::Device {
+            irq: words[1].parse().expect("a number"),
+            name: words.get(2).copied().unwrap_or_default().into(),
+        },
+        name => InterruptKind::Vector { name: name.into() },
+    }
+}
+
+fn softirq(name: &str) -> u32 {
+    SOFTIRQ_NAMES.iter().position(|known| *known == name).expect("a softirq's name") as u32
+}
+
+/// Reads a case.
+pub fn parse(text: &str) -> Parsed {
+    let mut late = None;
+    let mut events = Vec::new();
+    let mut facts = KernelFacts::default();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let mut cpu = Cpu(1);
+        if let Some(place) = words.iter().position(|word| *word == "cpu") {
+            cpu = Cpu(words[place + 1].parse().expect("a CPU"));
+            words.drain(place..place + 2);
+        }
+        let value =
+            |word: &str| Nanos(word.parse().unwrap_or_else(|_| panic!("{line}: {word} is not a number")));
+        match words[0] {
+            "late" => {
+                let from = words.iter().position(|word| *word == "from").expect("from");
+                let mechanism = if words.last() == Some(&"woken") {
+                    Mechanism::ThreadWakeup
+                } else {
+                    Mechanism::TimerWakeup
+                };
+                late = Some(LateActivation {
+                    series: "s".into(),
+                    mechanism,
+                    task: task(&words[1..from]),
+                    cpu,
+                    requested_at: value(words[from + 1]),
+                    started_at: value(words[from + 3]),
+                });
+            }
+            "facts" => {
+                for word in &words[1..] {
+                    match *word {
+                        "fair_server" => {
+                            facts.fair_server = Some(FairServer {
+                                runtime: Nanos::from_millis(50),
+                                period: Nanos::from_secs(1),
+                                read: false,
+                            });
+                        }
+                        "throttling" => {
+                            facts.rt_throttling = Some(RtThrottling {
+                                runtime: Some(Nanos::from_millis(950)),
+                                period: Nanos::from_secs(1),
+                            });
+                        }
+                        "rt" => facts.preemption = Some(PreemptionModel::Rt),
+                        "emulated" => facts.emulated = true,
+                        word => {
+                            facts.hz = Some(word.strip_prefix("hz=").expect("hz=").parse().expect("a number"))
+                        }
+                    }
+                }
+            }
+            at => {
+                let at = value(at);
+                let rest = &words[2..];
+                let kind = match words[1] {
+                    "enter" => EventKind::InterruptEntry(interrupt(rest)),
+                    "leave" => EventKind::InterruptExit(interrupt(rest)),
+                    "nmi" => EventKind::Nmi { duration: value(rest[0]) },
+                    "raise" => EventKind::SoftirqRaise { vector: softirq(rest[0]) },
+                    "softirq" => EventKind::SoftirqEntry { vector: softirq(rest[0]) },
+                    "endsoftirq" => EventKind::SoftirqExit { vector: softirq(rest[0]) },
+                    "expire" => EventKind::HrtimerExpireEntry {
+                        timer: 1,
+                        soft_expires: value(rest[0]),
+                        expires: value(rest[1]),
+                    },
+                    "expired" => EventKind::HrtimerExpireExit { timer: 1 },
+                    "waking" => EventKind::Waking { task: task(rest) },
+                    "migrate" => EventKind::Migrate {
+                        tid: task(&[rest[0], "nice", "0"]).tid,
+                        to: Cpu(rest[1].parse().expect("a CPU")),
+                    },
+                    "switch" => {
+                        let arrow = rest.iter().position(|word| *word == "->").expect("an arrow");
+                        let blocked = rest.last() == Some(&"blocked");
+                        EventKind::Switch {
+                            prev: task(&rest[..arrow]),
+                            reason: if blocked { SwitchReason::Blocked } else { SwitchReason::Preempted },
+                            next: task(&rest[arrow + 1..]),
+                        }
+                    }
+                    "schedule" => EventKind::SchedulerEntry,
+                    "scheduled" => EventKind::SchedulerExit,
+                    "resched" => EventKind::NeedResched { tid: Tid(1), lazy: rest.first() == Some(&"lazy") },
+                    "work" => EventKind::WorkStart { work: 1, function: rest[0].into() },
+                    "endwork" => EventKind::WorkEnd { work: 1 },
+                    "stack" => EventKind::KernelStack {
+                        stack: Stack(rest.iter().map(|frame| (*frame).to_owned()).collect()),
+                    },
+                    "stolen" => EventKind::Stolen { duration: value(rest[0]) },
+                    "lost" => EventKind::Lost { events: rest[0].parse().ok() },
+                    other => panic!("{line}: {other} is not an event"),
+                };
+                events.push(Event { at, cpu, kind });
+            }
+        }
+    }
+    Parsed { late: late.expect("a case says who was late"), events, facts }
+}
