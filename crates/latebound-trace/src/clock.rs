@@ -55,7 +55,7 @@ impl Clock {
         match self.scale {
             Scale::Nanoseconds | Scale::Unknown => Nanos(value),
             Scale::Cycles { multiplier, shift } => {
-                let nanos = u128::from(value) * u128::from(multiplier) >> shift;
+                let nanos = (u128::from(value) * u128::from(multiplier)) >> shift;
                 Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
             }
         }

@@ -76,7 +76,7 @@ fn header<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 /// The largest record: no event is larger than a page, and no page than this.
 const MAX_RECORD: u32 = 1 << 23;
 
-/// `unsigned short common_type;	offset:0;	size:2;	signed:0;`
+/// `unsigned short common_type; offset:0; size:2; signed:0;`, with tabs between.
 fn parse_field(line: &str) -> Result<Field, String> {
     let bad = |why: &str| format!("field \"{}\": {why}", line.trim());
     let mut parts = line.split(';').map(str::trim);

@@ -224,6 +224,8 @@ pub enum Record<'a> {
     HrtimerStart {
         /// The timer's address.
         timer: u64,
+        /// The callback's address.
+        function: u64,
         /// The latest time that the caller allows.
         expires_ns: i64,
         /// The earliest time.
@@ -460,7 +462,7 @@ const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
     ("irq", "softirq_raise", Kind::SoftirqRaise, &["vec"]),
     ("irq", "softirq_entry", Kind::SoftirqEntry, &["vec"]),
     ("irq", "softirq_exit", Kind::SoftirqExit, &["vec"]),
-    ("timer", "hrtimer_start", Kind::HrtimerStart, &["hrtimer", "expires", "softexpires"]),
+    ("timer", "hrtimer_start", Kind::HrtimerStart, &["hrtimer", "expires", "softexpires", "function"]),
     ("timer", "hrtimer_cancel", Kind::HrtimerCancel, &["hrtimer"]),
     ("timer", "hrtimer_expire_entry", Kind::HrtimerExpireEntry, &["hrtimer", "now", "function"]),
     ("timer", "hrtimer_expire_exit", Kind::HrtimerExpireExit, &["hrtimer"]),
@@ -696,6 +698,7 @@ impl Decoder {
             Kind::SoftirqExit => Record::SoftirqExit { vector: number(0) as u32 },
             Kind::HrtimerStart => Record::HrtimerStart {
                 timer: number(0) as u64,
+                function: number(3) as u64,
                 expires_ns: number(1),
                 soft_expires_ns: number(2),
             },

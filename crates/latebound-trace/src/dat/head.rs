@@ -370,7 +370,7 @@ fn read_section<R: ReadAt>(
 
 fn check_page_size(size: u64, offset: u64) -> Result<usize, TraceError> {
     match size {
-        64..=PAGE_LIMIT if size % 4 == 0 => Ok(size as usize),
+        64..=PAGE_LIMIT if size.is_multiple_of(4) => Ok(size as usize),
         _ => Err(TraceError::Inconsistent {
             part: "the page size",
             offset,
