@@ -20,6 +20,14 @@ fn main() {
     };
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed={abi}");
+    // The pairing rule of softirqs is tested natively.
+    let softirq = here.join("src/observe/softirq.c");
+    println!("cargo::rerun-if-changed={}", softirq.display());
+    cc::Build::new()
+        .file(&softirq)
+        .include(&abi)
+        .warnings_into_errors(true)
+        .compile("latebound_probe_softirq");
     for header in files(&here.join("src"), ".h") {
         println!("cargo::rerun-if-changed={}", header.display());
     }

@@ -245,7 +245,7 @@ impl Worst {
                 requester: task(&words[5..9]),
                 runner: task(&words[9..WORST]),
             };
-            if sequence % 2 == 0 && load(&words[0]) == sequence {
+            if sequence.is_multiple_of(2) && load(&words[0]) == sequence {
                 return Some(worst);
             }
         }

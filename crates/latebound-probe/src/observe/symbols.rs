@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of the kernel's functions, from the text of `/proc/kallsyms`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufRead};
 
 /// Names of functions by address. Remembers what it found, and what it did not.
@@ -27,7 +27,7 @@ impl Symbols {
     /// Looks these addresses up in lines of `address type name [module]`. All addresses are 0 where the kernel
     /// hides them (`kernel.kptr_restrict`).
     pub(super) fn learn(&mut self, addresses: &[u64], mut kallsyms: impl BufRead) -> io::Result<()> {
-        let wanted: HashSet<u64> =
+        let wanted: BTreeSet<u64> =
             addresses.iter().copied().filter(|address| !self.names.contains_key(address)).collect();
         let mut line = String::new();
         loop {
