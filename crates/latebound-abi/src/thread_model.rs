@@ -16,12 +16,10 @@ pub enum CallerClass {
     Schedules = 1,
     /// `__schedule()` itself.
     Scheduler = 2,
-    /// The entry or exit path of an interrupt or exception.
+    /// The entry or exit path of an interrupt, or of what cannot be told from one.
     Hardware = 3,
-    /// The same where it is known to be an exception.
-    Exception = 4,
     /// Postpones, and may call the scheduler without more ado: `do_exit()`.
-    MaySchedule = 5,
+    MaySchedule = 4,
 }
 
 /// Whether the current thread is to give way; the lazy flag does not count.
@@ -318,7 +316,7 @@ struct RawModel {
     number: u32,
     handler_depth: u32,
     named: u8,
-    exception: u8,
+    pad: u8,
     synced: u8,
     irqs_known: u8,
     entered: u8,

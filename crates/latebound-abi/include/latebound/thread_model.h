@@ -75,12 +75,10 @@ enum lb_tm_caller {
 	LB_TM_SCHEDULES = 1,
 	/* __schedule() itself. */
 	LB_TM_SCHEDULER = 2,
-	/* The entry or exit path of an interrupt or exception. */
+	/* The entry or exit path of an interrupt, or of what cannot be told from one. */
 	LB_TM_HARDWARE = 3,
-	/* The same where it is known to be an exception. */
-	LB_TM_EXCEPTION = 4,
 	/* Postpones, and may call the scheduler without more ado: do_exit(). */
-	LB_TM_MAY_SCHEDULE = 5,
+	LB_TM_MAY_SCHEDULE = 4,
 };
 
 /* Whether the current thread is to give way (not the lazy flag). */
@@ -224,7 +222,7 @@ struct lb_tm {
 	/* Handlers that are open within it. */
 	__u32 handler_depth;
 	__u8 named;
-	__u8 exception;
+	__u8 pad;
 
 	/* The state of preemption is known; that of interrupts is. */
 	__u8 synced;
@@ -525,12 +523,11 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 		return;
 	}
 	tm->irqs_known = 1;
-	if (event->caller_class == LB_TM_HARDWARE || event->caller_class == LB_TM_EXCEPTION) {
+	if (event->caller_class == LB_TM_HARDWARE) {
 		lb_tm_open(&tm->hardware, &event->now, event->caller, event->tid);
 		tm->handler_since = event->now;
 		tm->handler_depth = 0;
 		tm->named = 0;
-		tm->exception = event->caller_class == LB_TM_EXCEPTION;
 		return;
 	}
 	lb_tm_open(&tm->masked, &event->now, event->caller, event->tid);
@@ -566,8 +563,8 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 	__u64 duration;
 
 	tm->hardware.is_open = 0;
-	if (!tm->named && (tm->exception || event->caller_class == LB_TM_POSTPONES ||
-			   event->caller_class == LB_TM_EXCEPTION || event->caller_class == LB_TM_MAY_SCHEDULE)) {
+	if (!tm->named &&
+	    (event->caller_class == LB_TM_POSTPONES || event->caller_class == LB_TM_MAY_SCHEDULE)) {
 		tm->exceptions++;
 		/* The thread's own doing, and it had interrupts off from the beginning. */
 		if (tm->synced && !tm->psd.is_open && !tm->poid.is_open)

@@ -10,14 +10,18 @@
 //! never reads files or clocks, and it never calls a value a bound: that depends on how the observations were made,
 //! which only their maker knows ([`Conditions`]).
 
+mod callers;
 mod document;
+mod observer;
 mod timeline;
 mod views;
 
+pub use callers::{CallerClasses, Symbol, SymbolsError};
 pub use document::{
     BOUND_SCHEMA, Bound, Conditions, CpuBound, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA,
     Observations, Verdict,
 };
+pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};
 pub use views::{Outcome, View, ViewKind, Views, WITNESS_LIMIT, WitnessInterval};
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the events of one CPU, through the thread model, to what the views compute on.
+//!
+//! Owns which windows and breaches are kept: of each variable the longest window, of breaches the first few with the
+//! events before them. Everything else is counted.
+
+use std::collections::VecDeque;
+
+use latebound_abi::{InterruptSource, ModelCounts, ModelEvent, ModelWindow, Rule, ThreadModel, WindowKind};
+use latebound_model::{Cpu, Nanos};
+
+use super::Variables;
+use super::timeline::{Interrupt, Source, Timeline, TimelineError};
+
+/// How many breaches of rules are kept with their events.
+const KEPT_BREACHES: usize = 8;
+/// How many events are kept before a breach.
+const KEPT_EVENTS: usize = 12;
+
+/// A rule that was broken, with the events that led there.
+#[derive(Clone, Debug)]
+pub struct BrokenRule {
+    /// The rule.
+    pub rule: Rule,
+    /// The last events of the CPU; the last of them broke it.
+    pub events: Vec<ModelEvent>,
+}
+
+/// The longest window of each blocking variable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Longest {
+    /// Preemption or interrupts off to postpone the scheduler.
+    pub poid: Option<ModelWindow>,
+    /// Preemption off to schedule.
+    pub psd: Option<ModelWindow>,
+    /// The scheduling tail.
+    pub dst: Option<ModelWindow>,
+    /// Preemption and interrupts on while the thread was to give way.
+    pub paie: Option<ModelWindow>,
+}
+
+impl Longest {
+    /// The variables that they give; 0 where there was no window.
+    pub fn variables(&self) -> Variables {
+        let longest = |window: Option<ModelWindow>| Nanos(window.map_or(0, |window| window.duration));
+        Variables {
+            poid: longest(self.poid),
+            psd: longest(self.psd),
+            dst: longest(self.dst),
+            paie: longest(self.paie),
+        }
+    }
+}
+
+/// Watches one CPU.
+#[derive(Debug)]
+pub struct CpuObserver {
+    cpu: Cpu,
+    model: ThreadModel,
+    longest: Longest,
+    windows: u64,
+    timeline: Timeline,
+    refused: u64,
+    first_refused: Option<TimelineError>,
+    recent: VecDeque<ModelEvent>,
+    broken: Vec<BrokenRule>,
+}
+
+impl CpuObserver {
+    /// Begins with nothing known; `has_sched_exit` says whether the events have the end of `__schedule()`.
+    pub fn new(cpu: Cpu, has_sched_exit: bool) -> CpuObserver {
+        CpuObserver {
+            cpu,
+            model: ThreadModel::new(has_sched_exit),
+            longest: Longest::default(),
+            windows: 0,
+            timeline: Timeline::new(),
+            refused: 0,
+            first_refused: None,
+            recent: VecDeque::with_capacity(KEPT_EVENTS),
+            broken: Vec::new(),
+        }
+    }
+
+    /// Takes in the next event of the CPU.
+    pub fn observe(&mut self, event: &ModelEvent) {
+        if self.recent.len() == KEPT_EVENTS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(*event);
+        let step = self.model.step(event);
+        for window in step.windows() {
+            let longest = match window.kind {
+                WindowKind::Poid => &mut self.longest.poid,
+                WindowKind::Psd => &mut self.longest.psd,
+                WindowKind::Dst => &mut self.longest.dst,
+                WindowKind::Paie => &mut self.longest.paie,
+                WindowKind::Interrupt(source) => {
+                    let interrupt = Interrupt {
+                        source: source.into(),
+                        start: Nanos(window.start),
+                        duration: Nanos(window.duration),
+                    };
+                    if let Err(error) = self.timeline.push(interrupt) {
+                        self.refused += 1;
+                        self.first_refused.get_or_insert(error);
+                    }
+                    continue;
+                }
+            };
+            self.windows += 1;
+            if longest.is_none_or(|longest| window.duration > longest.duration) {
+                *longest = Some(window);
+            }
+        }
+        if let Some(rule) = step.broken()
+            && self.broken.len() < KEPT_BREACHES
+        {
+            self.broken.push(BrokenRule { rule, events: self.recent.iter().copied().collect() });
+        }
+    }
+
+    /// Names a source of interrupts.
+    pub fn name(&mut self, source: Source, name: &str) {
+        self.timeline.name(source, name);
+    }
+
+    /// The CPU.
+    pub fn cpu(&self) -> Cpu {
+        self.cpu
+    }
+
+    /// The longest windows so far.
+    pub fn longest(&self) -> &Longest {
+        &self.longest
+    }
+
+    /// The interrupts so far.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// How many blocking windows there were.
+    pub fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// What the model counted.
+    pub fn counts(&self) -> ModelCounts {
+        self.model.counts()
+    }
+
+    /// The first breaches of rules.
+    pub fn broken(&self) -> &[BrokenRule] {
+        &self.broken
+    }
+
+    /// What speaks against calling the result a bound: one sentence each.
+    pub fn problems(&self) -> Vec<String> {
+        let cpu = self.cpu;
+        let counts = self.counts();
+        let mut problems: Vec<String> = Rule::ALL
+            .into_iter()
+            .filter(|&rule| self.model.broken(rule) > 0)
+            .map(|rule| format!("CPU {cpu}: broken {} times: {}", self.model.broken(rule), rule.sentence()))
+            .collect();
+        let mut note = |count: u64, what: &str| {
+            if count > 0 {
+                problems.push(format!("CPU {cpu}: {count} {what}"));
+            }
+        };
+        note(counts.lost, "times events were lost");
+        note(counts.dropped, "windows were open when the state of the CPU was lost");
+        note(counts.resched_unknown, "times the events did not say whether the thread was to give way");
+        note(self.refused, "interrupts could not be placed on the timeline");
+        if let Some(error) = self.first_refused {
+            problems.push(format!("CPU {cpu}: the first of them: {error}"));
+        }
+        if counts.events == 0 {
+            problems.push(format!("CPU {cpu}: no events"));
+        }
+        problems
+    }
+}
+
+impl From<InterruptSource> for Source {
+    fn from(source: InterruptSource) -> Source {
+        match source {
+            InterruptSource::Unnamed => Source::Unnamed,
+            InterruptSource::Nmi => Source::Nmi,
+            InterruptSource::Vector(vector) => Source::Vector(vector),
+            InterruptSource::Device(irq) => Source::Device(irq),
+        }
+    }
+}
