@@ -32,9 +32,13 @@ impl<'a> CpuWakeups<'a> {
         self.latency.filter(filled).or(self.naive.filter(filled)).or(self.latency).or(self.naive)
     }
 
-    /// `CPU 3`.
+    /// `CPU 3`, or the thread's name where it was not bound to a CPU.
     pub fn name(&self) -> String {
-        self.cpu.map_or_else(|| "no CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+        match (self.cpu, self.series()) {
+            (Some(cpu), _) => format!("CPU {cpu}"),
+            (None, Some(series)) => series.subject.name.clone(),
+            (None, None) => "no CPU".to_owned(),
+        }
     }
 }
 
@@ -69,12 +73,17 @@ fn is_measured(series: &Series) -> bool {
 
 /// The wake-ups that the Run measured.
 pub fn wakeups(run: &Run) -> Wakeups<'_> {
-    let mut by_cpu: BTreeMap<Option<Cpu>, CpuWakeups<'_>> = BTreeMap::new();
+    // Threads that may move have no CPU; their names tell them apart.
+    let mut by_cpu: BTreeMap<(Option<Cpu>, &str), CpuWakeups<'_>> = BTreeMap::new();
     let (mut latency, mut naive) = (Vec::new(), Vec::new());
     let (mut missed, mut lossy) = (0u64, false);
     for series in run.series.iter().filter(|series| is_measured(series)) {
         let cpu = series.subject.cpu;
-        let entry = by_cpu.entry(cpu).or_insert(CpuWakeups { cpu, latency: None, naive: None });
+        let entry = by_cpu.entry((cpu, series.subject.name.as_str())).or_insert(CpuWakeups {
+            cpu,
+            latency: None,
+            naive: None,
+        });
         lossy |= any_lost(&series.losses);
         if series.quantity == Quantity::Latency {
             entry.latency = Some(series);
@@ -282,7 +291,7 @@ fn late(run: &Run) -> Sentence {
     let all = wakeups.main();
     let sentence = Sentence::default();
     let Some(max) = all.max() else {
-        return sentence.say("No wake-up was measured in this Run.");
+        return seen(run);
     };
     let count = grouped(all.count());
     let mut sentence = match all.count() {
@@ -312,6 +321,40 @@ fn late(run: &Run) -> Sentence {
         sentence = sentence.say(" Some wake-ups were lost: the true figures may be worse.");
     }
     sentence
+}
+
+/// How late, where no thread of ours measured: by what was seen of others.
+fn seen(run: &Run) -> Sentence {
+    let is_wakeup =
+        |series: &&Series| matches!(series.mechanism, Mechanism::TimerWakeup | Mechanism::ThreadWakeup);
+    let wakeups: Vec<&Histogram> = run
+        .series
+        .iter()
+        .filter(is_wakeup)
+        .filter(|series| matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive))
+        .map(|series| &series.histogram)
+        .collect();
+    let all = merged(&wakeups);
+    let sentence = Sentence::default();
+    if let Some(max) = all.max() {
+        let sentence = sentence.say("Up to ").stress(max.to_string()).say(" late over ");
+        let sentence = sentence.stress(grouped(all.count())).say(" wake-ups that were seen");
+        return match all.quantile(0.999) {
+            Some(value) => sentence.say("; 99.9 % came within ").stress(value.to_string()).say("."),
+            None => sentence.say(". Too few wake-ups for a 99.9 % figure."),
+        };
+    }
+    if let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) {
+        let sentence = sentence.stress(worst.latency().to_string()).say(" late: the latest of ");
+        return sentence.say(format!("{} wake-ups that were explained. None was measured.", run.worst.len()));
+    }
+    let count: u128 = run.series.iter().map(|series| u128::from(series.histogram.count())).sum();
+    match count {
+        0 => sentence.say("No wake-up was measured in this Run."),
+        n => sentence
+            .stress(grouped(n))
+            .say(" activations were observed. No wake-up was measured in this Run."),
+    }
 }
 
 /// `CPU 1` or `CPUs 0-3`.
@@ -346,7 +389,7 @@ pub fn settings_text(settings: &MeasureSettings, duration: Nanos) -> String {
 fn why(run: &Run) -> Sentence {
     let sentence = Sentence::default();
     let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) else {
-        let reason = run.missing.iter().find(|missing| missing.what == "explain");
+        let reason = run.missing.iter().find(|missing| missing.what.contains("expla"));
         return match reason {
             Some(missing) => {
                 sentence.say(format!("Not known: {}.", printable(missing.why.trim_end_matches('.'))))
@@ -421,8 +464,8 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
     let related = ordered.iter().filter(mendable).find(|f| words.iter().any(|word| f.id.contains(word)));
     let sentence = Sentence::default();
     if let Some(finding) = related {
-        let sentence = sentence.stress(sentence_start(&finding.title)).say(format!(
-            ": it bears on what took most of the time here ({}).",
+        let sentence = name_finding(sentence, finding).say(format!(
+            ". It bears on what took most of the time here ({}).",
             leading.map_or("", CauseKind::name)
         ));
         return (sentence, finding.remedy.clone());
@@ -431,8 +474,8 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
         return (sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice), None);
     }
     if let Some(finding) = ordered.iter().find(mendable) {
-        let sentence = sentence.stress(sentence_start(&finding.title)).say(format!(
-            ": {}, by its severity; no late wake-up ties the latency to it.",
+        let sentence = name_finding(sentence, finding).say(format!(
+            ". It is a {} by itself; no late wake-up ties the latency to it.",
             finding.severity.name()
         ));
         return (sentence, finding.remedy.clone());
@@ -443,8 +486,11 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
     (sentence.say("Nothing that was examined calls for a change."), None)
 }
 
-fn sentence_start(title: &str) -> String {
-    printable(title.trim_end_matches(['.', ':'])).into_owned()
+/// A finding by its title and the value that was read.
+fn name_finding(sentence: Sentence, finding: &Finding) -> Sentence {
+    let trimmed = |text: &str| printable(text.trim_end_matches(['.', ':'])).into_owned();
+    let sentence = sentence.stress(trimmed(&finding.title));
+    if finding.value.is_empty() { sentence } else { sentence.say(format!(": {}", trimmed(&finding.value))) }
 }
 
 /// What can be done about a kind of cause where no finding speaks of it.

@@ -134,7 +134,7 @@ fn the_answer_stands_first_and_names_what_to_change() {
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
     let change = &page[at("id=\"change\"")..at("id=\"wakeups\"")];
     assert!(
-        change.contains("The kernel does not preempt its own code"),
+        change.contains("<b>Preemption model</b>: (none) voluntary full"),
         "the finding that bears on the leading cause"
     );
     assert!(change.contains("echo full &gt; /sys/kernel/debug/sched/preempt"));
@@ -252,4 +252,67 @@ fn every_kind_of_cause_has_a_colour_of_its_own_in_light_and_dark() {
         assert!(css.contains(&format!(".c-{class} {{ background: var(--{class})")), "{class}");
         assert!(css.matches(&format!("--{class}: #")).count() >= 2, "{class} in light and in dark");
     }
+}
+
+/// The answer's three lines as plain text.
+fn answer(run: &Run) -> [String; 3] {
+    let answer = latebound_report::digest::answer(run);
+    [answer.late.plain(), answer.why.plain(), answer.change.plain()]
+}
+
+#[test]
+fn the_answer_says_what_it_rests_on_where_nothing_was_measured() {
+    let mut run = support::empty();
+    assert_eq!(answer(&run)[0], "No wake-up was measured in this Run.");
+    run.worst = support::rich().worst;
+    assert_eq!(
+        answer(&run)[0],
+        "7.83 ms late: the latest of 10 wake-ups that were explained. None was measured."
+    );
+    let mut histogram = Histogram::new();
+    histogram.record_n(Nanos(2_000), 1_999);
+    histogram.record(Nanos(90_000));
+    let subject = Subject { name: "audio".into(), task: None, cpu: None };
+    let seen = Series::new(Mechanism::ThreadWakeup, Quantity::Latency, subject, Evidence::Events, histogram);
+    run.series.push(seen);
+    assert_eq!(
+        answer(&run)[0],
+        "Up to 90.0 us late over 2000 wake-ups that were seen; 99.9 % came within 2.01 us."
+    );
+    run.missing.push(Missing {
+        what: "explain".into(),
+        why: "BPF was refused".into(),
+        remedy: "root".into(),
+    });
+    run.worst.clear();
+    assert_eq!(answer(&run)[1], "Not known: BPF was refused.");
+}
+
+#[test]
+fn a_severe_finding_that_no_late_wakeup_points_to_is_not_said_to_be_the_cause() {
+    let mut run = support::rich();
+    run.findings.retain(|finding| finding.id != "preemption-model");
+    assert_eq!(
+        answer(&run)[2],
+        "Most of the time here: preemption off. A kernel that preempts in more places (preempt=full, or PREEMPT_RT) \
+         shortens this; the stack names the place."
+    );
+    run.worst.clear();
+    assert_eq!(
+        answer(&run)[2],
+        "Real-time throttling: 950000 of 1000000 us. It is a danger by itself; no late wake-up ties the latency to it."
+    );
+}
+
+#[test]
+fn threads_that_may_move_are_told_apart_by_their_names() {
+    let mut run = support::rich();
+    for (series, name) in run.series.iter_mut().take(4).zip(["a", "a", "b", "b"]) {
+        series.subject.cpu = None;
+        series.subject.name = name.into();
+    }
+    let wakeups = latebound_report::digest::wakeups(&run);
+    assert_eq!(wakeups.cpus.len(), 2);
+    assert_eq!(wakeups.latency.count(), 120_010);
+    assert_eq!(wakeups.cpus.iter().map(|cpu| cpu.name()).collect::<Vec<_>>(), ["a", "b"]);
 }

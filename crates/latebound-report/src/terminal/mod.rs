@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::{glued, printable};
 
-pub use verbs::{check_summary, doctor, explanation, measure_table, observe_table};
+pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

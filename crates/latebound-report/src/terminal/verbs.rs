@@ -10,7 +10,7 @@ use super::table::{self, Cell, Column, Line};
 use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
-use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, total};
+use crate::text::{any_lost, capitalized, grouped, loss_text, percent, task_text, to_nanos, total};
 
 /// As many CPUs are listed in the summary; of more, those with the latest wake-ups.
 const CPUS: usize = 8;
@@ -143,7 +143,8 @@ fn top_findings(w: &mut Writer<'_>, run: &Run, told: Option<&str>) {
         .take(FINDINGS)
     {
         let level = (tone_of(finding.severity), finding.severity.name());
-        w.item(2, level, 11, [(Tone::Plain, finding.title.as_str())]);
+        let value = format!(": {}", finding.value);
+        w.item(2, level, 11, [(Tone::Strong, finding.title.as_str()), (Tone::Plain, value.as_str())]);
         if let Some(command) = &finding.remedy {
             remedy(w, 11, command);
         }
@@ -317,7 +318,8 @@ pub fn doctor(
         };
         w.paragraph(11, 13, [(Tone::Soft, read.as_str())]);
         if !finding.cost.is_empty() {
-            w.paragraph(11, 11, [(Tone::Plain, finding.cost.as_str())]);
+            let cost = capitalized(&finding.cost);
+            w.paragraph(11, 11, [(Tone::Plain, cost.as_str())]);
         }
         if let Some(command) = &finding.remedy {
             remedy(&mut w, 11, command);
@@ -384,6 +386,16 @@ pub fn observe_table(series: &[Series], losses: &[Loss], style: &Style) -> Strin
     }
     w.blank();
     losses_and_missing(&mut w, &pairs, &[], usize::MAX);
+    w.finish()
+}
+
+/// What could not be had, and what would give it: a paragraph each, to stand under any table.
+pub fn missing(missing: &[Missing], style: &Style) -> String {
+    let mut w = Writer::new(style);
+    for missing in missing {
+        let text = missing.to_string();
+        w.item(0, (Tone::Warning, "Missing:"), 9, [(Tone::Plain, text.as_str())]);
+    }
     w.finish()
 }
 
