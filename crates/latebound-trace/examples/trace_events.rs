@@ -60,6 +60,13 @@ fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// The most memory that this program had, in kilobytes; counted from its own start, unlike `ru_maxrss`.
+fn peak_kilobytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 #[allow(clippy::print_stdout)]
 fn main() -> Result<(), Box<dyn Error>> {
     let (options, files): (Vec<_>, Vec<_>) =
@@ -129,11 +136,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{} functions", symbols.len());
     }
     println!(
-        "{events} events in {:.1} ms (opened after {:.1} ms), {:.1} ms of CPU time, {:.1} million events a second",
+        "{events} events in {:.1} ms (opened after {:.1} ms), {:.1} ms of CPU time, {:.1} million events a second, peak {} kB",
         elapsed.as_secs_f64() * 1e3,
         opened.as_secs_f64() * 1e3,
         cpu_seconds() * 1e3,
-        events as f64 / elapsed.as_secs_f64() / 1e6
+        events as f64 / elapsed.as_secs_f64() / 1e6,
+        peak_kilobytes().map_or_else(|| "unknown".to_owned(), |kilobytes| kilobytes.to_string())
     );
     Ok(())
 }

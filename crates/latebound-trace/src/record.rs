@@ -498,30 +498,22 @@ impl Slot {
 
 const PLACE_NONE: Place = Place { offset: 0, size: 0, signed: false };
 
-/// Where the common fields stand: the same in every event of one kernel (`TRACE_EVENT_COMMON_FIELDS`).
-#[derive(Clone, Copy, Debug)]
-struct Common {
-    flags: Place,
-    preempt_count: Place,
-    tid: Place,
-    length: usize,
-}
+/// What every record begins with: `struct trace_entry` (include/linux/trace_events.h), type, flags, preemption count
+/// and thread, the same in all kernels from 5.15 to 6.18; what some add stands behind it.
+const COMMON: [(&str, u32, u32); 4] =
+    [("common_type", 0, 2), ("common_flags", 2, 1), ("common_preempt_count", 3, 1), ("common_pid", 4, 4)];
+const COMMON_LENGTH: usize = 8;
 
-impl Common {
-    fn of(event: &EventFormat) -> Option<Common> {
-        let place = |name| event.field(name).and_then(Place::of);
-        let (flags, preempt_count, tid) =
-            (place("common_flags")?, place("common_preempt_count")?, place("common_pid")?);
-        let length = flags.end().max(preempt_count.end()).max(tid.end());
-        Some(Common { flags, preempt_count, tid, length })
-    }
+fn has_common_fields(event: &EventFormat) -> bool {
+    COMMON.iter().all(|&(name, offset, size)| {
+        event.field(name).is_some_and(|field| (field.offset, field.size) == (offset, size))
+    })
 }
 
 /// Turns the records of one trace into typed ones.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     big_endian: bool,
-    common: Option<Common>,
     slots: Vec<Slot>,
     vectors: Vec<String>,
     /// Reasons of inter-processor interrupts: the address of the text, and its vector.
@@ -535,7 +527,6 @@ impl Decoder {
     pub fn new(formats: &Formats, big_endian: bool, strings: &PrintkStrings) -> Decoder {
         let mut decoder = Decoder {
             big_endian,
-            common: formats.events().iter().find_map(Common::of),
             slots: Vec::new(),
             vectors: Vec::new(),
             ipis: Vec::new(),
@@ -596,8 +587,13 @@ impl Decoder {
             let known = KNOWN.iter().find(|known| (known.0, known.1) == (&event.system, &event.name));
             known.map_or((Kind::Other, 0, &[]), |known| (known.2, 0, known.3))
         };
+        if !has_common_fields(event) {
+            self.problems
+                .push(format!("{}:{} does not begin with struct trace_entry", event.system, event.name));
+            return Slot::UNKNOWN;
+        }
         let mut slot = Slot { kind, vector, ..Slot::UNKNOWN };
-        let mut length = 0;
+        let mut length = COMMON_LENGTH;
         for (place, name) in slot.places.iter_mut().zip(fields) {
             let field = event.field(name);
             let Some(found) = field.and_then(Place::of) else {
@@ -640,28 +636,24 @@ impl Decoder {
     /// Types a record.
     #[inline(always)]
     pub fn decode<'a>(&self, data: &'a [u8]) -> Decoded<'a> {
-        let id = self.id(data);
-        let mut decoded = Decoded {
-            id,
-            tid: Tid(0),
-            flags: Flags(0),
-            preempt_count: 0,
-            record: if data.len() < 2 { Record::Short } else { Record::Unknown },
+        let Some(&[_, _, flags, preempt_count, a, b, c, d]) = data.first_chunk::<COMMON_LENGTH>() else {
+            return Decoded {
+                id: self.id(data),
+                tid: Tid(0),
+                flags: Flags(0),
+                preempt_count: 0,
+                record: Record::Short,
+            };
         };
-        if let Some(common) = &self.common {
-            if data.len() < common.length {
-                decoded.record = Record::Short;
-                return decoded;
-            }
-            decoded.tid = Tid(common.tid.read(data, self.big_endian) as i32);
-            decoded.flags = Flags(common.flags.read(data, self.big_endian) as u8);
-            decoded.preempt_count = common.preempt_count.read(data, self.big_endian) as u8;
-        }
-        if let Some(slot) = self.slots.get(usize::from(id)) {
-            decoded.record =
-                if data.len() < usize::from(slot.length) { Record::Short } else { self.record(slot, data) };
-        }
-        decoded
+        let id = self.id(data);
+        let tid = [a, b, c, d];
+        let tid = Tid(if self.big_endian { i32::from_be_bytes(tid) } else { i32::from_le_bytes(tid) });
+        let record = match self.slots.get(usize::from(id)) {
+            None => Record::Unknown,
+            Some(slot) if data.len() < usize::from(slot.length) => Record::Short,
+            Some(slot) => self.record(slot, data),
+        };
+        Decoded { id, tid, flags: Flags(flags), preempt_count, record }
     }
 
     #[inline(always)]

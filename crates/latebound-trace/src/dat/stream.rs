@@ -149,7 +149,7 @@ impl Cursor {
         if cursor.ended {
             return Ok(cursor);
         }
-        let missing = promised - length.clamp(data.offset.min(promised), promised);
+        let missing = if data.offset >= length { data.size } else { promised.saturating_sub(length) };
         if missing > 0 {
             cursor.flaw(FlawKind::CutOff { bytes: missing });
         }

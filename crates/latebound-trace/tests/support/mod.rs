@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of this crate share: fixtures, a writer of synthetic traces, and the lines of `trace-cmd report`.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every shape of trace.dat written and read back, and traces that are cut, mutated, foreign or absurd.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use latebound_model::Cpu;
+use latebound_trace::{FlawKind, Item, Record, TextOffset, TraceError, TraceFile};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use support::{Synthetic, SyntheticPage, fixture};
+
+/// Everything that a reader can do with a file, none of which may panic. Gives the events read.
+fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
+    let trace = TraceFile::open(bytes)?;
+    let decoder = trace.decoder()?;
+    let _ = trace.symbols().map(|symbols| symbols.describe(u64::MAX / 2));
+    let _ = trace.command_lines();
+    let mut events = 0;
+    for buffer in trace.buffers() {
+        for cpu in &buffer.cpus {
+            let mut stream = trace.cpu_events(buffer, cpu)?;
+            let mut told = 0;
+            stream.for_each(|item| match item {
+                Item::Event(event) => {
+                    if let Record::KernelStack { frames } = decoder.decode(event.data).record {
+                        told += frames.iter().count();
+                    }
+                }
+                Item::Flaw(_) => told += 1,
+            })?;
+            events += stream.tally().events;
+            assert!(stream.tally().is_whole() || told > 0, "a flaw was counted but not told");
+        }
+        let mut merged = trace.events(buffer)?;
+        let mut count = 0;
+        while let Some(item) = merged.next_item()? {
+            count += u64::from(matches!(item, Item::Event(_)));
+        }
+        let tallied: u64 = merged.tallies().iter().map(|(_, tally)| tally.events).sum();
+        assert_eq!(count, tallied);
+    }
+    Ok(events)
+}
+
+/// The events of one CPU as time and caller, and the flaws.
+fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<FlawKind>) {
+    let buffer = trace.buffer("").unwrap();
+    let decoder = trace.decoder().unwrap();
+    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let mut stream = trace.cpu_events(buffer, &buffer.cpus[cpu]).unwrap();
+    stream
+        .for_each(|item| match item {
+            Item::Event(event) => {
+                let decoded = decoder.decode(event.data);
+                assert_eq!((decoded.tid.0, decoded.preempt_count, decoded.flags.irqs_off()), (77, 2, true));
+                let Record::IrqDisable { caller, parent } = decoded.record else { panic!("{decoded:?}") };
+                assert_eq!(parent, TextOffset(0x210));
+                events.push((event.time, caller.0));
+            }
+            Item::Flaw(flaw) => flaws.push(flaw.kind),
+        })
+        .unwrap();
+    // The other way to read gives the same, in the same order.
+    let mut one_by_one = trace.cpu_events(buffer, &buffer.cpus[cpu]).unwrap();
+    let (mut count, mut told) = (0, Vec::new());
+    while let Some(item) = one_by_one.next_item().unwrap() {
+        match item {
+            Item::Event(event) => {
+                assert_eq!(event.time, events[count].0);
+                count += 1;
+            }
+            Item::Flaw(flaw) => told.push(flaw.kind),
+        }
+    }
+    assert_eq!((count, &told), (events.len(), &flaws));
+    assert_eq!(one_by_one.tally(), stream.tally());
+    (events, flaws)
+}
+
+fn any_page() -> impl Strategy<Value = SyntheticPage> {
+    let delta = prop_oneof![8 => 0u64..1 << 27, 1 => 1u64 << 27..1 << 40];
+    let missed =
+        prop_oneof![4 => Just(None), 1 => Just(Some(None)), 1 => (1u64..1 << 30).prop_map(|n| Some(Some(n)))];
+    (0u64..1 << 50, missed, vec((delta, any::<i32>()), 0..10))
+        .prop_map(|(time, missed, events)| SyntheticPage { time, missed, events })
+}
+
+fn any_trace() -> impl Strategy<Value = Synthetic> {
+    let shape =
+        (any::<bool>(), any::<bool>(), any::<bool>(), prop_oneof![Just("none"), Just("zstd"), Just("zlib")]);
+    (shape, vec(vec(any_page(), 0..9), 0..4)).prop_map(|((six, big_endian, long_4, compression), cpus)| {
+        Synthetic {
+            version: if six { 6 } else { 7 },
+            big_endian,
+            long: if long_4 { 4 } else { 8 },
+            compression: if six { "none" } else { compression },
+            page_size: 512,
+            clock: "mono",
+            cpus,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_in_either_byte_order_and_any_shape_is_read_back(written in any_trace()) {
+        let trace = TraceFile::open(written.bytes()).unwrap();
+        prop_assert_eq!((trace.version(), trace.big_endian()), (written.version, written.big_endian));
+        prop_assert_eq!(trace.symbols().unwrap().text_start(), Some(0xffff_ffff_8100_0000));
+        prop_assert!(trace.clock().name() == "mono");
+        for (cpu, pages) in written.cpus.iter().enumerate() {
+            let mut expected = Vec::new();
+            let mut flaws = Vec::new();
+            let mut last = 0;
+            for page in pages {
+                if let Some(events) = page.missed {
+                    flaws.push(FlawKind::Overwritten { events });
+                }
+                let mut time = page.time;
+                for &(delta, caller) in &page.events {
+                    time += delta;
+                    if time < last {
+                        flaws.push(FlawKind::Backwards { by: last - time });
+                    }
+                    last = time;
+                    expected.push((time, caller));
+                }
+            }
+            let (read, told) = events(&trace, cpu);
+            prop_assert_eq!(&read, &expected);
+            // An event of a page with backward time comes after the page's own flaws either way.
+            prop_assert_eq!(told, flaws);
+        }
+    }
+
+    #[test]
+    fn a_mutated_trace_gives_an_error_or_counted_flaws_and_never_a_panic(
+        file in prop_oneof![
+            Just("v7-zstd.trace.dat"), Just("v6-instance.trace.dat"), Just("v7-tsc-instance.trace.dat"),
+            Just("v7-overwritten.trace.dat")
+        ],
+        changes in vec((any::<prop::sample::Index>(), any::<u8>(), 0usize..9), 1..12),
+    ) {
+        let mut bytes = fixture(file);
+        for (at, value, run) in changes {
+            let at = at.index(bytes.len());
+            let end = (at + run).min(bytes.len());
+            bytes[at..end].fill(value);
+        }
+        let _ = read_all(&bytes);
+    }
+
+    #[test]
+    fn a_cut_trace_gives_an_error_or_fewer_events_that_are_counted(at in any::<prop::sample::Index>(), six in any::<bool>()) {
+        let bytes = fixture(if six { "v6-instance.trace.dat" } else { "v7-zstd.trace.dat" });
+        let cut = &bytes[..at.index(bytes.len())];
+        match read_all(cut) {
+            Ok(events) => prop_assert!(six && events <= 33),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+
+    #[test]
+    fn mutated_pages_of_a_plain_trace_never_panic(
+        changes in vec((any::<prop::sample::Index>(), any::<u32>()), 1..30), big_endian: bool,
+    ) {
+        let page = SyntheticPage { time: 1000, missed: None, events: (0..20).map(|at| (at, 5)).collect() };
+        let trace = Synthetic { big_endian, page_size: 512, cpus: vec![vec![page; 6]; 2], ..Synthetic::default() };
+        let mut bytes = trace.bytes();
+        let pages = bytes.windows(8).position(|window| window == (if big_endian { 1000u64.to_be_bytes() } else { 1000u64.to_le_bytes() })).unwrap();
+        for (at, value) in changes {
+            let at = pages + at.index(12 * 512 - 4);
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let _ = read_all(&bytes);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_named_for_what_it_begins_with() {
+    assert!(matches!(TraceFile::open(&b""[..]), Err(TraceError::Empty)));
+    let error = TraceFile::open(&b"PERFILE2 and more"[..]).err().unwrap().to_string();
+    assert!(error.contains("PERFILE2"), "{error}");
+    let error = TraceFile::open(&b"\x17\x08\x44tracing5\0"[..]).err().unwrap().to_string();
+    assert!(error.contains("version \"5\""), "{error}");
+    let error = TraceFile::open(&b"\x17\x08\x44tracing6\0\x02\x08"[..]).err().unwrap().to_string();
+    assert!(error.contains("byte order 2"), "{error}");
+    let error = TraceFile::open(&b"\x17\x08\x44trac"[..]).err().unwrap().to_string();
+    assert!(error.contains("not a trace"), "{error}");
+    let mut bytes = Synthetic::default().bytes();
+    let at = bytes.windows(5).position(|window| window == b"none\0").unwrap();
+    bytes[at..at + 4].copy_from_slice(b"lzma");
+    let error = TraceFile::open(bytes).err().unwrap().to_string();
+    assert!(error.contains("\"lzma\"") && error.contains("trace-cmd convert"), "{error}");
+}
+
+#[test]
+fn a_size_that_cannot_be_is_refused_before_it_is_allocated() {
+    let trace = Synthetic { version: 6, cpus: vec![vec![SyntheticPage::default()]], ..Synthetic::default() };
+    let bytes = trace.bytes();
+    for (find, after, value, name) in [
+        (&b"header_page\0"[..], 0, u64::MAX, "the page header"),
+        (&b"preemptirq\0"[..], 4, 1 << 40, "the event formats"),
+        (&b"flyrecord\0"[..], 0, u64::MAX, ""),
+    ] {
+        let mut bytes = bytes.clone();
+        let at = bytes.windows(find.len()).position(|window| window == find).unwrap() + find.len() + after;
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        match TraceFile::open(bytes) {
+            Err(error) => assert!(!name.is_empty() && error.to_string().contains(name), "{error}"),
+            Ok(trace) => {
+                // A CPU's data beyond the file is a flaw of that CPU.
+                let (events, flaws) = events(&trace, 0);
+                assert!(events.is_empty() && matches!(flaws[..], [FlawKind::CutOff { .. }]), "{flaws:?}");
+            }
+        }
+    }
+    // A chunk that claims four gigabytes.
+    let pages = vec![SyntheticPage { time: 9, missed: None, events: vec![(1, 1)] }];
+    let trace = Synthetic { compression: "zstd", cpus: vec![pages], ..Synthetic::default() };
+    let mut bytes = trace.bytes();
+    let chunk = TraceFile::open(bytes.clone()).unwrap().cpus()[0].offset as usize + 4;
+    bytes[chunk + 4..chunk + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (events, flaws) = events(&TraceFile::open(bytes).unwrap(), 0);
+    assert!(events.is_empty() && matches!(flaws[..], [FlawKind::Damaged { .. }]), "{flaws:?}");
+}
+
+#[test]
+fn a_trace_cut_within_its_pages_tells_what_is_gone() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1), (1, 2)] };
+    let trace =
+        Synthetic { version: 6, cpus: vec![vec![page(10), page(20), page(30)]], ..Synthetic::default() };
+    let mut bytes = trace.bytes();
+    bytes.truncate(bytes.len() - 5000);
+    let trace = TraceFile::open(bytes).unwrap();
+    let (events, flaws) = events(&trace, 0);
+    assert_eq!(events, [(11, 1), (12, 2)]);
+    assert_eq!(flaws, [FlawKind::CutOff { bytes: 5000 }, FlawKind::Damaged { bytes: 3192 }]);
+}
+
+#[test]
+fn a_broken_chunk_costs_its_pages_and_no_more() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1)] };
+    let pages: Vec<_> = (1..=9).map(|at| page(at * 100)).collect();
+    for compression in ["zstd", "zlib"] {
+        let trace = Synthetic { compression, cpus: vec![pages.clone()], ..Synthetic::default() };
+        let mut bytes = trace.bytes();
+        let file = TraceFile::open(bytes.clone()).unwrap();
+        let first = file.cpus()[0].offset as usize + 4;
+        let stored = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap()) as usize;
+        let second = first + 8 + stored;
+        bytes[second + 8..second + 14].fill(0xff);
+        let (events, flaws) = events(&TraceFile::open(bytes).unwrap(), 0);
+        let times: Vec<_> = events.iter().map(|event| event.0).collect();
+        assert_eq!(times, [101, 201, 301, 701, 801, 901], "{compression}");
+        assert_eq!(flaws, [FlawKind::Damaged { bytes: 3 * 4096 }], "{compression}");
+    }
+}
+
+#[test]
+fn four_thousand_cpus_are_merged_in_bounded_memory() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1), (5000, 2)] };
+    let cpus: Vec<_> = (0..4096).map(|cpu| vec![page(cpu), page(cpu + 10_000)]).collect();
+    let trace = Synthetic { compression: "zstd", cpus, ..Synthetic::default() };
+    let trace = TraceFile::open(trace.bytes()).unwrap();
+    let mut merged = trace.events(trace.buffer("").unwrap()).unwrap();
+    let (mut last, mut count, mut seen) = (0, 0, vec![0; 4096]);
+    while let Some(item) = merged.next_item().unwrap() {
+        let Item::Event(event) = item else { panic!("{item:?}") };
+        assert!(event.time >= last);
+        (last, count) = (event.time, count + 1);
+        seen[event.cpu.0 as usize] += 1;
+    }
+    assert_eq!(count, 4096 * 4);
+    assert!(seen.iter().all(|&events| events == 4));
+    assert_eq!(merged.tallies().last().map(|(cpu, _)| *cpu), Some(Cpu(4095)));
+}
+
+#[test]
+fn an_instance_that_is_not_there_is_named_with_those_that_are() {
+    let trace = TraceFile::open(fixture("v6-instance.trace.dat")).unwrap();
+    let error = trace.buffer("other").err().unwrap().to_string();
+    assert!(error.contains("\"other\"") && error.contains("\"inst\""), "{error}");
+}
