@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use latebound_measure::{MeasureOptions, Measurement};
@@ -41,7 +42,17 @@ fn options() -> Result<MeasureOptions, Failure> {
     Ok(options)
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    match measure() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("measure: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure() -> Result<(), Failure> {
     let measurement = Measurement::start(options()?)?;
     while !measurement.is_finished() {
         std::thread::sleep(Duration::from_millis(10));

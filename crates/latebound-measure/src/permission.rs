@@ -31,8 +31,17 @@ pub(crate) fn may_lock_without_limit(root: &Path) -> bool {
     has_capability(root, CAP_IPC_LOCK).unwrap_or(false)
 }
 
-/// The `cpu.rt_runtime_us` file of the calling thread's group (cgroup v1 with RT_GROUP_SCHED), and its value.
-fn rt_group_budget(root: &Path) -> Option<(PathBuf, i64)> {
+/// The calling thread's group in cgroup v1's cpu hierarchy, with RT_GROUP_SCHED.
+struct RtGroup {
+    /// Where the hierarchy is mounted.
+    mount: PathBuf,
+    /// The group's `cpu.rt_runtime_us`.
+    file: PathBuf,
+    /// What it holds: microseconds, or -1 for no limit.
+    runtime: i64,
+}
+
+fn rt_group(root: &Path) -> Option<RtGroup> {
     let groups = std::fs::read_to_string(root.join("proc/thread-self/cgroup")).ok()?;
     // `4:cpu,cpuacct:/user.slice`
     let group = groups.lines().find_map(|line| {
@@ -49,7 +58,7 @@ fn rt_group_budget(root: &Path) -> Option<(PathBuf, i64)> {
     })?;
     let file = Path::new(mount).join(group.trim_start_matches('/')).join("cpu.rt_runtime_us");
     let text = std::fs::read_to_string(root.join(file.strip_prefix("/").ok()?)).ok()?;
-    Some((file, text.trim().parse().ok()?))
+    Some(RtGroup { mount: PathBuf::from(mount), file, runtime: text.trim().parse().ok()? })
 }
 
 /// Why `SCHED_FIFO` or `SCHED_RR` at this priority was refused.
@@ -64,20 +73,13 @@ pub(crate) fn real_time_refusal(root: &Path, priority: u32, limit: u64) -> Refus
             ),
         };
     }
-    if let Some((file, 0)) = rt_group_budget(root) {
+    if let Some(RtGroup { mount, file, runtime: 0 }) = rt_group(root) {
         return Refusal {
             cause: format!("the control group has no real-time budget: {} holds 0", file.display()),
             remedy: format!(
                 "give it one with: echo 950000 > {}; or move this shell to the root group with: echo $$ > {}",
                 file.display(),
-                file.ancestors()
-                    .find(|place| place
-                        .file_name()
-                        .is_some_and(|name| name.to_string_lossy().starts_with("cpu"))
-                        && *place != file)
-                    .unwrap_or(Path::new("/sys/fs/cgroup/cpu"))
-                    .join("tasks")
-                    .display(),
+                mount.join("tasks").display(),
             ),
         };
     }

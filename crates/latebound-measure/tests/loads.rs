@@ -125,7 +125,7 @@ fn every_load_ends_by_itself_and_counts_its_work() {
         let pid = load.pid().expect("it runs");
         let done = load.wait().expect(text);
         let took = began.elapsed();
-        assert!(took >= Duration::from_millis(250) && took < Duration::from_secs(4), "{text}: {took:?}");
+        assert!(took >= Duration::from_millis(250) && took < Duration::from_secs(10), "{text}: {took:?}");
         assert_eq!(done.load.error, None, "{text}");
         assert_eq!((done.load.name.as_str(), done.load.arguments), (spec.name(), spec.arguments()));
         assert!(done.load.done.is_some_and(|work| work > 0) && !done.load.unit.is_empty(), "{text}: no work");
@@ -146,7 +146,7 @@ fn a_stop_ends_a_load_early_with_what_it_did() {
         let asked = Instant::now();
         load.stop();
         let done = load.wait().expect(text);
-        assert!(asked.elapsed() < Duration::from_secs(4), "{text}: {:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(10), "{text}: {:?}", asked.elapsed());
         assert!(done.load.done.is_some_and(|work| work > 0), "{text}: {done:?}");
     }
 }

@@ -80,6 +80,8 @@ impl LoadProcess {
         duration: Nanos,
         cpus: &CpuSet,
     ) -> Result<LoadProcess, LoadError> {
+        // Nothing is asked for here that needs fork: the standard library then uses posix_spawn, which shares the address
+        // space until exec. A fork would write-protect it, and the measuring threads would fault on every page.
         let mut command = Command::new(program);
         command
             .arg(LoadProcess::ENTRY)
