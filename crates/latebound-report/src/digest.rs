@@ -490,7 +490,12 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
 fn name_finding(sentence: Sentence, finding: &Finding) -> Sentence {
     let trimmed = |text: &str| printable(text.trim_end_matches(['.', ':'])).into_owned();
     let sentence = sentence.stress(trimmed(&finding.title));
-    if finding.value.is_empty() { sentence } else { sentence.say(format!(": {}", trimmed(&finding.value))) }
+    // Long values say in brackets how they came about; the finding itself shows that.
+    let value = match finding.value.split_once(" (") {
+        Some((short, _)) if finding.value.len() > 48 => short,
+        _ => &finding.value,
+    };
+    if value.is_empty() { sentence } else { sentence.say(format!(": {}", trimmed(value))) }
 }
 
 /// What can be done about a kind of cause where no finding speaks of it.

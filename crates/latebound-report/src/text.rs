@@ -143,15 +143,6 @@ pub(crate) fn glued(text: &str, gap: char, micro: &str) -> String {
     out
 }
 
-/// Prose that begins with a capital letter, unless its first word is a name of its own (`cpu_dma_latency`).
-pub(crate) fn capitalized(text: &str) -> String {
-    let word = text.split(' ').next().unwrap_or_default();
-    if !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()) {
-        return text[..1].to_ascii_uppercase() + &text[1..];
-    }
-    text.to_owned()
-}
-
 /// Words of a list: `a`, `a and b`, `a, b and c`.
 pub(crate) fn listed(words: &[String]) -> String {
     match words {

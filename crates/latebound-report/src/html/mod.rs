@@ -14,7 +14,7 @@ use latebound_model::{Nanos, Run};
 
 use crate::digest::{self, Sentence};
 use crate::markup::Markup;
-use crate::text::{any_lost, capitalized, loss_text};
+use crate::text::{any_lost, loss_text};
 use parts::{number, prose, section, time, value};
 
 /// The page of a Run.
@@ -214,10 +214,8 @@ fn losses(m: &mut Markup, run: &Run) {
         parts::table(m, &["Missing", "Why", "What would give it"], &[], |m| {
             for missing in &run.missing {
                 m.element("tr", &[], |m| {
-                    for text in
-                        [missing.what.clone(), capitalized(&missing.why), capitalized(&missing.remedy)]
-                    {
-                        m.leaf("td", &[("class", "name")], &prose(&text));
+                    for text in [&missing.what, &missing.why, &missing.remedy] {
+                        m.leaf("td", &[("class", "name")], &prose(text));
                     }
                 });
             }

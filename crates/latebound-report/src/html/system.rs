@@ -6,7 +6,7 @@ use latebound_model::{Finding, PreemptionModel, Run, Severity, SystemSnapshot};
 use super::parts::{number, prose, section, table, time};
 use crate::digest;
 use crate::markup::Markup;
-use crate::text::{capitalized, percent};
+use crate::text::percent;
 
 /// As many lines of `/proc/interrupts` are shown: those that came most often.
 const INTERRUPTS: usize = 40;
@@ -50,7 +50,9 @@ fn card(m: &mut Markup, finding: &Finding) {
             }
         });
         if !finding.cost.is_empty() {
-            m.leaf("p", &[], &prose(&capitalized(&finding.cost)));
+            m.element("p", &[], |m| {
+                m.leaf("span", &[("class", "soft")], "Cost: ").text(&prose(&finding.cost));
+            });
         }
         if let Some(remedy) = &finding.remedy {
             m.leaf("pre", &[], remedy);

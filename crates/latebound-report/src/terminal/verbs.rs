@@ -10,7 +10,7 @@ use super::table::{self, Cell, Column, Line};
 use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
-use crate::text::{any_lost, capitalized, grouped, loss_text, percent, task_text, to_nanos, total};
+use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, total};
 
 /// As many CPUs are listed in the summary; of more, those with the latest wake-ups.
 const CPUS: usize = 8;
@@ -146,7 +146,7 @@ fn top_findings(w: &mut Writer<'_>, run: &Run, told: Option<&str>) {
         let value = format!(": {}", finding.value);
         w.item(2, level, 11, [(Tone::Strong, finding.title.as_str()), (Tone::Plain, value.as_str())]);
         if let Some(command) = &finding.remedy {
-            remedy(w, 11, command);
+            remedy(w, 13, command);
         }
     }
 }
@@ -318,11 +318,10 @@ pub fn doctor(
         };
         w.paragraph(11, 13, [(Tone::Soft, read.as_str())]);
         if !finding.cost.is_empty() {
-            let cost = capitalized(&finding.cost);
-            w.paragraph(11, 11, [(Tone::Plain, cost.as_str())]);
+            w.paragraph(11, 13, [(Tone::Soft, "cost: "), (Tone::Plain, finding.cost.as_str())]);
         }
         if let Some(command) = &finding.remedy {
-            remedy(&mut w, 11, command);
+            remedy(&mut w, 13, command);
         }
     }
     for missing in missing {
