@@ -28,9 +28,13 @@ struct Page {
 
 impl Page {
     fn of(run: &Run) -> Page {
+        Page::holding(&latebound_report::html::page(run))
+    }
+
+    fn holding(text: &str) -> Page {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report.html");
-        std::fs::write(&file, latebound_report::html::page(run)).unwrap();
+        std::fs::write(&file, text).unwrap();
         Page { folder, file }
     }
 
@@ -67,14 +71,29 @@ impl Page {
         output
     }
 
-    /// The document as the browser understood it. Anything that the page made the browser log is a failure; the browser's
-    /// own lines (no D-Bus, no GPU) are not marked CONSOLE.
-    fn dom(&self) -> String {
+    /// The document as the browser understood it, and what the page made the browser log. The browser's own lines (no
+    /// D-Bus, no GPU) are not marked CONSOLE.
+    fn dom_and_console(&self) -> (String, Vec<String>) {
         let output = self.open(&["--dump-dom"]);
         let log = String::from_utf8_lossy(&output.stderr);
-        let console: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        let console = log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+        (String::from_utf8(output.stdout).expect("the document is UTF-8"), console)
+    }
+
+    /// The document, of a page that logs nothing.
+    fn dom(&self) -> String {
+        let (dom, console) = self.dom_and_console();
         assert!(console.is_empty(), "the page made the browser log: {console:?}");
-        String::from_utf8(output.stdout).expect("the document is UTF-8")
+        dom
+    }
+
+    /// How many bytes the page takes in print.
+    fn printed(&self) -> u64 {
+        let pdf = self.folder.path().join("report.pdf");
+        self.open(&[&format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer"]);
+        let bytes = std::fs::read(&pdf).unwrap();
+        assert!(bytes.starts_with(b"%PDF-"));
+        bytes.len() as u64
     }
 
     fn screenshot(&self, name: &str, width: u32, height: u32, dark: bool) {
@@ -202,10 +221,20 @@ fn a_hostile_run_stays_text_in_a_real_browser() {
 }
 
 #[test]
-fn the_page_prints() {
-    let page = Page::of(&support::rich());
-    let pdf = page.folder.path().join("report.pdf");
-    page.open(&[&format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer"]);
-    let bytes = std::fs::read(&pdf).unwrap();
-    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 40_000, "{} bytes", bytes.len());
+fn print_shows_what_the_screen_folds_away() {
+    let text = latebound_report::html::page(&support::rich());
+    let rule = text.lines().find(|line| line.contains("::details-content")).expect("a rule for print");
+    let folded = Page::holding(&text.replace(rule, ""));
+    let (all, less) = (Page::holding(&text).printed(), folded.printed());
+    assert!(all > less + 10_000, "{all} bytes with everything open, {less} without");
+}
+
+/// The other tests rest on this: a script that reached the page would be noticed, and would not run.
+#[test]
+fn a_script_in_the_page_is_refused_and_logged() {
+    let page = latebound_report::html::page(&support::empty());
+    let planted = page.replace("</main>", "<script>document.title = 'owned'</script></main>");
+    let (dom, console) = Page::holding(&planted).dom_and_console();
+    assert!(console.iter().any(|line| line.contains("Content Security Policy")), "{console:?}");
+    assert!(!dom.contains("<title>owned"));
 }
