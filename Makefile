@@ -31,7 +31,7 @@ build: packages-build ## Build the release binary
 .PHONY: test
 test: packages-build+test tracefs ## Install what is missing, and run the whole test suite
 	@scripts/check-spdx.sh
-	@shellcheck scripts/*.sh .ci/run $(wildcard benches/*.sh tests/*.sh)
+	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
 	@$(CARGO) build --quiet --workspace
@@ -73,11 +73,9 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 	@echo "latebound: installed under $(DESTDIR)$(PREFIX)"
 
 .PHONY: bench
-bench: packages-build+bench build ## Compare with cyclictest, bpftrace and perf (benches/*.sh)
-	@shopt -s nullglob; scripts=(benches/*.sh); \
-		[ $${#scripts[@]} -gt 0 ] || { echo "latebound: there is no benches/*.sh" >&2; exit 1; }; \
-		for script in "$${scripts[@]}"; do echo "== $$script"; \
-			LATEBOUND=$(abspath $(TARGET)/release/latebound) "$$script"; done
+bench: packages-build+bench build ## Compare with cyclictest, bpftrace and perf (every program in benches/)
+	@for script in $$(find benches -maxdepth 1 -type f -executable | sort); do echo "== $$script"; \
+		LATEBOUND=$(abspath $(TARGET)/release/latebound) "$$script"; done
 
 .PHONY: clean
 clean: ## Remove what was built

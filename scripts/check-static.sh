@@ -22,4 +22,5 @@ if ldd "$binary" 2>&1 | grep '=>'; then
     fail "is linked to libraries: it is not static"
 fi
 version=$("$binary" --version) || fail "does not run"
+[[ $version == latebound\ * ]] || fail "does not give its version; it says: \"$version\""
 printf '%s is static, %s bytes, and says: %s\n' "$binary" "$(stat -c %s "$binary")" "$version"
