@@ -1,4 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! latebound: how late can this Linux system be, why, and what can be done about it?
+//!
+//! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
-fn main() {}
+mod beside;
+mod cli;
+mod generate;
+mod live;
+mod output;
+mod session;
+mod verbs;
+mod wakeups;
+mod worst;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Verb};
+use crate::output::Output;
+
+/// How a verb ended when nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Exit status 0.
+    Done,
+    /// Exit status 2: a latency was above `--max-latency`.
+    LimitPassed,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own status for bad usage is 2, which here means that a limit was passed.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(1) } else { ExitCode::SUCCESS };
+        }
+    };
+    let output = Output::new(cli.format, cli.color);
+    let outcome = match cli.verb {
+        Verb::Check(args) => verbs::check::run(&args, &output),
+        Verb::Measure(args) => verbs::measure::run(&args, &output),
+        Verb::Explain(args) => verbs::explain::run(&args, &output),
+        Verb::Observe(args) => verbs::observe::run(&args, &output),
+        Verb::Doctor(args) => verbs::doctor::run(&args, &output),
+        Verb::Report(args) => verbs::report::run(&args, &output),
+        Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),
+        Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),
+        Verb::Load(args) => beside::run_as_load(&args.arguments).map(|()| Outcome::Done),
+    };
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::LimitPassed) => ExitCode::from(2),
+        // `latebound doctor | head`: the reader has what it wanted.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output.error(&error);
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loads beside a measurement: from the command line to processes, and from their results into the Run.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use latebound_measure::{LoadProcess, LoadSpec};
+use latebound_model::{CpuSet, Missing, Nanos, Run};
+
+use crate::cli::LoadChoice;
+
+/// A load's own clock runs so much longer than the measurement, whose start comes after it; it is stopped with the
+/// measurement, and its own clock only matters where that fails.
+const SLACK: Nanos = Nanos::from_secs(10);
+
+/// For measurements without a planned end: a year, after which even a forgotten load ends.
+const OPEN_ENDED: Nanos = Nanos::from_secs(365 * 24 * 3600);
+
+/// Loads that were asked for and do not run yet.
+#[derive(Debug)]
+pub(crate) struct Loads(Vec<LoadSpec>);
+
+impl Loads {
+    /// Reads the options, before anything is started.
+    pub(crate) fn parse(choice: &LoadChoice) -> Result<Loads> {
+        let mut specs = choice.load.iter().map(|text| text.parse()).collect::<Result<Vec<LoadSpec>, _>>()?;
+        if !choice.command.is_empty() {
+            specs.push(LoadSpec::command(choice.command.clone())?);
+        }
+        Ok(Loads(specs))
+    }
+
+    /// Starts them all, each as a process of its own. Call it from the main thread: they end with the thread that
+    /// started them.
+    pub(crate) fn start(self, duration: Option<Nanos>, cpus: &CpuSet) -> Result<Running> {
+        let duration = duration.map_or(OPEN_ENDED, |duration| duration + SLACK);
+        let program = Path::new("/proc/self/exe");
+        let processes = self.0.iter().map(|spec| {
+            LoadProcess::spawn(program, spec, duration, cpus).with_context(|| format!("cannot start the load {spec}"))
+        });
+        Ok(Running(processes.collect::<Result<_>>()?))
+    }
+}
+
+/// Loads that run. Dropping them ends them.
+#[derive(Debug)]
+pub(crate) struct Running(Vec<LoadProcess>);
+
+impl Running {
+    /// Ends them and puts what they did into the Run.
+    pub(crate) fn finish(mut self, run: &mut Run) {
+        self.0.iter_mut().for_each(LoadProcess::stop);
+        for process in self.0 {
+            match process.wait() {
+                Ok(done) => {
+                    run.loads.push(done.load);
+                    run.throughput.extend(done.throughput);
+                }
+                Err(error) => run.missing.push(Missing {
+                    what: "what a load did".to_owned(),
+                    why: error.to_string(),
+                    remedy: "run it again".to_owned(),
+                }),
+            }
+        }
+    }
+}
+
+/// The child's side.
+pub(crate) fn run_as_load(arguments: &[OsString]) -> Result<()> {
+    Ok(latebound_measure::load_main(arguments.iter().cloned())?)
+}

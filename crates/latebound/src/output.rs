@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two streams and what may be written to them: results to standard output, everything else to standard error.
+#![allow(clippy::print_stderr, reason = "the one place that writes to standard error")]
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::{Context, Result};
+use latebound_report::terminal::Style;
+use serde::Serialize;
+
+use crate::cli::{ColorChoice, Format};
+
+/// How this invocation prints.
+#[derive(Debug)]
+pub(crate) struct Output {
+    format: Option<Format>,
+    color: ColorChoice,
+}
+
+impl Output {
+    pub(crate) fn new(format: Option<Format>, color: ColorChoice) -> Output {
+        Output { format, color }
+    }
+
+    /// The format asked for, or what is usual for the verb.
+    pub(crate) fn format_or(&self, usual: Format) -> Format {
+        self.format.unwrap_or(usual)
+    }
+
+    /// Whether results are JSON where the verb's own default is text.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format_or(Format::Human) == Format::Json
+    }
+
+    fn colors(&self, terminal: bool) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            // https://no-color.org: set and not empty forbids.
+            ColorChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// The style of text on standard output.
+    pub(crate) fn style(&self) -> Style {
+        let terminal = io::stdout().is_terminal();
+        let width = match terminal {
+            true => crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns)),
+            false => 100,
+        };
+        let unicode = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+            .is_some_and(|locale| locale.to_lowercase().replace('-', "").contains("utf8"));
+        Style { color: self.colors(terminal), width: width.clamp(40, 160), unicode }
+    }
+
+    /// Text to standard output, ending in a newline.
+    pub(crate) fn text(&self, text: &str) -> Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            stdout.write_all(b"\n")?;
+        }
+        stdout.flush().context("cannot write to standard output")
+    }
+
+    /// One JSON document to standard output.
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<()> {
+        self.text(&serde_json::to_string_pretty(value)?)
+    }
+
+
+    /// An error with its chain of causes, on standard error.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        let (red, plain) = if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {error:#}");
+    }
+}
+
+/// Whether the reader of standard output went away.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every verb that measures shares: the stop flag, the clocks, where the tool's own work runs, the progress
+//! line, and the Run as it grows on disk.
+//!
+//! Nothing here runs on a measuring thread.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latebound_model::{CpuSet, Missing, Nanos, RUN_SCHEMA, Run, RunState, Tool};
+use latebound_store::RunFolder;
+use latebound_system::Doctor;
+
+use crate::cli::RecordArgs;
+
+/// How often a Run in progress is written again. Each time costs a few milliseconds of a CPU and one small file, so
+/// rarely enough not to be a load of its own.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
+
+/// Set by Ctrl-C and SIGTERM; the second one ends the process at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Takes over SIGINT and SIGTERM.
+    pub(crate) fn on_signals() -> Result<Stop> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // In this order: the second signal finds the flag set and ends the process.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+                .context("cannot take over Ctrl-C")?;
+        }
+        Ok(Stop(flag))
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// `CLOCK_MONOTONIC`, the clock of every event and every measurement.
+pub(crate) fn monotonic() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the call to fill.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    assert_eq!(status, 0, "CLOCK_MONOTONIC is there on every Linux");
+    Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+/// A Run at its start: what is known before anything was measured.
+pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run {
+    Run {
+        schema: RUN_SCHEMA.to_owned(),
+        tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        verb: verb.to_owned(),
+        command: std::env::args().collect(),
+        state: RunState::Running,
+        started_at: jiff::Timestamp::now().to_string(),
+        started_monotonic: monotonic(),
+        planned,
+        duration: Nanos::ZERO,
+        system: doctor.system,
+        evidence: doctor.evidence,
+        measure: None,
+        loads: Vec::new(),
+        series: Vec::new(),
+        worst: Vec::new(),
+        findings: doctor.findings,
+        throughput: Vec::new(),
+        losses: Vec::new(),
+        missing: Vec::new(),
+        tables: Vec::new(),
+    }
+}
+
+/// Moves this thread, and so all that it starts later, off the measured CPUs. Where every CPU is measured there is
+/// no other place, and the Run says so.
+pub(crate) fn leave_measured_cpus(allowed: &CpuSet, measured: &CpuSet) -> Option<Missing> {
+    let free: Vec<_> = allowed.iter().filter(|cpu| !measured.contains(*cpu)).collect();
+    let mut wanted: libc::cpu_set_t = {
+        // SAFETY: a cpu_set_t is an array of integers, for which all zeroes is a value: the empty set.
+        unsafe { std::mem::zeroed() }
+    };
+    for cpu in &free {
+        if (cpu.0 as usize) < 8 * size_of::<libc::cpu_set_t>() {
+            // SAFETY: the index was just checked against the size of the set.
+            unsafe { libc::CPU_SET(cpu.0 as usize, &mut wanted) };
+        }
+    }
+    // SAFETY: `wanted` is a valid set of its own size, and 0 is the calling thread.
+    let moved = !free.is_empty()
+        && unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const wanted) } == 0;
+    (!moved).then(|| Missing {
+        what: "a CPU for the tool's own work".to_owned(),
+        why: "every CPU that this process may use is measured, so collecting and writing run beside the measuring \
+              threads, at an ordinary priority below theirs"
+            .to_owned(),
+        remedy: "leave a CPU out with --cpus to keep the tool's own work away from the measured ones".to_owned(),
+    })
+}
+
+/// The progress line on standard error; nothing where that is not a terminal.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// A line for work of this length; for open-ended work where it is `None`.
+    pub(crate) fn new(planned: Option<Nanos>) -> Progress {
+        let bar = ProgressBar::with_draw_target(
+            planned.map(|planned| planned.0 / 1_000_000),
+            ProgressDrawTarget::stderr_with_hz(2),
+        );
+        let template = match planned {
+            Some(_) => "{bar:24} {msg}",
+            None => "{msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Progress { bar, started: Instant::now(), shown: None }
+    }
+
+    /// Says how far it is, at most once a second.
+    pub(crate) fn show(&mut self, message: impl FnOnce() -> String) {
+        let now = Instant::now();
+        if self.shown.is_none_or(|shown| now - shown >= Duration::from_secs(1)) {
+            self.shown = Some(now);
+            let millis = u64::try_from((now - self.started).as_millis()).unwrap_or(u64::MAX);
+            self.bar.set_position(self.bar.length().map_or(millis, |length| length.min(millis)));
+            self.bar.set_message(message());
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The Run's folder, where there is to be one.
+#[derive(Debug)]
+pub(crate) struct Record {
+    folder: Option<RunFolder>,
+    path: Option<PathBuf>,
+    written: Instant,
+    problem: Option<Missing>,
+}
+
+impl Record {
+    /// Makes the folder with the Run as it stands, so that even a Run that is killed at once leaves a record.
+    ///
+    /// `default_name` is used where `--output` is not given; without either nothing is written.
+    pub(crate) fn begin(args: &RecordArgs, default_name: Option<&str>, run: &Run) -> Result<Record> {
+        let path = match (&args.output, default_name) {
+            (Some(path), _) => Some(path.clone()),
+            (None, Some(verb)) => Some(unused_default(verb)?),
+            (None, None) => None,
+        };
+        let folder = match &path {
+            Some(path) => {
+                let mut folder = RunFolder::create(path, args.force)?;
+                folder.checkpoint(run)?;
+                Some(folder)
+            }
+            None => None,
+        };
+        Ok(Record { folder, path, written: Instant::now(), problem: None })
+    }
+
+    /// The folder's path.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether it is time to write the Run in progress.
+    pub(crate) fn is_due(&self) -> bool {
+        self.folder.is_some() && self.written.elapsed() >= CHECKPOINT_EVERY
+    }
+
+    /// Writes the Run in progress. A failure (a full disk) does not end the measurement: it is kept and told at the end.
+    pub(crate) fn checkpoint(&mut self, run: &Run) {
+        self.written = Instant::now();
+        if let Some(folder) = &mut self.folder
+            && let Err(error) = folder.checkpoint(run)
+        {
+            self.problem = Some(Missing {
+                what: "intermediate states of the Run".to_owned(),
+                why: error.to_string(),
+                remedy: "make room or choose another --output".to_owned(),
+            });
+        }
+    }
+
+    /// What went wrong on the way, for the Run to say.
+    pub(crate) fn take_problem(&mut self) -> Option<Missing> {
+        self.problem.take()
+    }
+
+    /// Writes the Run for good, with its report.
+    pub(crate) fn finish(self, run: &mut Run, report: impl FnOnce(&Run) -> String) -> Result<()> {
+        match self.folder {
+            Some(folder) => Ok(folder.finish(run, Some(&report(run)))?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `latebound-check-20261120-190212.run`, with a number behind it where that is taken.
+fn unused_default(verb: &str) -> Result<PathBuf> {
+    let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    for attempt in 0..100 {
+        let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };
+        let path = PathBuf::from(format!("latebound-{verb}-{time}{suffix}.run"));
+        if fs::symlink_metadata(&path).is_err() {
+            return Ok(path);
+        }
+    }
+    bail!("a hundred Runs named latebound-{verb}-{time}.run are here; name another with --output")
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound check`, the main job: look at the system, measure, explain the worst, watch the mechanisms, write it down.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_measure::Measurement;
+use latebound_model::{Mechanism, Missing, Nanos, Run, RunState};
+use latebound_probe::{ObserveOptions, Observer, ProbeError, Recorder};
+use latebound_report::{html, terminal};
+use latebound_system::{Facts, Root};
+
+use crate::Outcome;
+use crate::beside::Loads;
+use crate::cli::CheckArgs;
+use crate::output::Output;
+use crate::session::{self, Progress, Record, Stop};
+use crate::wakeups;
+use crate::worst::Worst;
+
+/// How often late wake-ups are taken from the measuring threads: often enough that the recorder still holds the
+/// events of the worst, seldom enough to be no load.
+const COLLECT_EVERY: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
+    let loads = Loads::parse(&args.load)?;
+    let stop = Stop::on_signals()?;
+    let root = Root::live();
+    let doctor = latebound_system::doctor(&root, &Facts::live());
+    let cpus = wakeups::cpus(&args.wakeups, &doctor.system)?;
+    let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let mut run = session::new_run("check", doctor, Some(args.wakeups.duration));
+    let mut record = Record::begin(&args.record, Some("check"), &run)?;
+    run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
+
+    let mut probes = Probes::start(args, &mut run.missing);
+    let loads = loads.start(Some(args.wakeups.duration), &allowed)?;
+    let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst);
+    let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
+    probes.watch(&measurement, &mut run.missing);
+    let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
+    let mut progress = Progress::new(Some(args.wakeups.duration));
+    loop {
+        let over = measurement.is_finished();
+        if stop.is_set() {
+            measurement.stop();
+        }
+        probes.explain(&measurement, &mut worst);
+        if over {
+            break;
+        }
+        progress.show(|| wakeups::so_far(&measurement.snapshot()));
+        if record.is_due() {
+            wakeups::record(&mut run, measurement.snapshot());
+            run.worst = worst.explanations().to_vec();
+            record.checkpoint(&run);
+        }
+        std::thread::sleep(COLLECT_EVERY);
+    }
+    let measured = measurement.finish()?;
+    progress.clear();
+    loads.finish(&mut run);
+    run.state = if measured.interrupted { RunState::Interrupted } else { RunState::Complete };
+    wakeups::record(&mut run, measured);
+    run.worst = worst.explanations().to_vec();
+    run.missing.extend(worst.missing());
+    probes.finish(&mut run);
+    run.missing.extend(record.take_problem());
+    let report = record.path().map(|path| path.join(latebound_store::REPORT_FILE).display().to_string());
+    record.finish(&mut run, html::page)?;
+
+    if output.is_json() {
+        output.json(&run)?;
+    } else {
+        output.text(&terminal::check_summary(&run, report.as_deref(), &output.style()))?;
+    }
+    Ok(wakeups::outcome(&run, args.wakeups.max_latency))
+}
+
+/// The two probes, each of which may be missing.
+struct Probes {
+    recorder: Option<Recorder>,
+    observer: Option<Observer>,
+}
+
+impl Probes {
+    /// Attaches both, side by side: loading takes a few tenths of a second each.
+    fn start(args: &CheckArgs, missing: &mut Vec<Missing>) -> Probes {
+        let options = args.recorder.options();
+        let (recorder, observer) = std::thread::scope(|scope| {
+            let observer = (!args.no_observe).then(|| scope.spawn(|| Observer::start(&ObserveOptions::default())));
+            let recorder = (args.recorder.worst > 0).then(|| Recorder::start(options));
+            (recorder, observer.map(|thread| thread.join()))
+        });
+        let mut kept = |what: &str, error: String| {
+            missing.push(Missing {
+                what: what.to_owned(),
+                why: error,
+                remedy: "run it as root on a kernel with BTF; `latebound doctor` says what is in the way".to_owned(),
+            });
+        };
+        Probes {
+            recorder: recorder.and_then(|started| started.map_err(|e| kept("explanations of late wake-ups", e.to_string())).ok()),
+            observer: observer.and_then(|joined| match joined {
+                Ok(started) => started.map_err(|e| kept("what the kernel put off meanwhile", e.to_string())).ok(),
+                Err(_) => {
+                    kept("what the kernel put off meanwhile", "the probe's loader panicked".to_owned());
+                    None
+                }
+            }),
+        }
+    }
+
+    /// Has the recorder take note of the measuring threads' wake-ups. Their lateness is known from their own clocks.
+    fn watch(&mut self, measurement: &Measurement, missing: &mut Vec<Missing>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let watched: Result<(), ProbeError> = measurement.threads().iter().try_for_each(|&(_, tid)| {
+            recorder.watch(tid)?;
+            recorder.set_threshold(tid, Nanos(u64::MAX))
+        });
+        if let Err(error) = watched {
+            missing.push(Missing {
+                what: "explanations of late wake-ups".to_owned(),
+                why: error.to_string(),
+                remedy: "run it again".to_owned(),
+            });
+            self.recorder = None;
+        }
+    }
+
+    fn explain(&self, measurement: &Measurement, worst: &mut Worst) {
+        for late in measurement.drain_late() {
+            let Some(recorder) = &self.recorder else { continue };
+            let activation = LateActivation {
+                series: format!("timer_wakeup/measure/cpu{}/latency", late.cpu),
+                mechanism: Mechanism::TimerWakeup,
+                task: late.task,
+                cpu: late.cpu,
+                requested_at: late.requested_at,
+                started_at: late.started_at,
+            };
+            worst.take(&activation, recorder);
+        }
+    }
+
+    /// What the probes saw, lost and could not see. The recorder's own view of the measuring threads is left out: the
+    /// threads' clocks say it better.
+    fn finish(self, run: &mut Run) {
+        if let Some(recorder) = &self.recorder {
+            run.losses.extend(recorder.losses());
+            run.missing.extend(recorder.missing().iter().cloned());
+        }
+        if let Some(observer) = &self.observer {
+            run.series.extend(observer.series());
+            run.losses.extend(observer.losses());
+            run.missing.extend(observer.missing().iter().cloned());
+        }
+    }
+}

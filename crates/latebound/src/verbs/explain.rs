@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound explain`: the worst wake-ups of any thread, cause by cause; live, or of a Run that is there already.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_model::{Mechanism, Nanos, Run, RunState};
+use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
+use latebound_report::terminal::Style;
+use latebound_report::{html, terminal};
+use latebound_system::{Facts, Root};
+
+use crate::Outcome;
+use crate::beside::Loads;
+use crate::cli::ExplainArgs;
+use crate::output::Output;
+use crate::session::{self, Progress, Record, Stop};
+use crate::wakeups;
+use crate::worst::Worst;
+
+pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
+    if let Some(path) = &args.run {
+        let mut run = latebound_store::read_run(path)?;
+        run.worst.truncate(args.recorder.worst);
+        print(&run, output)?;
+        return Ok(wakeups::outcome(&run, args.max_latency));
+    }
+    let loads = Loads::parse(&args.load)?;
+    let watch = watched(args)?;
+    let stop = Stop::on_signals()?;
+    let root = Root::live();
+    let doctor = latebound_system::doctor(&root, &Facts::live());
+    let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let mut run = session::new_run("explain", doctor, args.duration);
+    let mut record = Record::begin(&args.record, None, &run)?;
+
+    let options = RecorderOptions { watch, keep: args.recorder.worst, ..args.recorder.options() };
+    let mut recorder = Recorder::start(options).context("cannot watch")?;
+    let loads = loads.start(args.duration, &allowed)?;
+    let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
+    let mut progress = Progress::new(args.duration);
+    let started = Instant::now();
+    let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    loop {
+        let over = stop.is_set() || args.duration.is_some_and(|planned| elapsed() >= planned);
+        for late in recorder.late()? {
+            worst.take(&activation(late), &recorder);
+        }
+        if over {
+            break;
+        }
+        progress.show(|| {
+            let latest = worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.latency().to_string());
+            format!("{} watched, latest {latest}", elapsed())
+        });
+        if record.is_due() {
+            collect(&mut run, &recorder, &worst, elapsed());
+            record.checkpoint(&run);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    progress.clear();
+    collect(&mut run, &recorder, &worst, elapsed());
+    run.missing.extend(recorder.missing().iter().cloned());
+    run.missing.extend(worst.missing());
+    loads.finish(&mut run);
+    let cut_short = stop.is_set() && args.duration.is_some();
+    run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
+    run.missing.extend(record.take_problem());
+    record.finish(&mut run, html::page)?;
+    print(&run, output)?;
+    Ok(wakeups::outcome(&run, args.max_latency))
+}
+
+fn watched(args: &ExplainArgs) -> Result<Watch> {
+    let alive = |id: i32| std::path::Path::new(&format!("/proc/{id}")).exists();
+    Ok(match (&args.pid, &args.comm) {
+        (Some(pid), _) if !alive(pid.0) => bail!("there is no process {pid}; `ps -eo pid,comm` lists them"),
+        (Some(pid), _) => Watch::Process(*pid),
+        (_, Some(comm)) if comm.is_empty() || comm.len() > 15 => {
+            bail!("--comm \"{comm}\" cannot match: the kernel keeps 1 to 15 bytes of a name; `ps -eLo tid,comm` shows them")
+        }
+        (_, Some(comm)) => Watch::Comm(comm.clone()),
+        _ if args.rt => Watch::RealTime,
+        _ => {
+            if let Some(gone) = args.tid.iter().find(|tid| !alive(tid.0)) {
+                bail!("there is no thread {gone}; `ps -eLo tid,comm` lists them");
+            }
+            Watch::Threads(args.tid.clone())
+        }
+    })
+}
+
+/// The series' name is the one that [`Recorder::series`] gives the thread.
+fn activation(late: LateWakeup) -> LateActivation {
+    let mechanism = late.mechanism();
+    let word = if mechanism == Mechanism::TimerWakeup { "timer_wakeup" } else { "thread_wakeup" };
+    LateActivation {
+        series: format!("{word}/{}", late.task.comm),
+        mechanism,
+        cpu: late.cpu,
+        requested_at: late.requested_at(),
+        started_at: late.running,
+        task: late.task,
+    }
+}
+
+fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, elapsed: Nanos) {
+    run.duration = elapsed;
+    run.series = recorder.series();
+    run.worst = worst.explanations().to_vec();
+    run.losses = recorder.losses();
+}
+
+fn print(run: &Run, output: &Output) -> Result<()> {
+    match output.is_json() {
+        true => output.json(run),
+        false => output.text(&text(run, &output.style())),
+    }
+}
+
+fn text(run: &Run, style: &Style) -> String {
+    if run.worst.is_empty() {
+        return "No wake-up of a watched thread was seen.".to_owned();
+    }
+    let each = run.worst.iter().map(|worst| terminal::explanation(worst, run.started_monotonic, style));
+    each.collect::<Vec<_>>().join("\n")
+}

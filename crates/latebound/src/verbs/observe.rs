@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound observe`: everything the kernel puts off, as it happens.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use latebound_model::{Nanos, Run, RunState};
+use latebound_probe::{ObserveOptions, Observer};
+use latebound_report::{html, observe_rows, terminal};
+use latebound_system::{Facts, Root};
+
+use crate::Outcome;
+use crate::beside::Loads;
+use crate::cli::{Format, ObserveArgs};
+use crate::live;
+use crate::output::Output;
+use crate::session::{self, Progress, Record, Stop};
+
+pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
+    let loads = Loads::parse(&args.load)?;
+    let stop = Stop::on_signals()?;
+    let root = Root::live();
+    let doctor = latebound_system::doctor(&root, &Facts::live());
+    let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let mut run = session::new_run("observe", doctor, args.duration);
+    let mut record = Record::begin(&args.record, None, &run)?;
+    let usual = if std::io::stdout().is_terminal() { Format::Human } else { Format::Json };
+    let format = output.format_or(usual);
+
+    let mut options = ObserveOptions::default();
+    if !args.mechanism.is_empty() {
+        options.mechanisms = args.mechanism.iter().map(|&name| name.into()).collect();
+    }
+    let observer = Observer::start(&options).context("cannot observe")?;
+    let loads = loads.start(args.duration, &allowed)?;
+    let started = Instant::now();
+    let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let collect = |run: &mut Run| {
+        run.duration = elapsed();
+        run.series = observer.series();
+        run.losses = observer.losses();
+    };
+    if format == Format::Human && std::io::stdout().is_terminal() {
+        live::run(args.duration, &stop, || {
+            if record.is_due() {
+                collect(&mut run);
+                record.checkpoint(&run);
+            }
+            Ok(live::Reading {
+                rows: observe_rows(&observer.series()),
+                losses: observer.losses(),
+                missing: observer.missing().to_vec(),
+            })
+        })?;
+    } else {
+        let mut progress = Progress::new(args.duration);
+        while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
+            let left = args.duration.map_or(Duration::MAX, |planned| planned.saturating_sub(elapsed()).to_duration());
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+            progress.show(|| format!("{} observed", elapsed()));
+            if record.is_due() {
+                collect(&mut run);
+                record.checkpoint(&run);
+            }
+        }
+        progress.clear();
+    }
+    collect(&mut run);
+    run.missing.extend(observer.missing().iter().cloned());
+    loads.finish(&mut run);
+    let cut_short = stop.is_set() && args.duration.is_some();
+    run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
+    run.missing.extend(record.take_problem());
+    record.finish(&mut run, html::page)?;
+
+    match format {
+        Format::Json => output.json(&run)?,
+        Format::Human => output.text(&terminal::observe_table(&run.series, &run.losses, &output.style()))?,
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measuring side that `measure` and `check` share: options to a measurement, and its results into a Run.
+
+use anyhow::{Result, bail};
+use latebound_measure::{MeasureError, MeasureOptions, Measured, Measurement};
+use latebound_model::{CpuSet, Missing, Nanos, Policy, Quantity, Run, SystemSnapshot};
+
+use crate::Outcome;
+use crate::cli::WakeupArgs;
+
+/// The CPUs to measure on: those asked for, else all that this process may use.
+pub(crate) fn cpus(args: &WakeupArgs, system: &SystemSnapshot) -> Result<CpuSet> {
+    let allowed = system.allowed.clone().or_else(|| system.online.clone());
+    match (&args.cpus, allowed) {
+        (Some(cpus), _) if cpus.is_empty() => bail!("--cpus \"\" names no CPU; write it as 0-3,6"),
+        (Some(cpus), _) => Ok(cpus.clone()),
+        (None, Some(allowed)) => Ok(allowed),
+        (None, None) => bail!("cannot tell which CPUs this process may use; name them with --cpus, for example --cpus 0"),
+    }
+}
+
+/// What to measure.
+pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> MeasureOptions {
+    let policy = args.policy.map_or(Policy::Fifo, Policy::from);
+    MeasureOptions {
+        cpus,
+        policy,
+        priority: if matches!(policy, Policy::Fifo | Policy::RoundRobin) { args.priority } else { 0 },
+        period: args.period,
+        offset: args.offset,
+        duration: Some(args.duration),
+        dma_latency: args.dma_latency,
+        timer_slack: args.timer_slack,
+        block: args.block.max(args.period),
+        worst_kept,
+    }
+}
+
+/// Starts the measurement. Where the policy was left to the tool and the kernel refuses real time, ordinary threads
+/// measure instead, and that is said: a number that is worse than it had to be is better than none.
+pub(crate) fn start(args: &WakeupArgs, options: MeasureOptions, missing: &mut Vec<Missing>) -> Result<Measurement> {
+    let refused = match Measurement::start(options.clone()) {
+        Err(error @ MeasureError::PolicyRefused { .. }) if args.policy.is_none() => error,
+        started => return Ok(started?),
+    };
+    missing.push(Missing {
+        what: "real-time measuring threads".to_owned(),
+        why: format!("{refused}. Ordinary threads (SCHED_OTHER) measured instead, which wait for each other and for everything else"),
+        remedy: "run as root, or give this user a real-time limit (`ulimit -r 99`, rtprio in /etc/security/limits.conf)".to_owned(),
+    });
+    Ok(Measurement::start(MeasureOptions { policy: Policy::Other, priority: 0, ..options })?)
+}
+
+/// Puts the state of the measurement into the Run, in place of an earlier state.
+pub(crate) fn record(run: &mut Run, measured: Measured) {
+    run.duration = measured.duration;
+    run.measure = Some(measured.settings);
+    run.series.retain(|series| !measured.series.iter().any(|new| new.id == series.id));
+    run.series.splice(0..0, measured.series);
+    let known = |run: &Run, missing: &Missing| run.missing.contains(missing);
+    for missing in measured.missing {
+        if !known(run, &missing) {
+            run.missing.push(missing);
+        }
+    }
+    run.losses.retain(|loss| !measured.losses.iter().any(|new| (new.kind, &new.place) == (loss.kind, &loss.place)));
+    run.losses.extend(measured.losses);
+}
+
+/// Whether a latency was above the limit: status 2.
+pub(crate) fn outcome(run: &Run, limit: Option<Nanos>) -> Outcome {
+    let latencies = run.series.iter().filter(|series| matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive));
+    let measured = latencies.filter(|series| {
+        use latebound_model::Mechanism::{ThreadWakeup, TimerWakeup};
+        matches!(series.mechanism, TimerWakeup | ThreadWakeup)
+    });
+    let greatest = measured.filter_map(|series| series.summary.max).max();
+    match (greatest, limit) {
+        (Some(greatest), Some(limit)) if greatest > limit => Outcome::LimitPassed,
+        _ => Outcome::Done,
+    }
+}
+
+/// The greatest latency so far and of how many wake-ups, for the progress line.
+pub(crate) fn so_far(measured: &Measured) -> String {
+    let naive = || measured.series.iter().filter(|series| series.quantity == Quantity::LatencyNaive);
+    let count: u64 = naive().map(|series| series.summary.count).sum();
+    let greatest = naive().filter_map(|series| series.summary.max).max();
+    let greatest = greatest.map_or_else(|| "-".to_owned(), |greatest| greatest.to_string());
+    format!("{count} wake-ups, latest {greatest}")
+}
