@@ -316,7 +316,7 @@ struct RawModel {
     number: u32,
     handler_depth: u32,
     named: u8,
-    pad: u8,
+    within: u8,
     synced: u8,
     irqs_known: u8,
     entered: u8,

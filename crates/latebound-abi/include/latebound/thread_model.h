@@ -222,7 +222,8 @@ struct lb_tm {
 	/* Handlers that are open within it. */
 	__u32 handler_depth;
 	__u8 named;
-	__u8 pad;
+	/* Preemption went off, for whatever, within the hardware section. */
+	__u8 within;
 
 	/* The state of preemption is known; that of interrupts is. */
 	__u8 synced;
@@ -431,10 +432,10 @@ LB_TM_INLINE void lb_tm_enter_implicitly(struct lb_tm *tm, const struct lb_tm_ev
 	lb_tm_begin_psd(tm, event, since, event->caller, out);
 }
 
-/* The moment of the event before, unless an interrupt's program has replaced it since this event began. */
+/* The moment of the event before, unless there is none or an interrupt's program has replaced it meanwhile. */
 LB_TM_INLINE struct lb_tm_instant lb_tm_before(const struct lb_tm *tm, const struct lb_tm_event *event)
 {
-	return tm->last.at < event->now.at ? tm->last : event->now;
+	return tm->last.at && tm->last.at < event->now.at ? tm->last : event->now;
 }
 
 LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
@@ -444,16 +445,19 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 	if (schedules && tm->nmi_depth)
 		lb_tm_break(tm, out, LB_TM_RULE_R2);
 	if (tm->hardware.is_open) {
+		if (!tm->synced)
+			return;
 		if (tm->preempt.is_open || tm->psd.is_open) {
-			/* Only where the state before the interrupt is known can it be known to be wrong. */
 			lb_tm_pair_broken(tm, out);
-		} else if (schedules && tm->synced) {
-			/* preempt_schedule_irq() on the way out: the rest of the section is the interrupt's. */
-			lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
-		} else if (!schedules) {
-			lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
-			tm->may_schedule = 0;
+			return;
 		}
+		/* preempt_schedule_irq() on the way out: the rest of the section is the interrupt's. */
+		if (schedules)
+			lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
+		else
+			lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
+		tm->within = 1;
+		tm->may_schedule = 0;
 		return;
 	}
 	if (!tm->synced) {
@@ -480,13 +484,12 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 LB_TM_INLINE void lb_tm_preempt_enable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
 	if (tm->hardware.is_open) {
-		/* A preempt_enable that closes nothing closes what was open before the model knew the state. */
-		if (tm->psd.is_open || (!tm->preempt.is_open && tm->synced))
+		if (!tm->synced)
+			return;
+		if (!tm->preempt.is_open || !tm->within)
 			lb_tm_pair_broken(tm, out);
-		else if (tm->preempt.is_open && tm->preempt.since.at < tm->hardware.since.at)
-			lb_tm_pair_broken(tm, out);
-		else
-			tm->preempt.is_open = 0;
+		tm->preempt.is_open = 0;
+		tm->within = 0;
 		return;
 	}
 	if (!tm->synced) {
@@ -528,6 +531,7 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 		tm->handler_since = event->now;
 		tm->handler_depth = 0;
 		tm->named = 0;
+		tm->within = 0;
 		return;
 	}
 	lb_tm_open(&tm->masked, &event->now, event->caller, event->tid);
@@ -580,9 +584,9 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 		tm->generation++;
 		now.irq_ns = tm->irq_ns;
 		/* What began within the interrupt begins with its end. */
-		if (tm->psd.is_open && tm->psd.since.at >= tm->hardware.since.at)
+		if (tm->within && tm->psd.is_open)
 			tm->psd.since = now;
-		if (tm->preempt.is_open && tm->preempt.since.at >= tm->hardware.since.at)
+		if (tm->within && tm->preempt.is_open)
 			tm->preempt.since = now;
 	}
 	if (!tm->synced || tm->psd.is_open)
@@ -748,7 +752,7 @@ LB_TM_INLINE void lb_tm_init(struct lb_tm *tm, __u32 features)
 
 /*
  * One event of any kind, in order of time: for callers that read events from a file. `event->now` is filled in from
- * `at`. Probes call the function of their event instead, with an instant of their own.
+ * `at`. Probes call the function of their event instead, with an instant of their own, and set `last` behind it.
  */
 LB_TM_INLINE void lb_tm_step(struct lb_tm *tm, struct lb_tm_event *event, __u64 at, struct lb_tm_result *out)
 {
