@@ -8,6 +8,7 @@
 //! claims is believed before it is checked.
 
 mod clock;
+mod convert;
 mod dat;
 mod error;
 mod flaw;
@@ -17,6 +18,7 @@ mod source;
 mod symbols;
 
 pub use clock::Clock;
+pub use convert::{Converter, for_each_event, lost_event};
 pub use dat::{Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile};
 pub use error::TraceError;
 pub use flaw::{Flaw, FlawKind, Tally};

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Typed records to the events of the model, so that an explanation can be made again from a saved trace.
+//!
+//! Owns what a record means as a [`latebound_model::EventKind`]. Records that the model has no word for (preempt and
+//! irq events, wake-ups after the waking) give nothing; they go to the thread model as they are.
+
+use std::collections::HashMap;
+
+use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, SwitchReason, Task};
+
+use crate::dat::{Buffer, Item, TraceFile};
+use crate::error::TraceError;
+use crate::flaw::{Flaw, FlawKind, Tally};
+use crate::record::{Decoder, Record, TaskRef, is_runnable};
+use crate::source::ReadAt;
+use crate::symbols::Symbols;
+
+/// How many timers and interrupt names are remembered; beyond that all are forgotten and learnt again.
+const MEMORY: usize = 1 << 16;
+
+/// Turns typed records into events of the model. Records must come in the order of time, over all CPUs.
+#[derive(Debug, Default)]
+pub struct Converter {
+    /// Soft and hard expiry of every timer that was started.
+    timers: HashMap<u64, (Nanos, Nanos)>,
+    /// The names of the handlers of device interrupts, by number: their exits do not repeat them.
+    handlers: HashMap<(Cpu, u32), String>,
+    unstarted: u64,
+}
+
+impl Converter {
+    /// A converter that has seen nothing.
+    pub fn new() -> Converter {
+        Converter::default()
+    }
+
+    /// Timers that expired without their start having been seen; no expiry is known for them, so they give no event.
+    pub fn unstarted_timers(&self) -> u64 {
+        self.unstarted
+    }
+
+    /// The event that a record means; `None` for one that the model has no word for.
+    pub fn convert(
+        &mut self,
+        decoder: &Decoder,
+        symbols: &Symbols,
+        cpu: Cpu,
+        at: Nanos,
+        record: &Record<'_>,
+    ) -> Option<Event> {
+        let nanos = |value: i64| Nanos(u64::try_from(value).unwrap_or(0));
+        let kind = match *record {
+            Record::VectorEntry { vector, .. } => EventKind::InterruptEntry(InterruptKind::Vector {
+                name: decoder.vector_name(vector).to_owned(),
+            }),
+            Record::VectorExit { vector, .. } => EventKind::InterruptExit(InterruptKind::Vector {
+                name: decoder.vector_name(vector).to_owned(),
+            }),
+            Record::IrqHandlerEntry { irq, name } => {
+                let name = name.to_string();
+                if self.handlers.len() >= MEMORY {
+                    self.handlers.clear();
+                }
+                self.handlers.insert((cpu, irq), name.clone());
+                EventKind::InterruptEntry(InterruptKind::Device { irq, name })
+            }
+            Record::IrqHandlerExit { irq, .. } => {
+                let name = self.handlers.get(&(cpu, irq)).cloned().unwrap_or_default();
+                EventKind::InterruptExit(InterruptKind::Device { irq, name })
+            }
+            Record::Nmi { duration_ns, .. } => EventKind::Nmi { duration: nanos(duration_ns) },
+            Record::SoftirqRaise { vector } => EventKind::SoftirqRaise { vector },
+            Record::SoftirqEntry { vector } => EventKind::SoftirqEntry { vector },
+            Record::SoftirqExit { vector } => EventKind::SoftirqExit { vector },
+            Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+                if self.timers.len() >= MEMORY {
+                    self.timers.clear();
+                }
+                self.timers.insert(timer, (nanos(soft_expires_ns), nanos(expires_ns)));
+                return None;
+            }
+            Record::HrtimerCancel { timer } => {
+                self.timers.remove(&timer);
+                return None;
+            }
+            Record::HrtimerExpireEntry { timer, .. } => {
+                let Some((soft_expires, expires)) = self.timers.remove(&timer) else {
+                    self.unstarted += 1;
+                    return None;
+                };
+                EventKind::HrtimerExpireEntry { timer, soft_expires, expires }
+            }
+            Record::HrtimerExpireExit { timer } => EventKind::HrtimerExpireExit { timer },
+            Record::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
+            Record::Switch { prev, prev_state, next } => EventKind::Switch {
+                prev: model_task(&prev),
+                reason: if is_runnable(prev_state) { SwitchReason::Preempted } else { SwitchReason::Blocked },
+                next: model_task(&next),
+            },
+            Record::WorkStart { work, function } => {
+                let function = match symbols.resolve(function) {
+                    Some((name, 0)) => name.to_owned(),
+                    _ => format!("{function:#x}"),
+                };
+                EventKind::WorkStart { work, function }
+            }
+            Record::WorkEnd { work } => EventKind::WorkEnd { work },
+            Record::KernelStack { frames } => {
+                let frames = frames.iter().map(|address| symbols.describe(address)).collect();
+                EventKind::KernelStack { stack: Stack(frames) }
+            }
+            _ => return None,
+        };
+        Some(Event { at, cpu, kind })
+    }
+}
+
+/// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
+fn model_task(task: &TaskRef<'_>) -> Task {
+    Task { tid: task.tid, comm: task.comm.to_string(), policy: None, prio: Some(task.prio), kernel: false }
+}
+
+/// The event that a flaw means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.
+pub fn lost_event(flaw: &Flaw, at: Nanos) -> Option<Event> {
+    let events = match flaw.kind {
+        FlawKind::Overwritten { events } => events,
+        FlawKind::Damaged { .. } | FlawKind::CutOff { .. } => None,
+        FlawKind::Backwards { .. } => return None,
+    };
+    Some(Event { at, cpu: flaw.cpu, kind: EventKind::Lost { events } })
+}
+
+/// Gives all events of a buffer that the model has words for to `visit`, by time, and what was counted per CPU.
+pub fn for_each_event<R: ReadAt>(
+    trace: &TraceFile<R>,
+    buffer: &Buffer,
+    mut visit: impl FnMut(Event),
+) -> Result<Vec<(Cpu, Tally)>, TraceError> {
+    let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
+    let mut converter = Converter::new();
+    let mut stream = trace.events(buffer)?;
+    let mut flaws: Vec<Flaw> = Vec::new();
+    while let Some(item) = stream.next_item()? {
+        let event = match item {
+            Item::Flaw(flaw) => {
+                flaws.push(flaw);
+                continue;
+            }
+            Item::Event(event) => event,
+        };
+        let at = buffer.clock.nanos(event.time);
+        // A flaw is told when its CPU's next event is looked for, which other CPUs' events may come before.
+        flaws.retain(|flaw| {
+            let here = flaw.cpu == event.cpu;
+            if here {
+                lost_event(flaw, at).into_iter().for_each(&mut visit);
+            }
+            !here
+        });
+        let record = decoder.decode(event.data).record;
+        converter.convert(&decoder, &symbols, event.cpu, at, &record).into_iter().for_each(&mut visit);
+    }
+    for flaw in &flaws {
+        let at = buffer.clock.nanos(flaw.after.unwrap_or(0));
+        lost_event(flaw, at).into_iter().for_each(&mut visit);
+    }
+    Ok(stream.tallies())
+}
