@@ -146,37 +146,53 @@ impl<'a> Writer<'a> {
         self.flow(hang, hang, pieces);
     }
 
-    /// Words from this column on, with line breaks between them.
+    /// Words from this column on, with line breaks between them. Where one piece ends and the next begins without a
+    /// space, they are one word: a full stop stays with the number before it.
     fn flow<'p>(&mut self, from: usize, hang: usize, pieces: impl IntoIterator<Item = (Tone, &'p str)>) {
-        let width = self.width();
-        let mut column = from;
-        let mut empty = true;
-        let mut gap = false;
+        let mut words: Vec<Vec<(Tone, String)>> = vec![Vec::new()];
         for (tone, text) in pieces {
-            let text = glued(&printable(text), STICKY, "us");
-            for (place, word) in text.split(' ').enumerate() {
-                gap |= place > 0;
-                let mut rest = word;
-                while !rest.is_empty() {
-                    let space = usize::from(gap && !empty);
-                    let wide = columns(rest);
-                    if column + space + wide <= width {
-                        self.put(Tone::Plain, if space > 0 { " " } else { "" });
-                        self.put(tone, rest);
-                        (column, empty, gap) = (column + space + wide, false, false);
-                        break;
-                    }
-                    // A word wider than a whole line is cut; any other goes to the next line.
-                    if empty {
-                        let (head, tail) = split_at_columns(rest, width.saturating_sub(column));
-                        self.put(tone, head);
-                        rest = tail;
-                    }
-                    self.end();
-                    self.put(Tone::Plain, &" ".repeat(hang));
-                    (column, empty, gap) = (hang, true, false);
+            for (place, part) in glued(&printable(text), STICKY, "us").split(' ').enumerate() {
+                if place > 0 {
+                    words.push(Vec::new());
+                }
+                if let (false, Some(word)) = (part.is_empty(), words.last_mut()) {
+                    word.push((tone, part.to_owned()));
                 }
             }
+        }
+        let width = self.width();
+        let (mut column, mut empty) = (from, true);
+        for word in words.iter().filter(|word| !word.is_empty()) {
+            let wide: usize = word.iter().map(|(_, part)| columns(part)).sum();
+            if !empty && column + 1 + wide > width {
+                self.end();
+                self.put(Tone::Plain, &" ".repeat(hang));
+                (column, empty) = (hang, true);
+            }
+            if !empty {
+                self.put(Tone::Plain, " ");
+                column += 1;
+            }
+            for (tone, part) in word {
+                let mut rest = part.as_str();
+                // A word wider than a whole line is cut.
+                while column + columns(rest) > width && column > hang.min(width - 1)
+                    || columns(rest) > width - hang
+                {
+                    let (head, tail) = split_at_columns(rest, width.saturating_sub(column));
+                    self.put(*tone, head);
+                    rest = tail;
+                    self.end();
+                    self.put(Tone::Plain, &" ".repeat(hang));
+                    column = hang;
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+                self.put(*tone, rest);
+                column += columns(rest);
+            }
+            empty = false;
         }
         self.end();
     }

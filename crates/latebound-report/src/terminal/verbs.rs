@@ -169,7 +169,7 @@ fn losses_and_missing(
         w.item(0, (Tone::Warning, "Lost:"), 6, [(Tone::Plain, text.as_str())]);
     }
     if lost.len() > most {
-        w.line(Tone::Warning, &format!("Lost: {} more kinds, in the report", lost.len() - most));
+        w.line(Tone::Warning, &format!("Lost: {} more of this sort, in the report", lost.len() - most));
     }
     for missing in missing.iter().take(most) {
         let text = missing.to_string();
