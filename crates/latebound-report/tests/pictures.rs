@@ -126,12 +126,52 @@ proptest! {
         };
         for width in [400.0, 700.0] {
             let drawn = svg::timeline(&explanation, width);
-            prop_assert_eq!(drawn.is_some(), spans.iter().any(|span| span.2 < kinds.len()));
-            if let Some(drawn) = drawn {
+            prop_assert!(drawn.is_none() || spans.iter().any(|span| span.2 < kinds.len()));
+            for drawn in drawn.into_iter().chain(svg::enlarged(&explanation, width)) {
                 check(&drawn)?;
             }
         }
     }
+}
+
+#[test]
+fn what_one_long_span_hides_is_enlarged() {
+    let cause = |kind| Cause {
+        kind,
+        subject: String::new(),
+        duration: Nanos(1),
+        spans: 1,
+        task: None,
+        stack: None,
+        detail: None,
+    };
+    let mut explanation = Explanation {
+        series: String::new(),
+        mechanism: Mechanism::TimerWakeup,
+        task: Task::default(),
+        cpu: Cpu(0),
+        requested_at: Nanos(1_000),
+        started_at: Nanos(20_001_000),
+        causes: vec![cause(CauseKind::Stolen), cause(CauseKind::Softirq), cause(CauseKind::Scheduler)],
+        spans: vec![
+            Span { start: Nanos(1_000), end: Nanos(19_901_000), cause: 0 },
+            Span { start: Nanos(19_901_000), end: Nanos(19_951_000), cause: 1 },
+            Span { start: Nanos(19_951_000), end: Nanos(20_001_000), cause: 2 },
+        ],
+        signatures: Vec::new(),
+        losses: Vec::new(),
+    };
+    let drawn = svg::enlarged(&explanation, 700.0).unwrap().into_string();
+    assert!(
+        drawn.contains("after the first 19.9 ms")
+            && drawn.contains(">softirq<")
+            && !drawn.contains(">hardware<")
+    );
+    // The two take half of the picture each.
+    let widths: Vec<f64> = attributes(&drawn, "width").iter().map(|n| n.parse().unwrap()).collect();
+    assert!(widths.iter().all(|width| (width - 301.0).abs() < 0.1), "{widths:?}");
+    explanation.spans[0].end = Nanos(15_001_000);
+    assert_eq!(svg::enlarged(&explanation, 700.0), None, "three quarters leave the rest readable");
 }
 
 #[test]

@@ -90,7 +90,10 @@ fn body(m: &mut Markup, explanation: &Explanation) {
         m.leaf("p", &[("class", "banner loss")], &text);
     }
     m.element("div", &[("class", "parts")], |m| {
-        m.element("div", &[], |m| picture(m, "", "", 700.0, |width| svg::timeline(explanation, width)));
+        m.element("div", &[], |m| {
+            picture(m, "", "", 700.0, |width| svg::timeline(explanation, width));
+            picture(m, "", "", 700.0, |width| svg::enlarged(explanation, width));
+        });
         table(m, &["Cause", "Time", "Part", "Spans"], &[1, 2, 3], |m| {
             for cause in digest::causes(explanation) {
                 cause_row(m, cause, explanation.latency());

@@ -16,7 +16,7 @@ use crate::markup::Markup;
 pub use distribution::{Layer, Marker, distribution, spark, survival};
 pub use maxima::{MaximaLayer, block_maxima};
 pub use scale::{LinearAxis, LogAxis, Tick};
-pub use timeline::timeline;
+pub use timeline::{enlarged, timeline};
 
 /// The size of text in pictures, in units of the view box.
 const FONT: f64 = 12.0;

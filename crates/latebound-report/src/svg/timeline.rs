@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One late activation from due to running: who held the CPU, level by level.
 
-use latebound_model::{Cause, CauseKind, Explanation, Nanos};
+use latebound_model::{Cause, CauseKind, Explanation, Nanos, Span};
 
 use super::scale::{LinearAxis, time_label};
 use super::{Frame, cut, duration, label_width, line, n, text};
@@ -27,14 +27,59 @@ struct Bar {
     spans: u64,
 }
 
+/// The stretch of time that a picture shows.
+#[derive(Clone, Copy)]
+struct Window {
+    from: Nanos,
+    to: Nanos,
+}
+
 /// The interval of an explanation as lanes over time. `None` where it has no spans to draw.
 pub fn timeline(explanation: &Explanation, width: f64) -> Option<Markup> {
     let latency = explanation.latency();
-    let known = |cause: usize| explanation.causes.get(cause);
+    let window = Window { from: explanation.requested_at, to: explanation.started_at };
+    let label = format!("timeline of {} from due to running on CPU {}", duration(latency), explanation.cpu);
+    draw(explanation, window, width, &label, ("due", "after it was due"))
+}
+
+/// Where one span takes nearly all of the interval, what lies after it (or before it, where that is more), enlarged. `None`
+/// where there is nothing to enlarge.
+pub fn enlarged(explanation: &Explanation, width: f64) -> Option<Markup> {
+    let took = |span: &&Span| span.end.saturating_sub(span.start);
+    let longest = explanation.spans.iter().max_by_key(took)?;
+    // Below 85 % the rest can be read in the whole timeline.
+    if u128::from(took(&longest).0) * 100 < u128::from(explanation.latency().0) * 85 {
+        return None;
+    }
+    let before = Window { from: explanation.requested_at, to: longest.start };
+    let after = Window { from: longest.end, to: explanation.started_at };
+    let length = |window: Window| window.to.saturating_sub(window.from);
+    let (window, name) = if length(after) >= length(before) {
+        let passed = duration(after.from.saturating_sub(explanation.requested_at));
+        (after, format!("after the first {passed}"))
+    } else {
+        (before, "after it was due".to_owned())
+    };
+    let inside = explanation.spans.iter().filter(|span| span.start >= window.from && span.end <= window.to);
+    if inside.count() < 2 || length(window) == Nanos::ZERO {
+        return None;
+    }
+    let label = format!("the other {} of the interval, enlarged", duration(length(window)));
+    draw(explanation, window, width, &label, ("0", &name))
+}
+
+fn draw(
+    explanation: &Explanation,
+    window: Window,
+    width: f64,
+    label: &str,
+    (zero, name): (&str, &str),
+) -> Option<Markup> {
     let mut lanes: Vec<usize> = explanation
         .spans
         .iter()
-        .filter_map(|span| known(span.cause))
+        .filter(|span| window.shows(span))
+        .filter_map(|span| explanation.causes.get(span.cause))
         .map(|cause| palette::lane(cause.kind))
         .collect();
     lanes.sort_unstable();
@@ -45,33 +90,50 @@ pub fn timeline(explanation: &Explanation, width: f64) -> Option<Markup> {
     let top = 22.0;
     let bottom = top + LANE * lanes.len() as f64;
     let frame = Frame { width, height: bottom + 40.0, left: 84.0, right: width - 14.0, top, bottom };
-    let axis = LinearAxis::new(latency.0 as f64, frame.left, frame.right);
-    let label = format!("timeline of {} from due to running on CPU {}", duration(latency), explanation.cpu);
+    let axis = LinearAxis::new(window.to.saturating_sub(window.from).0 as f64, frame.left, frame.right);
 
-    Some(frame.picture(&label, |m| {
-        let zero = |ns: f64| if ns < 0.5 { "due".to_owned() } else { time_label(ns) };
-        frame.x_axis(m, &axis.ticks(74.0, zero), "after it was due");
+    Some(frame.picture(label, |m| {
+        let tick = |ns: f64| if ns < 0.5 { zero.to_owned() } else { time_label(ns) };
+        frame.x_axis(m, &axis.ticks(74.0, tick), name);
         for (row, &lane) in lanes.iter().enumerate() {
             let y = frame.top + LANE * row as f64;
             line(m, "lane", (frame.left, y + LANE), (frame.right, y + LANE));
             text(m, "tick", (frame.left - 6.0, y + LANE - 9.0), "end", palette::LANES[lane]);
-            draw_lane(m, explanation, &bars(explanation, lane, &axis), &frame, y);
+            draw_lane(m, explanation, &bars(explanation, window, lane, &axis), &frame, y);
             m.line();
         }
+        let whole = window.from == explanation.requested_at;
         line(m, "marker", (frame.left, frame.top - 4.0), (frame.left, frame.bottom));
         line(m, "marker", (frame.right, frame.top - 4.0), (frame.right, frame.bottom));
-        text(m, "mark", (frame.left, 12.0), "start", "due");
-        text(m, "mark", (frame.right, 12.0), "end", &format!("running, {} late", duration(latency)));
+        text(m, "mark", (frame.left, 12.0), "start", if whole { "due" } else { "enlarged" });
+        if window.to == explanation.started_at {
+            text(
+                m,
+                "mark",
+                (frame.right, 12.0),
+                "end",
+                &format!("running, {} late", duration(explanation.latency())),
+            );
+        }
     }))
 }
 
-fn bars(explanation: &Explanation, lane: usize, axis: &LinearAxis) -> Vec<Bar> {
+impl Window {
+    fn shows(self, span: &Span) -> bool {
+        span.end >= self.from
+            && span.start <= self.to
+            && !(span.start < self.from && span.end == self.from)
+            && !(span.start == self.to && span.end > self.to)
+    }
+}
+
+fn bars(explanation: &Explanation, window: Window, lane: usize, axis: &LinearAxis) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
-    for span in &explanation.spans {
+    for span in explanation.spans.iter().filter(|span| window.shows(span)) {
         if explanation.causes.get(span.cause).is_none_or(|cause| palette::lane(cause.kind) != lane) {
             continue;
         }
-        let at = |when: Nanos| axis.at(when.saturating_sub(explanation.requested_at).0 as f64);
+        let at = |when: Nanos| axis.at(when.saturating_sub(window.from).0 as f64);
         let (from, to) = (at(span.start), at(span.end));
         let took = span.end.saturating_sub(span.start);
         match bars.last_mut() {
