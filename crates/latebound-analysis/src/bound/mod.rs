@@ -11,12 +11,14 @@
 //! which only their maker knows ([`Conditions`]).
 
 mod callers;
+mod curve;
 mod document;
 mod observer;
 mod timeline;
 mod views;
 
 pub use callers::{CallerClasses, Symbol, SymbolsError};
+pub use curve::{Fold, FoldLimits, Folded, FoldedViews, Margin};
 pub use document::{
     BOUND_SCHEMA, Bound, Conditions, CpuBound, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA,
     Observations, Verdict,

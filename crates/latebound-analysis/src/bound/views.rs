@@ -193,37 +193,44 @@ fn worst_single(free: u64, timeline: &Timeline) -> View {
     constant(free, worst(false).into_iter().chain(worst(true)))
 }
 
-fn sporadic(free: u64, timeline: &Timeline) -> View {
-    let utilisation: f64 = busy_tracks(timeline)
-        .filter_map(|track| Some(track.longest_ns() as f64 / track.shortest_gap()? as f64))
-        .sum();
-    let often = |track: &Track, window: u64| match track.shortest_gap() {
+/// How often a source comes within a window at most, by its shortest distance.
+fn often(gap: Option<u64>, window: u64) -> u64 {
+    match gap {
         Some(gap) => window.div_ceil(gap),
         None => u64::from(window > 0),
-    };
-    let outcome = 'solved: {
-        let diverged = Outcome::Diverged { utilisation };
-        if utilisation >= 1.0 - UTILISATION_MARGIN {
-            break 'solved diverged;
+    }
+}
+
+/// The least solution for sources with a longest duration and a shortest distance.
+pub(crate) fn sporadic_outcome(free: u64, loads: &[(u64, Option<u64>)]) -> Outcome {
+    let utilisation: f64 =
+        loads.iter().filter_map(|&(longest, gap)| Some(longest as f64 / gap? as f64)).sum();
+    let diverged = Outcome::Diverged { utilisation };
+    if utilisation >= 1.0 - UTILISATION_MARGIN {
+        return diverged;
+    }
+    // Every rounding up is at least the plain quotient, so the solution is at least F / (1 - U): begin there.
+    let floor = (free as f64 / (1.0 - utilisation + UTILISATION_MARGIN) * (1.0 - 1e-9)) as u64;
+    let mut window = free.max(floor.min(WINDOW_LIMIT));
+    for _ in 0..SPORADIC_STEPS {
+        let demand: u128 =
+            loads.iter().map(|&(longest, gap)| u128::from(often(gap, window)) * u128::from(longest)).sum();
+        let next = u128::from(free) + demand;
+        if next >= u128::from(WINDOW_LIMIT) {
+            return diverged;
         }
-        // Every rounding up is at least the plain quotient, so the solution is at least F / (1 - U): begin there.
-        let floor = (free as f64 / (1.0 - utilisation + UTILISATION_MARGIN) * (1.0 - 1e-9)) as u64;
-        let mut window = free.max(floor.min(WINDOW_LIMIT));
-        for _ in 0..SPORADIC_STEPS {
-            let demand: u128 = busy_tracks(timeline)
-                .map(|track| u128::from(often(track, window)) * u128::from(track.longest_ns()))
-                .sum();
-            let next = u128::from(free) + demand;
-            if next >= u128::from(WINDOW_LIMIT) {
-                break 'solved diverged;
-            }
-            if next as u64 == window {
-                break 'solved Outcome::Converged(Nanos(window));
-            }
-            window = next as u64;
+        if next as u64 == window {
+            return Outcome::Converged(Nanos(window));
         }
-        diverged
-    };
+        window = next as u64;
+    }
+    diverged
+}
+
+fn sporadic(free: u64, timeline: &Timeline) -> View {
+    let loads: Vec<_> =
+        busy_tracks(timeline).map(|track| (track.longest_ns(), track.shortest_gap())).collect();
+    let outcome = sporadic_outcome(free, &loads);
     let window = match outcome {
         Outcome::Converged(Nanos(window)) => window,
         Outcome::Diverged { .. } => 0,
@@ -238,7 +245,7 @@ fn sporadic(free: u64, timeline: &Timeline) -> View {
                 (start, end) = (pair[0].start, pair[1].start);
                 interrupts.extend(pair);
             }
-            let count = often(track, window);
+            let count = often(track.shortest_gap(), window);
             WitnessInterval {
                 source: Some(track.source),
                 start,
