@@ -442,7 +442,10 @@ impl Measurement {
             duration: self
                 .planned
                 .map_or(so_far, |planned| if complete { planned } else { planned.min(so_far) }),
-            interrupted: self.workers.iter().any(|worker| worker.ended == Some(Ended::Stopped)),
+            interrupted: self
+                .workers
+                .iter()
+                .any(|worker| worker.ended.is_some_and(|it| it != Ended::ByItsClock)),
             series,
             losses,
             missing: self.missing.clone(),
@@ -492,7 +495,20 @@ impl Measurement {
         for worker in &mut self.workers {
             let Some(thread) = worker.thread.take() else { continue };
             match thread.join() {
-                Ok(Ok(ended)) => worker.ended = Some(ended),
+                Ok(Ok(ended)) => {
+                    worker.ended = Some(ended);
+                    if ended == Ended::Sleepless {
+                        self.missing.push(Missing {
+                            what: format!("the rest of the measurement on CPU {}", worker.cpu),
+                            why: format!(
+                                "a period of {} left the thread no time to sleep, and without an end it would have \
+                                 kept everything else from its CPU",
+                                self.settings.period
+                            ),
+                            remedy: "pass a longer --period, or a --duration".to_owned(),
+                        });
+                    }
+                }
                 Ok(Err(error)) => failure = Some(error),
                 Err(_) => failure = Some(MeasureError::Panicked { cpu: worker.cpu }),
             }

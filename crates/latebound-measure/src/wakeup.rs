@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measuring thread: how it is prepared, and the loop that it runs.
 //!
-//! The loop calls the system for nothing but its sleep, allocates nothing, locks nothing, and ends by its own clock.
+//! The loop calls the system for nothing but its sleep, allocates nothing, locks nothing, and ends by its own clock. A
+//! loop without an end asks once in 65536 wake-ups whether it still sleeps at all, and ends where it does not: at a
+//! period that cannot be served, a real-time thread would keep everything else from its CPU.
 //! Between the kernel's return and the clock read stands one indirect call, into the vDSO.
 
 use std::io;
@@ -13,7 +15,7 @@ use latebound_model::{Cpu, CpuSet, Nanos, Policy};
 use crate::error::MeasureError;
 use crate::permission::{self, Refusal};
 use crate::recorder::{Plan, Recorder, Writer};
-use crate::sys::clock::{Clock, sleep_until};
+use crate::sys::clock::{self, Clock, sleep_until};
 use crate::sys::memory;
 use crate::sys::sched::{self, Scheduling};
 
@@ -106,6 +108,35 @@ pub(crate) enum Ended {
     ByItsClock,
     /// It was stopped before.
     Stopped,
+    /// It had no end and no longer slept.
+    Sleepless,
+}
+
+/// Watches a loop without an end for whether it leaves its CPU to others.
+struct Sleepless {
+    wakeups: u32,
+    checked: Nanos,
+    cpu_time: Nanos,
+}
+
+impl Sleepless {
+    const EVERY: u32 = 1 << 16;
+
+    fn new(now: Nanos) -> Sleepless {
+        Sleepless { wakeups: 0, checked: now, cpu_time: clock::thread_cpu_time() }
+    }
+
+    /// Whether the thread had more than nine tenths of its CPU lately. RT throttling leaves it 95 %.
+    #[inline]
+    fn check(&mut self, now: Nanos) -> bool {
+        self.wakeups += 1;
+        if self.wakeups < Sleepless::EVERY {
+            return false;
+        }
+        let before = std::mem::replace(self, Sleepless::new(now));
+        let (passed, had) = (now - before.checked, self.cpu_time - before.cpu_time);
+        u128::from(had.0) * 10 > u128::from(passed.0) * 9
+    }
 }
 
 /// Serves periods until the plan's end or until it is told to stop.
@@ -119,6 +150,7 @@ pub(crate) fn run(
     let mut writer = Writer::new(recorder);
     let mut expected = plan.first;
     let mut before = Cpu(u32::MAX);
+    let mut sleepless = (plan.end.0 == u64::MAX).then(|| Sleepless::new(clock.now()));
     while expected < plan.end {
         while expected.saturating_sub(clock.now()) > LONGEST_SLEEP {
             sleep_until(clock.now() + Nanos(LONGEST_SLEEP.0 / 2));
@@ -153,6 +185,9 @@ pub(crate) fn run(
         expected = writer.record(expected, now, cpu);
         if stop.load(Ordering::Relaxed) {
             return Ok(if expected < plan.end { Ended::Stopped } else { Ended::ByItsClock });
+        }
+        if sleepless.as_mut().is_some_and(|sleepless| sleepless.check(now)) {
+            return Ok(Ended::Sleepless);
         }
     }
     Ok(Ended::ByItsClock)

@@ -204,6 +204,26 @@ fn periods_shorter_than_the_system_can_serve_are_missed_and_all_counted() {
 }
 
 #[test]
+fn a_thread_without_an_end_that_cannot_sleep_gives_its_cpu_back() {
+    let _alone = alone();
+    let period = Nanos::from_micros(1);
+    let options = MeasureOptions { duration: None, period, block: Nanos::from_millis(10), ..options(0) };
+    let measurement = Measurement::start(options).unwrap();
+    let began = Instant::now();
+    while !measurement.is_finished() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it keeps its CPU");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let measured = measurement.finish().unwrap();
+    assert!(measured.interrupted);
+    assert!(
+        measured.missing.iter().any(|missing| missing.remedy.contains("--period")),
+        "{:?}",
+        measured.missing
+    );
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_with_what_to_type() {
     let refused = |options: MeasureOptions, expected: &str| {
         let Err(error) = Measurement::start(options) else { panic!("accepted: {expected}") };

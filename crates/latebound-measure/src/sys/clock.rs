@@ -100,6 +100,14 @@ fn raw_sleep(at: &libc::timespec) -> isize {
     -(result as isize)
 }
 
+/// The CPU time that the calling thread has had.
+pub(crate) fn thread_cpu_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// The names of clock_gettime in the vDSO: arch/x86/entry/vdso/vdso.lds.S, arch/arm64/kernel/vdso/vdso.lds.S.
 #[cfg(target_arch = "x86_64")]
 const VDSO_NAME: &[u8] = b"__vdso_clock_gettime";
@@ -132,8 +140,7 @@ fn vdso_clock_gettime() -> Option<GetTime> {
     // SAFETY: the kernel maps a well-formed ELF image at `base` for the life of the process; all addresses below are
     // taken from its own headers, so they lie within it. Every table is read within the bounds that the image
     // gives: program headers by e_phnum, the dynamic section up to DT_NULL, symbols by DT_HASH's chain
-    // count (the vDSO's linker script keeps DT_HASH for exactly this use on both architectures up to
-    // 6.10; where it is gone, `hash` stays 0 and libc's clock is used).
+    // count, or, where the image has only DT_GNU_HASH, by that section's last chain. Where it has neither, libc's clock is used.
     unsafe {
         let header = &*(base as *const libc::Elf64_Ehdr);
         let programs = std::slice::from_raw_parts(
