@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Observes for so many seconds and prints one JSON object: counts, losses, what is missing, what it cost.
+//! Observes for so many seconds, or until SIGINT, and prints one JSON object: counts, losses, what is missing, what it cost.
 //!
 //! `observe SECONDS [--cost] [--series] [MECHANISM…]`, mechanisms as in the Run: `softirq`, `work`, `hard_irq`.
 
@@ -21,6 +21,27 @@ fn own_cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// Has SIGINT wait for `wait`.
+fn hold_interrupts() -> libc::sigset_t {
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGINT);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        set
+    }
+}
+
+fn wait(duration: Duration, interrupt: &libc::sigset_t) {
+    let timeout = libc::timespec {
+        tv_sec: duration.as_secs() as libc::time_t,
+        tv_nsec: duration.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: both live through the call; the signal's details are not asked for.
+    unsafe { libc::sigtimedwait(interrupt, std::ptr::null_mut(), &timeout) };
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = ObserveOptions::default();
     let mut seconds = None;
@@ -36,11 +57,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let seconds = seconds.ok_or("say for how many seconds, for example: observe 10 --cost softirq work")?;
+    let interrupt = hold_interrupts();
     let began = Instant::now();
     let mut observer = Observer::start(&options)?;
     let starting = began.elapsed();
     let cpu_starting = own_cpu_seconds();
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+    wait(Duration::from_secs_f64(seconds), &interrupt);
     let stopping = Instant::now();
     observer.stop();
     let series = observer.series();
