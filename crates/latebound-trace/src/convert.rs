@@ -11,7 +11,7 @@ use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Switch
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::error::TraceError;
 use crate::flaw::{Flaw, FlawKind, Tally};
-use crate::record::{Decoder, Record, TaskRef, is_runnable};
+use crate::record::{Record, TaskRef, VectorId, is_runnable};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 
@@ -39,10 +39,11 @@ impl Converter {
         self.unstarted
     }
 
-    /// The event that a record means; `None` for one that the model has no word for.
+    /// The event that a record means; `None` for one that the model has no word for. `vectors` are the names by
+    /// [`VectorId`], of the decoder or the text that gave the record.
     pub fn convert(
         &mut self,
-        decoder: &Decoder,
+        vectors: &[String],
         symbols: &Symbols,
         cpu: Cpu,
         at: Nanos,
@@ -50,12 +51,8 @@ impl Converter {
     ) -> Option<Event> {
         let nanos = |value: i64| Nanos(u64::try_from(value).unwrap_or(0));
         let kind = match *record {
-            Record::VectorEntry { vector, .. } => EventKind::InterruptEntry(InterruptKind::Vector {
-                name: decoder.vector_name(vector).to_owned(),
-            }),
-            Record::VectorExit { vector, .. } => EventKind::InterruptExit(InterruptKind::Vector {
-                name: decoder.vector_name(vector).to_owned(),
-            }),
+            Record::VectorEntry { vector, .. } => EventKind::InterruptEntry(vector_kind(vectors, vector)),
+            Record::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
             Record::IrqHandlerEntry { irq, name } => {
                 let name = name.to_string();
                 if self.handlers.len() >= MEMORY {
@@ -115,6 +112,11 @@ impl Converter {
     }
 }
 
+fn vector_kind(vectors: &[String], vector: VectorId) -> InterruptKind {
+    let name = vectors.get(usize::from(vector.0)).map_or("vector", String::as_str);
+    InterruptKind::Vector { name: name.to_owned() }
+}
+
 /// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
 fn model_task(task: &TaskRef<'_>) -> Task {
     Task { tid: task.tid, comm: task.comm.to_string(), policy: None, prio: Some(task.prio), kernel: false }
@@ -158,7 +160,10 @@ pub fn for_each_event<R: ReadAt>(
             !here
         });
         let record = decoder.decode(event.data).record;
-        converter.convert(&decoder, &symbols, event.cpu, at, &record).into_iter().for_each(&mut visit);
+        converter
+            .convert(decoder.vector_names(), &symbols, event.cpu, at, &record)
+            .into_iter()
+            .for_each(&mut visit);
     }
     for flaw in &flaws {
         let at = buffer.clock.nanos(flaw.after.unwrap_or(0));

@@ -16,6 +16,8 @@ mod format;
 mod record;
 mod source;
 mod symbols;
+mod text;
+mod typed;
 
 pub use clock::Clock;
 pub use convert::{Converter, for_each_event, lost_event};
@@ -28,3 +30,5 @@ pub use record::{
 };
 pub use source::ReadAt;
 pub use symbols::{CommandLines, PrintkStrings, Symbols};
+pub use text::TextTrace;
+pub use typed::{TypedEvent, TypedItem};

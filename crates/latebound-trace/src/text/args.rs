@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an event's line says, typed. tracefs and perf write `key=value` by the kernel's print formats; trace-cmd's
+//! plugins have their own words for a few events.
+
+use latebound_model::Tid;
+
+use crate::record::{Comm, Record, TaskRef};
+use crate::symbols::hex;
+use crate::text::Names;
+use crate::text::line::Line;
+
+/// `vfs_write+0x103/0x2f0 [module]` -> `vfs_write`, 0x103.
+pub(super) fn function(place: &str) -> (&str, u64) {
+    let place = place.split_whitespace().next().unwrap_or_default();
+    let (place, _) = place.split_once('/').unwrap_or((place, ""));
+    match place.split_once('+') {
+        Some((name, offset)) => (name, pointer(offset).unwrap_or(0)),
+        None => (place, 0),
+    }
+}
+
+fn pointer(text: &str) -> Option<u64> {
+    hex(text.strip_prefix("0x").unwrap_or(text).as_bytes())
+}
+
+/// The value of a key, up to the next blank.
+fn value<'a>(args: &'a str, key: &str) -> Option<&'a str> {
+    let found = args.match_indices(key).find(|(at, _)| *at == 0 || args.as_bytes()[at - 1] == b' ')?;
+    args[found.0 + key.len()..].split(' ').next()
+}
+
+/// The value of a key up to another key: a name that may hold blanks.
+fn between<'a>(args: &'a str, key: &str, next: &str) -> Option<&'a str> {
+    let begin = args.find(key)? + key.len();
+    let length = args[begin..].find(next)?;
+    Some(&args[begin..begin + length])
+}
+
+fn number<T: std::str::FromStr>(args: &str, key: &str) -> Option<T> {
+    value(args, key)?.parse().ok()
+}
+
+/// Every function that the line names.
+pub(super) fn names<'a>(line: &Line<'a>, mut found: impl FnMut(&'a str)) {
+    let keys: &[&str] = match line.name {
+        "preempt_disable" | "preempt_enable" | "irq_disable" | "irq_enable" => &["caller=", "parent="],
+        "hrtimer_start" | "hrtimer_expire_entry" => &["function="],
+        "workqueue_execute_start" => {
+            return found(line.args.rsplit_once("function ").map_or("", |(_, name)| function(name).0));
+        }
+        _ => return,
+    };
+    for key in keys {
+        found(value(line.args, key).map_or("", |place| function(place).0));
+    }
+}
+
+/// The vector that the line names: the event without its ending, or what an inter-processor interrupt is for.
+pub(super) fn vector<'a>(line: &Line<'a>) -> Option<&'a str> {
+    if matches!(line.name, "ipi_entry" | "ipi_exit") {
+        return line.args.strip_prefix('(')?.strip_suffix(')');
+    }
+    let name = line.name.strip_suffix("_entry").or_else(|| line.name.strip_suffix("_exit"))?;
+    (line.args.starts_with("vector=") && !line.args.contains(' ')).then_some(name)
+}
+
+/// The record; `Other` for an event that is not typed, `Short` for one that does not say what it must.
+pub(super) fn record<'a>(line: &Line<'a>, names: &Names) -> Record<'a> {
+    typed(line, names).unwrap_or(Record::Short)
+}
+
+fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<Record<'a>> {
+    let args = line.args;
+    let callers = || Some((names.offset(value(args, "caller=")?), names.offset(value(args, "parent=")?)));
+    let timer = || pointer(value(args, "hrtimer=")?);
+    let work = || pointer(args.strip_prefix("work struct ")?.split([':', ' ']).next()?);
+    Some(match line.name {
+        "preempt_disable" => callers().map(|(caller, parent)| Record::PreemptDisable { caller, parent })?,
+        "preempt_enable" => callers().map(|(caller, parent)| Record::PreemptEnable { caller, parent })?,
+        "irq_disable" => callers().map(|(caller, parent)| Record::IrqDisable { caller, parent })?,
+        "irq_enable" => callers().map(|(caller, parent)| Record::IrqEnable { caller, parent })?,
+        "irq_handler_entry" => Record::IrqHandlerEntry {
+            irq: number(args, "irq=")?,
+            name: Comm(args.split_once("name=")?.1.as_bytes()),
+        },
+        "irq_handler_exit" => {
+            Record::IrqHandlerExit { irq: number(args, "irq=")?, handled: value(args, "ret=")? == "handled" }
+        }
+        "nmi_handler" => {
+            let duration = args.split_once("delta_ns: ")?.1.split(' ').next()?;
+            Record::Nmi { duration_ns: duration.parse().ok()?, handler: 0 }
+        }
+        "sched_switch" => switch(args)?,
+        "sched_waking" => {
+            let (task, target_cpu) = woken(args)?;
+            Record::Waking { task, target_cpu }
+        }
+        "sched_wakeup" => {
+            let (task, target_cpu) = woken(args)?;
+            Record::Wakeup { task, target_cpu }
+        }
+        "sched_wakeup_new" => {
+            let (task, target_cpu) = woken(args)?;
+            Record::WakeupNew { task, target_cpu }
+        }
+        "softirq_raise" => Record::SoftirqRaise { vector: number(args, "vec=")? },
+        "softirq_entry" => Record::SoftirqEntry { vector: number(args, "vec=")? },
+        "softirq_exit" => Record::SoftirqExit { vector: number(args, "vec=")? },
+        "hrtimer_start" => Record::HrtimerStart {
+            timer: timer()?,
+            function: names.address(value(args, "function=")?),
+            expires_ns: number(args, "expires=")?,
+            soft_expires_ns: number(args, "softexpires=")?,
+        },
+        "hrtimer_cancel" => Record::HrtimerCancel { timer: timer()? },
+        "hrtimer_expire_entry" => Record::HrtimerExpireEntry {
+            timer: timer()?,
+            now_ns: number(args, "now=")?,
+            function: names.address(value(args, "function=")?),
+        },
+        "hrtimer_expire_exit" => Record::HrtimerExpireExit { timer: timer()? },
+        "workqueue_execute_start" => {
+            Record::WorkStart { work: work()?, function: names.address(args.rsplit_once("function ")?.1) }
+        }
+        "workqueue_execute_end" => Record::WorkEnd { work: work()? },
+        name => match vector(line) {
+            Some(text) if name.ends_with("_entry") => {
+                Record::VectorEntry { vector: names.vector(text), number: number(args, "vector=") }
+            }
+            Some(text) => Record::VectorExit { vector: names.vector(text), number: number(args, "vector=") },
+            None => Record::Other,
+        },
+    })
+}
+
+fn switch(args: &str) -> Option<Record<'_>> {
+    let (prev, next) = args.split_once(" ==> ")?;
+    if !prev.starts_with("prev_comm=") {
+        // trace-cmd: `hackbench:108 [120] R ==> cyclictest:112 [4]`.
+        let (prev, state) = prev.rsplit_once(' ')?;
+        return Some(Record::Switch {
+            prev: plugin_task(prev)?,
+            prev_state: bits(state)?,
+            next: plugin_task(next)?,
+        });
+    }
+    let task = |text, comm, tid: &str, prio| {
+        Some(TaskRef {
+            comm: Comm(between(text, comm, &format!(" {tid}"))?.as_bytes()),
+            tid: Tid(number(text, tid)?),
+            prio: number(text, prio)?,
+        })
+    };
+    Some(Record::Switch {
+        prev: task(prev, "prev_comm=", "prev_pid=", "prev_prio=")?,
+        prev_state: bits(value(prev, "prev_state=")?)?,
+        next: task(next, "next_comm=", "next_pid=", "next_prio=")?,
+    })
+}
+
+/// `comm=a pid=1 prio=120 target_cpu=000`, or trace-cmd's `a:1 [120] CPU:000`.
+fn woken(args: &str) -> Option<(TaskRef<'_>, u32)> {
+    if !args.starts_with("comm=") {
+        let (task, cpu) = args.rsplit_once(" CPU:")?;
+        let task = task.strip_suffix(" success=1").unwrap_or(task);
+        return Some((plugin_task(task)?, cpu.parse().ok()?));
+    }
+    let task = TaskRef {
+        comm: Comm(between(args, "comm=", " pid=")?.as_bytes()),
+        tid: Tid(number(args, "pid=")?),
+        prio: number(args, "prio=")?,
+    };
+    Some((task, number(args, "target_cpu=")?))
+}
+
+/// `hackbench:108 [120]`.
+fn plugin_task(text: &str) -> Option<TaskRef<'_>> {
+    let (name, prio) = text.strip_suffix(']')?.rsplit_once(" [")?;
+    let (comm, tid) = name.rsplit_once(':')?;
+    Some(TaskRef { comm: Comm(comm.as_bytes()), tid: Tid(tid.parse().ok()?), prio: prio.parse().ok()? })
+}
+
+/// `R`, `R+`, `S`, `D|K`: the letters of `sched_switch`'s print format (include/trace/events/sched.h). What follows
+/// those eight (trace-cmd's `W`, `K`, `N`, which modify a state) does not make a thread runnable.
+fn bits(state: &str) -> Option<u64> {
+    let mut bits = 0;
+    for letter in state.bytes() {
+        bits |= match letter {
+            b'R' | b'|' => 0,
+            b'+' => 0x100,
+            b'x' => 0x40,
+            b'W' | b'K' | b'w' | b'N' => 0x80,
+            _ => 1 << b"SDTtXZPI".iter().position(|&known| known == letter)?,
+        };
+    }
+    Some(bits)
+}

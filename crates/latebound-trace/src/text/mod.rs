@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ftrace text: `/sys/kernel/tracing/trace`, `trace-cmd report`, and `perf script`.
+//!
+//! Owns the three dialects. Text names functions where binary traces have addresses, so addresses are made up here:
+//! the functions that the text names are laid out one after the other, and [`TextTrace::symbols`] gives the names back.
+//! The text is read twice for this, first for the names, then for the events; only names are kept.
+
+mod args;
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latebound_model::{Cpu, Nanos, Tid};
+
+use crate::error::TraceError;
+use crate::flaw::{Flaw, FlawKind, Tally};
+use crate::record::{Decoded, TextOffset, VectorId};
+use crate::source::ReadAt;
+use crate::symbols::Symbols;
+use crate::typed::{TypedEvent, TypedItem};
+use line::{Line, Said};
+
+/// The longest line; ftrace's own are below a page.
+const LINE_LIMIT: usize = 64 * 1024;
+/// How much is read at once.
+const BLOCK: usize = 256 * 1024;
+/// Made-up addresses: `_stext`, and the room that each function has.
+const TEXT_START: u64 = 1 << 40;
+const FUNCTION_ROOM: i32 = 1 << 16;
+/// So many functions fit an offset of 31 bits.
+const FUNCTIONS: usize = 32_000;
+
+/// A text of ftrace, with its names known.
+pub struct TextTrace<R> {
+    source: R,
+    names: Names,
+    cpus: BTreeSet<Cpu>,
+    overwritten: bool,
+    has_flags: bool,
+    has_times: bool,
+}
+
+/// Functions and vectors by name, each with its place among its like.
+#[derive(Debug, Default)]
+struct Names {
+    functions: BTreeMap<String, i32>,
+    vectors: Vec<String>,
+}
+
+impl Names {
+    /// The made-up offset of `vfs_write+0x103/0x2f0 [module]`; 0, which is `_stext`, for a name without one.
+    fn offset(&self, place: &str) -> TextOffset {
+        let (name, offset) = args::function(place);
+        let Some(index) = self.functions.get(name) else { return TextOffset(0) };
+        let offset = i32::try_from(offset).unwrap_or(i32::MAX).min(FUNCTION_ROOM - 1);
+        TextOffset((index + 1) * FUNCTION_ROOM + offset)
+    }
+
+    fn address(&self, place: &str) -> u64 {
+        TEXT_START.wrapping_add_signed(i64::from(self.offset(place).0))
+    }
+
+    fn vector(&self, name: &str) -> VectorId {
+        let at = self.vectors.iter().position(|vector| vector == name).unwrap_or(usize::from(u16::MAX));
+        VectorId(u16::try_from(at).unwrap_or(u16::MAX))
+    }
+}
+
+impl<R: ReadAt> TextTrace<R> {
+    /// Reads the text once, for the names in it.
+    pub fn open(source: R) -> Result<TextTrace<R>, TraceError> {
+        let mut trace = TextTrace {
+            source,
+            names: Names::default(),
+            cpus: BTreeSet::new(),
+            overwritten: false,
+            has_flags: false,
+            has_times: true,
+        };
+        let (mut functions, mut vectors) = (BTreeSet::new(), BTreeSet::new());
+        let (mut cpus, mut overwritten, mut has_flags, mut has_times) = (BTreeSet::new(), false, false, true);
+        let mut first = String::new();
+        trace.lines(|_, text| match line::read(text) {
+            Some(Said::Event(line)) => {
+                cpus.insert(line.cpu);
+                has_flags |= line.flags.is_some();
+                has_times &= line.time.is_some();
+                args::names(&line, |name| {
+                    if functions.len() < FUNCTIONS && !functions.contains(name) {
+                        functions.insert(name.to_owned());
+                    }
+                });
+                if let Some(name) = args::vector(&line) {
+                    vectors.insert(name.to_owned());
+                }
+            }
+            Some(Said::BufferHead { held, written }) => overwritten |= held < written,
+            Some(_) => {}
+            None if first.is_empty() => first = text.chars().take(40).collect(),
+            None => {}
+        })?;
+        if cpus.is_empty() {
+            let found = if first.is_empty() { "no event".to_owned() } else { first };
+            return Err(TraceError::UnknownKind { found });
+        }
+        trace.names.functions = functions.into_iter().zip(0..).collect();
+        trace.names.vectors = vectors.into_iter().collect();
+        (trace.cpus, trace.overwritten) = (cpus, overwritten);
+        (trace.has_flags, trace.has_times) = (has_flags, has_times);
+        Ok(trace)
+    }
+
+    /// The CPUs that have events.
+    pub fn cpus(&self) -> impl Iterator<Item = Cpu> + '_ {
+        self.cpus.iter().copied()
+    }
+
+    /// Whether lines carry the state of the CPU (`d..2.`). Where they do not, [`Decoded::flags`] are all unset.
+    pub fn has_flags(&self) -> bool {
+        self.has_flags
+    }
+
+    /// Whether times are seconds; a counter's or a cycle clock's are bare numbers.
+    pub fn has_times(&self) -> bool {
+        self.has_times
+    }
+
+    /// The functions that the text names, at made-up addresses, `_stext` before them all.
+    pub fn symbols(&self) -> Symbols {
+        use std::fmt::Write;
+        let mut text = format!("{TEXT_START:016x} T _stext\n");
+        for (name, index) in &self.names.functions {
+            let address = TEXT_START.wrapping_add_signed(i64::from((index + 1) * FUNCTION_ROOM));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{address:016x} t {name}");
+        }
+        Symbols::parse(text.into_bytes())
+    }
+
+    /// The names of the vectors, by [`VectorId`].
+    pub fn vector_names(&self) -> &[String] {
+        &self.names.vectors
+    }
+
+    /// Gives every event and flaw to `visit`, in the order of the text; what was counted per CPU.
+    pub fn for_each(&self, mut visit: impl FnMut(TypedItem<'_>)) -> Result<BTreeMap<Cpu, Tally>, TraceError> {
+        let mut tallies: BTreeMap<Cpu, (Tally, Option<u64>)> =
+            self.cpus.iter().map(|&cpu| (cpu, Default::default())).collect();
+        let mut tell = |tallies: &mut BTreeMap<Cpu, (Tally, Option<u64>)>,
+                        cpu,
+                        page,
+                        kind,
+                        item: Option<TypedItem<'_>>| {
+            let (tally, last) = tallies.entry(cpu).or_default();
+            if let Some(kind) = kind {
+                tally.count(kind);
+                visit(TypedItem::Flaw(Flaw { cpu, page, after: *last, kind }));
+            }
+            if let Some(TypedItem::Event(event)) = item {
+                tally.events += 1;
+                *last = Some(event.at.0);
+                visit(TypedItem::Event(event));
+            }
+        };
+        if self.overwritten {
+            // The header counts over all CPUs, so each may be the one.
+            for &cpu in &self.cpus {
+                tell(&mut tallies, cpu, 0, Some(FlawKind::Overwritten { events: None }), None);
+            }
+        }
+        // A line that cannot be read may be any CPU's: it is held against the first.
+        let somebody = self.cpus.first().copied().unwrap_or_default();
+        self.lines(|number, text| match line::read(text) {
+            Some(Said::Event(line)) => {
+                let event = self.event(&line);
+                let last = tallies.get(&line.cpu).and_then(|tally| tally.1);
+                let back = last.filter(|&last| event.at.0 < last);
+                let kind = back.map(|last| FlawKind::Backwards { by: last - event.at.0 });
+                tell(&mut tallies, line.cpu, number, kind, Some(TypedItem::Event(event)));
+            }
+            Some(Said::Lost { cpu, events }) => {
+                tell(&mut tallies, cpu, number, Some(FlawKind::Overwritten { events }), None);
+            }
+            Some(_) => {}
+            None => {
+                let kind = FlawKind::Damaged { bytes: text.len() as u64 };
+                tell(&mut tallies, somebody, number, Some(kind), None);
+            }
+        })?;
+        Ok(tallies.into_iter().map(|(cpu, (tally, _))| (cpu, tally)).collect())
+    }
+
+    fn event<'a>(&self, line: &Line<'a>) -> TypedEvent<'a> {
+        let (flags, preempt_count) = line.flags.unwrap_or_default();
+        let record = args::record(line, &self.names);
+        TypedEvent {
+            cpu: line.cpu,
+            at: Nanos(line.time.unwrap_or(line.ticks)),
+            decoded: Decoded { id: 0, tid: Tid(line.tid), flags, preempt_count, record },
+        }
+    }
+
+    /// Every line with its number, from 1.
+    fn lines(&self, mut visit: impl FnMut(u64, &str)) -> Result<(), TraceError> {
+        const PART: &str = "the text";
+        let failed = |offset| move |source| TraceError::Read { part: PART, offset, source };
+        let length = self.source.len().map_err(failed(0))?;
+        if length == 0 {
+            return Err(TraceError::Empty);
+        }
+        let (mut offset, mut number) = (0, 0);
+        let mut buffer: Vec<u8> = Vec::new();
+        while offset < length {
+            let held = buffer.len();
+            buffer.resize(held + BLOCK.min((length - offset) as usize), 0);
+            self.source.read_exact_at(offset, &mut buffer[held..]).map_err(failed(offset))?;
+            offset += (buffer.len() - held) as u64;
+            let mut begin = 0;
+            while let Some(end) = memchr::memchr(b'\n', &buffer[begin..]).map(|at| begin + at) {
+                number += 1;
+                visit(number, &String::from_utf8_lossy(&buffer[begin..end]));
+                begin = end + 1;
+            }
+            buffer.drain(..begin);
+            if buffer.len() > LINE_LIMIT || offset == length && !buffer.is_empty() {
+                number += 1;
+                visit(number, &String::from_utf8_lossy(&buffer));
+                buffer.clear();
+            }
+        }
+        Ok(())
+    }
+}

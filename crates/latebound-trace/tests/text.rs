@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ftrace text against the binary trace of the same recording.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use latebound_model::{Cpu, Nanos, Tid};
+use latebound_trace::{
+    Decoded, FlawKind, Item, Record, Symbols, Tally, TextTrace, TraceError, TraceFile, TypedItem, is_runnable,
+};
+use proptest::prelude::*;
+use support::fixture;
+
+/// What both kinds of trace say of an event, in one form: functions by name, vectors by name.
+fn said(decoded: &Decoded<'_>, symbols: &Symbols, vectors: &[String], exact_state: bool) -> String {
+    let function = |address: u64| symbols.resolve(address).map_or("none", |(name, _)| name).to_owned();
+    match decoded.record {
+        Record::Switch { prev, prev_state, next } => {
+            let state = if exact_state { prev_state } else { u64::from(is_runnable(prev_state)) };
+            format!("{prev:?} {state} {next:?}")
+        }
+        Record::VectorEntry { vector, number } => {
+            format!("enter {} {number:?}", vectors[usize::from(vector.0)])
+        }
+        Record::VectorExit { vector, number } => {
+            format!("exit {} {number:?}", vectors[usize::from(vector.0)])
+        }
+        Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+            format!("start {timer:#x} {expires_ns} {soft_expires_ns}")
+        }
+        Record::HrtimerExpireEntry { timer, now_ns, function: callback } => {
+            format!("expire {timer:#x} {now_ns} {}", function(callback))
+        }
+        Record::WorkStart { work, function: callback } => format!("work {work:#x} {}", function(callback)),
+        record => format!("{record:?}"),
+    }
+}
+
+/// Every event of a binary trace: CPU, time cut to `unit`, thread, flags, preemption count, record.
+fn binary(name: &str, unit: u64, exact_state: bool) -> Vec<(Cpu, u64, Tid, u8, u8, String)> {
+    let trace = TraceFile::open(fixture(name)).unwrap();
+    let (decoder, symbols) = (trace.decoder().unwrap(), trace.symbols().unwrap());
+    let mut stream = trace.events(trace.buffer("").unwrap()).unwrap();
+    let mut events = Vec::new();
+    while let Some(item) = stream.next_item().unwrap() {
+        let Item::Event(event) = item else { continue };
+        let decoded = decoder.decode(event.data);
+        let said = said(&decoded, &symbols, decoder.vector_names(), exact_state);
+        events.push((
+            event.cpu,
+            event.time / unit,
+            decoded.tid,
+            decoded.flags.0,
+            decoded.preempt_count,
+            said,
+        ));
+    }
+    events
+}
+
+type Events = Vec<(Cpu, u64, Tid, u8, u8, String)>;
+
+fn text(bytes: &[u8], unit: u64, exact_state: bool) -> (Events, Vec<FlawKind>, BTreeMap<Cpu, Tally>) {
+    let trace = TextTrace::open(bytes).unwrap();
+    let symbols = trace.symbols();
+    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let tallies = trace
+        .for_each(|item| match item {
+            TypedItem::Event(event) => {
+                let decoded = event.decoded;
+                let said = said(&decoded, &symbols, trace.vector_names(), exact_state);
+                let at = event.at.0 / unit;
+                events.push((event.cpu, at, decoded.tid, decoded.flags.0, decoded.preempt_count, said));
+            }
+            TypedItem::Flaw(flaw) => flaws.push(flaw.kind),
+        })
+        .unwrap();
+    (events, flaws, tallies)
+}
+
+#[test]
+fn the_text_of_trace_cmd_says_what_the_binary_trace_says() {
+    let (mut events, flaws, tallies) = text(&fixture("v7-zstd.report.txt"), 1, false);
+    let mut expected = binary("v7-zstd.trace.dat", 1, false);
+    // trace-cmd 3.1.6 prints no state of the CPU, and its plugin names what do_idle is inlined for.
+    for event in &mut expected {
+        (event.3, event.4) = (0, 0);
+    }
+    events.sort();
+    expected.sort();
+    assert_eq!(events.len(), 278);
+    assert_eq!(events, expected);
+    assert!(flaws.is_empty() && tallies.values().all(Tally::is_whole));
+    assert!(!TextTrace::open(fixture("v7-zstd.report.txt")).unwrap().has_flags());
+}
+
+#[test]
+fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missing() {
+    let (events, flaws, tallies) = text(&fixture("tracefs.txt"), 1_000, true);
+    // tracefs rounds to microseconds (print_lat_context's `do_div` after adding 500).
+    let expected = binary("v7-overwritten.trace.dat", 1, true);
+    assert_eq!(events.len(), 138);
+    for event in &events {
+        let found = expected.iter().any(|binary| {
+            (binary.0, (binary.1 + 500) / 1_000) == (event.0, event.1)
+                && (binary.2, binary.4, &binary.5) == (event.2, event.4, &event.5)
+                && binary.3 & 0x5d == event.3 & 0x5d
+        });
+        assert!(found, "{event:?} is not in the binary trace");
+    }
+    // "entries-in-buffer/entries-written: 528/1625": some are lost, of which CPU is not said.
+    assert_eq!(flaws, [FlawKind::Overwritten { events: None }; 2]);
+    assert!(tallies.values().all(|tally| !tally.is_whole()));
+}
+
+#[test]
+fn callers_of_preempt_and_irq_events_keep_their_names() {
+    let lines = "\
+        a-7 [000] d..1. 1.000001: preempt_disable: caller=schedule+0x27/0x90 parent=vfs_write+0x103/0x2f0 [mod]\n\
+        a-7 [000] d..1. 1.000002: irq_disable: caller=__schedule+0x419/0x900 parent=schedule+0x2e/0x90\n\
+        a-7 [000] dNh1. 1.000003: nmi_handler: perf_event_nmi_handler() delta_ns: 1234 handled: 1\n\
+        CPU:1 [LOST 3 EVENTS]\n\
+        a-7 [001] d.h1. 0.5: ipi_entry: (Rescheduling interrupts)\n\
+        a-7 [001] d.h1. 0.4: ipi_exit: (Rescheduling interrupts)\n\
+        nonsense\n";
+    let trace = TextTrace::open(lines.as_bytes()).unwrap();
+    let symbols = trace.symbols();
+    let mut callers = Vec::new();
+    let mut flaws = Vec::new();
+    let tallies = trace
+        .for_each(|item| match item {
+            TypedItem::Event(event) => match event.decoded.record {
+                Record::PreemptDisable { caller, parent } | Record::IrqDisable { caller, parent } => {
+                    callers.push(symbols.describe(symbols.address(caller).unwrap()));
+                    callers.push(symbols.describe(symbols.address(parent).unwrap()));
+                }
+                Record::Nmi { duration_ns, .. } => {
+                    assert_eq!((duration_ns, event.at), (1234, Nanos(1_000_003_000)));
+                    assert!(event.decoded.flags.need_resched() && event.decoded.flags.hardirq());
+                }
+                Record::VectorEntry { vector, .. } | Record::VectorExit { vector, .. } => {
+                    assert_eq!(trace.vector_names()[usize::from(vector.0)], "Rescheduling interrupts");
+                }
+                other => panic!("{other:?}"),
+            },
+            TypedItem::Flaw(flaw) => flaws.push((flaw.cpu, flaw.page, flaw.kind)),
+        })
+        .unwrap();
+    assert_eq!(callers, ["schedule+0x27", "vfs_write+0x103", "__schedule+0x419", "schedule+0x2e"]);
+    assert_eq!(symbols.ranges(|name| name == "schedule").len(), 1);
+    assert_eq!(
+        flaws,
+        [
+            (Cpu(1), 4, FlawKind::Overwritten { events: Some(3) }),
+            (Cpu(1), 6, FlawKind::Backwards { by: 100_000_000 }),
+            (Cpu(0), 7, FlawKind::Damaged { bytes: 8 }),
+        ]
+    );
+    assert_eq!((tallies[&Cpu(0)].events, tallies[&Cpu(1)].overwritten), (3, 3));
+}
+
+#[test]
+fn a_text_without_an_event_is_refused() {
+    assert!(matches!(TextTrace::open(&b""[..]), Err(TraceError::Empty)));
+    let error = TextTrace::open(&b"Dear reader,\n"[..]).err().unwrap().to_string();
+    assert!(error.contains("Dear reader"), "{error}");
+    assert!(TextTrace::open(&b"# tracer: nop\n"[..]).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_mutated_text_never_panics_and_loses_no_line_in_silence(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..200), cut: prop::sample::Index,
+    ) {
+        let mut bytes = fixture("tracefs.txt");
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len()));
+        if let Ok(trace) = TextTrace::open(bytes) {
+            let symbols = trace.symbols();
+            let mut told = 0u64;
+            let tallies = trace.for_each(|item| match item {
+                TypedItem::Event(event) => {
+                    let _ = said(&event.decoded, &symbols, trace.vector_names(), true);
+                }
+                TypedItem::Flaw(_) => told += 1,
+            }).unwrap();
+            prop_assert!(told > 0 || tallies.values().all(Tally::is_whole));
+        }
+    }
+}
