@@ -214,8 +214,15 @@ pub fn cause_text(cause: &Cause) -> String {
             Some(task) => format!("{} ran first", printable(&task_text(task))),
             None => format!("{subject} ran first"),
         },
-        CauseKind::PreemptionOff => format!("preemption off in {subject}"),
-        kind => format!("{} {subject}", kind.name()),
+        kind => format!("{}{}{subject}", kind.name(), before_subject(kind)),
+    }
+}
+
+/// What stands between the kind and the subject of a cause: some kinds happen in a thread, others are the subject's own.
+pub(crate) const fn before_subject(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::PreemptionOff | CauseKind::InterruptDelayed => " in ",
+        _ => " ",
     }
 }
 

@@ -118,7 +118,7 @@ fn cause_row(m: &mut Markup, cause: &Cause, latency: Nanos) {
             m.leaf("i", &[("class", &format!("swatch {}", palette::class(cause.kind)))], "");
             m.text(cause.kind.name());
             if !cause.subject.is_empty() {
-                m.text(" ").leaf("b", &[], &cause.subject);
+                m.text(digest::before_subject(cause.kind)).leaf("b", &[], &cause.subject);
             }
             let task = cause.task.as_ref().map(|task| {
                 let who = task_text(task);

@@ -5,6 +5,7 @@ use latebound_model::{Cause, CauseKind, Explanation, Nanos, Span};
 
 use super::scale::{LinearAxis, time_label};
 use super::{Frame, cut, duration, label_width, line, n, text};
+use crate::digest::cause_text;
 use crate::markup::Markup;
 use crate::palette;
 
@@ -164,7 +165,7 @@ fn draw_lane(m: &mut Markup, explanation: &Explanation, bars: &[Bar], frame: &Fr
         let pieces = if bar.spans > 1 { format!(" in {} spans", bar.spans) } else { String::new() };
         let title = format!(
             "{}: {}{pieces}, from {} to {}",
-            name(cause),
+            cause_text(cause),
             duration(bar.took),
             since(bar.start),
             since(bar.end)
@@ -210,18 +211,10 @@ fn draw_lane(m: &mut Markup, explanation: &Explanation, bars: &[Bar], frame: &Fr
     }
 }
 
-/// A cause as the page names it: `softirq NET_RX`.
-fn name(cause: &Cause) -> String {
-    if cause.subject.is_empty() {
-        cause.kind.name().to_owned()
-    } else {
-        format!("{} {}", cause.kind.name(), cause.subject)
-    }
-}
-
 /// A cause inside its lane, where the lane says most of the kind.
 fn short_name(cause: &Cause) -> String {
     match cause.kind {
+        CauseKind::InterruptDelayed if !cause.subject.is_empty() => format!("delayed in {}", cause.subject),
         CauseKind::PreemptionOff if !cause.subject.is_empty() => {
             format!("{}, preemption off,", cause.subject)
         }
