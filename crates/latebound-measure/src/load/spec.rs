@@ -241,7 +241,7 @@ impl FromStr for LoadSpec {
             "rt-hog" => {
                 let priority = options.small("priority", 1..=99)?.unwrap_or(10);
                 let period = options.time("period", Nanos::from_millis(1), Nanos::from_micros(10))?;
-                // A third of the period where only that was given, as in the default.
+                // Three tenths of the period where only that was given, as in the default.
                 let default = Nanos((period.0 * 3 / 10).max(1_000));
                 let busy = options.time("busy", default, Nanos::from_micros(1))?;
                 if busy > period {
