@@ -4,7 +4,7 @@
 //! A `tp_btf` program can be loaded where the kernel has a typedef `btf_trace_<tracepoint>`
 //! (include/trace/bpf_probe.h, 5.5 and later). Owns that question and nothing else.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -17,7 +17,10 @@ use crate::error::ProbeError;
 #[derive(Clone, Debug, Default)]
 pub struct KernelBtf {
     tracepoints: HashSet<String>,
-    functions: HashMap<String, u32>,
+    /// Some 60,000 names, one after the other, of which a handful is ever asked for.
+    function_names: String,
+    /// Where each name ends, and its type.
+    functions: Vec<(usize, u32)>,
 }
 
 impl KernelBtf {
@@ -33,7 +36,8 @@ impl KernelBtf {
                     kernel.tracepoints.extend(name.strip_prefix("btf_trace_").map(str::to_owned));
                 }
                 BtfKind::Func => {
-                    kernel.functions.insert(name.to_owned(), id);
+                    kernel.function_names.push_str(name);
+                    kernel.functions.push((kernel.function_names.len(), id));
                 }
                 _ => {}
             }
@@ -49,13 +53,22 @@ impl KernelBtf {
     /// Whether the kernel has a function of this name that BTF describes. Whether tracing programs may attach to it
     /// is another matter, which only attaching answers.
     pub fn has_function(&self, name: &str) -> bool {
-        self.functions.contains_key(name)
+        self.function(name).is_some()
+    }
+
+    fn function(&self, name: &str) -> Option<u32> {
+        let mut start = 0;
+        self.functions.iter().find_map(|&(end, id)| {
+            let found = &self.function_names[start..end] == name;
+            start = end;
+            found.then_some(id)
+        })
     }
 
     /// Whether a tracing program may be loaded for and attached to the entry of a function: by doing so with one that
     /// does nothing, for a moment.
     pub(crate) fn try_enter(&self, function: &str) -> io::Result<()> {
-        let id = self.functions.get(function).copied().ok_or(io::ErrorKind::NotFound)?;
+        let id = self.function(function).ok_or(io::ErrorKind::NotFound)?;
         // mov r0, 0; exit (include/uapi/linux/bpf.h).
         let mut instructions = [libbpf_sys::bpf_insn::default(); 2];
         instructions[0].code = 0xb7;

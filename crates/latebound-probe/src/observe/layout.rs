@@ -23,7 +23,7 @@ pub(super) const HOT_HRTIMER_EXECUTION: usize = 38;
 /// 64-bit words in a `struct cell`, `worst`, `name`.
 pub(super) const CELL: usize = 6;
 pub(super) const WORST: usize = 13;
-pub(super) const NAME: usize = 6;
+pub(super) const NAME: usize = 10;
 
 /// An array map, mapped for reading.
 pub(super) struct Mapped {

@@ -4,7 +4,7 @@
 use latebound_model::LossKind;
 
 /// In the order of `enum lost` in `shared.bpf.h`.
-pub(super) const LOST: [(LossKind, &str); 17] = [
+pub(super) const LOST: [(LossKind, &str); 16] = [
     (LossKind::Unpaired, "interrupt handlers: an exit whose entry was not seen"),
     (LossKind::Unpaired, "vectors: an exit whose entry was not seen"),
     (LossKind::Unpaired, "softirqs: run without a raise that was seen, or asked for before observing began"),
@@ -18,10 +18,9 @@ pub(super) const LOST: [(LossKind, &str); 17] = [
         "softirqs: an exit whose entry was not seen, or which another thread's softirq preempted",
     ),
     (LossKind::Unpaired, "tasklets: an exit whose entry was not seen"),
-    (LossKind::Unpaired, "irq_work: run without a request that was seen, or an end without its start"),
     (
         LossKind::Unpaired,
-        "work items: started without a queueing that was seen, or queued before observing began",
+        "work items: started without a queueing that was seen: queued before observing began, or a flush's barrier, which is not announced",
     ),
     (LossKind::Unpaired, "work items: an end whose start was not seen"),
     (

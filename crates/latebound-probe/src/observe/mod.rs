@@ -9,9 +9,7 @@ mod layout;
 mod losses;
 mod programs;
 mod read;
-mod symbols;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -93,7 +91,6 @@ pub struct Observer {
     cells: Mapped,
     worsts: Mapped,
     names: Mapped,
-    symbols: RefCell<symbols::Symbols>,
 }
 
 impl std::fmt::Debug for Observer {
@@ -174,7 +171,6 @@ impl Observer {
             cpus,
             max_series,
             hot_groups,
-            symbols: RefCell::default(),
         })
     }
 

@@ -2,8 +2,6 @@
 //! From the maps' words to the model's types.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
 
 use latebound_model::{
     Activation, Cpu, Evidence, Loss, LossKind, Mechanism, Nanos, Quantity, Series, Subject, Task, Tid,
@@ -23,16 +21,15 @@ use super::programs::VECTOR_NAMES;
 const KIND_IRQ: u64 = 1;
 const KIND_IPI: u64 = 2;
 const KIND_TASKLET: u64 = 3;
-const KIND_IRQ_WORK: u64 = 4;
-const KIND_WORK: u64 = 5;
-const KIND_THREAD: u64 = 6;
-const KIND_DISK: u64 = 7;
+const KIND_WORK: u64 = 4;
+const KIND_THREAD: u64 = 5;
+const KIND_DISK: u64 = 6;
 
 /// The quantities of a kind, in the order of its series.
 fn quantities(kind: u64) -> &'static [Quantity] {
     match kind {
         KIND_IRQ | KIND_IPI => &[Quantity::Execution],
-        KIND_TASKLET | KIND_IRQ_WORK | KIND_THREAD => &[Quantity::Latency, Quantity::Execution],
+        KIND_TASKLET | KIND_THREAD => &[Quantity::Latency, Quantity::Execution],
         KIND_WORK => &[
             Quantity::Latency,
             Quantity::Execution,
@@ -61,19 +58,12 @@ fn met(observer: &Observer) -> Vec<Met> {
         .map_or(observer.max_series, |bss| (bss.next_series as usize).min(observer.max_series));
     let names: Vec<(usize, Name)> =
         (0..given).filter_map(|index| Some((index, Name::read(observer.names.words(index))?))).collect();
-    let address = |key: u64| key | 0xff << 56;
-    let functions: Vec<u64> = names
-        .iter()
-        .filter(|(_, name)| matches!(name.key >> 56, KIND_TASKLET | KIND_IRQ_WORK | KIND_WORK))
-        .map(|(_, name)| address(name.key))
-        .collect();
-    let mut symbols = observer.symbols.borrow_mut();
-    if !symbols.knows(&functions)
-        && let Ok(file) = File::open("/proc/kallsyms")
-    {
-        // Where it cannot be read, functions keep their addresses for names.
-        let _ = symbols.learn(&functions, BufReader::with_capacity(1 << 16, file));
-    }
+    let function = |name: &Name| match name.text.as_str() {
+        // All addresses of the kernel's functions begin with ones.
+        "" => format!("{:#x}", name.key | 0xff << 56),
+        // `name [module]`
+        text => text.split(' ').next().unwrap_or(text).to_owned(),
+    };
     let mut met: Vec<Met> = names
         .into_iter()
         .map(|(first, name)| {
@@ -83,9 +73,8 @@ fn met(observer: &Observer) -> Vec<Met> {
             let (mechanism, text, task) = match kind {
                 KIND_IRQ => (Mechanism::HardIrq, format!("{}-{}", name.irq, name.text), None),
                 KIND_IPI => (Mechanism::Vector, name.text, None),
-                KIND_TASKLET => (Mechanism::Tasklet, symbols.name(address(name.key)), None),
-                KIND_IRQ_WORK => (Mechanism::IrqWork, symbols.name(address(name.key)), None),
-                KIND_WORK => (Mechanism::Work, symbols.name(address(name.key)), None),
+                KIND_TASKLET => (Mechanism::Tasklet, function(&name), None),
+                KIND_WORK => (Mechanism::Work, function(&name), None),
                 // kernel/irq/manage.c setup_irq_thread names them so, 5.15 to 6.18.
                 KIND_THREAD if name.text.starts_with("irq/") => {
                     (Mechanism::ThreadedIrq, name.text, Some(thread))

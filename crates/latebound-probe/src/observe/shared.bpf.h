@@ -28,13 +28,12 @@
 
 /* What a cold series is about: the top byte of its key. */
 enum kind {
-	KIND_IRQ = 1,     /* struct irqaction *; execution */
-	KIND_IPI = 2,     /* the reason's text; execution */
+	KIND_IRQ = 1, /* struct irqaction *; execution */
+	KIND_IPI = 2, /* the reason's text; execution */
 	KIND_TASKLET = 3, /* its function; latency, execution */
-	KIND_IRQ_WORK = 4,/* its function; latency, execution */
-	KIND_WORK = 5,    /* its function; latency, execution, queue to activate, activate to start, wake to start */
-	KIND_THREAD = 6,  /* thread id and start time; latency, execution */
-	KIND_DISK = 7,    /* struct gendisk *; latency */
+	KIND_WORK = 4, /* its function; latency, execution, queue to activate, activate to start, wake to start */
+	KIND_THREAD = 5, /* thread id and start time; latency, execution */
+	KIND_DISK = 6, /* struct gendisk *; latency */
 };
 
 /* Offsets of the quantities from a thing's first series. */
@@ -52,7 +51,6 @@ enum lost {
 	LOST_SOFTIRQ_UNCLEAR,
 	LOST_SOFTIRQ_EXIT,
 	LOST_TASKLET_UNPAIRED,
-	LOST_IRQ_WORK_UNPAIRED,
 	LOST_WORK_NOT_QUEUED,
 	LOST_WORK_END,
 	LOST_WORK_REPLACED,
@@ -103,7 +101,7 @@ struct name {
 	u64 key;
 	u32 tid;
 	u32 irq;
-	char text[32];
+	char text[64];
 };
 
 struct buckets {
@@ -131,14 +129,12 @@ struct cpu_state {
 	u64 hrtimer[2];
 	u64 tasklet_started;
 	u64 tasklet;
-	u64 irq_work_started;
-	u64 irq_work;
 	u64 bh_work_started;
 	u64 bh_work;
 	u64 thread_since;
 	u64 thread_key;
 	u32 bh_series;
-	u32 irq_work_series;
+	u32 reserved_series;
 	u32 tasklet_series;
 	u32 thread_series;
 	/* See address_of(). */
@@ -147,7 +143,6 @@ struct cpu_state {
 	u64 address_disk;
 	u64 address_work;
 	u64 address_tasklet;
-	u64 address_irq_work;
 	/* Series of the keys met lately on this CPU, direct-mapped. */
 	u64 cached_key[CACHE_SLOTS];
 	u32 cached_series[CACHE_SLOTS];
@@ -155,7 +150,7 @@ struct cpu_state {
 
 _Static_assert(sizeof(struct cell) == 48, "layout.rs");
 _Static_assert(sizeof(struct worst) == 104, "layout.rs");
-_Static_assert(sizeof(struct name) == 48, "layout.rs");
+_Static_assert(sizeof(struct name) == 80, "layout.rs");
 _Static_assert(HOT_SERIES == 40, "layout.rs");
 
 /* Set before loading. */
@@ -403,7 +398,10 @@ static __always_inline void publish(struct name *name, u64 key)
 	__sync_fetch_and_add(&name->key, key);
 }
 
-/* The first series of a function of the kernel, which user space names by its symbol. */
+/*
+ * The first series of a function of the kernel, named by its symbol: bpf_snprintf (5.13 and later) knows it even where
+ * /proc/kallsyms hides addresses. Where it has no buffer free, the text stays empty and the address is the name.
+ */
 static __always_inline u32 function_series(struct cpu_state *cpu, u32 kind, u64 function, u32 quantities)
 {
 	u64 key = KEY(kind, function);
@@ -413,8 +411,10 @@ static __always_inline u32 function_series(struct cpu_state *cpu, u32 kind, u64 
 	if (series != NO_SERIES)
 		return series;
 	name = new_series(cpu, key, quantities);
-	if (name)
+	if (name) {
+		BPF_SNPRINTF(name->text, sizeof(name->text), "%ps", function);
 		publish(name, key);
+	}
 	return known_series(cpu, key);
 }
 

@@ -307,8 +307,8 @@ mod softirq_pairing {
             }
             // … and the handlers run in ascending order, each of which may be interrupted by further raises.
             let mut during = during.iter();
-            for vector in 0..VECTORS {
-                let Some(truth) = taken[vector] else { continue };
+            for (vector, truth) in taken.into_iter().enumerate() {
+                let Some(truth) = truth else { continue };
                 now += 1;
                 let said = rule.began(vector);
                 if said != 0 {
