@@ -17,6 +17,7 @@ mod symbols;
 #[allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
     missing_docs,
     unreachable_pub,
     unsafe_op_in_unsafe_fn
