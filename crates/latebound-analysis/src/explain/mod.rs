@@ -200,6 +200,8 @@ fn attach_stacks(causes: &mut [Cause], case: &Case<'_>) {
         let Some(tid) = cause.task.as_ref().map(|task| task.tid) else { continue };
         let of = |held: bool| case.stacks.iter().find(|found| found.tid == tid && found.held == held);
         let (held, given_up) = (of(true), of(false));
+        // What a thread was at when it gave the CPU up says nothing of why an interrupt came late.
+        let given_up = given_up.filter(|_| cause.kind == CauseKind::PreemptionOff);
         cause.stack = held.or(given_up).map(|found| found.stack.clone());
         if let (Some(_), Some(given_up), None) = (held, given_up, &cause.detail) {
             cause.detail = gave_way_in(&given_up.stack).map(|frame| format!("gave way in {frame}"));

@@ -39,7 +39,8 @@ pub(super) fn recognise(explanation: &Explanation, case: &Case<'_>, facts: &Kern
 }
 
 /// A fair thread that real-time threads kept from running (nine tenths of the time or more) until one of them had to
-/// give way although it could run on: nothing but throttling or the fair server does that. Where the switch was not seen,
+/// give way to the fair class although it could run on: nothing but throttling or the fair server does that. (Another fair
+/// thread may be the first to profit.) Where the switch was not seen,
 /// a wait that is as long as the server's makes the same.
 fn starved(explanation: &Explanation, case: &Case<'_>, facts: &KernelFacts) -> bool {
     let latency = explanation.latency().0;
@@ -54,17 +55,18 @@ fn starved(explanation: &Explanation, case: &Case<'_>, facts: &KernelFacts) -> b
     }
     let rescued = |event: &&Event| match &event.kind {
         EventKind::Switch { prev, reason: SwitchReason::Preempted, next } => {
-            next.tid == case.task.tid && is_real_time(prev) && case.from <= event.at && event.at <= case.to
+            is_real_time(prev) && is_fair(next) && case.from <= event.at && event.at <= case.to
         }
         _ => false,
     };
+    let here = case.events.get(&case.cpu).into_iter().flatten();
     let wait = facts
         .fair_server
         .as_ref()
         .map(|server| server.period.saturating_sub(server.runtime))
         .or_else(|| facts.rt_throttling.as_ref().and_then(|rt| rt.runtime));
     let as_long = wait.is_some_and(|wait| wait.0.abs_diff(latency) <= limits::SERVER_TOLERANCE.0);
-    as_long || case.events.values().flatten().any(rescued)
+    as_long || here.into_iter().any(rescued)
 }
 
 /// Softirq handlers one after another for the whole budget, in the interval.
@@ -74,28 +76,31 @@ fn softirq_budget(events: &[&Event], case: &Case<'_>) -> bool {
         end: Nanos,
         vector: u32,
         rounds: u32,
-        interrupted: bool,
+        /// Whether a handler is running.
+        inside: bool,
     }
+    let apart = |end: Nanos, next: Nanos| next.saturating_sub(end) > limits::SOFTIRQ_GAP;
     let mut burst: Option<Burst> = None;
     for event in events {
         match &event.kind {
             EventKind::Switch { .. } | EventKind::SchedulerEntry | EventKind::Lost { .. } => burst = None,
+            // An interrupt between two handlers stretches the gap but does not end the burst.
             EventKind::InterruptEntry(_) => {
+                burst.take_if(|burst| !burst.inside && apart(burst.end, event.at));
+            }
+            EventKind::InterruptExit(_) => {
                 if let Some(burst) = &mut burst {
-                    burst.interrupted = true;
+                    burst.end = event.at;
                 }
             }
             EventKind::SoftirqEntry { vector } => {
-                let goes_on = burst.as_ref().is_some_and(|burst| {
-                    // An interrupt between two handlers stretches the gap but does not end the burst.
-                    burst.interrupted || event.at.saturating_sub(burst.end) <= limits::SOFTIRQ_GAP
-                });
+                let goes_on = burst.as_ref().is_some_and(|burst| !apart(burst.end, event.at));
                 match &mut burst {
                     Some(burst) if goes_on => {
                         // Within a round the vectors go up; a step back begins the next round.
                         burst.rounds += u32::from(*vector <= burst.vector);
                         burst.vector = *vector;
-                        burst.interrupted = false;
+                        burst.inside = true;
                     }
                     _ => {
                         burst = Some(Burst {
@@ -103,7 +108,7 @@ fn softirq_budget(events: &[&Event], case: &Case<'_>) -> bool {
                             end: event.at,
                             vector: *vector,
                             rounds: 1,
-                            interrupted: false,
+                            inside: true,
                         });
                     }
                 }
@@ -111,7 +116,7 @@ fn softirq_budget(events: &[&Event], case: &Case<'_>) -> bool {
             EventKind::SoftirqExit { .. } => {
                 if let Some(burst) = &mut burst {
                     burst.end = event.at;
-                    burst.interrupted = false;
+                    burst.inside = false;
                     let spent = burst.end.saturating_sub(burst.start) >= limits::SOFTIRQ_TIME;
                     let inside = burst.start < case.to && burst.end > case.from;
                     if inside && (spent || burst.rounds >= limits::SOFTIRQ_RESTARTS) {

@@ -14,17 +14,17 @@ use latebound_model::{
 };
 
 /// One case of a Markdown file.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// The heading before it.
-    pub title: &'a str,
+    pub(crate) title: &'a str,
     /// The block `events`.
-    pub events: &'a str,
+    pub(crate) events: &'a str,
     /// The block `explanation`.
-    pub expected: &'a str,
+    pub(crate) expected: &'a str,
 }
 
 /// The cases of a file.
-pub fn cases(text: &str) -> Vec<Case<'_>> {
+pub(crate) fn cases(text: &str) -> Vec<Case<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("```events\n") {
@@ -39,10 +39,10 @@ pub fn cases(text: &str) -> Vec<Case<'_>> {
 }
 
 /// What the lines of a case say.
-pub struct Parsed {
-    pub late: LateActivation,
-    pub events: Vec<Event>,
-    pub facts: KernelFacts,
+pub(crate) struct Parsed {
+    pub(crate) late: LateActivation,
+    pub(crate) events: Vec<Event>,
+    pub(crate) facts: KernelFacts,
 }
 
 /// A thread from `name CLASS`: `hog FIFO 90`, `cc1 nice 0`, `idle`, `batchy IDLE`, `dl DEADLINE`. The tid is made of the name.
@@ -81,7 +81,7 @@ fn softirq(name: &str) -> u32 {
 }
 
 /// Reads a case.
-pub fn parse(text: &str) -> Parsed {
+pub(crate) fn parse(text: &str) -> Parsed {
     let mut late = None;
     let mut events = Vec::new();
     let mut facts = KernelFacts::default();
