@@ -14,17 +14,24 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # purpose, package, what for. Debian 12 and 13 have all of them.
+#
+# libelf and zlib are built from the sources that libbpf-sys carries, not taken from libelf-dev: the libelf.a of
+# Debian 13 (elfutils 0.192) cannot be linked, it lacks eu_search_tree_init (sourceware bug 32293), and the binary
+# is to need nothing but libc.
 table() {
     cat <<'TABLE'
+build autoconf          builds libelf
+build automake          builds libelf
+build autopoint         builds libelf
+build bison             builds libelf
 build ca-certificates   cargo fetches crates over HTTPS
 build clang             compiles the BPF programs
-build gcc               compiles libbpf and the shared C, and links
+build flex              builds libelf
+build gawk              builds libelf
+build gcc               compiles libbpf, libelf and the shared C, and links
 build libc6-dev         the C library to link with
-build libelf-dev        libbpf reads ELF files
-build llvm              inspects and strips BPF objects
-build make              builds libbpf
-build pkg-config        finds libelf and zlib
-build zlib1g-dev        libelf reads compressed sections
+build make              builds libbpf and libelf
+build pkg-config        libbpf asks it for libelf and zlib
 test  bpftrace          the same events, counted by another program
 test  chromium          opens report.html as a reader does
 test  iproute2          traffic and interfaces for softirq tests
