@@ -8,35 +8,10 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Cpu, Nanos, Tid};
 use latebound_trace::{
-    Decoded, FlawKind, Item, Record, Symbols, Tally, TextTrace, TraceError, TraceFile, TypedItem, is_runnable,
+    FlawKind, Item, PerfTrace, Record, Tally, TextTrace, TraceError, TraceFile, TypedItem,
 };
 use proptest::prelude::*;
-use support::fixture;
-
-/// What both kinds of trace say of an event, in one form: functions by name, vectors by name.
-fn said(decoded: &Decoded<'_>, symbols: &Symbols, vectors: &[String], exact_state: bool) -> String {
-    let function = |address: u64| symbols.resolve(address).map_or("none", |(name, _)| name).to_owned();
-    match decoded.record {
-        Record::Switch { prev, prev_state, next } => {
-            let state = if exact_state { prev_state } else { u64::from(is_runnable(prev_state)) };
-            format!("{prev:?} {state} {next:?}")
-        }
-        Record::VectorEntry { vector, number } => {
-            format!("enter {} {number:?}", vectors[usize::from(vector.0)])
-        }
-        Record::VectorExit { vector, number } => {
-            format!("exit {} {number:?}", vectors[usize::from(vector.0)])
-        }
-        Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
-            format!("start {timer:#x} {expires_ns} {soft_expires_ns}")
-        }
-        Record::HrtimerExpireEntry { timer, now_ns, function: callback } => {
-            format!("expire {timer:#x} {now_ns} {}", function(callback))
-        }
-        Record::WorkStart { work, function: callback } => format!("work {work:#x} {}", function(callback)),
-        record => format!("{record:?}"),
-    }
-}
+use support::{fixture, said};
 
 /// Every event of a binary trace: CPU, time cut to `unit`, thread, flags, preemption count, record.
 fn binary(name: &str, unit: u64, exact_state: bool) -> Vec<(Cpu, u64, Tid, u8, u8, String)> {
@@ -116,6 +91,45 @@ fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missi
 }
 
 #[test]
+fn a_perf_data_says_what_perf_script_says_of_it() {
+    let mut trace = PerfTrace::open(fixture("sched.perf.data")).unwrap();
+    assert!(
+        trace.decoder().problems().is_empty() && trace.formats().by_name("sched", "sched_switch").is_some()
+    );
+    assert_eq!(trace.clock().name(), "mono", "recorded with -k mono");
+    let (symbols, vectors) = (trace.symbols().clone(), trace.decoder().vector_names().to_vec());
+    let mut events = Vec::new();
+    let tallies = trace
+        .for_each(|item| match item {
+            TypedItem::Event(event) => {
+                let said = said(&event.decoded, &symbols, &vectors, true);
+                events.push((event.cpu, event.at.0, event.decoded.tid, 0, 0, said));
+            }
+            TypedItem::Flaw(flaw) => panic!("{flaw:?}"),
+        })
+        .unwrap();
+    let (expected, flaws, _) = text(&fixture("sched.perf.txt"), 1, true);
+    assert_eq!((events.len(), flaws.len()), (36, 0));
+    assert_eq!(events, expected);
+    assert_eq!(tallies.values().map(|tally| tally.events).sum::<u64>(), 36);
+}
+
+#[test]
+fn a_perf_data_that_cannot_be_read_says_why() {
+    let open = |bytes: Vec<u8>| PerfTrace::open(bytes).err().unwrap().to_string();
+    let whole = fixture("sched.perf.data");
+    assert!(open(Vec::new()).contains("empty"));
+    assert!(open(b"garbage in".to_vec()).contains("garbage"));
+    assert!(open(whole[..whole.len() - 100].to_vec()).contains("ends early"));
+    let mut absurd = whole.clone();
+    absurd[48..56].fill(0x7f);
+    assert!(open(absurd).contains("ends early"));
+    let mut piped = whole.clone();
+    piped[8..16].copy_from_slice(&16u64.to_le_bytes());
+    assert!(open(piped).contains("perf inject"));
+}
+
+#[test]
 fn callers_of_preempt_and_irq_events_keep_their_names() {
     let lines = "\
         a-7 [000] d..1. 1.000001: preempt_disable: caller=schedule+0x27/0x90 parent=vfs_write+0x103/0x2f0 [mod]\n\
@@ -170,7 +184,7 @@ fn a_text_without_an_event_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: support::cases(64), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_mutated_text_never_panics_and_loses_no_line_in_silence(
@@ -192,6 +206,21 @@ proptest! {
                 TypedItem::Flaw(_) => told += 1,
             }).unwrap();
             prop_assert!(told > 0 || tallies.values().all(Tally::is_whole));
+        }
+    }
+
+    #[test]
+    fn a_mutated_perf_data_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0usize..9), 1..12),
+    ) {
+        let mut bytes = fixture("sched.perf.data");
+        for (at, value, run) in changes {
+            let at = at.index(bytes.len());
+            let end = (at + run).min(bytes.len());
+            bytes[at..end].fill(value);
+        }
+        if let Ok(mut trace) = PerfTrace::open(bytes) {
+            let _ = trace.for_each(|_| {});
         }
     }
 }

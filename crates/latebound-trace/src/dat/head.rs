@@ -379,7 +379,7 @@ fn check_page_size(size: u64, offset: u64) -> Result<usize, TraceError> {
     }
 }
 
-fn read_page_header<S: ReadAt>(reader: &mut Reader<S>) -> Result<PageLayout, TraceError> {
+pub(crate) fn read_page_header<S: ReadAt>(reader: &mut Reader<S>) -> Result<PageLayout, TraceError> {
     reader.set_part("the page header");
     reader.expect(b"header_page\0")?;
     let size = reader.u64()?;
@@ -433,7 +433,7 @@ pub(crate) fn read_event_formats<S: ReadAt>(
 }
 
 /// The place of a text that stands behind a count of its bytes; passes over it.
-pub(crate) fn plain_part<S: ReadAt>(
+fn plain_part<S: ReadAt>(
     reader: &mut Reader<S>,
     part: &'static str,
     count_size: u8,

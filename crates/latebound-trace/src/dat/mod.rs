@@ -10,6 +10,8 @@ pub use head::{Buffer, CpuData, CpuStats};
 pub use inflate::Compression;
 pub use stream::{CpuStream, Item, MergedStream, RawEvent};
 
+pub(crate) use head::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};
+
 use crate::clock::Clock;
 use crate::error::TraceError;
 use crate::format::Formats;

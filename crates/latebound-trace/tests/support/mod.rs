@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use latebound_model::softirq_name;
 use latebound_trace::{
-    CommandLines, Decoded, Decoder, RawEvent, ReadAt, Record, Symbols, TaskRef, TraceFile,
+    CommandLines, Decoded, Decoder, RawEvent, ReadAt, Record, Symbols, TaskRef, TraceFile, is_runnable,
 };
 
 pub fn fixture_path(name: &str) -> PathBuf {
@@ -150,6 +150,31 @@ fn record_text(names: &Names, record: &Record<'_>) -> Option<String> {
         Record::WorkStart { work, .. } | Record::WorkEnd { work } => format!("work struct {work:#x}"),
         _ => return None,
     })
+}
+
+/// What both kinds of trace say of an event, in one form: functions by name, vectors by name.
+pub fn said(decoded: &Decoded<'_>, symbols: &Symbols, vectors: &[String], exact_state: bool) -> String {
+    let function = |address: u64| symbols.resolve(address).map_or("none", |(name, _)| name).to_owned();
+    match decoded.record {
+        Record::Switch { prev, prev_state, next } => {
+            let state = if exact_state { prev_state } else { u64::from(is_runnable(prev_state)) };
+            format!("{prev:?} {state} {next:?}")
+        }
+        Record::VectorEntry { vector, number } => {
+            format!("enter {} {number:?}", vectors[usize::from(vector.0)])
+        }
+        Record::VectorExit { vector, number } => {
+            format!("exit {} {number:?}", vectors[usize::from(vector.0)])
+        }
+        Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+            format!("start {timer:#x} {expires_ns} {soft_expires_ns}")
+        }
+        Record::HrtimerExpireEntry { timer, now_ns, function: callback } => {
+            format!("expire {timer:#x} {now_ns} {}", function(callback))
+        }
+        Record::WorkStart { work, function: callback } => format!("work {work:#x} {}", function(callback)),
+        record => format!("{record:?}"),
+    }
 }
 
 /// A trace.dat to be written.
@@ -396,4 +421,9 @@ impl Synthetic {
         out.patch(options_at, at);
         out.bytes
     }
+}
+
+/// How many cases a property is tried with; `PROPTEST_CASES=20000` for a long search.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
