@@ -141,7 +141,16 @@ struct Staircase {
     corners: Vec<Corner>,
 }
 
+/// Interrupts that are looked at together, where none of them can form a run that matters.
+const BLOCK: u64 = 32;
+
 impl Staircase {
+    /// Whether a run that needs at least `need` and demands at most `demand` does not matter.
+    fn beats(&self, need: u64, demand: u64) -> bool {
+        let within = self.corners.partition_point(|corner| corner.need <= need);
+        within > 0 && self.corners[within - 1].at_most >= demand
+    }
+
     fn insert(&mut self, corner: Corner, limit: usize) {
         let corners = &mut self.corners;
         let mut from = corners.partition_point(|other| other.need <= corner.need);
@@ -220,6 +229,10 @@ pub struct Fold {
     sources: BTreeMap<Source, SourceFold>,
     /// Start and `g` of recent interrupts of all sources, and what all before them took.
     recent: VecDeque<(u64, i64, u64)>,
+    /// The number of the first of them, counted from the first interrupt of all.
+    first: u64,
+    /// The largest `g` of every [`BLOCK`] of them.
+    blocks: VecDeque<i64>,
     before: u64,
     busy: Staircase,
     reach: u64,
@@ -234,6 +247,8 @@ impl Fold {
             limits,
             sources: BTreeMap::new(),
             recent: VecDeque::new(),
+            first: 0,
+            blocks: VecDeque::new(),
             before: 0,
             busy: Staircase::default(),
             reach: limits.horizon.0,
@@ -286,22 +301,51 @@ impl Fold {
         Ok(())
     }
 
+    fn pop_merged(&mut self) -> Option<u64> {
+        let (start, ..) = self.recent.pop_front()?;
+        self.first += 1;
+        if self.first.is_multiple_of(BLOCK) {
+            self.blocks.pop_front();
+        }
+        Some(start)
+    }
+
     fn push_merged(&mut self, start: u64, after: u64) {
         let horizon = self.limits.horizon.0;
         while self.recent.front().is_some_and(|&(other, ..)| start - other >= horizon) {
-            self.recent.pop_front();
+            self.pop_merged();
         }
         if self.recent.len() >= self.limits.interrupts.max(1) * 8
-            && let Some((oldest, ..)) = self.recent.pop_front()
+            && let Some(oldest) = self.pop_merged()
         {
             self.reach = self.reach.min(start - oldest);
         }
         // Both are below 2^63.
         let g = start as i64 - self.before as i64;
+        let number = self.first + self.recent.len() as u64;
+        match self.blocks.back_mut() {
+            Some(largest) if !number.is_multiple_of(BLOCK) => *largest = g.max(*largest),
+            _ => self.blocks.push_back(g),
+        }
         self.recent.push_back((start, g, self.before));
         let mut highest = i64::MIN;
-        for &(_, g, before) in self.recent.iter().rev() {
-            let need = if highest > g { highest.abs_diff(g) } else { 0 };
+        let need_of = |highest: i64, g: i64| if highest > g { highest.abs_diff(g) } else { 0 };
+        let mut place = self.recent.len();
+        while place > 0 {
+            let last = self.first + place as u64 - 1;
+            if (last + 1).is_multiple_of(BLOCK) {
+                // A whole block of runs that each need at least as much and demand at most as much as a corner.
+                let largest = self.blocks[(last / BLOCK - self.first / BLOCK) as usize];
+                let begin = (last / BLOCK * BLOCK).saturating_sub(self.first) as usize;
+                if self.busy.beats(need_of(highest, largest), after - self.recent[begin].2) {
+                    highest = highest.max(largest);
+                    place = begin;
+                    continue;
+                }
+            }
+            place -= 1;
+            let (_, g, before) = self.recent[place];
+            let need = need_of(highest, g);
             highest = highest.max(g);
             let demand = after - before;
             self.busy.insert(Corner { need, at_least: demand, at_most: demand }, self.limits.corners);
@@ -437,6 +481,8 @@ impl SourceFold {
         }
         self.recent.push_back((start, duration));
         let mut demand = 0;
+        // Corners with a need up to the run's span: both only grow.
+        let mut within = 0;
         for place in 0..self.recent.len() {
             let (begin, took) = self.recent[self.recent.len() - 1 - place];
             let span = start - begin;
@@ -445,6 +491,14 @@ impl SourceFold {
             }
             demand += took;
             self.note_span(place, span);
+            let corners = &self.runs.corners;
+            while corners.get(within).is_some_and(|corner| corner.need <= span) {
+                within += 1;
+            }
+            if within > 0 && corners[within - 1].at_most >= demand {
+                continue;
+            }
+            within = 0;
             self.runs.insert(Corner { need: span, at_least: demand, at_most: demand }, limits.corners);
         }
         cut

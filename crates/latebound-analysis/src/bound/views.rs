@@ -281,11 +281,12 @@ fn best_window(track: &Track, window: u64, charge: Charge) -> Best {
     if window == 0 {
         return best;
     }
-    let (mut until, mut best_value) = (0, 0);
-    for (from, &start) in starts.iter().enumerate() {
-        while until < starts.len() && starts[until] - start < window {
-            until += 1;
-        }
+    // One of the two ends moves at a time, chosen without a branch: which one it is cannot be predicted.
+    let (mut from, mut until, mut best_value) = (0, 0, 0);
+    while until < starts.len() {
+        let inside = usize::from(starts[until] - starts[from] < window);
+        until += inside;
+        from += 1 - inside;
         let value = match charge {
             Charge::Own => sums[until] - sums[from],
             Charge::Longest => (until - from) as u64,
@@ -295,6 +296,11 @@ fn best_window(track: &Track, window: u64, charge: Charge) -> Best {
             best.from = from;
             best.until = until;
         }
+    }
+    if best_value > 0 {
+        // Interrupts that took no time may follow within the window.
+        let begin = starts[best.from];
+        best.until = best.from + starts[best.from..].partition_point(|&start| start - begin < window);
     }
     best.demand = match charge {
         Charge::Own => u128::from(best_value),
