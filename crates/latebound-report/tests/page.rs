@@ -316,3 +316,21 @@ fn threads_that_may_move_are_told_apart_by_their_names() {
     assert_eq!(wakeups.latency.count(), 120_010);
     assert_eq!(wakeups.cpus.iter().map(|cpu| cpu.name()).collect::<Vec<_>>(), ["a", "b"]);
 }
+
+#[test]
+fn every_wide_picture_of_the_page_is_a_file_of_its_own_that_needs_nothing_else() {
+    let run = support::rich();
+    let pictures = html::pictures(&run);
+    assert_eq!(pictures.len(), html::page(&run).matches("<div class=\"wide\">").count());
+    assert!(pictures.len() > 3, "distribution, survival, maxima and the worst cases");
+    for (picture, number) in pictures.iter().zip(1..) {
+        assert_eq!(picture.number, number);
+        assert!(
+            picture.svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width="),
+            "{}",
+            picture.label
+        );
+        assert!(picture.svg.trim_end().ends_with("</svg>") && picture.svg.matches("<svg").count() == 1);
+        assert!(!picture.label.is_empty() && picture.svg.contains(&picture.label));
+    }
+}

@@ -37,7 +37,8 @@ impl Loads {
         let duration = duration.map_or(OPEN_ENDED, |duration| duration + SLACK);
         let program = Path::new("/proc/self/exe");
         let processes = self.0.iter().map(|spec| {
-            LoadProcess::spawn(program, spec, duration, cpus).with_context(|| format!("cannot start the load {spec}"))
+            LoadProcess::spawn(program, spec, duration, cpus)
+                .with_context(|| format!("cannot start the load {spec}"))
         });
         Ok(Running(processes.collect::<Result<_>>()?))
     }

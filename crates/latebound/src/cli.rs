@@ -60,6 +60,9 @@ pub(crate) enum Verb {
     Observe(ObserveArgs),
     Doctor(DoctorArgs),
     Report(ReportArgs),
+    /// Print the JSON Schema of run.json
+    ///
+    /// Every Run names the schema it was written by; a reader of one version reads every later Run of that version.
     Schema,
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -222,7 +225,8 @@ pub(crate) struct DoctorArgs {
 #[command(after_help = "\
 Examples:
   latebound report latebound-check.run
-  latebound report latebound-check.run --html report.html")]
+  latebound report latebound-check.run --html report.html
+  latebound report latebound-check.run --pictures pictures")]
 pub(crate) struct ReportArgs {
     /// The Run: its folder or its run.json.
     #[arg(value_name = "RUN")]
@@ -231,6 +235,10 @@ pub(crate) struct ReportArgs {
     /// Write the page to this file (- for standard output) instead of printing the summary.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+
+    /// Write the page's pictures as SVG files to this folder instead of printing the summary; made where it is not there.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "html")]
+    pub(crate) pictures: Option<PathBuf>,
 }
 
 /// Write man pages or completions, all made from the definition of the options
@@ -410,7 +418,9 @@ impl From<MechanismName> for latebound_model::Mechanism {
 fn parse_tid(text: &str) -> Result<Tid, String> {
     match text.parse::<i32>() {
         Ok(tid) if tid > 0 => Ok(Tid(tid)),
-        _ => Err(format!("\"{text}\" is not the id of a process or thread; `ps -eLo pid,tid,comm` lists them")),
+        _ => {
+            Err(format!("\"{text}\" is not the id of a process or thread; `ps -eLo pid,tid,comm` lists them"))
+        }
     }
 }
 

@@ -37,7 +37,8 @@ mod tests {
         generate(Generated::Man, folder.path()).unwrap();
         for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
             let path = folder.path().join(format!("latebound-{}.1", verb.get_name()));
-            let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let page =
+                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             for long in verb.get_arguments().filter(|a| !a.is_hide_set()).filter_map(|a| a.get_long()) {
                 let escaped = long.replace('-', "\\-");
                 assert!(page.contains(&escaped), "{} does not name --{long}", path.display());

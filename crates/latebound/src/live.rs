@@ -80,7 +80,8 @@ impl View {
     /// All mechanisms, then each that has a row, then all again.
     fn next_mechanism(&mut self) {
         let there = |mechanism: &Mechanism| self.reading.rows.iter().any(|row| row.mechanism == *mechanism);
-        let mut after = Mechanism::ALL.into_iter().filter(there).filter(|m| self.only.is_none_or(|only| *m > only));
+        let mut after =
+            Mechanism::ALL.into_iter().filter(there).filter(|m| self.only.is_none_or(|only| *m > only));
         self.only = after.next();
         self.first = 0;
     }
@@ -88,7 +89,11 @@ impl View {
 
 /// Shows the table until the planned time is over, a key ends it or `stop` is set. The terminal is put back however
 /// it ends.
-pub(crate) fn run(planned: Option<Nanos>, stop: &Stop, mut read: impl FnMut() -> Result<Reading>) -> Result<()> {
+pub(crate) fn run(
+    planned: Option<Nanos>,
+    stop: &Stop,
+    mut read: impl FnMut() -> Result<Reading>,
+) -> Result<()> {
     let started = Instant::now();
     let mut view = View { planned, ..View::default() };
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal; try --format json")?;
@@ -107,8 +112,10 @@ pub(crate) fn run(planned: Option<Nanos>, stop: &Stop, mut read: impl FnMut() ->
                 }
             }
             draw(&mut terminal, &view)?;
-            let until_end = planned.map_or(REFRESH, |planned| planned.saturating_sub(view.elapsed).to_duration());
-            let wait = next.saturating_duration_since(Instant::now()).min(until_end).min(Duration::from_millis(200));
+            let until_end =
+                planned.map_or(REFRESH, |planned| planned.saturating_sub(view.elapsed).to_duration());
+            let wait =
+                next.saturating_duration_since(Instant::now()).min(until_end).min(Duration::from_millis(200));
             if event::poll(wait)?
                 && let Event::Key(key) = event::read()?
             {
@@ -246,7 +253,8 @@ mod tests {
         net.merged = 7;
         let work = series(Mechanism::Work, "wb_workfn", &[40_000]);
         let losses = vec![Loss { kind: LossKind::MapFull, place: "work".to_owned(), count: Some(3) }];
-        let missing = vec![Missing { what: "tasklets".to_owned(), why: String::new(), remedy: String::new() }];
+        let missing =
+            vec![Missing { what: "tasklets".to_owned(), why: String::new(), remedy: String::new() }];
         let rows = latebound_report::observe_rows(&[net, work]);
         View { reading: Reading { rows, losses, missing }, elapsed: Nanos::from_secs(3), ..View::default() }
     }
@@ -262,7 +270,9 @@ mod tests {
     #[test]
     fn the_table_fits_eighty_columns_and_shows_losses_and_what_is_missing() {
         let text = screen(&view(), 80, 10);
-        for expected in ["NET_RX", "950 ms", "7", "wb_workfn", "lost: 3 entries refused by a full map (work)", "tasklets"] {
+        for expected in
+            ["NET_RX", "950 ms", "7", "wb_workfn", "lost: 3 entries refused by a full map (work)", "tasklets"]
+        {
             assert!(text.contains(expected), "{expected} is not on\n{text}");
         }
     }

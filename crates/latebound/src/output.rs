@@ -37,7 +37,9 @@ impl Output {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             // https://no-color.org: set and not empty forbids.
-            ColorChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            ColorChoice::Auto => {
+                terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         }
     }
 
@@ -70,10 +72,10 @@ impl Output {
         self.text(&serde_json::to_string_pretty(value)?)
     }
 
-
     /// An error with its chain of causes, on standard error.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        let (red, plain) = if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        let (red, plain) =
+            if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
         let _ = writeln!(io::stderr(), "{red}latebound:{plain} {error:#}");
     }
 }

@@ -15,7 +15,9 @@ pub(crate) fn cpus(args: &WakeupArgs, system: &SystemSnapshot) -> Result<CpuSet>
         (Some(cpus), _) if cpus.is_empty() => bail!("--cpus \"\" names no CPU; write it as 0-3,6"),
         (Some(cpus), _) => Ok(cpus.clone()),
         (None, Some(allowed)) => Ok(allowed),
-        (None, None) => bail!("cannot tell which CPUs this process may use; name them with --cpus, for example --cpus 0"),
+        (None, None) => {
+            bail!("cannot tell which CPUs this process may use; name them with --cpus, for example --cpus 0")
+        }
     }
 }
 
@@ -38,7 +40,11 @@ pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> Mea
 
 /// Starts the measurement. Where the policy was left to the tool and the kernel refuses real time, ordinary threads
 /// measure instead, and that is said: a number that is worse than it had to be is better than none.
-pub(crate) fn start(args: &WakeupArgs, options: MeasureOptions, missing: &mut Vec<Missing>) -> Result<Measurement> {
+pub(crate) fn start(
+    args: &WakeupArgs,
+    options: MeasureOptions,
+    missing: &mut Vec<Missing>,
+) -> Result<Measurement> {
     let refused = match Measurement::start(options.clone()) {
         Err(error @ MeasureError::PolicyRefused { .. }) if args.policy.is_none() => error,
         started => return Ok(started?),
@@ -63,13 +69,17 @@ pub(crate) fn record(run: &mut Run, measured: Measured) {
             run.missing.push(missing);
         }
     }
-    run.losses.retain(|loss| !measured.losses.iter().any(|new| (new.kind, &new.place) == (loss.kind, &loss.place)));
+    run.losses
+        .retain(|loss| !measured.losses.iter().any(|new| (new.kind, &new.place) == (loss.kind, &loss.place)));
     run.losses.extend(measured.losses);
 }
 
 /// Whether a latency was above the limit: status 2.
 pub(crate) fn outcome(run: &Run, limit: Option<Nanos>) -> Outcome {
-    let latencies = run.series.iter().filter(|series| matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive));
+    let latencies = run
+        .series
+        .iter()
+        .filter(|series| matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive));
     let measured = latencies.filter(|series| {
         use latebound_model::Mechanism::{ThreadWakeup, TimerWakeup};
         matches!(series.mechanism, TimerWakeup | ThreadWakeup)

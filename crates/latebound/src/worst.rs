@@ -27,7 +27,9 @@ impl Worst {
     pub(crate) fn take(&mut self, late: &LateActivation, recorder: &Recorder) {
         let latency = late.started_at.saturating_sub(late.requested_at);
         let full = self.explanations.len() >= self.kept;
-        if self.kept == 0 || (full && self.explanations.last().is_some_and(|least| least.latency() >= latency)) {
+        if self.kept == 0
+            || (full && self.explanations.last().is_some_and(|least| least.latency() >= latency))
+        {
             return;
         }
         let from = late.requested_at.saturating_sub(MARGIN);

@@ -6,6 +6,7 @@
 
 mod observed;
 mod parts;
+mod pictures;
 mod system;
 mod wakeups;
 mod worst;
@@ -16,6 +17,10 @@ use crate::digest::{self, Sentence};
 use crate::markup::Markup;
 use crate::text::{any_lost, loss_text};
 use parts::{number, prose, section, time, value};
+
+pub use pictures::{Picture, pictures};
+
+const STYLE: &str = include_str!("style.css");
 
 /// The page of a Run.
 pub fn page(run: &Run) -> String {
@@ -37,7 +42,7 @@ pub fn page(run: &Run) -> String {
             m.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", nothing)]);
             m.empty("link", &[("rel", "icon"), ("href", "data:,")]);
             m.element("style", &[], |m| {
-                m.own(include_str!("style.css"));
+                m.own(STYLE);
             })
             .line();
         })

@@ -89,7 +89,8 @@ impl Probes {
     fn start(args: &CheckArgs, missing: &mut Vec<Missing>) -> Probes {
         let options = args.recorder.options();
         let (recorder, observer) = std::thread::scope(|scope| {
-            let observer = (!args.no_observe).then(|| scope.spawn(|| Observer::start(&ObserveOptions::default())));
+            let observer =
+                (!args.no_observe).then(|| scope.spawn(|| Observer::start(&ObserveOptions::default())));
             let recorder = (args.recorder.worst > 0).then(|| Recorder::start(options));
             (recorder, observer.map(|thread| thread.join()))
         });
@@ -97,13 +98,18 @@ impl Probes {
             missing.push(Missing {
                 what: what.to_owned(),
                 why: error,
-                remedy: "run it as root on a kernel with BTF; `latebound doctor` says what is in the way".to_owned(),
+                remedy: "run it as root on a kernel with BTF; `latebound doctor` says what is in the way"
+                    .to_owned(),
             });
         };
         Probes {
-            recorder: recorder.and_then(|started| started.map_err(|e| kept("explanations of late wake-ups", e.to_string())).ok()),
+            recorder: recorder.and_then(|started| {
+                started.map_err(|e| kept("explanations of late wake-ups", e.to_string())).ok()
+            }),
             observer: observer.and_then(|joined| match joined {
-                Ok(started) => started.map_err(|e| kept("what the kernel put off meanwhile", e.to_string())).ok(),
+                Ok(started) => {
+                    started.map_err(|e| kept("what the kernel put off meanwhile", e.to_string())).ok()
+                }
                 Err(_) => {
                     kept("what the kernel put off meanwhile", "the probe's loader panicked".to_owned());
                     None

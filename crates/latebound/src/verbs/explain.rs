@@ -51,7 +51,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
             break;
         }
         progress.show(|| {
-            let latest = worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.latency().to_string());
+            let latest =
+                worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.latency().to_string());
             format!("{} watched, latest {latest}", elapsed())
         });
         if record.is_due() {
@@ -79,7 +80,9 @@ fn watched(args: &ExplainArgs) -> Result<Watch> {
         (Some(pid), _) if !alive(pid.0) => bail!("there is no process {pid}; `ps -eo pid,comm` lists them"),
         (Some(pid), _) => Watch::Process(*pid),
         (_, Some(comm)) if comm.is_empty() || comm.len() > 15 => {
-            bail!("--comm \"{comm}\" cannot match: the kernel keeps 1 to 15 bytes of a name; `ps -eLo tid,comm` shows them")
+            bail!(
+                "--comm \"{comm}\" cannot match: the kernel keeps 1 to 15 bytes of a name; `ps -eLo tid,comm` shows them"
+            )
         }
         (_, Some(comm)) => Watch::Comm(comm.clone()),
         _ if args.rt => Watch::RealTime,

@@ -56,7 +56,9 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     } else {
         let mut progress = Progress::new(args.duration);
         while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
-            let left = args.duration.map_or(Duration::MAX, |planned| planned.saturating_sub(elapsed()).to_duration());
+            let left = args
+                .duration
+                .map_or(Duration::MAX, |planned| planned.saturating_sub(elapsed()).to_duration());
             std::thread::sleep(left.min(Duration::from_millis(100)));
             progress.show(|| format!("{} observed", elapsed()));
             if record.is_due() {
@@ -76,7 +78,11 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
 
     match format {
         Format::Json => output.json(&run)?,
-        Format::Human => output.text(&terminal::observe_table(&run.series, &run.losses, &output.style()))?,
+        Format::Human => {
+            let style = output.style();
+            let table = terminal::observe_table(&run.series, &run.losses, &style);
+            output.text(&(table + &terminal::missing(&run.missing, &style)))?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -2,8 +2,10 @@
 //! `latebound report`: a Run that is there already, as text, as a page or as JSON.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
+use latebound_model::Run;
 use latebound_report::{html, terminal};
 
 use crate::Outcome;
@@ -12,6 +14,9 @@ use crate::output::Output;
 
 pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
     let run = latebound_store::read_run(&args.run)?;
+    if let Some(folder) = &args.pictures {
+        return write_pictures(&run, folder);
+    }
     match &args.html {
         Some(file) if file.as_os_str() == "-" => output.text(&html::page(&run))?,
         Some(file) => {
@@ -19,6 +24,16 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
         }
         None if output.is_json() => output.json(&run)?,
         None => output.text(&terminal::check_summary(&run, None, &output.style()))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// `1.svg`, `2.svg`, … in the page's order.
+fn write_pictures(run: &Run, folder: &Path) -> Result<Outcome> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for picture in html::pictures(run) {
+        let path = folder.join(format!("{}.svg", picture.number));
+        fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(Outcome::Done)
 }
