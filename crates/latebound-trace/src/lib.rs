@@ -13,6 +13,7 @@ mod dat;
 mod error;
 mod flaw;
 mod format;
+mod kind;
 mod perf;
 mod record;
 mod source;
@@ -26,6 +27,7 @@ pub use dat::{Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStr
 pub use error::TraceError;
 pub use flaw::{Flaw, FlawKind, Tally};
 pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
+pub use kind::TraceKind;
 pub use perf::PerfTrace;
 pub use record::{
     Comm, Decoded, Decoder, Flags, Frames, NoiseKind, Record, TaskRef, TextOffset, VectorId, is_runnable,

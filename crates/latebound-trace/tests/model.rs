@@ -28,7 +28,7 @@ fn a_timer_wakeup_of_a_saved_trace_can_be_followed_from_its_expiry_to_the_switch
     let at = events.iter().position(|event| event.kind == entry).unwrap();
     let (before, after) = (&events[..at], &events[at + 1..]);
     let cpu = events[at].cpu;
-    assert_eq!((cpu, events[at].at.0 / 1_000), (Cpu(1), 1_528_531_993));
+    assert_eq!((cpu, events[at].at), (Cpu(1), Nanos(1_528_531_994_277)));
     let entry = before.iter().rev().find(|event| event.cpu == cpu).unwrap();
     assert_eq!(entry.kind, EventKind::InterruptEntry(local_timer));
     let waking = at + 1 + after.iter().position(|event| event.cpu == cpu).unwrap();

@@ -24,6 +24,8 @@ const CPU_LIMIT: u32 = 1 << 16;
 const COUNT_LIMIT: u32 = 1 << 16;
 /// A sub-buffer has at most 128 pages (`buffer_subbuf_size_write`, kernel/trace/trace.c, 6.8), a page at most 64 KiB.
 const PAGE_LIMIT: u64 = 8 << 20;
+/// More buffers than anybody makes; with 256 CPUs each on average.
+const BUFFER_LIMIT: usize = 4096;
 /// Chains of option sections longer than this are a loop.
 const OPTIONS_LIMIT: usize = 4096;
 
@@ -108,6 +110,8 @@ struct Options {
     instances: Vec<(String, u64)>,
     /// Buffers of version 7, each with the place of its section.
     buffers: Vec<(u64, Buffer)>,
+    /// CPUs of all of them.
+    cpus_named: usize,
     header: Option<u64>,
     ftrace: Option<u64>,
     events: Option<u64>,
@@ -522,6 +526,16 @@ impl Options {
             option::BUFFER => {
                 let section = reader.u64()?;
                 let buffer = read_buffer_option(&mut reader, section)?;
+                self.cpus_named += buffer.cpus.len();
+                if self.buffers.len() == BUFFER_LIMIT || self.cpus_named > BUFFER_LIMIT * 256 {
+                    let (size, limit) = (self.cpus_named as u64, BUFFER_LIMIT as u64 * 256);
+                    return Err(TraceError::TooLarge {
+                        part: "the list of buffers",
+                        offset: section,
+                        size,
+                        limit,
+                    });
+                }
                 self.buffers.push((section, buffer));
             }
             option::BUFFER_TEXT if version == 7 => self.latency_text = true,
@@ -556,7 +570,7 @@ impl Options {
                 _ => {}
             }
         }
-        if named {
+        if named && self.stats.len() < BUFFER_LIMIT * 256 {
             stats.instance.clone_from(&self.stats_instance);
             self.stats.push(stats);
         }

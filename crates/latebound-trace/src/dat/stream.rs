@@ -229,7 +229,9 @@ impl Cursor {
             _ => 0,
         };
         let (stored, size) = (number(&header[..4]), number(&header[4..]));
-        if stored as u64 > self.left() - 8 || size > shape.chunk_limit() || stored == 0 {
+        // What does not compress grows a little.
+        let limit = shape.chunk_limit();
+        if stored as u64 > self.left() - 8 || size > limit || stored > limit + limit / 2 || stored == 0 {
             self.give_up();
             return Ok(None);
         }
@@ -496,6 +498,8 @@ pub struct MergedStream<'f, R> {
     shape: Shape,
     lanes: Vec<Lane>,
     slots: Vec<Slot>,
+    /// What a slot may keep.
+    room: usize,
     work: Work,
     /// The time of every lane's next event, the earliest on top; of two at once the lane that the file lists first.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
@@ -537,6 +541,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
             shape,
             lanes,
             slots,
+            room,
             work: Work::default(),
             heads: BinaryHeap::new(),
             pending,
@@ -590,6 +595,10 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                         Some(at) => {
                             lane.page.clear();
                             lane.page.extend_from_slice(&slot.bytes[at..at + self.shape.page_size]);
+                            if slot.bytes.len() > self.room {
+                                // Not a size that a recorder writes: decompressed again for each page, not kept.
+                                *slot = Slot::default();
+                            }
                         }
                         None if !lane.cursor.has_flaws() => {
                             // Nothing comes any more: the page may go.
