@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every part of the lab is given: where it may keep things, whom it tells how far it is, and when to stop.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::LabError;
+
+/// What the lab tells while it works.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// What it does now and how far it is: a line that takes the place of the last one.
+    Progress(&'a str),
+    /// Something that the user should know and that stays.
+    Note(&'a str),
+    /// The guest's job wrote to its standard output.
+    Stdout(&'a [u8]),
+    /// The guest's job wrote to its standard error.
+    Stderr(&'a [u8]),
+}
+
+/// The lab: a cache folder, a listener and a stop flag.
+pub struct Lab<'a> {
+    cache: PathBuf,
+    listener: &'a (dyn Fn(Event<'_>) + Sync),
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Lab<'a> {
+    /// A lab that keeps kernels, packages and tools in this folder.
+    pub fn new(cache: PathBuf, listener: &'a (dyn Fn(Event<'_>) + Sync), stop: &'a AtomicBool) -> Lab<'a> {
+        Lab { cache, listener, stop }
+    }
+
+    /// The usual folder: `latebound` under `XDG_CACHE_HOME`, or under `~/.cache`.
+    pub fn default_cache() -> Result<PathBuf, LabError> {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        base.map(|base| base.join("latebound")).ok_or_else(|| {
+            LabError::unexpected(
+                "the cache folder",
+                "neither XDG_CACHE_HOME nor HOME is set to a path; set one of them",
+            )
+        })
+    }
+
+    /// Where the lab keeps things.
+    pub fn cache(&self) -> &Path {
+        &self.cache
+    }
+
+    pub(crate) fn progress(&self, text: &str) {
+        (self.listener)(Event::Progress(text));
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        (self.listener)(Event::Note(text));
+    }
+
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        (self.listener)(event);
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// A folder in the cache, made where it is not there.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+        let path = self.cache.join(name);
+        fs::create_dir_all(&path).map_err(LabError::io("make the folder", &path))?;
+        Ok(path)
+    }
+
+    /// Keeps other processes out of one thing in the cache until the file is dropped.
+    pub(crate) fn lock(&self, name: &str, what: &str) -> Result<File, LabError> {
+        let path = self.folder("locks")?.join(name);
+        let file = File::create(&path).map_err(LabError::io("make", &path))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(fs::TryLockError::WouldBlock) if self.stopped() => return Err(LabError::Stopped),
+                Err(fs::TryLockError::WouldBlock) => {
+                    self.progress(&format!("waiting for another latebound that is busy with {what}"));
+                    std::thread::sleep(std::time::Duration::from_millis(200));
+                }
+                Err(fs::TryLockError::Error(source)) => {
+                    return Err(LabError::Io { doing: "lock", path, source });
+                }
+            }
+        }
+    }
+}
+
+/// A key for a name in the cache: FNV-1a, 64 bits (RFC 9923). Whoever uses it compares the whole input besides.
+pub(crate) fn key(input: &str) -> String {
+    let hash = input.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn keys_are_fnv_1a() {
+        // Test vectors of the algorithm's authors (draft-eastlake-fnv, appendix).
+        assert_eq!(super::key(""), "cbf29ce484222325");
+        assert_eq!(super::key("foobar"), "85944171f73967e8");
+    }
+}

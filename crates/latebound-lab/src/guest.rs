@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One job in one machine: from the kernel and the command to what came out of it.
+//!
+//! Everything that the guest writes comes through a folder shared with it, and the guest is believed to be done only when
+//! its init has written the status there, last of all.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::console::{self, GuestEnd, Seen};
+use crate::context::{Event, Lab};
+use crate::error::LabError;
+use crate::kernel::{Kernel, module_build_folder};
+use crate::machine::{self, Clock, Machine};
+use crate::program::{self, Group};
+use crate::shell;
+use crate::virtme::{self, Request};
+
+const INIT: &str = include_str!("../guest/init.sh");
+
+/// How long a kernel may take on KVM until its first process runs; when it takes longer, KVM does not work here.
+const KVM_BOOT: Duration = Duration::from_secs(20);
+
+/// A verb that writes a Run of its own is told to write it here, and it is brought back from here.
+const GUEST_FOLDER: &str = "/run/latebound";
+
+/// Verbs that write a Run.
+const RUN_VERBS: [&str; 4] = ["check", "measure", "explain", "observe"];
+
+/// What runs in the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// A verb of this latebound binary, with its arguments.
+    Verb {
+        /// The binary, in the host's file system.
+        binary: PathBuf,
+        /// `check --duration 10s`.
+        arguments: Vec<String>,
+    },
+    /// Any command.
+    Command(Vec<String>),
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The machine.
+    pub machine: Machine,
+    /// What runs in it.
+    pub payload: Payload,
+    /// How long the machine may run in all, by the host's clock.
+    pub timeout: Duration,
+    /// A folder with a Kbuild file: its modules are built for the kernel and loaded before the payload runs.
+    pub module: Option<PathBuf>,
+    /// The folder that the payload starts in.
+    pub directory: PathBuf,
+}
+
+/// What came out of a job.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The payload's exit status.
+    pub status: i32,
+    /// The folder of the Run, in the place asked for.
+    pub run: Option<PathBuf>,
+    /// The whole console log, in the place asked for.
+    pub console: PathBuf,
+    /// From the start of the machine until the payload began.
+    pub boot: Duration,
+    /// From the start of the machine until its result was there.
+    pub total: Duration,
+    /// Whether KVM ran it.
+    pub kvm: bool,
+}
+
+/// Why a job gave no outcome.
+#[derive(Debug)]
+pub struct Failure {
+    /// The error for people.
+    pub error: LabError,
+    /// Whether the kernel never came as far as running the payload.
+    pub boot_failure: bool,
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Failure {
+        Failure { error, boot_failure: false }
+    }
+}
+
+impl From<Failure> for LabError {
+    fn from(failure: Failure) -> LabError {
+        failure.error
+    }
+}
+
+/// The name of the console log beside a Run: `fast.run` has `fast.console.log`.
+pub fn console_beside(run: &Path) -> PathBuf {
+    let name = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    run.with_file_name(format!("{}.console.log", name.strip_suffix(".run").unwrap_or(&name)))
+}
+
+/// A folder for one job, removed with the value.
+struct JobFolder(PathBuf);
+
+impl JobFolder {
+    /// Beside the place of the result, so that the Run can be put there by renaming it; the guest sees it too, which
+    /// it would not below /run or /dev/shm.
+    fn make(beside: &Path) -> Result<JobFolder, LabError> {
+        let parent =
+            beside.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = fs::canonicalize(parent).map_err(LabError::io("find the folder", parent))?;
+        let name = beside.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        for number in 0.. {
+            let path = parent.join(format!(".{name}.{}.{number}.latebound-lab", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(JobFolder(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(LabError::Io { doing: "make the folder", path, source }),
+            }
+        }
+        Err(LabError::unexpected(parent.display().to_string(), "no name is free for a folder in it"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, LabError> {
+        let path = self.path(name);
+        fs::write(&path, text).map_err(LabError::io("write", &path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for JobFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The host's folders that a guest cannot see, because it has its own there.
+const HIDDEN: [&str; 4] = ["/run/", "/dev/", "/proc/", "/sys/"];
+
+fn visible(path: &Path, what: &str) -> Result<(), LabError> {
+    if HIDDEN.iter().any(|hidden| path.starts_with(hidden)) {
+        return Err(LabError::Machine(format!(
+            "{what} {} cannot be seen in the guest, which has a folder of its own there; put it elsewhere",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the arguments ask for a Run, and the arguments with the place for it.
+fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool), LabError> {
+    let Some(at) = arguments.iter().position(|word| RUN_VERBS.contains(&word.as_str())) else {
+        return Ok((arguments.to_vec(), false));
+    };
+    let own = arguments.iter().take_while(|word| *word != "--");
+    if let Some(word) =
+        own.into_iter().find(|word| *word == "-o" || *word == "--output" || word.starts_with("--output="))
+    {
+        return Err(LabError::Machine(format!(
+            "{word} belongs before the two dashes: the Run is brought back to the host; type: latebound lab run --output FOLDER … -- {}",
+            arguments[at]
+        )));
+    }
+    let mut words = arguments.to_vec();
+    words.splice(at + 1..at + 1, ["--output".to_owned(), place.to_owned()]);
+    Ok((words, true))
+}
+
+/// The shell script that the guest runs, and whether a Run comes out.
+fn script(job: &Job, modules: &[PathBuf]) -> Result<(String, bool), LabError> {
+    // By instructions, anything that waits for the host takes as long as the next timer: so the job does not meet the
+    // host between its first and its last line.
+    let staged = job.machine.clock == Clock::Instructions;
+    let place = if staged { "/run/stage/run".to_owned() } else { format!("{GUEST_FOLDER}/run") };
+    let (command, has_run) = match &job.payload {
+        Payload::Command(words) => (words.clone(), false),
+        Payload::Verb { binary, arguments } => {
+            visible(binary, "the program")?;
+            let (arguments, has_run) = with_output(arguments, &place)?;
+            let binary =
+                if staged { "/run/stage/latebound".to_owned() } else { binary.display().to_string() };
+            (std::iter::once(binary).chain(arguments).collect(), has_run)
+        }
+    };
+    let mut text = String::new();
+    for module in modules {
+        text += &format!(
+            "insmod {} || {{ echo 'the module could not be loaded' >&2; exit 1; }}\n",
+            shell::quote(&module.display().to_string())
+        );
+    }
+    text += &format!("cd {} || exit 1\n", shell::quote(&job.directory.display().to_string()));
+    if !staged {
+        text += &format!("exec {}\n", shell::join(&command));
+        return Ok((text, has_run));
+    }
+    text += "mkdir -p /run/stage || exit 1\n";
+    if let Payload::Verb { binary, .. } = &job.payload {
+        text +=
+            &format!("cp {} /run/stage/latebound || exit 1\n", shell::quote(&binary.display().to_string()));
+    }
+    // Let what the boot left behind come to an end; this takes no time of the host's.
+    text += "sleep 3\n";
+    text += &format!("{} >/run/stage/stdout 2>/run/stage/stderr\nstatus=$?\n", shell::join(&command));
+    text += "cat /run/stage/stdout\ncat /run/stage/stderr >&2\n";
+    if has_run {
+        text += &format!("[ ! -d {place} ] || cp -r {place} {GUEST_FOLDER}/run || exit 1\n");
+    }
+    text += "exit $status\n";
+    Ok((text, has_run))
+}
+
+/// Builds the modules in a folder for a kernel; on the host, in the job's folder.
+fn build_modules(
+    lab: &Lab<'_>,
+    kernel: &Kernel,
+    source: &Path,
+    folder: &JobFolder,
+) -> Result<Vec<PathBuf>, LabError> {
+    let build = module_build_folder(lab, kernel)?;
+    let place = folder.path("module");
+    program::output("copy a module's source", Command::new("cp").arg("-r").arg(source).arg(&place))?;
+    let mut make = Command::new("make");
+    make.arg("-C").arg(&build).arg(format!("M={}", place.display())).arg("modules");
+    make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+    // Without vmlinux at hand the types of a module cannot be made; it loads without.
+    let log = folder.path("module.log");
+    program::logged(lab, "build a module", &mut make, &log, || {
+        format!("building modules for {}", kernel.name)
+    })?;
+    let entries = fs::read_dir(&place).map_err(LabError::io("list", &place))?;
+    let mut modules: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ko"))
+        .collect();
+    modules.sort();
+    if modules.is_empty() {
+        return Err(LabError::unexpected(
+            source.display().to_string(),
+            "gave no module (no .ko file); does its Kbuild file have obj-m?",
+        ));
+    }
+    Ok(modules)
+}
+
+/// A file that the guest writes to, read as it grows.
+struct Tail {
+    path: PathBuf,
+    at: u64,
+}
+
+impl Tail {
+    fn new(path: PathBuf) -> Tail {
+        Tail { path, at: 0 }
+    }
+
+    fn more(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Ok(mut file) = File::open(&self.path)
+            && file.seek(SeekFrom::Start(self.at)).is_ok()
+        {
+            let _ = file.read_to_end(&mut bytes);
+            self.at += bytes.len() as u64;
+        }
+        bytes
+    }
+}
+
+/// Runs a job. The Run, where there is one, comes to `output`, the console log beside it, also where the guest failed.
+///
+/// With `overwrite` a Run that is there is replaced.
+pub fn run(
+    lab: &Lab<'_>,
+    kernel: &Kernel,
+    job: &Job,
+    output: &Path,
+    overwrite: bool,
+) -> Result<Outcome, Failure> {
+    job.machine.check()?;
+    // Before anything takes time: the same refusals that the Run's writer has.
+    drop(latebound_store::RunFolder::create(output, overwrite).map_err(LabError::from)?);
+    virtme::require()?;
+    let mut machine = job.machine.clone();
+    loop {
+        let refused = machine::kvm_refused(lab, &machine);
+        match attempt(lab, kernel, job, output, overwrite, refused.is_none()) {
+            Err(failure) if refused.is_none() && failed_without_guest(&failure) => {
+                let why = match &failure.error {
+                    LabError::Guest { end, .. } => end.to_string(),
+                    other => other.to_string(),
+                };
+                lab.note(&format!(
+                    "/dev/kvm is there but did not run the machine ({why}); going on in software"
+                ));
+                machine::refuse_kvm(lab, &why);
+                machine.accelerator = machine::Accelerator::Emulation;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn failed_without_guest(failure: &Failure) -> bool {
+    failure.boot_failure || matches!(&failure.error, LabError::Guest { end: GuestEnd::Emulator { .. }, .. })
+}
+
+fn attempt(
+    lab: &Lab<'_>,
+    kernel: &Kernel,
+    job: &Job,
+    output: &Path,
+    overwrite: bool,
+    kvm: bool,
+) -> Result<Outcome, Failure> {
+    let folder = JobFolder::make(output)?;
+    visible(&folder.0, "the folder")?;
+    let share = folder.path("share");
+    fs::create_dir(&share).map_err(LabError::io("make the folder", &share))?;
+    let modules = match &job.module {
+        Some(source) => build_modules(lab, kernel, source, &folder)?,
+        None => Vec::new(),
+    };
+    let (text, has_run) = script(job, &modules)?;
+    folder.write("share/job", &text)?;
+    let init = folder.write("init", INIT)?;
+    set_executable(&init)?;
+    let disk = job.machine.disk_bytes.map(|bytes| scratch_disk(&folder, bytes)).transpose()?;
+
+    let words =
+        compose(lab, kernel, &job.machine, kvm, &share, &init, &folder.path("initramfs"), disk.as_deref())?;
+    let console = folder.path("console");
+    let emulator = folder.path("qemu.stderr");
+    let open = |path: &Path| File::create(path).map_err(LabError::io("make", path));
+    let mut command = Command::new(&words[0]);
+    command
+        .args(&words[1..])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(open(&console)?)
+        .stderr(open(&emulator)?);
+    let started_at = Instant::now();
+    let mut qemu = Group::start("start a machine", &mut command)?;
+    let (mut stdout, mut stderr) = (Tail::new(share.join("stdout")), Tail::new(share.join("stderr")));
+    let (begun, done) = (share.join("started"), share.join("status"));
+    let mut boot = None;
+    let mut timed_out = None;
+    let ended = loop {
+        let finished = qemu.finished();
+        let done = done.is_file();
+        if boot.is_none() && begun.is_file() {
+            boot = Some(started_at.elapsed());
+        }
+        let (new_stdout, new_stderr) = (stdout.more(), stderr.more());
+        if !new_stdout.is_empty() {
+            lab.tell(Event::Stdout(&new_stdout));
+        }
+        if !new_stderr.is_empty() {
+            lab.tell(Event::Stderr(&new_stderr));
+        }
+        if done || finished.is_some() {
+            break finished;
+        }
+        if lab.stopped() {
+            return Err(LabError::Stopped.into());
+        }
+        let limit = if kvm && boot.is_none() { job.timeout.min(KVM_BOOT) } else { job.timeout };
+        if started_at.elapsed() >= limit {
+            timed_out = Some(limit);
+            break None;
+        }
+        if boot.is_none() {
+            lab.progress(&format!("booting {}: {} s", kernel.name, started_at.elapsed().as_secs()));
+        } else {
+            lab.progress(&format!("running in {}: {} s", kernel.name, started_at.elapsed().as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let total = started_at.elapsed();
+    qemu.kill();
+
+    let console_text = String::from_utf8_lossy(&fs::read(&console).unwrap_or_default()).into_owned();
+    let kept = console_beside(output);
+    fs::copy(&console, &kept).map_err(LabError::io("write the console log to", &kept))?;
+    let emulator_text = fs::read_to_string(&emulator).unwrap_or_default();
+    let seen = Seen {
+        console: &console_text,
+        emulator: &emulator_text,
+        started: boot.is_some(),
+        timed_out,
+        emulator_failed: ended.is_some_and(|status| !status.success()),
+        memory_mib: job.machine.memory_mib,
+    };
+    let failure = |end: GuestEnd| Failure {
+        boot_failure: end.is_boot_failure(boot.is_some()),
+        error: LabError::Guest { end, lines: console::last_lines(&console_text, 12), console: kept.clone() },
+    };
+    let status = fs::read_to_string(&done).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let Some(status) = status else { return Err(failure(console::diagnose(&seen))) };
+    // 128 + SIGKILL: what a shell says of a job that the kernel killed.
+    if let Some(message) = console::out_of_memory(&console_text).filter(|_| status == 137) {
+        return Err(failure(GuestEnd::OutOfMemory { message, memory_mib: job.machine.memory_mib }));
+    }
+    let run = share.join("run");
+    let run = match has_run && run.is_dir() {
+        true => Some(put_in_place(&run, output, overwrite)?),
+        false => None,
+    };
+    Ok(Outcome { status, run, console: kept, boot: boot.unwrap_or(total), total, kvm })
+}
+
+#[allow(clippy::too_many_arguments, reason = "each is a different thing of one machine, used once")]
+fn compose(
+    lab: &Lab<'_>,
+    kernel: &Kernel,
+    machine: &Machine,
+    kvm: bool,
+    share: &Path,
+    init: &Path,
+    initramfs: &Path,
+    disk: Option<&Path>,
+) -> Result<Vec<String>, LabError> {
+    let mut append = vec![
+        // Panics, oopses and the words of the memory killer go to the log; a boot's chatter does not, it costs time.
+        "loglevel=5".to_owned(),
+        "panic=-1".to_owned(),
+        "net.ifnames=0".to_owned(),
+        format!("latebound.clock={}", machine.clock.name()),
+    ];
+    append.insert(
+        0,
+        format!("console={}", if std::env::consts::ARCH == "aarch64" { "ttyAMA0" } else { "ttyS0" }),
+    );
+    if std::env::consts::ARCH == "x86_64" {
+        // What happens before the console is up.
+        append.push("earlyprintk=serial,ttyS0,115200".to_owned());
+    }
+    append.extend(kernel.name.boot_option());
+    append.extend(machine.append.iter().cloned());
+    let request = Request {
+        image: &kernel.image,
+        modules: kernel.build.is_none(),
+        kvm,
+        cpus: machine.cpus,
+        memory_mib: machine.memory_mib,
+        share,
+        initramfs,
+        disk,
+        net_pairs: machine.net / 2,
+        append: &append,
+    };
+    let mut words = virtme::compose(lab, &request, init)?;
+    if machine.clock == Clock::Instructions {
+        let more = ["-icount", "shift=3,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"];
+        words.extend(more.map(str::to_owned));
+    }
+    Ok(words)
+}
+
+/// Puts a finished Run in its place.
+fn put_in_place(run: &Path, output: &Path, overwrite: bool) -> Result<PathBuf, LabError> {
+    latebound_store::read_run(run)?;
+    if overwrite && output.is_dir() {
+        // The store has seen that it is a Run or empty; where the two cannot be swapped in one step the old one goes
+        // first.
+        fs::remove_dir_all(output).map_err(LabError::io("replace", output))?;
+    }
+    fs::rename(run, output).map_err(LabError::io("put the Run at", output))?;
+    Ok(output.to_owned())
+}
+
+fn set_executable(path: &Path) -> Result<(), LabError> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .map_err(LabError::io("make executable", path))
+}
+
+fn scratch_disk(folder: &JobFolder, bytes: u64) -> Result<PathBuf, LabError> {
+    let path = folder.path("disk");
+    let file = File::create(&path).map_err(LabError::io("make", &path))?;
+    file.set_len(bytes).map_err(LabError::io("make", &path))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn job(payload: Payload, clock: Clock) -> Job {
+        Job {
+            machine: Machine { clock, cpus: 1, ..Machine::default() },
+            payload,
+            timeout: Duration::from_secs(1),
+            module: None,
+            directory: "/home/a b".into(),
+        }
+    }
+
+    #[test]
+    fn a_verb_that_measures_is_told_where_the_run_goes_before_its_own_arguments() {
+        let (line, has_run) =
+            with_output(&words("--format json check --duration 3s -- stress-ng -o x"), "/r").unwrap();
+        assert_eq!(line, words("--format json check --output /r --duration 3s -- stress-ng -o x"));
+        assert!(has_run);
+        assert_eq!(with_output(&words("doctor --all"), "/r").unwrap(), (words("doctor --all"), false));
+    }
+
+    #[test]
+    fn an_output_in_the_guest_is_refused_with_what_to_type() {
+        let error = with_output(&words("check --output x"), "/r").unwrap_err().to_string();
+        assert!(error.contains("lab run --output FOLDER"), "{error}");
+    }
+
+    #[test]
+    fn a_job_by_the_hosts_clock_writes_straight_to_the_shared_folder() {
+        let payload =
+            Payload::Verb { binary: "/opt/late bound".into(), arguments: words("check --load ipc") };
+        let (text, has_run) = script(&job(payload, Clock::Host), &["/m/a.ko".into()]).unwrap();
+        assert_eq!(
+            text,
+            "insmod /m/a.ko || { echo 'the module could not be loaded' >&2; exit 1; }\ncd '/home/a b' || exit 1\n\
+             exec '/opt/late bound' check --output /run/latebound/run --load ipc\n"
+        );
+        assert!(has_run);
+    }
+
+    #[test]
+    fn a_job_by_instructions_meets_the_host_only_before_and_after() {
+        let payload = Payload::Verb { binary: "/opt/latebound".into(), arguments: words("check") };
+        let (text, _) = script(&job(payload, Clock::Instructions), &[]).unwrap();
+        let during: Vec<&str> = text.lines().filter(|line| line.contains(" check ")).collect();
+        assert_eq!(
+            during,
+            ["/run/stage/latebound check --output /run/stage/run >/run/stage/stdout 2>/run/stage/stderr"]
+        );
+        assert!(
+            text.contains("[ ! -d /run/stage/run ] || cp -r /run/stage/run /run/latebound/run"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_program_where_the_guest_has_its_own_folder_is_refused() {
+        let payload = Payload::Verb { binary: "/run/latebound-test".into(), arguments: words("check") };
+        assert!(
+            script(&job(payload, Clock::Host), &[]).unwrap_err().to_string().contains("put it elsewhere")
+        );
+    }
+
+    #[test]
+    fn the_console_log_lies_beside_the_run() {
+        assert_eq!(console_beside(Path::new("a/fast.run")), Path::new("a/fast.console.log"));
+        assert_eq!(console_beside(Path::new("fast")), Path::new("fast.console.log"));
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a kernel's name to the files that a machine boots.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::context::Lab;
+use crate::error::LabError;
+use crate::name::{KernelName, Origin};
+use crate::{debian, program, traced};
+
+/// A kernel that is here.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// How it was asked for.
+    pub name: KernelName,
+    /// What `uname -r` says in it, where that is known before it boots.
+    pub release: Option<String>,
+    /// The image to boot.
+    pub image: PathBuf,
+    /// Its configuration, where that lies beside it.
+    pub config: Option<PathBuf>,
+    /// Its own build folder, where it was built here.
+    pub build: Option<PathBuf>,
+}
+
+/// Makes the kernel be here: downloads or builds what is missing.
+pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
+    match &name.origin {
+        Origin::Debian { version, rt } => {
+            let package = debian::image_package(version, *rt)?;
+            packaged(lab, name, &debian::unpacked(lab, &package)?)
+        }
+        Origin::Traced { version, rt } => from_build(name, &traced::build(lab, version, *rt)?),
+        Origin::Path(path) => from_path(lab, name, path),
+    }
+}
+
+/// The kernel in an unpacked image package.
+fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, LabError> {
+    let boot = files.join("boot");
+    let entries = fs::read_dir(&boot).map_err(LabError::io("list", &boot))?;
+    let release = entries
+        .flatten()
+        .find_map(|entry| entry.file_name().to_str()?.strip_prefix("vmlinuz-").map(str::to_owned))
+        .ok_or_else(|| {
+            LabError::unexpected(files.display().to_string(), "the package has no kernel image")
+        })?;
+    // Debian 13 and later have /usr/lib/modules in the package itself.
+    let base = if files.join("lib/modules").is_dir() { files.to_owned() } else { files.join("usr") };
+    if !base.join("lib/modules").join(&release).join("modules.dep.bin").is_file() {
+        let _lock = lab.lock(&format!("depmod-{release}"), &release)?;
+        let depmod = program::find("depmod").unwrap_or_else(|| "depmod".into());
+        program::output("index a kernel's modules", Command::new(depmod).arg("-b").arg(&base).arg(&release))?;
+    }
+    let config = Some(boot.join(format!("config-{release}"))).filter(|file| file.is_file());
+    Ok(Kernel {
+        name: name.clone(),
+        image: boot.join(format!("vmlinuz-{release}")),
+        release: Some(release),
+        config,
+        build: None,
+    })
+}
+
+/// The kernel in a build folder.
+fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, LabError> {
+    let image = folder.join(traced::image().1);
+    if !image.is_file() {
+        return Err(LabError::unexpected(
+            image.display().to_string(),
+            "is not there; build the kernel first",
+        ));
+    }
+    let release = fs::read_to_string(folder.join("include/config/kernel.release")).ok();
+    Ok(Kernel {
+        name: name.clone(),
+        release: release.map(|text| text.trim().to_owned()),
+        config: Some(folder.join(".config")).filter(|file| file.is_file()),
+        build: Some(folder.to_owned()),
+        image,
+    })
+}
+
+fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, LabError> {
+    let path = fs::canonicalize(path).map_err(LabError::io("find the kernel", path))?;
+    if path.is_dir() {
+        if path.join(traced::image().1).is_file() {
+            return from_build(name, &path);
+        }
+        if !path.join("Kconfig").is_file() || !path.join("Makefile").is_file() {
+            return Err(LabError::unexpected(
+                path.display().to_string(),
+                format!("is neither a built kernel (it has no {}) nor a kernel's source", traced::image().1),
+            ));
+        }
+        let exact = commit(&path)?;
+        return from_build(name, &traced::build_tree(lab, &path, &exact, false)?);
+    }
+    let release = release_of_image(&path);
+    let config = release.as_ref().and_then(|release| {
+        path.parent().map(|folder| folder.join(format!("config-{release}"))).filter(|file| file.is_file())
+    });
+    Ok(Kernel { name: name.clone(), release, image: path, config, build: None })
+}
+
+/// What a source tree is exactly: a commit without changes.
+fn commit(tree: &Path) -> Result<String, LabError> {
+    let git = |args: &[&str]| {
+        program::output("ask git about a source tree", Command::new("git").arg("-C").arg(tree).args(args))
+    };
+    let head = git(&["rev-parse", "HEAD"])?;
+    if !git(&["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty() {
+        return Err(LabError::unexpected(
+            tree.display().to_string(),
+            "the source has changes that are not committed, so what was built could not be told again; commit them, or \
+             build the tree yourself and give it then",
+        ));
+    }
+    Ok(format!("commit {}", head.trim()))
+}
+
+/// The release in the header of an x86 image (Linux 6.12, Documentation/arch/x86/boot.rst: "HdrS" at 0x202, the
+/// offset of the version's text less 0x200 at 0x20e).
+fn release_of_image(image: &Path) -> Option<String> {
+    let mut file = fs::File::open(image).ok()?;
+    let mut header = [0u8; 0x210];
+    file.read_exact(&mut header).ok()?;
+    if header.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let offset = u64::from(u16::from_le_bytes([header[0x20e], header[0x20f]])) + 0x200;
+    file.seek(SeekFrom::Start(offset)).ok()?;
+    let mut text = Vec::new();
+    file.take(128).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.split([' ', '\0']).next().filter(|release| !release.is_empty()).map(str::to_owned)
+}
+
+/// Where modules for this kernel are built: its own build folder, or its headers from the distribution.
+pub(crate) fn module_build_folder(lab: &Lab<'_>, kernel: &Kernel) -> Result<PathBuf, LabError> {
+    if let Some(build) = &kernel.build {
+        return Ok(build.clone());
+    }
+    let none = |why: &str| {
+        LabError::Machine(format!("a module cannot be built for {}: {why}; leave --module out", kernel.name))
+    };
+    let (Origin::Debian { .. }, Some(release)) = (&kernel.name.origin, &kernel.release) else {
+        return Err(none("its headers are not known"));
+    };
+    headers(lab, release)
+}
+
+/// The headers of a Debian kernel. The three packages refer to each other by absolute paths of an installed system, so
+/// they are joined in one folder with the references turned to it.
+fn headers(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> {
+    program::require(
+        "building a module",
+        &[program::program("make", "make"), program::program("gcc", "gcc")],
+    )?;
+    let package = format!("linux-headers-{release}");
+    let exact = debian::candidate(&package)?;
+    let name = format!("{package}_{}", exact.replace(':', "%3a"));
+    let joined = lab.folder("headers")?.join(&name);
+    let build = joined.join("usr/src").join(&package);
+    if build.is_dir() {
+        return Ok(build);
+    }
+    let text = program::output(
+        "ask apt what headers need",
+        Command::new("apt-cache").args(["depends", "--important", &package]),
+    )?;
+    let needed = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let mut packages: Vec<String> = needed
+        .filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"))
+        .map(str::to_owned)
+        .collect();
+    packages.push(package.clone());
+    let folders =
+        packages.iter().map(|package| debian::unpacked(lab, package)).collect::<Result<Vec<_>, _>>()?;
+    let _lock = lab.lock(&format!("headers-{release}"), &package)?;
+    if build.is_dir() {
+        return Ok(build);
+    }
+    let part = lab.folder("headers")?.join(format!(".{name}.part"));
+    debian::remove(&part)?;
+    fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
+    for folder in &folders {
+        program::output(
+            "join a kernel's headers",
+            Command::new("cp").arg("-a").arg(folder.join(".")).arg(&part),
+        )?;
+    }
+    // Text files of a few lines (Makefile, .kernelvariables) and links that say /usr/src or /usr/lib.
+    let place = part.join("usr/src").join(&package);
+    for entry in fs::read_dir(&place).map_err(LabError::io("list", &place))?.flatten() {
+        let path = entry.path();
+        if let Ok(target) = fs::read_link(&path) {
+            if target.is_absolute() || target.starts_with("../../lib") {
+                let inside = target.strip_prefix("/").map_or_else(|_| target.clone(), Path::to_owned);
+                let inside =
+                    inside.strip_prefix("../..").map_or(inside.clone(), |rest| Path::new("usr").join(rest));
+                fs::remove_file(&path)
+                    .and_then(|()| std::os::unix::fs::symlink(joined.join(inside), &path))
+                    .map_err(LabError::io("change the link", &path))?;
+            }
+        } else if entry.file_name() == "Makefile" || entry.file_name() == ".kernelvariables" {
+            let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+            let turned = text.replace(" /usr/src/", &format!(" {}/usr/src/", joined.display()));
+            fs::write(&path, turned).map_err(LabError::io("write", &path))?;
+        }
+    }
+    fs::rename(&part, &joined).map_err(LabError::io("put in its place", &joined))?;
+    Ok(build)
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernels by name, and machines that run latebound in them.
+//!
+//! Owns where kernels come from (the distribution's packages, or a build with our configuration), the machines
+//! that boot them (through virtme-ng and QEMU), and what is made of many such runs: a matrix, a bisection. It never
+//! installs anything on the host, never writes to the host's file system from a guest but into the folder of the
+//! job, and never prints. What runs in the guest is the caller's: this crate knows no verb's meaning.
+
+mod console;
+mod context;
+mod debian;
+mod error;
+mod guest;
+mod kernel;
+mod machine;
+mod name;
+mod program;
+mod shell;
+mod traced;
+mod virtme;
+
+pub use console::GuestEnd;
+pub use context::{Event, Lab};
+pub use error::LabError;
+pub use guest::{Failure, Job, Outcome, Payload, console_beside, run};
+pub use kernel::{Kernel, obtain};
+pub use machine::{Accelerator, Clock, Machine, parse_bytes};
+pub use name::{KernelName, Origin};
