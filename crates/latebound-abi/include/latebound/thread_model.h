@@ -26,6 +26,10 @@
  *     its PSD begins at the event before "irq_disable __schedule" and ends at the switch's irq_enable (sched_exit where
  *     that event exists). Its other windows are counted and not emitted.
  *
+ *   - An interrupt may come after preemption went off and before the event says so (kernel/sched/core.c,
+ *     preempt_count_add() counts first). Where it sets need_resched, PAIE begins at its end although preemption is off,
+ *     and lasts across the POID that follows: too long, and so on the safe side. late_resched counts it.
+ *
  * What breaks a rule is reported with each event; the numbers R2 to R14 are the paper's. Where an event is missing
  * (a pair without its other half, a clock that runs backwards, events lost), everything open is dropped and counted,
  * and the model waits for the next moment at which it knows the state.
