@@ -68,10 +68,9 @@ fn receive(mut socket: UnixStream) -> Result<u64, String> {
 /// Runs the load; a unit is one message received.
 pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadline) -> Result<Work, String> {
     let groups = u64::from(groups);
-    let offered = rate.map(|rate| (u128::from(rate) * u128::from(duration.0) / 1_000_000_000) as u64);
-    let mut work = Work { done: 0, unit: "messages", offered, error: None };
+    let mut work = Work { done: 0, unit: "messages", offered: None, error: None };
     let mut failed = |why: String| work.error = work.error.take().or(Some(why));
-    let mut done = 0;
+    let (mut done, mut sent_for) = (0, Nanos::ZERO);
     let small = || Builder::new().stack_size(64 * 1024);
     std::thread::scope(|scope| {
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
@@ -119,6 +118,8 @@ pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadli
                 Err(_) => failed("a sender panicked".to_owned()),
             }
         }
+        // The senders may have been stopped long before their own clock.
+        sent_for = until.elapsed().min(duration);
         for receiver in receivers {
             match receiver.join() {
                 Ok(Ok(received)) => done += received,
@@ -128,5 +129,6 @@ pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadli
         }
     });
     work.done = done;
+    work.offered = rate.map(|rate| (u128::from(rate) * u128::from(sent_for.0) / 1_000_000_000) as u64);
     Ok(work)
 }
