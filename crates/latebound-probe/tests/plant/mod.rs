@@ -2,7 +2,7 @@
 //! Helpers to plant delays: threads on a CPU with a policy, clocks, and a watched sleeper. Raw libc, nothing clever: every
 //! loop ends by its own clock.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;

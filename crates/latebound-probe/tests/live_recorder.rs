@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
+
+mod plant;
+
+use latebound_model::{EventKind, Mechanism, Nanos};
+use latebound_probe::{Recorder, RecorderOptions, Watch};
+use plant::{Class, MS, US};
+
+#[test]
+fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told() {
+    let options =
+        RecorderOptions { watch: Watch::Comm("lb-sleeper".into()), keep: 5, ..RecorderOptions::default() };
+    let mut recorder = Recorder::start(options).unwrap();
+    let start = plant::now() + 50 * MS;
+    let expiries: Vec<u64> = (0..101).map(|n| start + n * 2 * MS).collect();
+    let planted = expiries[53];
+    let (tid, sleeper) = plant::sleeper(Class::Fifo(40), expiries);
+    let hog = std::thread::spawn(move || {
+        plant::become_thread("lb-hog", Class::Fifo(50));
+        plant::sleep_until(planted - 500 * US);
+        plant::spin_until(planted + 20 * MS);
+    });
+    hog.join().unwrap();
+    let wakeups = sleeper.join().unwrap();
+
+    let late = recorder.late().unwrap();
+    let own: Vec<_> = late.iter().filter(|late| late.task.tid == tid).collect();
+    let worst = own.iter().max_by_key(|late| late.latency()).unwrap();
+    assert_eq!(worst.expires, Some(Nanos(planted)), "the expiry is the one that was asked for");
+    let by_own_clock = wakeups.iter().find(|(requested, _)| *requested == planted).unwrap().1 - planted;
+    let latency = worst.latency().0;
+    assert!(latency <= by_own_clock && by_own_clock - latency < 2 * MS, "{latency} {by_own_clock}");
+    assert!(own.len() < wakeups.len() || wakeups.len() <= 5 + own.len(), "{}", own.len());
+
+    let series = recorder.series();
+    let mine = series.iter().find(|series| {
+        series.mechanism == Mechanism::TimerWakeup
+            && series.subject.task.as_ref().is_some_and(|task| task.tid == tid)
+    });
+    let mine =
+        mine.unwrap_or_else(|| panic!("{:?}", series.iter().map(|series| &series.id).collect::<Vec<_>>()));
+    // A call whose expiry has passed returns without sleeping: no wake-up.
+    let slept = 1 + wakeups.windows(2).filter(|pair| pair[1].0 > pair[0].1).count();
+    let count = usize::try_from(mine.summary.count).unwrap();
+    // One that is caught on its way to sleep by its own timer runs on: it was never woken.
+    assert!(count <= slept && count * 10 >= slept * 9, "{count} of {slept}");
+    assert_eq!(mine.summary.max, Some(worst.latency()));
+    assert_eq!(recorder.losses(), []);
+}
+
+#[test]
+fn live_a_ring_that_is_too_small_says_what_it_lost_and_what_it_costs() {
+    let options =
+        RecorderOptions { memory_per_cpu: 64 * 64, measure_cost: true, ..RecorderOptions::default() };
+    let recorder = Recorder::start(options).unwrap();
+    let from = plant::now();
+    let until = from + 300 * MS;
+    while plant::now() < until {
+        plant::sleep_until(plant::now() + 100 * US);
+    }
+    let events = recorder.events_of_all(Nanos(from), Nanos(plant::now())).unwrap();
+    for cpu in recorder.cpus() {
+        // Another CPU's order to give way is about this one, and can be older than what this one's ring still holds.
+        let own = |event: &&latebound_model::Event| {
+            event.cpu == *cpu
+                && !matches!(event.kind, EventKind::NeedResched { .. } | EventKind::Stolen { .. })
+        };
+        let first = events.iter().find(own).expect("every CPU has events");
+        assert!(matches!(first.kind, EventKind::Lost { .. }), "{first:?}");
+        assert!(events.iter().filter(|event| event.cpu == *cpu).count() <= 4 * 64);
+    }
+    let early = recorder.events_of_all(Nanos(from - MS * 1000), recorder.started_at()).unwrap();
+    assert!(early.iter().all(|event| matches!(event.kind, EventKind::Lost { .. })), "{early:?}");
+
+    let cost = recorder.cost();
+    assert!(cost.events > 1000 && cost.memory_bytes > 0);
+    let runs: u64 = cost.programs.iter().map(|program| program.runs).sum();
+    let time: u64 = cost.programs.iter().map(|program| program.time.0).sum();
+    let each = time / runs.max(1);
+    for program in cost.programs.iter().filter(|program| program.runs > 0) {
+        println!("{} {} {} ns", program.program, program.runs, program.time.0 / program.runs);
+    }
+    println!("{} events, {runs} runs of {each} ns", cost.events);
+    assert!(each < 5_000, "a program's run takes {each} ns");
+}
