@@ -2,12 +2,23 @@
 //! The worst wake-ups so far, each explained while the recorder still holds its events.
 
 use latebound_analysis::{KernelFacts, LateActivation, explain};
-use latebound_model::{Explanation, Missing, Nanos};
-use latebound_probe::Recorder;
+use latebound_model::{Event, EventKind, Explanation, Missing, Nanos};
+use latebound_probe::{ProbeError, Recorder};
 
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
 /// when the interval began.
 const MARGIN: Nanos = Nanos::from_millis(5);
+
+/// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs: its timer
+/// was on another one (timer migration), or it was woken for another queue first.
+fn events(late: &LateActivation, from: Nanos, recorder: &Recorder) -> Result<Vec<Event>, ProbeError> {
+    let here = recorder.events(late.cpu, from, late.started_at)?;
+    let woken = |event: &Event| match &event.kind {
+        EventKind::Waking { task } => task.tid == late.task.tid && event.at >= late.requested_at,
+        _ => false,
+    };
+    if here.iter().any(woken) { Ok(here) } else { recorder.events_of_all(from, late.started_at) }
+}
 
 /// The worst few, worst first.
 #[derive(Debug)]
@@ -33,7 +44,7 @@ impl Worst {
             return;
         }
         let from = late.requested_at.saturating_sub(MARGIN);
-        let events = match recorder.events_of_all(from, late.started_at) {
+        let events = match events(late, from, recorder) {
             Ok(events) => events,
             Err(error) => {
                 self.failed = Some(error.to_string());
