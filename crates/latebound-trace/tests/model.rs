@@ -34,12 +34,18 @@ fn a_timer_wakeup_of_a_saved_trace_can_be_followed_from_its_expiry_to_the_switch
     let waking = at + 1 + after.iter().position(|event| event.cpu == cpu).unwrap();
     let EventKind::Waking { task } = &events[waking].kind else { panic!("{:?}", events[waking]) };
     assert_eq!((task.tid, task.comm.as_str(), task.prio), (Tid(23768), "sleep", Some(120)));
-    let switch = events[waking..].iter().find_map(|event| match &event.kind {
-        EventKind::Switch { prev, reason, next } if next.tid == task.tid => Some((prev, *reason)),
-        _ => None,
-    });
-    let (prev, reason) = switch.unwrap();
-    assert!(prev.is_idle() && reason == SwitchReason::Preempted);
+    // This recording has no switch from CPU 1's idle task, by trace-cmd's account either; the next one is sleep's end.
+    let (switch_at, switch) = events[waking..]
+        .iter()
+        .find_map(|event| match &event.kind {
+            EventKind::Switch { prev, reason, next } if prev.tid == task.tid => {
+                Some((event.at, (*reason, next.comm.as_str(), next.is_idle())))
+            }
+            _ => None,
+        })
+        .unwrap();
+    assert_eq!(switch_at, Nanos(1_528_532_196_280));
+    assert_eq!(switch, (SwitchReason::Blocked, "swapper/1", true));
 }
 
 #[test]
