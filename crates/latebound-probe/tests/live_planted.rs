@@ -4,6 +4,8 @@
 //! Needs root and real-time threads. Other work on the machine may make more wake-ups late; only those whose moments were
 //! planted are judged. One at a time: the plants share CPU 1.
 
+#![allow(clippy::unwrap_used)]
+
 mod plant;
 
 use std::sync::Mutex;
@@ -45,7 +47,7 @@ fn live_planted_a_hog_of_higher_priority_is_named_23_times_with_3_ms() {
         plant::become_thread("lb-hog", Class::Fifo(70));
         let mut held = Vec::new();
         for expiry in targets {
-            plant::sleep_until(expiry - MS);
+            plant::sleep_until(expiry - 4 * MS);
             let from = plant::now();
             plant::spin_until(expiry + SIZE);
             held.push((from, plant::now()));
@@ -82,7 +84,14 @@ fn live_planted_a_hog_of_higher_priority_is_named_23_times_with_3_ms() {
                 named += 1;
                 planted.push(explanation);
             }
-            None => assert!(hog < 100 * US, "the hog slept\n{}", plant::table(&explanation)),
+            None => {
+                // Where the whole machine stood still, the hog can overlap what was not planted: by so much.
+                let overlap: u64 = held
+                    .iter()
+                    .map(|(from, to)| to.min(&wakeup.1).saturating_sub(*from.max(&wakeup.0)))
+                    .sum();
+                assert!(hog <= overlap + 200 * US, "{hog} of {overlap}\n{}", plant::table(&explanation));
+            }
         }
     }
     assert_eq!(named, PLANTED);
@@ -111,7 +120,7 @@ fn live_planted_a_thread_in_a_long_system_call_is_named_with_its_stack() {
         (from, plant::now())
     };
     let start = plant::now() + 100 * MS;
-    let expiries: Vec<u64> = (0..60).map(|n| start + n * 20 * MS).collect();
+    let expiries: Vec<u64> = (0..90).map(|n| start + n * 20 * MS).collect();
     let (tid, sleeper) = plant::sleeper(Class::Fifo(60), expiries.clone());
     watch(&mut recorder, tid);
     let reader = std::thread::spawn(move || {
@@ -119,7 +128,7 @@ fn live_planted_a_thread_in_a_long_system_call_is_named_with_its_stack() {
         expiries
             .into_iter()
             .map(|expiry| {
-                plant::sleep_until(expiry - MS);
+                plant::sleep_until(expiry - 500 * US);
                 (expiry, poll(most))
             })
             .collect::<Vec<_>>()
@@ -131,12 +140,12 @@ fn live_planted_a_thread_in_a_long_system_call_is_named_with_its_stack() {
     let planted: Vec<_> = calls
         .iter()
         .zip(&wakeups)
-        .filter(|((expiry, (from, to)), _)| from + 300 * US < *expiry && *to > expiry + 700 * US)
+        .filter(|((expiry, (from, to)), _)| from + 100 * US < *expiry && *to > expiry + 400 * US)
         .map(|(call, wakeup)| (call, plant::explained(&recorder, tid, *wakeup)))
         .collect();
     assert!(planted.len() >= PLANTED, "only {} calls were entered in time", planted.len());
     let held = |explanation| plant::share(explanation, CauseKind::PreemptionOff, "lb-reader");
-    let named = planted.iter().filter(|(_, explanation)| held(explanation) > 300 * US).count();
+    let named = planted.iter().filter(|(_, explanation)| held(explanation) > 100 * US).count();
     let all: Vec<_> = planted.iter().map(|(_, explanation)| explanation.clone()).collect();
     if named == 0 {
         // A kernel that preempts: the same plant must show no delay.
@@ -250,8 +259,9 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     let tables = starved.iter().map(plant::table).collect::<String>();
     let signature =
         if plant::facts().fair_server.is_some() { Signature::FairServer } else { Signature::RtThrottling };
-    // No second goes by without a rescue, so 2.2 s hold two or three; where other fair threads use up what the server
-    // gives, a wait can be cut in two. The longest one is the server's period less its runtime.
+    // The first rescue comes within the first second. What the server gives then (50 ms) can last a thread that runs for
+    // microseconds until the hog ends, or be used up by others, so there can be more rescues, and shorter waits. The
+    // longest wait is the server's period less its runtime.
     let hog_share = |explanation: &_| plant::share(explanation, CauseKind::TaskFirst, "lb-hog");
     let behind_hog: Vec<_> = starved
         .iter()
@@ -262,7 +272,7 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     let longest = starved.iter().map(|explanation| explanation.latency().0).max().unwrap();
     assert!((850 * MS..1_000 * MS).contains(&longest), "{tables}");
     let hogged: u64 = starved.iter().map(|e| plant::share(e, CauseKind::TaskFirst, "lb-hog")).sum();
-    assert!(hogged > HOG / 2 && hogged < to - from, "{hogged}\n{tables}");
+    assert!(hogged > HOG / 3 && hogged < to - from, "{hogged}\n{tables}");
     for explanation in &starved {
         let table = plant::table(explanation);
         assert_eq!(explanation.causes[0].subject, "lb-hog", "{table}");
