@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every case of `tests/corpus/*.md`: prose for people, a block `events`, and a block `explanation` that must come out.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::fmt::Write as _;

@@ -2,6 +2,8 @@
 //! Whatever the events are, an explanation adds up; and where they are well formed, a slow and independent way to count
 //! comes to the same causes.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use latebound_analysis::{KernelFacts, LateActivation, explain};
@@ -137,15 +139,13 @@ fn runner(which: usize) -> Task {
     [Task::default(), task(2, 120), task(3, 50), task(4, 10)][which].clone()
 }
 
+/// Who has the CPU, for how long, and the handlers over it: which, and two lengths.
+type Stretch = (usize, u64, Vec<(usize, u64, u64)>);
 type Expected = BTreeMap<(CauseKind, String), u64>;
 
 /// Thread 1 is woken at `from`; stretch after stretch another thread has the CPU, with handlers over it; then thread 1 runs.
 /// `seen_entry` says whether the scheduler's entry is an event, one nanosecond before each switch.
-fn paint(
-    history: &[(usize, u64, Vec<(usize, u64, u64)>)],
-    before: u64,
-    seen_entry: bool,
-) -> (Vec<Event>, u64, u64, Expected) {
+fn paint(history: &[Stretch], before: u64, seen_entry: bool) -> (Vec<Event>, u64, u64, Expected) {
     let from = 100 + before;
     let mut events = Vec::new();
     let mut push = |at: u64, kind: EventKind| events.push(Event { at: Nanos(at), cpu: Cpu(0), kind });
