@@ -10,7 +10,7 @@
 # latebound_share (the mount tag of the folder that is shared with the host), virtme_link_mods (the kernel's modules).
 # In the shared folder: "job", a shell script. Out comes "started", "stdout", "stderr" and, last of all, "status".
 
-bb=$latebound_busybox
+bb=${latebound_busybox:?} share=${latebound_share:?}
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
 say() { echo "latebound-init: $*"; }
@@ -40,8 +40,13 @@ fi
 "$bb" mount -n -t sysfs -o nosuid,noexec,nodev sys $root/sys
 "$bb" mount -n -t devtmpfs -o mode=0755,nosuid dev $root/dev
 if [ $root != / ]; then
-    cd $root && "$bb" mkdir -p run/old && "$bb" pivot_root . run/old || off "cannot change the root"
-    cd / && exec <dev/console >dev/console 2>&1
+    cd $root || off "cannot enter the new root"
+    "$bb" mkdir -p run/old
+    "$bb" pivot_root . run/old || off "cannot change the root"
+    cd / || off "cannot enter the new root"
+    # The old root is let go only when nothing of it is open any more.
+    exec <dev/console
+    exec >/dev/console 2>&1
     "$bb" umount -n -l /run/old
 fi
 
@@ -65,7 +70,7 @@ if [ -n "$virtme_link_mods" ]; then
     "$bb" mount -n --bind /run/modules /lib/modules
 fi
 
-"$bb" mount -n -t 9p -o version=9p2000.L,trans=virtio,access=any,msize=524288 "$latebound_share" /run/latebound ||
+"$bb" mount -n -t 9p -o version=9p2000.L,trans=virtio,access=any,msize=524288 "$share" /run/latebound ||
     off "cannot mount the folder shared with the host"
 "$bb" hostname "${virtme_hostname:-lab}"
 "$bb" ip link set dev lo up

@@ -175,3 +175,91 @@ pub(crate) fn last_lines(console: &str, count: usize) -> String {
     let lines: Vec<String> = console.lines().map(plain).filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("  {line}\n")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(console: &str, started: bool, timed_out: Option<u64>) -> GuestEnd {
+        diagnose(&Seen {
+            console,
+            emulator: "",
+            started,
+            timed_out: timed_out.map(Duration::from_secs),
+            emulator_failed: false,
+            memory_mib: 512,
+        })
+    }
+
+    // Recorded from 6.12.117 under QEMU, shortened.
+    const SYSRQ: &str = "[    7.100000] sysrq: Trigger a crash\n\
+        [    7.101000] Kernel panic - not syncing: sysrq triggered crash\n\
+        [    7.102000] CPU: 0 UID: 0 PID: 97 Comm: sh Not tainted 6.12.117+deb12-amd64 #1\n\
+        [    7.103000] Rebooting in 1 seconds..\n";
+    const OOM: &str = "[   12.200000] tail invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0\n\
+        [   12.300000] Out of memory: Killed process 97 (tail) total-vm:2101248kB, anon-rss:401408kB\n";
+
+    #[test]
+    fn a_panic_is_named_by_the_kernels_own_words() {
+        assert_eq!(end(SYSRQ, true, None), GuestEnd::Panic { message: "sysrq triggered crash".to_owned() });
+        let oops = "[    1.0][    T1] BUG: kernel NULL pointer dereference, address: 0000000000000008\n\
+                    [    1.1][    T1] Kernel panic - not syncing: Fatal exception\n";
+        let GuestEnd::Panic { message } = end(oops, true, None) else { panic!() };
+        assert_eq!(message, "Fatal exception (BUG: kernel NULL pointer dereference, address: 0000000000000008)");
+    }
+
+    #[test]
+    fn memory_that_ran_out_is_told_from_other_ends() {
+        let GuestEnd::OutOfMemory { message, memory_mib: 512 } = end(OOM, true, None) else { panic!() };
+        assert!(message.starts_with("Out of memory: Killed process 97 (tail)"), "{message}");
+        let deadlock = format!("{OOM}[   13.0] Kernel panic - not syncing: System is deadlocked on memory\n");
+        assert!(matches!(end(&deadlock, true, None), GuestEnd::OutOfMemory { .. }));
+    }
+
+    #[test]
+    fn time_that_ran_out_says_whether_the_job_had_begun_and_what_the_kernel_said() {
+        let text = end("", false, Some(60)).to_string();
+        assert!(text.contains("did not boot within 60 s") && text.contains("--timeout"), "{text}");
+        let stall = "[   80.0] rcu: INFO: rcu_preempt self-detected stall on CPU\n";
+        let text = end(stall, true, Some(90)).to_string();
+        assert!(text.contains("not done within 90 s, and the kernel said: rcu: INFO"), "{text}");
+    }
+
+    #[test]
+    fn a_root_that_cannot_be_mounted_is_not_taken_for_a_panic() {
+        let console = "Failed to mount real root.  We are stuck.\n\
+                       [    6.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n";
+        assert_eq!(end(console, false, None), GuestEnd::Init { message: "Failed to mount real root.  We are stuck.".to_owned() });
+        let console = "latebound-init: cannot mount the folder shared with the host\n";
+        let GuestEnd::Init { message } = end(console, false, None) else { panic!() };
+        assert_eq!(message, "cannot mount the folder shared with the host");
+    }
+
+    #[test]
+    fn an_emulator_that_fails_is_quoted() {
+        let seen = Seen {
+            console: "",
+            emulator: "qemu-system-x86_64: could not load kernel '/k': Invalid kernel header\n",
+            started: false,
+            timed_out: None,
+            emulator_failed: true,
+            memory_mib: 512,
+        };
+        let end = diagnose(&seen);
+        assert!(end.to_string().contains("Invalid kernel header"), "{end}");
+        assert!(!end.is_boot_failure(false), "a machine that cannot be made is no fault of the kernel");
+    }
+
+    #[test]
+    fn only_the_last_lines_are_shown_without_control_characters() {
+        assert_eq!(last_lines("a\n\x1b[31mb\r\n\n  c\n", 2), "  [31mb\n    c\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_console_is_diagnosed(console in ".{0,400}", started: bool) {
+            let _ = end(&console, started, None).to_string();
+            let _ = last_lines(&console, 5);
+        }
+    }
+}

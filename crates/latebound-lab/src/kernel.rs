@@ -66,7 +66,7 @@ fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, La
 }
 
 /// The kernel in a build folder.
-fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, LabError> {
+pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, LabError> {
     let image = folder.join(traced::image().1);
     if !image.is_file() {
         return Err(LabError::unexpected(

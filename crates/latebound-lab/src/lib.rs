@@ -6,23 +6,33 @@
 //! installs anything on the host, never writes to the host's file system from a guest but into the folder of the
 //! job, and never prints. What runs in the guest is the caller's: this crate knows no verb's meaning.
 
+mod bisect;
 mod console;
 mod context;
 mod debian;
 mod error;
 mod guest;
 mod kernel;
+mod list;
 mod machine;
+mod matrix;
+mod metric;
 mod name;
 mod program;
 mod shell;
 mod traced;
+mod tree;
 mod virtme;
 
+pub use bisect::{BisectError, Judged, Plan as BisectPlan, Probe, Verdict, bisect};
 pub use console::GuestEnd;
 pub use context::{Event, Lab};
 pub use error::LabError;
 pub use guest::{Failure, Job, Outcome, Payload, console_beside, run};
 pub use kernel::{Kernel, obtain};
+pub use list::{Listed, kernels, table as kernels_table};
 pub use machine::{Accelerator, Clock, Machine, parse_bytes};
+pub use matrix::{Cell, MATRIX_FILE, Matrix, MatrixPlan, Row, matrix};
+pub use metric::Metric;
 pub use name::{KernelName, Origin};
+pub use tree::{Commits, commits};

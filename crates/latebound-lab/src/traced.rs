@@ -102,9 +102,31 @@ fn is_done(folder: &Path, inputs: &str) -> bool {
 /// Builds this source with our configuration; `exact` says what the source is.
 pub(crate) fn build_tree(lab: &Lab<'_>, source: &Path, exact: &str, rt: bool) -> Result<PathBuf, LabError> {
     program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
+    let folder = lab.folder("kernels")?.join(key(&inputs(exact, rt)?));
+    build_into(lab, source, exact, rt, &folder, Objects::Remove)
+}
+
+/// What becomes of the objects of a finished build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Objects {
+    /// They go: 700 MB that nobody reads again.
+    Remove,
+    /// They stay, for the next build in the same folder.
+    Keep,
+}
+
+/// Builds into this folder; what an earlier build left there is used again.
+pub(crate) fn build_into(
+    lab: &Lab<'_>,
+    source: &Path,
+    exact: &str,
+    rt: bool,
+    folder: &Path,
+    objects: Objects,
+) -> Result<PathBuf, LabError> {
+    program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
     let inputs = inputs(exact, rt)?;
-    let name = key(&inputs);
-    let folder = lab.folder("kernels")?.join(&name);
+    let folder = folder.to_owned();
     if is_done(&folder, &inputs) {
         return Ok(folder);
     }
@@ -124,7 +146,7 @@ pub(crate) fn build_tree(lab: &Lab<'_>, source: &Path, exact: &str, rt: bool) ->
             header("openssl/ssl.h", "libssl-dev"),
         ],
     )?;
-    let _lock = lab.lock(&format!("kernel-{name}"), exact)?;
+    let _lock = lab.lock(&format!("kernel-{}", key(&folder.display().to_string())), exact)?;
     if is_done(&folder, &inputs) {
         return Ok(folder);
     }
@@ -191,7 +213,9 @@ pub(crate) fn build_tree(lab: &Lab<'_>, source: &Path, exact: &str, rt: bool) ->
     }
     let done = folder.join(DONE);
     fs::write(&done, &inputs).map_err(LabError::io("write", &done))?;
-    remove_intermediate(&folder);
+    if objects == Objects::Remove {
+        remove_intermediate(&folder);
+    }
     Ok(folder)
 }
 

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which kernels are here, which can be had, and what each can show. Downloads and builds nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use latebound_model::{Evidence, EvidenceLevel};
+use serde::Serialize;
+
+use crate::context::Lab;
+use crate::debian;
+use crate::error::LabError;
+use crate::traced;
+
+/// A kernel that can be named.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listed {
+    /// Its name for `--kernel`.
+    pub name: String,
+    /// Whether it is here already.
+    pub here: bool,
+    /// What it is exactly: the package and its version, or the source.
+    pub what: String,
+    /// What it can show, by its configuration; empty where that is not known before it is downloaded.
+    pub evidence: Vec<EvidenceLevel>,
+}
+
+/// The kernels, by name.
+pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
+    let mut found: BTreeMap<(Vec<u64>, String), Listed> = BTreeMap::new();
+    let mut add = |listed: Listed| {
+        found.insert((debian::numbers(&listed.name), listed.name.clone()), listed);
+    };
+    for (name, package) in newest_images(&debian::package_names("linux-image-")?, debian::architecture()) {
+        let Ok(version) = debian::candidate(&package) else { continue };
+        let folder = lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
+        let release = package.trim_start_matches("linux-image-");
+        let config = fs::read_to_string(folder.join(format!("boot/config-{release}"))).ok();
+        add(Listed {
+            name,
+            here: folder.is_dir(),
+            what: format!("package {package} {version}"),
+            evidence: config.map(|config| by_configuration(&config, release)).unwrap_or_default(),
+        });
+    }
+    for package in debian::package_names("linux-source-")? {
+        let Some(version) = package.strip_prefix("linux-source-").filter(|version| version.contains('.')) else { continue };
+        let Ok(exact) = debian::candidate(&package) else { continue };
+        // PREEMPT_RT is in the kernel itself from 6.12 on.
+        let flavours: &[bool] = if debian::numbers(version) >= vec![6, 12] { &[false, true] } else { &[false] };
+        for &rt in flavours {
+            let folder = traced::built(lab, version, rt);
+            let config = folder.as_ref().and_then(|folder| fs::read_to_string(folder.join(".config")).ok());
+            add(Listed {
+                name: format!("traced:{version}{}", if rt { "-rt" } else { "" }),
+                here: folder.is_some(),
+                what: format!("built from {package} {exact}"),
+                evidence: by_configuration(&config.unwrap_or_else(|| expected(rt)), version),
+            });
+        }
+    }
+    let mut all: Vec<Listed> = found.into_values().collect();
+    all.extend(on_host());
+    Ok(all)
+}
+
+/// What a traced kernel's configuration will have that is not in the fragment because Kconfig selects it.
+fn expected(rt: bool) -> String {
+    traced::fragment(rt) + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
+}
+
+/// For each version and flavour the shortest name and the newest package: a metapackage `linux-image-6.12-amd64`
+/// stands for its series; where there is none, the first two numbers do.
+fn newest_images(names: &[String], architecture: &str) -> BTreeMap<String, String> {
+    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    for package in names {
+        let Some((version, flavour)) = debian::image_name(package, architecture) else { continue };
+        let mut parts = version.split('.');
+        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else { continue };
+        // A metapackage has no third part; the packages that it stands for are in the list themselves.
+        if parts.next().is_none() {
+            continue;
+        }
+        let minor: String = minor.chars().take_while(char::is_ascii_digit).collect();
+        let name = format!("debian:{major}.{minor}{}", if flavour == "rt" { "-rt" } else { "" });
+        let best = newest.entry(name).or_insert_with(|| package.clone());
+        if debian::numbers(package) > debian::numbers(best) {
+            *best = package.clone();
+        }
+    }
+    newest
+}
+
+fn on_host() -> Vec<Listed> {
+    let Ok(entries) = fs::read_dir("/boot") else { return Vec::new() };
+    let mut images: Vec<(PathBuf, String)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let release = entry.file_name().to_str()?.strip_prefix("vmlinuz-")?.to_owned();
+            Some((entry.path(), release))
+        })
+        .collect();
+    images.sort();
+    let listed = |(path, release): (PathBuf, String)| {
+        let config = fs::read_to_string(format!("/boot/config-{release}")).ok();
+        Listed {
+            name: path.display().to_string(),
+            here: true,
+            evidence: config.map(|config| by_configuration(&config, &release)).unwrap_or_default(),
+            what: format!("installed on this system, {release}"),
+        }
+    };
+    images.into_iter().map(listed).collect()
+}
+
+/// What a kernel can show, by its configuration and release: what a running one proves by its trace points.
+fn by_configuration(config: &str, release: &str) -> Vec<EvidenceLevel> {
+    let on = |option: &str| config.lines().any(|line| line.trim() == format!("CONFIG_{option}=y"));
+    let lacks = |options: &[&str]| -> Vec<String> {
+        options.iter().filter(|option| !on(option)).map(|option| format!("CONFIG_{option}")).collect()
+    };
+    let level = |evidence, missing: Vec<String>, good: &str| EvidenceLevel {
+        evidence,
+        available: missing.is_empty(),
+        reason: if missing.is_empty() { good.to_owned() } else { format!("needs {}", missing.join(", ")) },
+    };
+    let events = lacks(&["BPF_SYSCALL", "DEBUG_INFO_BTF", "PERF_EVENTS"]);
+    let mut scheduler = events.clone();
+    if debian::numbers(release) < vec![6, 16] {
+        scheduler.push("kernel 6.16 or later".to_owned());
+    }
+    let mut bound = events.clone();
+    bound.extend(lacks(&["PREEMPT_RT", "PREEMPT_TRACER", "IRQSOFF_TRACER"]));
+    vec![
+        level(Evidence::User, Vec::new(), "measured wake-up latency"),
+        level(Evidence::Events, events, "activations of every mechanism, and the causes of late ones"),
+        level(Evidence::Scheduler, scheduler, "blocking split into \"preemption off\" and \"scheduler\", as observed"),
+        level(Evidence::Bound, bound, "a bound in the sense of Theorem 8, as long as nothing is lost"),
+    ]
+}
+
+/// The list as text.
+pub fn table(kernels: &[Listed]) -> String {
+    let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for kernel in kernels {
+        let best = kernel.evidence.iter().filter(|level| level.available).map(|level| level.evidence.name()).next_back();
+        let shows = best.map_or("known when it is here".to_owned(), |best| format!("shows {best}"));
+        let here = if kernel.here { "here     " } else { "can be had" };
+        text += &format!("{:<width$}  {here:<10}  {shows:<21}  {}\n", kernel.name, kernel.what);
+    }
+    text + "\nA PREEMPT_DYNAMIC kernel is booted with another preemption model by @none, @voluntary, @full or @lazy.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn available(config: &str, release: &str) -> Vec<Evidence> {
+        by_configuration(config, release).into_iter().filter(|l| l.available).map(|l| l.evidence).collect()
+    }
+
+    #[test]
+    fn what_a_kernel_can_show_follows_from_its_configuration() {
+        let stock = "CONFIG_BPF_SYSCALL=y\nCONFIG_DEBUG_INFO_BTF=y\nCONFIG_PERF_EVENTS=y\n";
+        assert_eq!(available("", "6.12"), [Evidence::User]);
+        assert_eq!(available(stock, "6.12.117+deb12-amd64"), [Evidence::User, Evidence::Events]);
+        assert_eq!(available(stock, "6.16.1"), [Evidence::User, Evidence::Events, Evidence::Scheduler]);
+        assert_eq!(available(&expected(true), "6.12"), [Evidence::User, Evidence::Events, Evidence::Bound]);
+        assert_eq!(available(&expected(false), "6.12"), [Evidence::User, Evidence::Events]);
+    }
+
+    #[test]
+    fn the_newest_image_of_each_series_and_flavour_is_listed() {
+        let names = [
+            "linux-image-6.1.0-9-amd64",
+            "linux-image-6.1.0-56-amd64",
+            "linux-image-6.1.0-56-rt-amd64",
+            "linux-image-6.12-amd64",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-6.12.117+deb12-cloud-amd64",
+        ]
+        .map(str::to_owned);
+        let found = newest_images(&names, "amd64");
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, package)| (name.as_str(), package.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("debian:6.1", "linux-image-6.1.0-56-amd64"),
+                ("debian:6.1-rt", "linux-image-6.1.0-56-rt-amd64"),
+                ("debian:6.12", "linux-image-6.12.117+deb12-amd64"),
+            ]
+        );
+    }
+}
