@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::log;
+
 /// Why a probe could not be started or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -48,6 +50,17 @@ impl ProbeError {
             return ProbeError::Refused(format!("{step}: {source}"));
         }
         ProbeError::Bpf { step, source }
+    }
+
+    /// What libbpf answered to loading programs, with what it said meanwhile.
+    pub(crate) fn load(step: &str, source: libbpf_rs::Error, said: &str) -> ProbeError {
+        // The verifier answers "permission denied" too, but about one program. Where BPF as a whole is refused, libbpf
+        // guesses at reasons that do not apply to a kernel that can do what latebound needs.
+        let refused = source.kind() == libbpf_rs::ErrorKind::PermissionDenied && !said.contains("prog '");
+        if refused {
+            return ProbeError::bpf(step, source);
+        }
+        ProbeError::Bpf { step: format!("{step} ({})", log::gist(said)), source }
     }
 
     /// The last system error under the name of the step that met it.

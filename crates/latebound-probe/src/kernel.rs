@@ -12,6 +12,7 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use libbpf_rs::libbpf_sys;
 
 use crate::error::ProbeError;
+use crate::log;
 
 /// The trace points and functions that the running kernel's type information names.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,7 @@ pub struct KernelBtf {
 impl KernelBtf {
     /// Reads `/sys/kernel/btf/vmlinux`.
     pub fn load() -> Result<KernelBtf, ProbeError> {
+        log::take_over();
         let btf = Btf::from_vmlinux().map_err(|error| ProbeError::NoBtf(error.to_string()))?;
         let mut kernel = KernelBtf::default();
         for id in 1..u32::try_from(btf.len()).unwrap_or(u32::MAX) {

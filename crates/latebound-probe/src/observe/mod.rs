@@ -298,11 +298,7 @@ fn load_what_loads(
 
 fn load(plan: &Plan, sizes: Sizes) -> Result<ObserveSkel<'static>, ProbeError> {
     let (result, said) = log::capture(|| try_load(plan, sizes));
-    result.map_err(|source| {
-        // The verifier answers "permission denied" too, but about one program.
-        let step = format!("loading the programs ({})", log::gist(&said));
-        if said.contains("prog '") { ProbeError::Bpf { step, source } } else { ProbeError::bpf(step, source) }
-    })
+    result.map_err(|source| ProbeError::load("loading the programs", source, &said))
 }
 
 fn try_load(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<ObserveSkel<'static>> {

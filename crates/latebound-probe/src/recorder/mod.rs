@@ -49,6 +49,7 @@ use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
+use crate::log;
 
 pub use self::options::{RecorderOptions, Watch};
 
@@ -254,7 +255,9 @@ impl Recorder {
                 program.set_autoload(false);
             }
         }
-        let mut skeleton = open.load().map_err(failed("load"))?;
+        let (loaded, said) = log::capture(|| open.load());
+        let mut skeleton = loaded
+            .map_err(|source| ProbeError::load("flight recorder: loading the programs", source, &said))?;
         let handle = |map: &libbpf_rs::MapMut<'_>, name: &str| {
             MapHandle::try_from(map).map_err(failed(&format!("map {name}")))
         };
