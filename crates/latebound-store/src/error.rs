@@ -124,6 +124,7 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::FileTooLarge => {
             "raise the limit on file sizes (ulimit -f), or choose another folder with --output"
         }
+        io::ErrorKind::NotADirectory => "a part of the path is a file: choose another folder with --output",
         io::ErrorKind::NotFound => {
             "make the folder above it first (mkdir -p), or choose another one with --output"
         }

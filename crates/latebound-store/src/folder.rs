@@ -82,8 +82,10 @@ impl RunFolder {
         self.write_table(table)
     }
 
-    /// Writes the tables, the page and at last the Run that names them.
+    /// Writes the tables, the page and at last the Run that names them. Before all these, the Run without them: where
+    /// the disk has no room for the page, it may have room for that.
     pub fn finish(mut self, run: &Run, report_html: Option<&str>) -> Result<(), StoreError> {
+        self.write_run(run, Vec::new())?;
         for table in [tables::histograms(run)?, tables::block_maxima(run)?, tables::worst_spans(run)?] {
             self.write_table(table)?;
         }
@@ -166,7 +168,10 @@ fn may_write(path: &Path, overwrite: bool) -> Result<bool, StoreError> {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(not_a_run("is not a folder".to_owned()));
+            return match fs::symlink_metadata(path) {
+                Ok(_) => Err(not_a_run("is not a folder".to_owned())),
+                Err(source) => Err(StoreError::MakeFolder { path: path.to_owned(), source }),
+            };
         }
         Err(error) => return Err(not_a_run(format!("cannot be listed ({error})"))),
     };
