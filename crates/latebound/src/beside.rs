@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use latebound_measure::{LoadProcess, LoadSpec};
-use latebound_model::{CpuSet, Missing, Nanos, Run};
+use latebound_model::{CpuSet, Load, Missing, Nanos, Run};
 
 use crate::cli::LoadChoice;
 
@@ -55,6 +55,7 @@ impl Running {
         for process in self.0 {
             match process.wait() {
                 Ok(done) => {
+                    run.missing.extend(without_load(&done.load));
                     run.loads.push(done.load);
                     run.throughput.extend(done.throughput);
                 }
@@ -66,6 +67,16 @@ impl Running {
             }
         }
     }
+}
+
+/// What a load that failed leaves out. Its figures would be read as figures under load.
+fn without_load(load: &Load) -> Option<Missing> {
+    load.error.as_ref().map(|error| Missing {
+        what: format!("the load {} {}", load.name, load.arguments).trim_end().to_owned(),
+        why: error.clone(),
+        remedy: "mend that and measure again: the figures are those of a system without all of this load"
+            .to_owned(),
+    })
 }
 
 /// The child's side.

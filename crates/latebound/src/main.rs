@@ -53,8 +53,6 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::LimitPassed) => ExitCode::from(2),
-        // `latebound doctor | head`: the reader has what it wanted.
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output.error(&error);
             ExitCode::from(1)

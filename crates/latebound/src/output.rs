@@ -57,14 +57,16 @@ impl Output {
         Style { color: self.colors(terminal), width: width.clamp(40, 160), unicode }
     }
 
-    /// Text to standard output, ending in a newline.
+    /// Text to standard output, ending in a newline. A reader that went away (`latebound doctor | head`) has what it
+    /// wanted: that is no error, and the exit status stays that of the work.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            stdout.write_all(b"\n")?;
+        let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        let written = [text.as_bytes(), newline].into_iter().try_for_each(|part| stdout.write_all(part));
+        match written.and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("cannot write to standard output"),
         }
-        stdout.flush().context("cannot write to standard output")
     }
 
     /// One JSON document to standard output.
@@ -76,14 +78,33 @@ impl Output {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let (red, plain) =
             if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {error:#}");
+        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", sentence(error));
     }
 }
 
-/// Whether the reader of standard output went away.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+/// The causes from the outermost in, without those that an outer one already quotes.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |mut said, cause| {
+        if !said.contains(&cause) {
+            if !said.is_empty() {
+                said.push_str(": ");
+            }
+            said.push_str(&cause);
+        }
+        said
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_outer_message_quotes_is_not_said_again() {
+        let error =
+            anyhow::anyhow!("no room").context("cannot write x: no room; free some").context("cannot go on");
+        assert_eq!(sentence(&error), "cannot go on: cannot write x: no room; free some");
+        let error = anyhow::anyhow!("no room").context("cannot write x");
+        assert_eq!(sentence(&error), "cannot write x: no room");
+    }
 }

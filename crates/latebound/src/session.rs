@@ -210,12 +210,18 @@ impl Record {
         self.problem.take()
     }
 
-    /// Writes the Run for good, with its report.
+    /// Writes the Run for good, with its report. Where that fails the Run says so, and is still to be printed before the
+    /// error is: then nothing that was measured is lost.
     pub(crate) fn finish(self, run: &mut Run, report: impl FnOnce(&Run) -> String) -> Result<()> {
-        match self.folder {
-            Some(folder) => Ok(folder.finish(run, Some(&report(run)))?),
-            None => Ok(()),
-        }
+        let Some(folder) = self.folder else { return Ok(()) };
+        folder.finish(run, Some(&report(run))).map_err(|error| {
+            run.missing.push(Missing {
+                what: "the whole Run on disk".to_owned(),
+                why: error.to_string(),
+                remedy: "only what is printed now holds all results".to_owned(),
+            });
+            error.into()
+        })
     }
 }
 

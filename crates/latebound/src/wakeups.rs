@@ -45,14 +45,19 @@ pub(crate) fn start(
     options: MeasureOptions,
     missing: &mut Vec<Missing>,
 ) -> Result<Measurement> {
-    let refused = match Measurement::start(options.clone()) {
-        Err(error @ MeasureError::PolicyRefused { .. }) if args.policy.is_none() => error,
+    let (policy, cause, remedy, source) = match Measurement::start(options.clone()) {
+        Err(MeasureError::PolicyRefused { policy, cause, remedy, source }) if args.policy.is_none() => {
+            (policy, cause, remedy, source)
+        }
         started => return Ok(started?),
     };
     missing.push(Missing {
         what: "real-time measuring threads".to_owned(),
-        why: format!("{refused}. Ordinary threads (SCHED_OTHER) measured instead, which wait for each other and for everything else"),
-        remedy: "run as root, or give this user a real-time limit (`ulimit -r 99`, rtprio in /etc/security/limits.conf)".to_owned(),
+        why: format!(
+            "the kernel refused SCHED_{policy} ({source}): {cause}. Ordinary threads (SCHED_OTHER) measured instead, \
+             which wait for each other and for everything else"
+        ),
+        remedy,
     });
     Ok(Measurement::start(MeasureOptions { policy: Policy::Other, priority: 0, ..options })?)
 }

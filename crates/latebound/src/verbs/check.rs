@@ -68,13 +68,15 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     probes.finish(&mut run);
     run.missing.extend(record.take_problem());
     let report = record.path().map(|path| path.join(latebound_store::REPORT_FILE).display().to_string());
-    record.finish(&mut run, html::page)?;
+    let written = record.finish(&mut run, html::page);
+    let report = report.filter(|_| written.is_ok());
 
     if output.is_json() {
         output.json(&run)?;
     } else {
         output.text(&terminal::check_summary(&run, report.as_deref(), &output.style()))?;
     }
+    written?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }
 
@@ -98,8 +100,7 @@ impl Probes {
             missing.push(Missing {
                 what: what.to_owned(),
                 why: error,
-                remedy: "run it as root on a kernel with BTF; `latebound doctor` says what is in the way"
-                    .to_owned(),
+                remedy: "`latebound doctor` says what else is in the way".to_owned(),
             });
         };
         Probes {

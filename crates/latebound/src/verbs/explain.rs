@@ -69,8 +69,9 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let cut_short = stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(record.take_problem());
-    record.finish(&mut run, html::page)?;
+    let written = record.finish(&mut run, html::page);
     print(&run, output)?;
+    written?;
     Ok(wakeups::outcome(&run, args.max_latency))
 }
 

@@ -48,12 +48,13 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     run.state = if measured.interrupted { RunState::Interrupted } else { RunState::Complete };
     wakeups::record(&mut run, measured);
     run.missing.extend(record.take_problem());
-    record.finish(&mut run, html::page)?;
+    let written = record.finish(&mut run, html::page);
 
     if output.is_json() {
         output.json(&run)?;
     } else {
         output.text(&terminal::measure_table(&run, &output.style()))?;
     }
+    written?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let cut_short = stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(record.take_problem());
-    record.finish(&mut run, html::page)?;
+    let written = record.finish(&mut run, html::page);
 
     match format {
         Format::Json => output.json(&run)?,
@@ -84,5 +84,6 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
             output.text(&(table + &terminal::missing(&run.missing, &style)))?;
         }
     }
+    written?;
     Ok(Outcome::Done)
 }

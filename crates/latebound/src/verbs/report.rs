@@ -20,7 +20,9 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
     match &args.html {
         Some(file) if file.as_os_str() == "-" => output.text(&html::page(&run))?,
         Some(file) => {
-            fs::write(file, html::page(&run)).with_context(|| format!("cannot write {}", file.display()))?;
+            fs::write(file, html::page(&run)).with_context(|| {
+                format!("cannot write {}; name a file in a folder that is there", file.display())
+            })?;
         }
         None if output.is_json() => output.json(&run)?,
         None => output.text(&terminal::check_summary(&run, None, &output.style()))?,
