@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live table of `observe`: state, drawing and keys apart, so that the drawing is tested without a terminal.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use latebound_model::{Loss, Mechanism, Missing, Nanos};
+use latebound_model::{Loss, LossKind, Mechanism, Missing, Nanos};
 use latebound_report::{Row, grouped};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table};
 use ratatui::{Frame, Terminal};
 
@@ -162,12 +163,34 @@ fn draw_frame(frame: &mut Frame<'_>, view: &View) {
         Line::from(vec!["latebound observe".bold(), format!("  {}{of}{only}{paused}", view.elapsed).into()]),
         top,
     );
-    frame.render_widget(table(view), middle);
+    frame.render_widget(table(view, middle.width), middle);
     frame.render_widget(Paragraph::new(problems), bottom);
     frame.render_widget(Line::from("q end  up/down scroll  Tab one mechanism  p pause").dim(), keys);
 }
 
-fn table(view: &View) -> Table<'_> {
+/// The mechanism's name in at most 13 columns.
+fn short_name(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::HardIrq => "hard irq",
+        Mechanism::ThreadedIrq => "threaded irq",
+        Mechanism::ThreadWakeup => "thread wakeup",
+        other => other.name(),
+    }
+}
+
+/// A label cut to so many columns: from the name, so that the quantity behind the comma stays.
+fn fitting(label: &str, width: usize) -> String {
+    let (name, quantity) = label.rfind(", ").map_or((label, ""), |at| label.split_at(at));
+    let room = width.saturating_sub(quantity.chars().count());
+    if name.chars().count() <= room {
+        return label.to_owned();
+    }
+    name.chars().take(room.saturating_sub(1)).chain("~".chars()).chain(quantity.chars()).collect()
+}
+
+fn table(view: &View, width: u16) -> Table<'_> {
+    // The numbers' columns, and one between each two.
+    let label_width = usize::from(width.saturating_sub(13 + 9 + 3 * 7 + 6 + 6));
     let number = |text: String| Cell::from(Line::from(text).right_aligned());
     let time = |value: Option<Nanos>| number(value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
     let mut previous = None;
@@ -176,10 +199,10 @@ fn table(view: &View) -> Table<'_> {
         if at < view.first {
             return None;
         }
-        let mechanism = if first_of_mechanism || at == view.first { row.mechanism.name() } else { "" };
+        let mechanism = if first_of_mechanism || at == view.first { short_name(row.mechanism) } else { "" };
         let mut cells = TableRow::new(vec![
             Cell::from(mechanism.bold()),
-            Cell::from(latebound_report::printable(&row.label).into_owned()),
+            Cell::from(fitting(&latebound_report::printable(&row.label), label_width)),
             number(grouped(row.count)),
             time(row.p50),
             time(row.p99),
@@ -195,10 +218,10 @@ fn table(view: &View) -> Table<'_> {
         Constraint::Length(13),
         Constraint::Fill(1),
         Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(8),
         Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(6),
     ];
     let heading = ["mechanism", "what", "count", "p50", "p99", "max", "merged"];
     let heading = heading.into_iter().enumerate().map(|(at, text)| match at {
@@ -208,37 +231,41 @@ fn table(view: &View) -> Table<'_> {
     Table::new(rows, widths).header(TableRow::new(heading).style(Style::new().underlined()))
 }
 
-/// What was lost, always; what is not there, as far as the screen has room.
+/// What was lost, always; what is not there, as far as the screen has room. In which places it was lost is said at
+/// the end, under the last table.
 fn problem_lines(view: &View, width: u16) -> Vec<Line<'static>> {
-    let lost: Vec<String> = view
-        .reading
-        .losses
-        .iter()
-        .map(|loss| {
-            let count = loss.count.map_or_else(|| "unknown".to_owned(), grouped);
-            format!("{count} {} ({})", loss.kind.name(), loss.place)
-        })
-        .collect();
+    let mut lost: BTreeMap<LossKind, Option<u64>> = BTreeMap::new();
+    for loss in view.reading.losses.iter().filter(|loss| loss.count != Some(0)) {
+        let sum = lost.entry(loss.kind).or_insert(Some(0));
+        *sum = sum.zip(loss.count).map(|(sum, count)| sum.saturating_add(count));
+    }
+    let count = |count: &Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
+    let lost: Vec<String> =
+        lost.iter().map(|(kind, sum)| format!("{} {}", count(sum), kind.name())).collect();
     let mut lines = vec![match lost.is_empty() {
         true => Line::from("nothing lost".dim()),
-        false => Line::from(vec![Span::from("lost: ").yellow().bold(), lost.join(", ").into()]),
+        false => Line::from(cut(format!("lost: {}", lost.join(", ")), width).yellow()),
     }];
     if !view.reading.missing.is_empty() {
         let names: Vec<&str> = view.reading.missing.iter().map(|missing| missing.what.as_str()).collect();
-        let mut text = format!("not seen here: {}", names.join(", "));
-        let room = usize::from(width);
-        if text.chars().count() > room {
-            text = text.chars().take(room.saturating_sub(3)).chain("...".chars()).collect();
-        }
-        lines.push(Line::from(text.dim()));
+        lines.push(Line::from(cut(format!("not seen here: {}", names.join(", ")), width).dim()));
     }
     lines
+}
+
+/// What of a text fits so many columns, with dots where that is not all.
+fn cut(text: String, width: u16) -> String {
+    let room = usize::from(width);
+    if text.chars().count() <= room {
+        return text;
+    }
+    text.chars().take(room.saturating_sub(3)).chain("...".chars()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latebound_model::{Evidence, Histogram, LossKind, Quantity, Series, Subject};
+    use latebound_model::{Evidence, Histogram, Quantity, Series, Subject};
     use ratatui::backend::TestBackend;
 
     fn series(mechanism: Mechanism, name: &str, values: &[u64]) -> Series {
@@ -271,10 +298,22 @@ mod tests {
     fn the_table_fits_eighty_columns_and_shows_losses_and_what_is_missing() {
         let text = screen(&view(), 80, 10);
         for expected in
-            ["NET_RX", "950 ms", "7", "wb_workfn", "lost: 3 entries refused by a full map (work)", "tasklets"]
+            ["NET_RX", "950 ms", "7", "wb_workfn", "lost: 3 entries refused by a full map", "tasklets"]
         {
             assert!(text.contains(expected), "{expected} is not on\n{text}");
         }
+    }
+
+    #[test]
+    fn a_label_that_is_too_long_loses_letters_of_its_name_and_not_what_is_counted() {
+        assert_eq!(fitting("NET_RX, execution", 20), "NET_RX, execution");
+        assert_eq!(fitting("ext4_end_io_rsv_work, execution", 20), "ext4_end~, execution");
+        assert_eq!(fitting("ext4_end_io_rsv_work", 10), "ext4_end_~");
+    }
+
+    #[test]
+    fn every_mechanism_has_a_name_that_fits_its_column() {
+        assert!(Mechanism::ALL.into_iter().all(|mechanism| short_name(mechanism).len() <= 13));
     }
 
     #[test]

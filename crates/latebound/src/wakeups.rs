@@ -97,10 +97,10 @@ pub(crate) fn outcome(run: &Run, limit: Option<Nanos>) -> Outcome {
 }
 
 /// The greatest latency so far and of how many wake-ups, for the progress line.
-pub(crate) fn so_far(measured: &Measured) -> String {
+pub(crate) fn so_far(measured: &Measured, planned: Nanos) -> String {
     let naive = || measured.series.iter().filter(|series| series.quantity == Quantity::LatencyNaive);
     let count: u64 = naive().map(|series| series.summary.count).sum();
     let greatest = naive().filter_map(|series| series.summary.max).max();
     let greatest = greatest.map_or_else(|| "-".to_owned(), |greatest| greatest.to_string());
-    format!("{count} wake-ups, latest {greatest}")
+    format!("{} of {planned}, {count} wake-ups, latest {greatest}", measured.duration)
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
         if over {
             break;
         }
-        progress.show(|| wakeups::so_far(&measurement.snapshot()));
+        progress.show(|| wakeups::so_far(&measurement.snapshot(), args.wakeups.duration));
         if record.is_due() {
             wakeups::record(&mut run, measurement.snapshot());
             run.worst = worst.explanations().to_vec();

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
             measurement.stop();
         }
         std::thread::sleep(Duration::from_millis(50));
-        progress.show(|| wakeups::so_far(&measurement.snapshot()));
+        progress.show(|| wakeups::so_far(&measurement.snapshot(), args.wakeups.duration));
         if record.is_due() {
             wakeups::record(&mut run, measurement.snapshot());
             record.checkpoint(&run);
