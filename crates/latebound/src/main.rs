@@ -45,7 +45,6 @@ fn main() -> ExitCode {
         Verb::Explain(args) => verbs::explain::run(&args, &output),
         Verb::Observe(args) => verbs::observe::run(&args, &output),
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
-        Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
         Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),
         Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),

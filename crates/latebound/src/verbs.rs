@@ -4,7 +4,6 @@
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod explain;
-pub(crate) mod lab;
 pub(crate) mod measure;
 pub(crate) mod observe;
 pub(crate) mod report;
