@@ -72,10 +72,18 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d docs/completions/latebound.fish
 	@echo "latebound: installed under $(DESTDIR)$(PREFIX)"
 
+# A saved trace for the reader's benchmark; without one that benchmark is left out, and said to be.
+TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
+
 .PHONY: bench
-bench: packages-build+bench build ## Compare with cyclictest, bpftrace and perf (every program in benches/)
-	@for script in $$(find benches -maxdepth 1 -type f -executable | sort); do echo "== $$script"; \
-		LATEBOUND=$(abspath $(TARGET)/release/latebound) "$$script"; done
+bench: packages-build+bench build tracefs ## Compare with cyclictest, bpftrace, perf and trace-cmd (docs/benchmarks.md)
+	@$(CARGO) build --quiet --release --package latebound-probe --example observe
+	@$(CARGO) build --quiet --release --package latebound-trace --example trace_events
+	benches/wakeup-vs-cyclictest -- $(TARGET)/release/latebound measure --format json
+	benches/observe-vs-peers -- $(TARGET)/release/examples/observe
+	@if [ -n "$(TRACE)" ]; then set -x; \
+		benches/trace-vs-trace-cmd --reader $(TARGET)/release/examples/trace_events "$(TRACE)"; \
+	else echo "latebound: no trace to read; give one that trace-cmd recorded: make bench TRACE=trace.dat"; fi
 
 .PHONY: clean
 clean: ## Remove what was built
