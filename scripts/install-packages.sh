@@ -32,6 +32,7 @@ build gcc               compiles libbpf, libelf and the shared C, and links
 build libc6-dev         the C library to link with
 build make              builds libbpf and libelf
 build pkg-config        libbpf asks it for libelf and zlib
+test  bpftool           the kernel's types, read by another program
 test  bpftrace          the same events, counted by another program
 test  chromium          opens report.html as a reader does
 test  iproute2          traffic and interfaces for softirq tests
@@ -44,9 +45,12 @@ test  shellcheck        checks the scripts
 test  stress-ng         loads
 test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read
+bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
 bench linux-perf        the overhead to compare with
-bench rt-tests          cyclictest, to compare with
+bench python3           runs the comparisons
+bench rt-tests          cyclictest, to compare with, and hackbench, the load
+bench trace-cmd         the reader of traces to compare with
 TABLE
 }
 
