@@ -73,9 +73,12 @@ fn a_view_that_does_not_converge_has_no_latency() {
 fn only_a_complete_observation_of_preempt_rt_is_a_bound() {
     let mut document = observations(json!([]));
     for (conditions, verdict) in [
-        (Conditions { preempt_rt: true, problems: vec![] }, Verdict::Bound),
-        (Conditions { preempt_rt: false, problems: vec![] }, Verdict::Estimate),
-        (Conditions { preempt_rt: true, problems: vec!["3 events were lost".into()] }, Verdict::Estimate),
+        (Conditions { preempt_rt: true, problems: vec![], notes: vec![] }, Verdict::Bound),
+        (Conditions { preempt_rt: false, problems: vec![], notes: vec![] }, Verdict::Estimate),
+        (
+            Conditions { preempt_rt: true, problems: vec!["3 events were lost".into()], notes: vec![] },
+            Verdict::Estimate,
+        ),
     ] {
         document["conditions"] = serde_json::to_value(&conditions).unwrap();
         let bound = read(&document).unwrap().bound().unwrap();

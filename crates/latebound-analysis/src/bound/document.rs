@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 use super::views::{Outcome, View, Views, WitnessInterval};
+use super::window::{BlockingWindow, MeasuredWakeup};
 use super::{Variables, VariablesTooLong, analyse};
 
 /// The schema of what goes in.
@@ -59,10 +60,24 @@ pub enum DocumentError {
         /// What is wrong with them.
         error: VariablesTooLong,
     },
+    /// A window is longer than the variable that it is said to be the longest of.
+    #[error(
+        "CPU {cpu}: the window of {} lasts {duration} ns, but the variable is {value} ns; give the longest to both", .variable.name()
+    )]
+    Window {
+        /// The CPU.
+        cpu: Cpu,
+        /// The variable.
+        variable: super::Variable,
+        /// What the window lasts.
+        duration: u64,
+        /// The variable's value.
+        value: u64,
+    },
 }
 
 /// A number of nanoseconds from 0 to 2^63 - 1.
-fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+pub(super) fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     struct NanosVisitor;
     impl Visitor<'_> for NanosVisitor {
         type Value = Nanos;
@@ -149,6 +164,9 @@ pub struct Conditions {
     /// What was lost, and which rules of the model were broken: one sentence each.
     #[serde(default)]
     pub problems: Vec<String>,
+    /// What else has to be known about the values, and does not speak against them: one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What was seen of one CPU.
@@ -160,6 +178,10 @@ pub struct CpuObservations {
     pub variables: Variables,
     /// The interrupts.
     pub timeline: Timeline,
+    /// The longest windows, where somebody noted them.
+    pub windows: Vec<BlockingWindow>,
+    /// The latest wake-up in the same recording, where somebody looked.
+    pub measured: Option<MeasuredWakeup>,
 }
 
 /// What was seen.
@@ -183,6 +205,10 @@ struct CpuDocument {
     dst_ns: Nanos,
     #[serde(deserialize_with = "nanos")]
     paie_ns: Nanos,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    windows: Vec<BlockingWindow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    measured: Option<MeasuredWakeup>,
     interrupts: Vec<InterruptDocument>,
 }
 
@@ -228,6 +254,13 @@ impl Observations {
             let variables =
                 Variables { poid: one.poid_ns, psd: one.psd_ns, dst: one.dst_ns, paie: one.paie_ns };
             variables.interference_free().map_err(|error| DocumentError::Variables { cpu, error })?;
+            for window in &one.windows {
+                let (variable, duration, value) =
+                    (window.variable, window.duration.0, window.variable.of(&variables).0);
+                if duration > value {
+                    return Err(DocumentError::Window { cpu, variable, duration, value });
+                }
+            }
             let mut timeline = Timeline::new();
             for (index, interrupt) in one.interrupts.iter().enumerate() {
                 let source =
@@ -237,7 +270,8 @@ impl Observations {
                     .map_err(|error| DocumentError::Interrupt { cpu, index, error })?;
                 timeline.name(source, &interrupt.name);
             }
-            cpus.push(CpuObservations { cpu, variables, timeline });
+            let (windows, measured) = (one.windows, one.measured);
+            cpus.push(CpuObservations { cpu, variables, timeline, windows, measured });
         }
         Ok(Observations { conditions: document.conditions, cpus })
     }
@@ -250,6 +284,8 @@ impl Observations {
             psd_ns: one.variables.psd,
             dst_ns: one.variables.dst,
             paie_ns: one.variables.paie,
+            windows: one.windows.clone(),
+            measured: one.measured.clone(),
             interrupts: one.timeline.iter().map(|interrupt| written(&interrupt, &one.timeline)).collect(),
         });
         serde_json::to_vec(&ObservationsDocument {
@@ -259,35 +295,104 @@ impl Observations {
         })
     }
 
+    /// The views of every CPU.
+    pub fn views(&self) -> Result<Vec<Views>, DocumentError> {
+        let of = |one: &CpuObservations| {
+            analyse(&one.variables, &one.timeline)
+                .map_err(|error| DocumentError::Variables { cpu: one.cpu, error })
+        };
+        self.cpus.iter().map(of).collect()
+    }
+
     /// The bound of every CPU, with all views.
     pub fn bound(&self) -> Result<Bound, DocumentError> {
-        let (verdict, reasons) = match &self.conditions {
-            None => (
-                Verdict::Estimate,
-                vec!["the observations do not say how they were made, so nothing vouches for their completeness".to_owned()],
-            ),
-            Some(conditions) => conditions.verdict(),
-        };
-        let cpus = self
-            .cpus
-            .iter()
-            .map(|one| {
-                let views = analyse(&one.variables, &one.timeline)
-                    .map_err(|error| DocumentError::Variables { cpu: one.cpu, error })?;
-                Ok(CpuBound::new(one.cpu, &views, &one.timeline))
-            })
-            .collect::<Result<_, DocumentError>>()?;
-        Ok(Bound { schema: BOUND_SCHEMA, verdict, reasons, cpus })
+        Ok(self.bound_of(&self.views()?))
     }
-}
 
-impl Conditions {
-    fn verdict(&self) -> (Verdict, Vec<String>) {
-        let mut reasons = self.problems.clone();
-        if !self.preempt_rt {
-            reasons.push("the kernel is not PREEMPT_RT, for which alone Theorem 8 is proved".to_owned());
+    /// The bound of every CPU, from the views that [`Observations::views`] gave.
+    pub fn bound_of(&self, views: &[Views]) -> Bound {
+        let Conditions { preempt_rt, problems: mut reasons, notes } = match &self.conditions {
+            Some(conditions) => conditions.clone(),
+            None => {
+                let why = "the observations do not say how they were made, so nothing vouches for their completeness";
+                // Said already: nothing is known of the kernel either.
+                Conditions { preempt_rt: true, problems: vec![why.to_owned()], notes: Vec::new() }
+            }
+        };
+        if !preempt_rt {
+            reasons.push(
+                "nothing shows that the kernel was PREEMPT_RT, for which alone Theorem 8 is proved"
+                    .to_owned(),
+            );
         }
-        (if reasons.is_empty() { Verdict::Bound } else { Verdict::Estimate }, reasons)
+        if self.cpus.is_empty() {
+            reasons.push("no CPU was observed".to_owned());
+        }
+        for (one, views) in self.cpus.iter().zip(views) {
+            if let (Some(measured), Some(latency)) = (&one.measured, views.sliding_window.latency())
+                && measured.latency > latency
+            {
+                reasons.push(format!(
+                    "CPU {}: {} (tid {}) ran {} ns after it was woken{}, later than the {} ns that the sliding window allows: events are missing, or the CPU does what the model does not know",
+                    one.cpu,
+                    measured.comm,
+                    measured.tid,
+                    measured.latency.0,
+                    if measured.from_idle { " on an idle CPU" } else { "" },
+                    latency.0,
+                ));
+            }
+        }
+        let verdict = if reasons.is_empty() { Verdict::Bound } else { Verdict::Estimate };
+        let cpus = self.cpus.iter().zip(views).map(|(one, views)| CpuBound::new(one, views)).collect();
+        Bound { schema: BOUND_SCHEMA, verdict, reasons, notes, cpus }
+    }
+
+    /// Adds another recording of the same system. The larger of every variable counts; interrupts follow those that
+    /// are here, and where their times do not, they are moved behind them, by so much that no window reaches across.
+    pub fn append(&mut self, other: Observations) {
+        let mut conditions = self.conditions.take();
+        if let (Some(ours), Some(theirs)) = (&mut conditions, other.conditions) {
+            ours.preempt_rt &= theirs.preempt_rt;
+            ours.problems.extend(theirs.problems);
+            let new: Vec<String> =
+                theirs.notes.into_iter().filter(|note| !ours.notes.contains(note)).collect();
+            ours.notes.extend(new);
+            self.conditions = conditions;
+        }
+        for theirs in other.cpus {
+            let Some(ours) = self.cpus.iter_mut().find(|ours| ours.cpu == theirs.cpu) else {
+                self.cpus.push(theirs);
+                continue;
+            };
+            ours.variables = ours.variables.max(theirs.variables);
+            for window in theirs.windows {
+                match ours.windows.iter_mut().find(|kept| kept.variable == window.variable) {
+                    Some(kept) if kept.duration >= window.duration => {}
+                    Some(kept) => *kept = window,
+                    None => ours.windows.push(window),
+                }
+            }
+            let latest = |wakeup: &Option<MeasuredWakeup>| wakeup.as_ref().map(|wakeup| wakeup.latency);
+            if latest(&theirs.measured) > latest(&ours.measured) {
+                ours.measured = theirs.measured;
+            }
+            let (moved, refused) = ours.timeline.append(&theirs.timeline);
+            if let Some(conditions) = &mut self.conditions {
+                if let Some(by) = moved {
+                    conditions.notes.push(format!(
+                        "CPU {}: interrupts of a later file are shown {by} ns later than they were, behind those of the file before it",
+                        ours.cpu
+                    ));
+                }
+                if let Some(error) = refused {
+                    conditions
+                        .problems
+                        .push(format!("CPU {}: interrupts could not be joined: {error}", ours.cpu));
+                }
+            }
+        }
+        self.cpus.sort_by_key(|one| one.cpu);
     }
 }
 
@@ -309,6 +414,9 @@ pub struct Bound {
     pub verdict: Verdict,
     /// Why they are an estimate; empty for a bound.
     pub reasons: Vec<String>,
+    /// What else has to be known about them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Per CPU.
     pub cpus: Vec<CpuBound>,
 }
@@ -318,6 +426,10 @@ pub struct Bound {
 pub struct CpuBound {
     cpu: u32,
     interference_free_ns: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    windows: Vec<BlockingWindow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<MeasuredWakeup>,
     views: ViewsDocument,
 }
 
@@ -384,11 +496,13 @@ fn written(interrupt: &Interrupt, timeline: &Timeline) -> InterruptDocument {
 
 impl CpuBound {
     /// The document of one CPU's views.
-    pub fn new(cpu: Cpu, views: &Views, timeline: &Timeline) -> CpuBound {
-        let view = |view: &View| ViewDocument::new(view, timeline);
+    pub fn new(one: &CpuObservations, views: &Views) -> CpuBound {
+        let view = |view: &View| ViewDocument::new(view, &one.timeline);
         CpuBound {
-            cpu: cpu.0,
+            cpu: one.cpu.0,
             interference_free_ns: views.none.latency().unwrap_or_default().0,
+            windows: one.windows.clone(),
+            measured: one.measured.clone(),
             views: ViewsDocument {
                 none: view(&views.none),
                 worst_single: view(&views.worst_single),

@@ -14,8 +14,10 @@ mod callers;
 mod curve;
 mod document;
 mod observer;
+mod saved;
 mod timeline;
 mod views;
+mod window;
 
 pub use callers::{CallerClasses, Symbol, SymbolsError};
 pub use curve::{Fold, FoldLimits, Folded, FoldedViews, Margin};
@@ -24,8 +26,10 @@ pub use document::{
     Observations, Verdict,
 };
 pub use observer::{BrokenRule, CpuObserver, Longest};
+pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};
 pub use views::{Outcome, View, ViewKind, Views, WITNESS_LIMIT, WitnessInterval};
+pub use window::{BlockingWindow, MeasuredWakeup, Variable, WindowEdge};
 
 use latebound_model::Nanos;
 use serde::{Deserialize, Serialize};

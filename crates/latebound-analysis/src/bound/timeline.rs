@@ -246,4 +246,28 @@ impl Timeline {
         self.total = total;
         Ok(())
     }
+
+    /// Adds the interrupts of another recording behind these: as they are where they begin later, else all moved by the
+    /// same amount so that [`Timeline::APART`] lies between. Gives that amount, and why it stopped where it did.
+    pub(crate) fn append(&mut self, other: &Timeline) -> (Option<u64>, Option<TimelineError>) {
+        let first = other.iter().next().map(|interrupt| interrupt.start.0);
+        let moved = match (self.last, first) {
+            (Some(last), Some(first)) if first <= last => Some(last - first + Timeline::APART),
+            _ => None,
+        };
+        for (source, name) in other.sources() {
+            self.name(source, name);
+        }
+        for mut interrupt in other.iter() {
+            interrupt.start = Nanos(interrupt.start.0.saturating_add(moved.unwrap_or(0)));
+            if let Err(error) = self.push(interrupt) {
+                return (moved, Some(error));
+            }
+        }
+        (moved, None)
+    }
+
+    /// Between recordings that are joined: an hour, longer than any latency that is looked at. A window that is longer
+    /// still takes in interrupts of both, and so comes out larger, never smaller.
+    const APART: u64 = 3_600_000_000_000;
 }

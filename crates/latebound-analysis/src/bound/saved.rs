@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a saved trace to observations: the records of every CPU through the thread model.
+//!
+//! Owns what the records of a trace mean to the model, and what a trace has to have before its values may be called a
+//! bound. Reads each CPU of a trace.dat by itself, several at once; perf.data and text are read in one go. Keeps the
+//! interrupts, the longest windows, and the first breaches of rules with the events before them; never a whole trace.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use latebound_abi::{CallerClass, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule};
+use latebound_model::{Cpu, Nanos, Tid};
+use latebound_trace::{
+    Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Item, PerfTrace, ReadAt, Record, Symbols, Tally,
+    TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
+};
+
+use super::callers::{CallerClasses, SymbolsError};
+use super::document::{Conditions, CpuObservations, Observations};
+use super::observer::CpuObserver;
+use super::timeline::Source;
+use super::window::{BlockingWindow, MeasuredWakeup, Variable, WindowEdge};
+
+/// What the user knows and the trace may not.
+#[derive(Clone, Debug, Default)]
+pub struct SavedOptions {
+    /// The ring buffer of a trace.dat; the top one has the empty name.
+    pub instance: String,
+    /// That the kernel was PREEMPT_RT, whatever the trace shows.
+    pub preempt_rt: bool,
+    /// The traced kernel's `/proc/kallsyms`, to be used instead of the trace's own.
+    pub kallsyms: Option<Vec<u8>>,
+}
+
+/// Why a trace gives no observations.
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// Its functions are not known.
+    #[error("{0}, and give that file with --kallsyms")]
+    Symbols(#[from] SymbolsError),
+    /// Its clock counts something else than time.
+    #[error(
+        "the clock of the trace is {0:?}, whose values are no times; record it again with trace-cmd record -C mono"
+    )]
+    Clock(String),
+    /// It has no events of the kind that shows blocking.
+    #[error(
+        "the trace has no {missing} events, without which blocking cannot be seen; record {RECORD} on a kernel with PREEMPT_TRACER and IRQSOFF_TRACER"
+    )]
+    NoEvents {
+        /// Which.
+        missing: &'static str,
+    },
+}
+
+/// What to type for a trace that has everything.
+const RECORD: &str = "trace-cmd record -C mono -e preemptirq -e irq_vectors -e irq -e nmi -e sched_switch -e sched_waking -e sched_wakeup";
+
+/// A rule of the model that the trace broke, with the events that led there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// The rule.
+    pub rule: Rule,
+    /// The events in words; the last one broke it.
+    pub events: Vec<String>,
+}
+
+/// What a saved trace gave.
+#[derive(Clone, Debug, Default)]
+pub struct Saved {
+    /// The observations, with conditions.
+    pub observations: Observations,
+    /// The first breaches of rules on each CPU.
+    pub breaches: Vec<Breach>,
+    /// How many events were read.
+    pub events: u64,
+}
+
+/// Reads a trace of any kind.
+pub fn observe_saved<R: ReadAt + Sync>(source: R, options: &SavedOptions) -> Result<Saved, SavedError> {
+    let given = options.kallsyms.as_ref().map(|text| Symbols::parse(text.clone()));
+    match TraceKind::of(&source)? {
+        TraceKind::TraceDat => trace_dat(source, options, given),
+        TraceKind::PerfData => perf_data(source, options, given),
+        TraceKind::Text => text(source, options),
+    }
+}
+
+/// What all CPUs of a trace share.
+struct Context<'t> {
+    symbols: &'t Symbols,
+    classes: CallerClasses,
+    vectors: &'t [String],
+    has_flags: bool,
+}
+
+impl<'t> Context<'t> {
+    fn new(symbols: &'t Symbols, vectors: &'t [String], has_flags: bool) -> Result<Context<'t>, SavedError> {
+        let classes = CallerClasses::from_ranges(|wanted| symbols.ranges(wanted))?;
+        Ok(Context { symbols, classes, vectors, has_flags })
+    }
+}
+
+fn clock_of(clock: &Clock) -> Result<(), SavedError> {
+    if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
+}
+
+fn trace_dat<R: ReadAt + Sync>(
+    source: R,
+    options: &SavedOptions,
+    given: Option<Symbols>,
+) -> Result<Saved, SavedError> {
+    let trace = TraceFile::open(source)?;
+    let buffer = trace.buffer(&options.instance)?;
+    clock_of(&buffer.clock)?;
+    let decoder = trace.decoder()?;
+    let symbols = match given {
+        Some(symbols) => symbols,
+        None => trace.symbols()?,
+    };
+    let context = Context::new(&symbols, decoder.vector_names(), true)?;
+    let one = |data: usize| {
+        let mut cpu = CpuReader::new(buffer.cpus[data].cpu);
+        let mut stream = trace.cpu_events(buffer, &buffer.cpus[data])?;
+        stream.for_each(|item| match item {
+            Item::Event(event) => {
+                let decoded = decoder.decode(event.data);
+                cpu.record(&context, buffer.clock.nanos(event.time), &decoded);
+            }
+            Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
+        })?;
+        Ok((cpu, stream.tally()))
+    };
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut read = Vec::new();
+        loop {
+            let data = next.fetch_add(1, Ordering::Relaxed);
+            if data >= buffer.cpus.len() {
+                return Ok::<_, TraceError>(read);
+            }
+            read.push(one(data)?);
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(buffer.cpus.len()).max(1);
+    let mut read = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
+        let mut read = worker();
+        for thread in threads {
+            let other = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            read = read.and_then(|mut read| {
+                read.extend(other?);
+                Ok(read)
+            });
+        }
+        read
+    })?;
+    read.sort_by_key(|(cpu, _)| cpu.observer.cpu());
+    let kernel_counts = |cpu: Cpu| {
+        let of = trace.stats().iter().find(|stats| stats.cpu == cpu && stats.instance == options.instance);
+        of.map_or(0, |stats| stats.overrun.saturating_add(stats.commit_overrun).saturating_add(stats.dropped))
+    };
+    let missing: BTreeSet<Cpu> = match trace.cpu_count() {
+        Some(count) => {
+            let listed: BTreeSet<Cpu> = buffer.cpus.iter().map(|data| data.cpu).collect();
+            (0..count.min(1 << 16)).map(Cpu).filter(|cpu| !listed.contains(cpu)).collect()
+        }
+        None => BTreeSet::new(),
+    };
+    finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)
+}
+
+fn perf_data<R: ReadAt>(
+    source: R,
+    options: &SavedOptions,
+    given: Option<Symbols>,
+) -> Result<Saved, SavedError> {
+    let mut trace = PerfTrace::open(source)?;
+    clock_of(trace.clock())?;
+    let symbols = given.unwrap_or_else(|| trace.symbols().clone());
+    let decoder: Decoder = trace.decoder().clone();
+    let context = Context::new(&symbols, decoder.vector_names(), true)?;
+    let mut cpus = Cpus::default();
+    let tallies = trace.for_each(|item| cpus.take(&context, item))?;
+    let read = cpus.with(&tallies);
+    finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())
+}
+
+fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedError> {
+    let trace = TextTrace::open(source)?;
+    if !trace.has_times() {
+        return Err(SavedError::Clock("a counter".to_owned()));
+    }
+    let symbols = trace.symbols();
+    let context = Context::new(&symbols, trace.vector_names(), trace.has_flags())?;
+    let mut cpus = Cpus::default();
+    let tallies = trace.for_each(|item| cpus.take(&context, item))?;
+    let read = cpus.with(&tallies);
+    finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())
+}
+
+/// The CPUs of a trace that has them all in one stream.
+#[derive(Default)]
+struct Cpus(BTreeMap<Cpu, CpuReader>);
+
+impl Cpus {
+    fn take(&mut self, context: &Context<'_>, item: TypedItem<'_>) {
+        let (TypedItem::Event(TypedEvent { cpu, .. }) | TypedItem::Flaw(Flaw { cpu, .. })) = item;
+        let reader = self.0.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
+        match item {
+            TypedItem::Event(event) => reader.record(context, event.at, &event.decoded),
+            TypedItem::Flaw(flaw) => reader.flaw(&flaw, Nanos),
+        }
+    }
+
+    fn with(self, tallies: &BTreeMap<Cpu, Tally>) -> Vec<(CpuReader, Tally)> {
+        let tally = |cpu: &Cpu| tallies.get(cpu).copied().unwrap_or_default();
+        self.0.into_iter().map(|(cpu, reader)| (reader, tally(&cpu))).collect()
+    }
+}
+
+/// Events that a bound needs, counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    preempt: u64,
+    irqs: u64,
+    handlers: u64,
+    nmis: u64,
+    switches: u64,
+}
+
+/// One CPU of a trace.
+struct CpuReader {
+    observer: CpuObserver,
+    seen: Seen,
+    named: BTreeSet<Source>,
+    names: HashMap<i32, String>,
+    wakeups: Wakeups,
+}
+
+impl CpuReader {
+    fn new(cpu: Cpu) -> CpuReader {
+        CpuReader {
+            observer: CpuObserver::new(cpu, false),
+            seen: Seen::default(),
+            named: BTreeSet::new(),
+            names: HashMap::new(),
+            wakeups: Wakeups::new(cpu),
+        }
+    }
+
+    /// What a clock that ran backwards means is known to the model itself.
+    fn flaw(&mut self, flaw: &Flaw, nanos: impl Fn(u64) -> Nanos) {
+        self.wakeups.forget();
+        if matches!(flaw.kind, FlawKind::Backwards { .. }) {
+            return;
+        }
+        self.observer.observe(&ModelEvent {
+            at: flaw.after.map_or(0, |after| nanos(after).0),
+            tid: -1,
+            caller: 0,
+            class: CallerClass::Postpones,
+            resched: Resched::Unknown,
+            kind: ModelEventKind::Lost,
+        });
+    }
+
+    fn record(&mut self, context: &Context<'_>, at: Nanos, decoded: &Decoded<'_>) {
+        let address = |offset| context.symbols.address(offset).unwrap_or(0);
+        let plain = |kind| (0, CallerClass::Postpones, kind);
+        let (caller, class, kind) = match decoded.record {
+            Record::PreemptDisable { caller, .. } => {
+                self.seen.preempt += 1;
+                let caller = address(caller);
+                (caller, context.classes.preempt(caller), ModelEventKind::PreemptDisable)
+            }
+            Record::PreemptEnable { caller, .. } => {
+                let caller = address(caller);
+                (caller, context.classes.preempt(caller), ModelEventKind::PreemptEnable)
+            }
+            Record::IrqDisable { caller, parent } => {
+                self.seen.irqs += 1;
+                let caller = address(caller);
+                (caller, context.classes.irq_off(caller, address(parent)), ModelEventKind::IrqDisable)
+            }
+            Record::IrqEnable { caller, .. } => {
+                let caller = address(caller);
+                (caller, context.classes.irq_on(caller), ModelEventKind::IrqEnable)
+            }
+            Record::VectorEntry { vector, number } => {
+                let source = vector_source(vector, number);
+                let name = context.vectors.get(usize::from(vector.0)).map_or("", String::as_str);
+                self.name(source.into(), name);
+                plain(ModelEventKind::HandlerEntry(source))
+            }
+            Record::VectorExit { vector, number } => {
+                plain(ModelEventKind::HandlerExit(vector_source(vector, number)))
+            }
+            Record::IrqHandlerEntry { irq, name } => {
+                let source = Source::Device(irq);
+                if !self.named.contains(&source) {
+                    self.name(source, &name.to_string());
+                }
+                plain(ModelEventKind::HandlerEntry(InterruptSource::Device(irq)))
+            }
+            Record::IrqHandlerExit { irq, .. } => {
+                plain(ModelEventKind::HandlerExit(InterruptSource::Device(irq)))
+            }
+            Record::Nmi { duration_ns, .. } => {
+                self.seen.nmis += 1;
+                plain(ModelEventKind::Nmi(u64::try_from(duration_ns).unwrap_or(0)))
+            }
+            Record::Switch { next, .. } => {
+                self.seen.switches += 1;
+                self.learn(&next);
+                self.wakeups.switched(at, &next);
+                plain(ModelEventKind::Switch(next.tid.0))
+            }
+            Record::Waking { task, .. } => {
+                self.wakeups.woken(at, &task);
+                plain(ModelEventKind::Waking(task.tid.0))
+            }
+            Record::Wakeup { task, target_cpu } => {
+                self.wakeups.queued(task.tid, target_cpu);
+                return;
+            }
+            _ => return,
+        };
+        let resched = match (context.has_flags, decoded.flags.need_resched()) {
+            (false, _) => Resched::Unknown,
+            (true, true) => Resched::GiveWay,
+            (true, false) => Resched::Stay,
+        };
+        self.observer.observe(&ModelEvent { at: at.0, tid: decoded.tid.0, caller, class, resched, kind });
+    }
+
+    fn name(&mut self, source: Source, name: &str) {
+        self.seen.handlers += 1;
+        if self.named.insert(source) {
+            self.observer.name(source, name);
+        }
+    }
+
+    /// The last name that a thread had, as far as it fits: tids are many where threads are short-lived.
+    fn learn(&mut self, task: &TaskRef<'_>) {
+        const NAMES: usize = 1 << 16;
+        let full = self.names.len() >= NAMES;
+        match self.names.get_mut(&task.tid.0) {
+            Some(name) if name.as_bytes() == task.comm.bytes() => {}
+            Some(name) => *name = task.comm.to_string(),
+            None if !full => {
+                self.names.insert(task.tid.0, task.comm.to_string());
+            }
+            None => {}
+        }
+    }
+
+    fn finish(&self, symbols: &Symbols, threads: &CommandLines) -> CpuObservations {
+        let longest = self.observer.longest();
+        let name = |tid: i32| match (tid, self.names.get(&tid)) {
+            (0, _) => "idle task".to_owned(),
+            (_, Some(name)) => name.clone(),
+            (_, None) => threads.name(Tid(tid)).unwrap_or_default().to_owned(),
+        };
+        let edge =
+            |caller, tid| WindowEdge { caller: symbols.describe(caller), tid: Tid(tid), comm: name(tid) };
+        let window = |variable, found: ModelWindow| BlockingWindow {
+            variable,
+            start: Nanos(found.start),
+            end: Nanos(found.end),
+            duration: Nanos(found.duration),
+            begin: edge(found.begin_caller, found.begin_tid),
+            finish: edge(found.end_caller, found.end_tid),
+        };
+        let windows = [
+            (Variable::Poid, longest.poid),
+            (Variable::Dst, longest.dst),
+            (Variable::Paie, longest.paie),
+            (Variable::Psd, longest.psd),
+        ];
+        let windows = windows.into_iter().filter_map(|(variable, found)| Some(window(variable, found?)));
+        CpuObservations {
+            cpu: self.observer.cpu(),
+            variables: longest.variables(),
+            timeline: self.observer.timeline().clone(),
+            windows: windows.collect(),
+            measured: self.wakeups.latest.clone(),
+        }
+    }
+}
+
+/// Inter-processor interrupts of arm64 have names and no numbers; theirs begin above every processor's.
+fn vector_source(vector: VectorId, number: Option<u32>) -> InterruptSource {
+    InterruptSource::Vector(number.unwrap_or(0x1_0000 + u32::from(vector.0)))
+}
+
+/// Follows wake-ups of real-time threads from their waking to their switch, for those that the theorem speaks of: more
+/// urgent than the thread that runs when they are woken, and than every thread that runs before them. Only wake-ups
+/// that happen on their own CPU are seen, and only where the trace has `sched_wakeup`, which names the queue.
+struct Wakeups {
+    cpu: Cpu,
+    /// The priority of the thread that runs, and whether it is the idle task.
+    running: Option<(i32, bool)>,
+    waiting: Vec<Waiting>,
+    latest: Option<MeasuredWakeup>,
+}
+
+struct Waiting {
+    tid: Tid,
+    prio: i32,
+    woken: Nanos,
+    from_idle: bool,
+    /// Whether it is on this CPU's queue.
+    queued: bool,
+    /// Whether the CPU has turned to a less urgent thread since: a switch that had begun already. The next one would
+    /// have been to this thread, so if it is not, the thread has been moved to another CPU.
+    passed: bool,
+}
+
+/// The kernel's priorities of fair threads begin here (`MAX_RT_PRIO`, include/linux/sched/prio.h, 5.15 to 6.18).
+const MAX_RT_PRIO: i32 = 100;
+
+impl Wakeups {
+    fn new(cpu: Cpu) -> Wakeups {
+        Wakeups { cpu, running: None, waiting: Vec::new(), latest: None }
+    }
+
+    fn forget(&mut self) {
+        self.running = None;
+        self.waiting.clear();
+    }
+
+    fn woken(&mut self, at: Nanos, task: &TaskRef<'_>) {
+        self.waiting.retain(|waiting| waiting.tid != task.tid);
+        let Some((running, from_idle)) = self.running else { return };
+        if task.prio < MAX_RT_PRIO && task.prio < running {
+            let (tid, prio) = (task.tid, task.prio);
+            self.waiting.push(Waiting { tid, prio, woken: at, from_idle, queued: false, passed: false });
+        }
+    }
+
+    fn queued(&mut self, tid: Tid, target_cpu: u32) {
+        let here = target_cpu == self.cpu.0;
+        self.waiting.retain(|waiting| here || waiting.tid != tid);
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.tid == tid) {
+            waiting.queued = true;
+        }
+    }
+
+    fn switched(&mut self, at: Nanos, next: &TaskRef<'_>) {
+        let from_idle = next.tid.0 == 0;
+        let running = if from_idle { i32::MAX } else { next.prio };
+        self.running = Some((running, from_idle));
+        if self.waiting.is_empty() {
+            return;
+        }
+        if let Some(place) = self.waiting.iter().position(|waiting| waiting.tid == next.tid) {
+            let waiting = self.waiting.swap_remove(place);
+            let latency = at.saturating_sub(waiting.woken);
+            if waiting.queued && self.latest.as_ref().is_none_or(|latest| latest.latency < latency) {
+                self.latest = Some(MeasuredWakeup {
+                    latency,
+                    woken: waiting.woken,
+                    tid: next.tid,
+                    comm: next.comm.to_string(),
+                    from_idle: waiting.from_idle,
+                });
+            }
+        }
+        self.waiting.retain_mut(|waiting| {
+            let stays = waiting.prio < running && !waiting.passed;
+            waiting.passed = true;
+            stays
+        });
+    }
+}
+
+/// Functions that only PREEMPT_RT kernels have: `schedule_rtlock` stands within `#ifdef CONFIG_PREEMPT_RT` in
+/// kernel/sched/core.c, `rt_spin_lock` in kernel/locking/spinlock_rt.c, which is compiled for PREEMPT_RT alone (5.15 to
+/// 6.18).
+const RT_FUNCTIONS: [&str; 2] = ["schedule_rtlock", "rt_spin_lock"];
+
+fn finish(
+    read: Vec<(CpuReader, Tally)>,
+    context: &Context<'_>,
+    threads: &CommandLines,
+    options: &SavedOptions,
+    kernel_counts: impl Fn(Cpu) -> u64,
+    missing: &BTreeSet<Cpu>,
+) -> Result<Saved, SavedError> {
+    let sum = |count: fn(&Seen) -> u64| read.iter().map(|(cpu, _)| count(&cpu.seen)).sum::<u64>();
+    for (what, count) in [
+        ("preempt_disable", sum(|seen| seen.preempt)),
+        ("irq_disable", sum(|seen| seen.irqs)),
+        ("sched_switch", sum(|seen| seen.switches)),
+    ] {
+        if count == 0 {
+            return Err(SavedError::NoEvents { missing: what });
+        }
+    }
+    let shown = !context.symbols.ranges(|name| RT_FUNCTIONS.contains(&name)).is_empty();
+    let mut conditions = Conditions { preempt_rt: shown || options.preempt_rt, ..Conditions::default() };
+    let Conditions { problems, notes, .. } = &mut conditions;
+    if options.preempt_rt && !shown {
+        notes.push(
+            "that the kernel was PREEMPT_RT is asserted by the user; the trace does not show it".into(),
+        );
+    }
+    if sum(|seen| seen.handlers) == 0 {
+        problems.push("the trace has no events of interrupt handlers, so interrupts are not told apart; record with -e irq_vectors -e irq (on arm64 -e ipi -e irq)".to_owned());
+    }
+    if sum(|seen| seen.nmis) == 0 {
+        notes
+            .push("no NMI was seen; whether nmi:nmi_handler was recorded, the trace does not say".to_owned());
+    }
+    let missing: Vec<String> = missing.iter().take(16).map(|cpu| cpu.to_string()).collect();
+    if !missing.is_empty() {
+        notes.push(format!("the trace has nothing of CPU {}, for which nothing is said", missing.join(", ")));
+    }
+    let mut saved = Saved::default();
+    for (cpu, tally) in &read {
+        let number = cpu.observer.cpu();
+        saved.events += tally.events;
+        if tally.events == 0 && tally.is_whole() && kernel_counts(number) == 0 {
+            notes.push(format!("CPU {number}: the trace has no events of it, so nothing is said about it"));
+            continue;
+        }
+        problems.extend(lost(number, tally, kernel_counts(number)));
+        problems.extend(cpu.observer.problems());
+        for (what, count) in [("preempt_disable", cpu.seen.preempt), ("irq_disable", cpu.seen.irqs)] {
+            if count == 0 {
+                problems.push(format!("CPU {number}: no {what} events, so blocking was not seen there"));
+            }
+        }
+        let counts = cpu.observer.counts();
+        if counts.unnamed > 0 {
+            problems.push(format!(
+                "CPU {number}: {} interrupts without an event that names them; they are taken for one source",
+                counts.unnamed
+            ));
+        }
+        if counts.idle_windows > 0 {
+            notes.push(format!(
+                "CPU {number}: blocking by the idle task (up to {} ns) is not in the values: what leaving an idle state takes is outside the theorem",
+                counts.idle_longest
+            ));
+        }
+        saved.breaches.extend(cpu.observer.broken().iter().map(|broken| Breach {
+            cpu: number,
+            rule: broken.rule,
+            events: broken.events.iter().map(|event| in_words(event, context.symbols)).collect(),
+        }));
+        saved.observations.cpus.push(cpu.finish(context.symbols, threads));
+    }
+    saved.observations.conditions = Some(conditions);
+    Ok(saved)
+}
+
+fn lost(cpu: Cpu, tally: &Tally, kernel: u64) -> Vec<String> {
+    [
+        (tally.overwritten, "events were overwritten before they were read"),
+        (tally.overwritten_places, "places where an unknown number of events was overwritten or lost"),
+        (tally.damaged_bytes, "bytes of the trace make no sense and were passed over"),
+        (tally.cut_off_bytes, "bytes that the trace promises are not in the file"),
+        (tally.backwards, "times the clock ran backwards"),
+        (kernel, "events were lost by the kernel's own count when recording ended"),
+    ]
+    .into_iter()
+    .filter(|&(count, _)| count > 0)
+    .map(|(count, what)| format!("CPU {cpu}: {count} {what}"))
+    .collect()
+}
+
+fn in_words(event: &ModelEvent, symbols: &Symbols) -> String {
+    let what = match event.kind {
+        ModelEventKind::PreemptDisable => "preempt_disable".to_owned(),
+        ModelEventKind::PreemptEnable => "preempt_enable".to_owned(),
+        ModelEventKind::IrqDisable => "irq_disable".to_owned(),
+        ModelEventKind::IrqEnable => "irq_enable".to_owned(),
+        ModelEventKind::HandlerEntry(source) => format!("handler of {} begins", Source::from(source)),
+        ModelEventKind::HandlerExit(source) => format!("handler of {} ends", Source::from(source)),
+        ModelEventKind::Nmi(duration) => format!("NMI of {duration} ns ends"),
+        ModelEventKind::NmiEntry => "NMI begins".to_owned(),
+        ModelEventKind::NmiExit => "NMI ends".to_owned(),
+        ModelEventKind::SchedEntry => "__schedule() begins".to_owned(),
+        ModelEventKind::SchedExit => "__schedule() ends".to_owned(),
+        ModelEventKind::Switch(tid) => format!("switch to tid {tid}"),
+        ModelEventKind::Waking(tid) => format!("waking of tid {tid}"),
+        ModelEventKind::NeedResched => "need_resched".to_owned(),
+        ModelEventKind::Lost => "events were lost".to_owned(),
+    };
+    let place =
+        if event.caller == 0 { String::new() } else { format!(" in {}", symbols.describe(event.caller)) };
+    let resched = if event.resched == Resched::GiveWay { ", is to give way" } else { "" };
+    format!(
+        "{}.{:09} tid {}{resched}: {what}{place}",
+        event.at / 1_000_000_000,
+        event.at % 1_000_000_000,
+        event.tid
+    )
+}
