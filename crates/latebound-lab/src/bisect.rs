@@ -78,17 +78,24 @@ pub fn bisect<E>(
 ) -> Result<Verdict, BisectError<E>> {
     let mut judged = Vec::new();
     if count < 2 {
-        return Err(BisectError::Ends { why: "a row needs at least a good and a bad kernel".to_owned(), judged });
+        return Err(BisectError::Ends {
+            why: "a row needs at least a good and a bad kernel".to_owned(),
+            judged,
+        });
     }
     let mut often = [0.0; 2];
     for (end, index) in [0, count - 1].into_iter().enumerate() {
-        let mut kernel = Judged { index, values: Vec::new(), bad: Some(end == 1), certainty: 1.0, skipped: None };
+        let mut kernel =
+            Judged { index, values: Vec::new(), bad: Some(end == 1), certainty: 1.0, skipped: None };
         for _ in 0..plan.ends.max(1) {
             match run(index).map_err(BisectError::Run)? {
                 Probe::Value(value) => kernel.values.push(value),
                 Probe::Skip(why) => {
                     judged.push(kernel);
-                    return Err(BisectError::Ends { why: format!("the {} end does not run: {why}", name(end)), judged });
+                    return Err(BisectError::Ends {
+                        why: format!("the {} end does not run: {why}", name(end)),
+                        judged,
+                    });
                 }
             }
         }
@@ -228,6 +235,8 @@ mod tests {
         assert!(why.contains("the bad end is over 80.0 us in 0 of 3 runs"), "{why}");
         assert_eq!(judged.len(), 2);
         let broken = bisect::<()>(4, &PLAN, |_| Ok(Probe::Skip("its kernel panicked".to_owned())));
-        assert!(matches!(broken, Err(BisectError::Ends { why, .. }) if why.contains("the good end does not run")));
+        assert!(
+            matches!(broken, Err(BisectError::Ends { why, .. }) if why.contains("the good end does not run"))
+        );
     }
 }

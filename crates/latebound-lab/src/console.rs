@@ -169,11 +169,13 @@ pub(crate) fn diagnose(seen: &Seen<'_>) -> GuestEnd {
     }
 }
 
-/// The last lines that say something, each ending in a newline.
-pub(crate) fn last_lines(console: &str, count: usize) -> String {
+/// What to show of a console: where a panic begins, else its last lines; each ending in a newline.
+pub(crate) fn excerpt(console: &str, count: usize) -> String {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
     let lines: Vec<String> = console.lines().map(plain).filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("  {line}\n")).collect()
+    let panic = lines.iter().position(|line| line.contains("Kernel panic - not syncing: "));
+    let from = panic.unwrap_or(lines.len()).min(lines.len().saturating_sub(count));
+    lines.iter().skip(from).take(count).map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +207,10 @@ mod tests {
         let oops = "[    1.0][    T1] BUG: kernel NULL pointer dereference, address: 0000000000000008\n\
                     [    1.1][    T1] Kernel panic - not syncing: Fatal exception\n";
         let GuestEnd::Panic { message } = end(oops, true, None) else { panic!() };
-        assert_eq!(message, "Fatal exception (BUG: kernel NULL pointer dereference, address: 0000000000000008)");
+        assert_eq!(
+            message,
+            "Fatal exception (BUG: kernel NULL pointer dereference, address: 0000000000000008)"
+        );
     }
 
     #[test]
@@ -229,7 +234,10 @@ mod tests {
     fn a_root_that_cannot_be_mounted_is_not_taken_for_a_panic() {
         let console = "Failed to mount real root.  We are stuck.\n\
                        [    6.0] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100\n";
-        assert_eq!(end(console, false, None), GuestEnd::Init { message: "Failed to mount real root.  We are stuck.".to_owned() });
+        assert_eq!(
+            end(console, false, None),
+            GuestEnd::Init { message: "Failed to mount real root.  We are stuck.".to_owned() }
+        );
         let console = "latebound-init: cannot mount the folder shared with the host\n";
         let GuestEnd::Init { message } = end(console, false, None) else { panic!() };
         assert_eq!(message, "cannot mount the folder shared with the host");
@@ -252,14 +260,14 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_shown_without_control_characters() {
-        assert_eq!(last_lines("a\n\x1b[31mb\r\n\n  c\n", 2), "  [31mb\n    c\n");
+        assert_eq!(excerpt("a\n\x1b[31mb\r\n\n  c\n", 2), "  [31mb\n    c\n");
     }
 
     proptest::proptest! {
         #[test]
         fn any_console_is_diagnosed(console in ".{0,400}", started: bool) {
             let _ = end(&console, started, None).to_string();
-            let _ = last_lines(&console, 5);
+            let _ = excerpt(&console, 5);
         }
     }
 }

@@ -401,7 +401,7 @@ fn attempt(
     };
     let failure = |end: GuestEnd| Failure {
         boot_failure: end.is_boot_failure(boot.is_some()),
-        error: LabError::Guest { end, lines: console::last_lines(&console_text, 12), console: kept.clone() },
+        error: LabError::Guest { end, lines: console::excerpt(&console_text, 12), console: kept.clone() },
     };
     let status = fs::read_to_string(&done).ok().and_then(|text| text.trim().parse::<i32>().ok());
     let Some(status) = status else { return Err(failure(console::diagnose(&seen))) };

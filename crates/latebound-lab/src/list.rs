@@ -45,10 +45,14 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
         });
     }
     for package in debian::package_names("linux-source-")? {
-        let Some(version) = package.strip_prefix("linux-source-").filter(|version| version.contains('.')) else { continue };
+        let Some(version) = package.strip_prefix("linux-source-").filter(|version| version.contains('.'))
+        else {
+            continue;
+        };
         let Ok(exact) = debian::candidate(&package) else { continue };
         // PREEMPT_RT is in the kernel itself from 6.12 on.
-        let flavours: &[bool] = if debian::numbers(version) >= vec![6, 12] { &[false, true] } else { &[false] };
+        let flavours: &[bool] =
+            if debian::numbers(version) >= vec![6, 12] { &[false, true] } else { &[false] };
         for &rt in flavours {
             let folder = traced::built(lab, version, rt);
             let config = folder.as_ref().and_then(|folder| fs::read_to_string(folder.join(".config")).ok());
@@ -135,7 +139,11 @@ fn by_configuration(config: &str, release: &str) -> Vec<EvidenceLevel> {
     vec![
         level(Evidence::User, Vec::new(), "measured wake-up latency"),
         level(Evidence::Events, events, "activations of every mechanism, and the causes of late ones"),
-        level(Evidence::Scheduler, scheduler, "blocking split into \"preemption off\" and \"scheduler\", as observed"),
+        level(
+            Evidence::Scheduler,
+            scheduler,
+            "blocking split into \"preemption off\" and \"scheduler\", as observed",
+        ),
         level(Evidence::Bound, bound, "a bound in the sense of Theorem 8, as long as nothing is lost"),
     ]
 }
@@ -145,7 +153,12 @@ pub fn table(kernels: &[Listed]) -> String {
     let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for kernel in kernels {
-        let best = kernel.evidence.iter().filter(|level| level.available).map(|level| level.evidence.name()).next_back();
+        let best = kernel
+            .evidence
+            .iter()
+            .filter(|level| level.available)
+            .map(|level| level.evidence.name())
+            .next_back();
         let shows = best.map_or("known when it is here".to_owned(), |best| format!("shows {best}"));
         let here = if kernel.here { "here     " } else { "can be had" };
         text += &format!("{:<width$}  {here:<10}  {shows:<21}  {}\n", kernel.name, kernel.what);
@@ -183,7 +196,8 @@ mod tests {
         ]
         .map(str::to_owned);
         let found = newest_images(&names, "amd64");
-        let found: Vec<(&str, &str)> = found.iter().map(|(name, package)| (name.as_str(), package.as_str())).collect();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, package)| (name.as_str(), package.as_str())).collect();
         assert_eq!(
             found,
             [

@@ -201,7 +201,8 @@ fn row(kernel: String, runs: &[(&Cell, Option<&Run>)]) -> Row {
     for run in &records {
         all.merge(&metric::latency(run, Mechanism::TimerWakeup));
     }
-    let evidence = |run: &&Run| run.evidence.iter().filter(|level| level.available).map(|level| level.evidence).max();
+    let evidence =
+        |run: &&Run| run.evidence.iter().filter(|level| level.available).map(|level| level.evidence).max();
     Row {
         kernel,
         release: records.first().and_then(|run| run.system.kernel_release.clone()),
@@ -221,7 +222,18 @@ fn row(kernel: String, runs: &[(&Cell, Option<&Run>)]) -> Row {
 impl Matrix {
     /// The table as text, one line a kernel.
     pub fn table(&self) -> String {
-        let head = ["kernel", "preemption", "evidence", "runs", "wake-ups", "p50", "p99", "p99.9", "max", "least max"];
+        let head = [
+            "kernel",
+            "preemption",
+            "evidence",
+            "runs",
+            "wake-ups",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
+            "least max",
+        ];
         let time = |value: Option<Nanos>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let word = |value: Option<serde_json::Value>| {
             value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_else(|| "-".to_owned())
@@ -252,12 +264,21 @@ impl Matrix {
             let cells: Vec<String> = line
                 .iter()
                 .enumerate()
-                .map(|(at, cell)| if at < 3 { format!("{cell:<w$}", w = widths[at]) } else { format!("{cell:>w$}", w = widths[at]) })
+                .map(|(at, cell)| {
+                    if at < 3 {
+                        format!("{cell:<w$}", w = widths[at])
+                    } else {
+                        format!("{cell:>w$}", w = widths[at])
+                    }
+                })
                 .collect();
             text += cells.join("  ").trim_end();
             text.push('\n');
         }
-        text + &format!("\nIn machines on the clock \"{}\": to compare with each other, not with hardware.\n", self.clock)
+        text + &format!(
+            "\nIn machines on the clock \"{}\": to compare with each other, not with hardware.\n",
+            self.clock
+        )
     }
 }
 

@@ -80,7 +80,8 @@ impl FromStr for Metric {
             "max" => Statistic::Max,
             "mean" => Statistic::Mean,
             other => {
-                let percent = other.strip_prefix('p').and_then(|number| number.parse::<f64>().ok()).ok_or_else(fail)?;
+                let percent =
+                    other.strip_prefix('p').and_then(|number| number.parse::<f64>().ok()).ok_or_else(fail)?;
                 if !(percent > 0.0 && percent < 100.0) {
                     return Err(fail());
                 }
@@ -107,7 +108,9 @@ mod tests {
         assert_eq!(metric.mechanism, Mechanism::TimerWakeup);
         assert_eq!(metric.statistic, Statistic::Percent(99.9));
         assert_eq!("hard-irq.max".parse::<Metric>().unwrap().mechanism, Mechanism::HardIrq);
-        for bad in ["", "timer", "timer.", "timer.p0", "timer.p100", "timer.pNaN", "tomato.max", "timer.least"] {
+        for bad in
+            ["", "timer", "timer.", "timer.p0", "timer.p100", "timer.pNaN", "tomato.max", "timer.least"]
+        {
             assert!(bad.parse::<Metric>().unwrap_err().to_string().contains("timer.max"), "{bad}");
         }
     }

@@ -23,15 +23,26 @@ pub struct Commits {
 }
 
 fn git(tree: &Path, doing: &str, arguments: &[&str]) -> Result<String, LabError> {
-    program::output(doing, Command::new("git").arg("-C").arg(tree).args(arguments)).map(|text| text.trim().to_owned())
+    program::output(doing, Command::new("git").arg("-C").arg(tree).args(arguments))
+        .map(|text| text.trim().to_owned())
 }
 
 /// The commits from `good` to `bad`, along the first parents as `git bisect --first-parent` takes them.
 pub fn commits(lab: &Lab<'_>, tree: &Path, good: &str, bad: &str, rt: bool) -> Result<Commits, LabError> {
     let tree = fs::canonicalize(tree).map_err(LabError::io("find the source tree", tree))?;
-    let resolve = |name: &str| git(&tree, "find a commit", &["rev-parse", "--verify", "--end-of-options", &format!("{name}^{{commit}}")]);
+    let resolve = |name: &str| {
+        git(
+            &tree,
+            "find a commit",
+            &["rev-parse", "--verify", "--end-of-options", &format!("{name}^{{commit}}")],
+        )
+    };
     let (first, last) = (resolve(good)?, resolve(bad)?);
-    let list = git(&tree, "list commits", &["rev-list", "--reverse", "--first-parent", "--ancestry-path", &format!("{first}..{last}")])?;
+    let list = git(
+        &tree,
+        "list commits",
+        &["rev-list", "--reverse", "--first-parent", "--ancestry-path", &format!("{first}..{last}")],
+    )?;
     let mut hashes = vec![first];
     hashes.extend(list.lines().map(str::to_owned));
     if hashes.len() < 2 || hashes.last() != Some(&last) {
@@ -48,7 +59,8 @@ impl Commits {
     /// Builds the kernel of one commit. All commits share a build folder, so that make builds only what changed: the kernel
     /// is good until the next one is built.
     pub fn kernel(&self, lab: &Lab<'_>, index: usize) -> Result<Kernel, LabError> {
-        let hash = self.hashes.get(index).ok_or_else(|| LabError::Machine(format!("there is no commit {index}")))?;
+        let hash =
+            self.hashes.get(index).ok_or_else(|| LabError::Machine(format!("there is no commit {index}")))?;
         if !self.work.join(".git").exists() {
             debian::remove(&self.work)?;
             git(&self.tree, "forget old work trees", &["worktree", "prune"])?;
@@ -57,8 +69,19 @@ impl Commits {
         } else {
             git(&self.work, "check out a commit", &["checkout", "--detach", "--force", "--quiet", hash])?;
         }
-        let folder = lab.folder("bisect")?.join(format!("{}{}", key(&self.tree.display().to_string()), if self.rt { "-rt" } else { "" }));
-        let built = traced::build_into(lab, &self.work, &format!("commit {hash}"), self.rt, &folder, traced::Objects::Keep)?;
+        let folder = lab.folder("bisect")?.join(format!(
+            "{}{}",
+            key(&self.tree.display().to_string()),
+            if self.rt { "-rt" } else { "" }
+        ));
+        let built = traced::build_into(
+            lab,
+            &self.work,
+            &format!("commit {hash}"),
+            self.rt,
+            &folder,
+            traced::Objects::Keep,
+        )?;
         let name = KernelName::new(Origin::Path(self.tree.join(&hash[..hash.len().min(12)])));
         kernel::from_build(&name, &built)
     }
@@ -80,7 +103,8 @@ mod tests {
     fn repository(commits: usize) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let git = |arguments: &[&str]| {
-            let mut all = vec!["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
+            let mut all =
+                vec!["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
             all.extend(arguments);
             super::git(folder.path(), "test", &all).unwrap();
         };
@@ -101,8 +125,9 @@ mod tests {
         let stop = AtomicBool::new(false);
         let lab = Lab::new(cache.path().to_owned(), &|_| {}, &stop);
         let row = commits(&lab, repository.path(), "t1", "t4", false).unwrap();
-        let expected: Vec<String> =
-            (1..5).map(|n| git(repository.path(), "test", &["rev-parse", &format!("t{n}")]).unwrap()).collect();
+        let expected: Vec<String> = (1..5)
+            .map(|n| git(repository.path(), "test", &["rev-parse", &format!("t{n}")]).unwrap())
+            .collect();
         assert_eq!(row.hashes, expected);
         assert_eq!(fs::read_to_string(repository.path().join("file")).unwrap(), "4");
     }

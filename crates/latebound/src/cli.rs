@@ -2,11 +2,17 @@
 //! The one definition of every verb and option: the parser, the help, the man pages and the completions all come
 //! from here. Holds no behaviour.
 
+mod bound;
+mod lab;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use latebound_measure::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
+
+pub(crate) use bound::BoundArgs;
+pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -58,8 +64,10 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     Explain(ExplainArgs),
     Observe(ObserveArgs),
+    Bound(BoundArgs),
     Doctor(DoctorArgs),
     Report(ReportArgs),
+    Lab(LabArgs),
     /// Print the JSON Schema of run.json
     ///
     /// Every Run names the schema it was written by; a reader of one version reads every later Run of that version.

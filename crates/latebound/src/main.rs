@@ -4,6 +4,7 @@
 //! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
 mod beside;
+mod bound_text;
 mod cli;
 mod generate;
 mod live;
@@ -44,7 +45,9 @@ fn main() -> ExitCode {
         Verb::Measure(args) => verbs::measure::run(&args, &output),
         Verb::Explain(args) => verbs::explain::run(&args, &output),
         Verb::Observe(args) => verbs::observe::run(&args, &output),
+        Verb::Bound(args) => verbs::bound::run(&args, &output),
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
+        Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
         Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),
         Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),

@@ -74,6 +74,11 @@ impl Output {
         self.text(&serde_json::to_string_pretty(value)?)
     }
 
+    /// A note for people, on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
     /// An error with its chain of causes, on standard error.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let (red, plain) =

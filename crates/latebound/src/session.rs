@@ -39,6 +39,11 @@ impl Stop {
         Ok(Stop(flag))
     }
 
+    /// The flag itself, for libraries that look at it.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -226,7 +231,7 @@ impl Record {
 }
 
 /// `latebound-check-20261120-190212.run`, with a number behind it where that is taken.
-fn unused_default(verb: &str) -> Result<PathBuf> {
+pub(crate) fn unused_default(verb: &str) -> Result<PathBuf> {
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
     for attempt in 0..100 {
         let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };

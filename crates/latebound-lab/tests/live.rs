@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines that really boot: what comes out of them, and how they say that they failed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use latebound_lab::{Event, Failure, GuestEnd, Job, Lab, LabError, Machine, Outcome, Payload};
+
+/// What a job gave, with what it wrote.
+struct Done {
+    result: Result<Outcome, Failure>,
+    stdout: String,
+    stderr: String,
+    console: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Done {
+    fn end(&self) -> &GuestEnd {
+        match &self.result {
+            Err(Failure { error: LabError::Guest { end, .. }, .. }) => end,
+            other => panic!("{other:?}\n{}", self.console),
+        }
+    }
+
+    fn outcome(&self) -> &Outcome {
+        self.result.as_ref().unwrap_or_else(|failure| panic!("{}\n{}", failure.error, self.console))
+    }
+}
+
+fn shell(script: &str) -> Job {
+    Job {
+        machine: Machine::default(),
+        payload: Payload::Command(["sh", "-c", script].map(str::to_owned).to_vec()),
+        timeout: Duration::from_secs(180),
+        module: None,
+        directory: "/".into(),
+    }
+}
+
+fn run(kernel: &str, job: &Job) -> Done {
+    let written: Mutex<(Vec<u8>, Vec<u8>)> = Mutex::default();
+    let listener = |event: Event<'_>| match event {
+        Event::Stdout(bytes) => written.lock().unwrap().0.extend_from_slice(bytes),
+        Event::Stderr(bytes) => written.lock().unwrap().1.extend_from_slice(bytes),
+        Event::Note(text) => println!("{text}"),
+        Event::Progress(_) => {}
+    };
+    let stop = AtomicBool::new(false);
+    let lab = Lab::new(Lab::default_cache().unwrap(), &listener, &stop);
+    let kernel = latebound_lab::obtain(&lab, &kernel.parse().unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("job.run");
+    let result = latebound_lab::run(&lab, &kernel, job, &output, false);
+    if let Ok(outcome) = &result {
+        println!("{}: booted in {:?}, done in {:?}", kernel.name, outcome.boot, outcome.total);
+    }
+    let console = fs::read_to_string(latebound_lab::console_beside(&output)).unwrap_or_default();
+    let left: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(
+        left.iter().all(|path| path.ends_with("job.console.log")),
+        "only the console log stays: {left:?}"
+    );
+    let (stdout, stderr) = written.into_inner().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Done { result, stdout: text(&stdout), stderr: text(&stderr), console, _folder: folder }
+}
+
+#[test]
+fn live_lab_a_command_runs_in_the_kernel_named_and_its_output_and_status_come_back() {
+    let mark = format!("/etc/latebound-lab-test-{}", std::process::id());
+    let done = run(
+        "debian:6.12-rt",
+        &shell(&format!(
+            "uname -v; cat /sys/kernel/realtime; echo oh >&2; echo x >{mark} && cat {mark}; ls -d /home; exit 7"
+        )),
+    );
+    assert_eq!(done.outcome().status, 7);
+    assert!(done.stdout.contains("PREEMPT_RT"), "{}", done.stdout);
+    assert!(done.stdout.contains("\n1\nx\n"), "realtime, and a file in /etc can be written: {}", done.stdout);
+    assert!(done.stdout.contains("/home"), "the host's file system is inside: {}", done.stdout);
+    assert!(done.stderr.starts_with("oh\n"), "{}", done.stderr);
+    assert!(!Path::new(&mark).exists(), "what the guest writes stays in the guest");
+}
+
+#[test]
+fn live_lab_disks_and_network_cards_are_there_and_work() {
+    let mut job = shell(
+        "cat /sys/block/vda/size; dd if=/dev/zero of=/dev/vda bs=1M count=8 oflag=direct 2>/dev/null && echo written; \
+         cat /proc/cmdline; ls /sys/class/net; nproc; grep MemTotal /proc/meminfo",
+    );
+    job.machine = Machine {
+        cpus: 3,
+        memory_mib: 700,
+        disk_bytes: Some(32 << 20),
+        net: 2,
+        append: vec!["latebound.test=yes".to_owned()],
+        ..Machine::default()
+    };
+    let done = run("debian:6.12", &job);
+    assert_eq!(done.outcome().status, 0, "{}", done.stderr);
+    let words: Vec<&str> = done.stdout.split_whitespace().collect();
+    assert_eq!(words[0], "65536", "32 MiB in sectors: {}", done.stdout);
+    for word in ["written", "latebound.test=yes", "latebound.clock=host", "eth0", "eth1", "3"] {
+        assert!(words.contains(&word), "{word} in {}", done.stdout);
+    }
+    let kib: u64 = words[words.iter().position(|word| *word == "MemTotal:").unwrap() + 1].parse().unwrap();
+    assert!((600 << 10..700 << 10).contains(&kib), "{kib} KiB of 700 MiB");
+}
+
+#[test]
+fn live_lab_a_guest_that_panics_says_why_and_leaves_its_console() {
+    let done = run("debian:6.12", &shell("echo c >/proc/sysrq-trigger; sleep 100"));
+    assert_eq!(done.end(), &GuestEnd::Panic { message: "sysrq triggered crash".to_owned() });
+    let Err(failure) = &done.result else { panic!() };
+    assert!(!failure.boot_failure, "the job had begun");
+    let text = failure.error.to_string();
+    assert!(
+        text.contains("its kernel panicked: sysrq triggered crash") && text.contains("sysrq_handle_crash"),
+        "{text}"
+    );
+    assert!(done.console.contains("Kernel panic - not syncing: sysrq triggered crash"), "{}", done.console);
+}
+
+#[test]
+fn live_lab_a_guest_that_runs_out_of_memory_says_who_was_killed() {
+    let mut job = shell("exec tail /dev/zero");
+    job.machine.memory_mib = 256;
+    let done = run("debian:6.12", &job);
+    let GuestEnd::OutOfMemory { message, memory_mib: 256 } = done.end() else { panic!("{:?}", done.end()) };
+    assert!(message.contains("Killed process") && message.contains("(tail)"), "{message}");
+}
+
+#[test]
+fn live_lab_a_job_that_hangs_ends_with_its_time() {
+    let mut job = shell("echo begun; sleep 10000");
+    job.timeout = Duration::from_secs(60);
+    let done = run("debian:6.12", &job);
+    assert_eq!(
+        done.end(),
+        &GuestEnd::TimedOut { after: job.timeout, booted: true, hang: None },
+        "{}",
+        done.console
+    );
+    assert_eq!(done.stdout, "begun\n");
+}
+
+#[test]
+fn live_lab_a_kernel_that_does_not_boot_is_told_from_a_job_that_fails() {
+    // Without the root file system's driver no kernel gets anywhere.
+    let mut job = shell("true");
+    job.machine.append = vec!["module_blacklist=9p".to_owned(), "initcall_blacklist=init_v9fs".to_owned()];
+    job.timeout = Duration::from_secs(60);
+    let done = run("debian:6.12", &job);
+    let Err(failure) = &done.result else { panic!("it ran: {}", done.stdout) };
+    assert!(failure.boot_failure, "{}", failure.error);
+    assert!(
+        matches!(done.end(), GuestEnd::Init { message } if message.contains("mount real root")),
+        "{:?}",
+        done.end()
+    );
+}
+
+#[test]
+fn live_lab_a_file_that_is_no_kernel_is_refused_by_the_emulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("vmlinuz");
+    fs::write(&image, [7u8; 4096]).unwrap();
+    let done = run(image.to_str().unwrap(), &shell("true"));
+    assert!(matches!(done.end(), GuestEnd::Emulator { .. }), "{:?}", done.end());
+}
+
+#[test]
+fn live_lab_a_module_is_built_for_the_distributions_kernel_and_runs_in_it() {
+    module_runs_in("debian:6.12-rt", "-rt-");
+}
+
+#[test]
+fn live_lab_the_traced_kernel_has_the_events_of_a_bound_and_takes_modules() {
+    module_runs_in("traced:6.12-rt", "-latebound-rt");
+    let done = run(
+        "traced:6.12-rt",
+        &shell(
+            "uname -v; ls /sys/kernel/tracing/events/preemptirq; cat /sys/kernel/tracing/available_tracers; \
+             test -s /sys/kernel/btf/vmlinux && echo types",
+        ),
+    );
+    assert_eq!(done.outcome().status, 0, "{}", done.stderr);
+    for word in [
+        "PREEMPT_RT",
+        "preempt_disable",
+        "preempt_enable",
+        "irq_disable",
+        "irq_enable",
+        "timerlat",
+        "osnoise",
+        "function_graph",
+        "types",
+    ] {
+        assert!(done.stdout.split_whitespace().any(|found| found == word), "{word} in {}", done.stdout);
+    }
+}
+
+fn module_runs_in(kernel: &str, release: &str) {
+    let mut job = shell("dmesg | grep lab_hello; lsmod | cut -d' ' -f1");
+    job.module = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/module"));
+    let done = run(kernel, &job);
+    assert_eq!(done.outcome().status, 0, "{}", done.stderr);
+    let said = done
+        .stdout
+        .lines()
+        .find(|line| line.contains("work item ran"))
+        .unwrap_or_else(|| panic!("{}", done.stdout));
+    assert!(said.contains(release) && said.contains("by kworker"), "{said}");
+    assert!(done.stdout.lines().any(|line| line == "lab_hello"), "{}", done.stdout);
+}

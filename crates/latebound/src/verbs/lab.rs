@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound lab`: the same verbs, in a virtual machine with any kernel.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, bail};
+use latebound_lab::{
+    Accelerator, BisectError, BisectPlan, Clock, Event, Job, Judged, Kernel, KernelName, Lab, LabError,
+    Machine, MatrixPlan, Metric, Origin, Payload, Probe, Verdict,
+};
+use latebound_model::Nanos;
+
+use crate::Outcome;
+use crate::cli::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+use crate::output::Output;
+use crate::session::{self, Progress, Stop};
+
+pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
+    let stop = Stop::on_signals()?;
+    let progress = Mutex::new(Progress::new(None));
+    let listener = |event: Event<'_>| {
+        let Ok(mut progress) = progress.lock() else { return };
+        match event {
+            Event::Progress(text) => progress.show(|| text.to_owned()),
+            Event::Note(text) => {
+                progress.clear();
+                output.note(&format!("latebound: {text}"));
+            }
+            Event::Stdout(bytes) => {
+                progress.clear();
+                let mut stdout = std::io::stdout().lock();
+                // Whoever reads may have gone; the guest goes on, its Run is still wanted.
+                let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+            }
+            Event::Stderr(bytes) => {
+                progress.clear();
+                let _ = std::io::stderr().write_all(bytes);
+            }
+        }
+    };
+    let lab = Lab::new(Lab::default_cache()?, &listener, stop.flag());
+    match &args.command {
+        LabCommand::Run(args) => one(&lab, args, output),
+        LabCommand::Matrix(args) => matrix(&lab, args, output),
+        LabCommand::Bisect(args) => bisect(&lab, args, output),
+        LabCommand::Kernels => {
+            let kernels = latebound_lab::kernels(&lab)?;
+            match output.is_json() {
+                true => output
+                    .json(&serde_json::json!({ "schema": "latebound.kernels/1", "kernels": kernels }))?,
+                false => output.text(&latebound_lab::kernels_table(&kernels))?,
+            }
+            Ok(Outcome::Done)
+        }
+        LabCommand::Build(args) => {
+            for name in &args.kernels {
+                let kernel = latebound_lab::obtain(&lab, &name.parse()?)?;
+                output.text(&format!("{name}: {}", kernel.image.display()))?;
+            }
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// The job that the arguments describe.
+fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Result<Job> {
+    let clock = match machine.clock {
+        Some(ClockName::Host) => Clock::Host,
+        Some(ClockName::Instructions) => Clock::Instructions,
+        None => usual,
+    };
+    let payload = match words.split_first() {
+        Some((first, command)) if first == "exec" => {
+            if command.is_empty() {
+                bail!("exec needs a command; type: latebound lab run --kernel KERNEL -- exec uname -a");
+            }
+            Payload::Command(command.to_vec())
+        }
+        _ => Payload::Verb {
+            binary: std::env::current_exe().context("cannot find this program's own file")?,
+            arguments: words.to_vec(),
+        },
+    };
+    Ok(Job {
+        machine: Machine {
+            cpus: machine.cpus.unwrap_or(if clock == Clock::Instructions { 1 } else { 2 }),
+            memory_mib: latebound_lab::parse_bytes(&machine.memory).context("--memory")? >> 20,
+            append: machine.append.clone(),
+            disk_bytes: machine
+                .disk
+                .as_deref()
+                .map(latebound_lab::parse_bytes)
+                .transpose()
+                .context("--disk")?,
+            net: machine.net,
+            clock,
+            accelerator: if machine.emulate { Accelerator::Emulation } else { Accelerator::Auto },
+        },
+        payload,
+        timeout: machine.timeout.to_duration(),
+        module: machine.module.clone(),
+        directory: std::env::current_dir().context("cannot find the current folder")?,
+    })
+}
+
+fn one(lab: &Lab<'_>, args: &LabRunArgs, output: &Output) -> Result<Outcome> {
+    let name: KernelName = args.kernel.parse()?;
+    let job = job(&args.machine, &args.job, Clock::Host)?;
+    let place = match &args.output {
+        Some(place) => place.clone(),
+        None => session::unused_default("lab")?,
+    };
+    let kernel = latebound_lab::obtain(lab, &name)?;
+    let outcome = latebound_lab::run(lab, &kernel, &job, &place, args.force).map_err(LabError::from)?;
+    let by = if outcome.kvm { "KVM" } else { "software emulation" };
+    let run = outcome.run.as_ref().map(|run| format!("Run: {}, ", run.display())).unwrap_or_default();
+    output.note(&format!(
+        "latebound: {run}console: {}; {name} by {by}, clock: {}, {:.1} s to boot, {:.1} s in all",
+        outcome.console.display(),
+        job.machine.clock.name(),
+        outcome.boot.as_secs_f64(),
+        outcome.total.as_secs_f64(),
+    ));
+    match (outcome.status, &job.payload) {
+        (0, _) => Ok(Outcome::Done),
+        (2, Payload::Verb { .. }) => Ok(Outcome::LimitPassed),
+        (status, _) => bail!("the job in the guest ended with status {status}"),
+    }
+}
+
+fn matrix(lab: &Lab<'_>, args: &LabMatrixArgs, output: &Output) -> Result<Outcome> {
+    let kernels = args.kernels.iter().map(|name| name.parse()).collect::<Result<Vec<KernelName>, _>>()?;
+    let job = job(&args.machine, &args.job, Clock::Host)?;
+    let folder = folder_for("matrix", args.output.as_ref())?;
+    let plan = MatrixPlan { kernels, runs: args.runs, jobs: args.jobs, job };
+    let matrix = latebound_lab::matrix(lab, &plan, &folder)?;
+    match output.is_json() {
+        true => output.json(&matrix)?,
+        false => output.text(&format!("{}\nRuns: {}\n", matrix.table(), folder.display()))?,
+    }
+    match matrix.rows.iter().any(|row| row.failed > 0) {
+        true => bail!("some runs failed; the Runs of the others are in {}", folder.display()),
+        false => Ok(Outcome::Done),
+    }
+}
+
+/// `latebound-matrix-TIME`, or what was asked for.
+fn folder_for(what: &str, asked: Option<&PathBuf>) -> Result<PathBuf> {
+    match asked {
+        Some(folder) => Ok(folder.clone()),
+        None => Ok(session::unused_default(what)?.with_extension("")),
+    }
+}
+
+fn bisect(lab: &Lab<'_>, args: &LabBisectArgs, output: &Output) -> Result<Outcome> {
+    let metric: Metric = args.metric.parse()?;
+    let job = job(&args.machine, &args.job, Clock::Instructions)?;
+    let folder = folder_for("bisect", args.output.as_ref())?;
+    std::fs::create_dir(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let plan = BisectPlan { over: args.over, ends: args.ends, repeats: args.repeats };
+    let mut runs = 0;
+    let mut once = |kernel: &Kernel| {
+        runs += 1;
+        let place = folder.join(format!("{runs:03}-{}.run", kernel.name.file_name()));
+        probe(lab, kernel, &job, &metric, &place)
+    };
+    let (names, result) = match &args.tree {
+        Some(tree) => {
+            let commits = latebound_lab::commits(lab, tree, &args.good, &args.bad, args.rt)?;
+            let mut built: Option<(usize, Kernel)> = None;
+            let result = latebound_lab::bisect(commits.hashes.len(), &plan, |index| {
+                if built.as_ref().is_none_or(|(here, _)| *here != index) {
+                    built = None;
+                    match commits.kernel(lab, index) {
+                        Ok(kernel) => built = Some((index, kernel)),
+                        // A commit that does not compile is skipped like one that does not boot.
+                        Err(error @ LabError::Program { .. }) => return Ok(Probe::Skip(error.to_string())),
+                        Err(error) => return Err(error),
+                    }
+                }
+                match &built {
+                    Some((_, kernel)) => once(kernel),
+                    None => Ok(Probe::Skip("it was not built".to_owned())),
+                }
+            });
+            (commits.hashes.clone(), result)
+        }
+        None => {
+            let row = std::iter::once(&args.good).chain(&args.between).chain(std::iter::once(&args.bad));
+            let names = row.map(|name| name.parse()).collect::<Result<Vec<KernelName>, _>>()?;
+            if names
+                .iter()
+                .any(|name| matches!(&name.origin, Origin::Path(path) if path.as_os_str().is_empty()))
+            {
+                bail!("a kernel's name is empty");
+            }
+            let kernels =
+                names.iter().map(|name| latebound_lab::obtain(lab, name)).collect::<Result<Vec<_>, _>>()?;
+            let result = latebound_lab::bisect(kernels.len(), &plan, |index| once(&kernels[index]));
+            (names.iter().map(ToString::to_string).collect(), result)
+        }
+    };
+    let verdict = match result {
+        Ok(verdict) => verdict,
+        Err(BisectError::Run(error)) => return Err(error.into()),
+        Err(BisectError::Ends { why, judged }) => {
+            output.text(&judged_text(&names, &judged, args.over))?;
+            bail!("{why}, so there is nothing to find between them; look at --metric and --over");
+        }
+    };
+    if output.is_json() {
+        output.json(&serde_json::json!({
+            "schema": "latebound.bisect/1",
+            "metric": metric.to_string(),
+            "over": args.over,
+            "first_bad": verdict.first_bad.iter().map(|&index| &names[index]).collect::<Vec<_>>(),
+            "certainty": verdict.certainty,
+            "kernels": verdict.judged.iter().map(|judged| serde_json::json!({
+                "kernel": names[judged.index],
+                "values": judged.values,
+                "bad": judged.bad,
+                "certainty": judged.certainty,
+                "skipped": judged.skipped,
+            })).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        output.text(&verdict_text(&names, &verdict, &metric, args.over))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Runs a kernel once and reads the metric.
+fn probe(
+    lab: &Lab<'_>,
+    kernel: &Kernel,
+    job: &Job,
+    metric: &Metric,
+    place: &Path,
+) -> Result<Probe, LabError> {
+    let run = match latebound_lab::run(lab, kernel, job, place, false) {
+        Ok(outcome) => outcome.run,
+        Err(failure) if failure.boot_failure => return Ok(Probe::Skip(failure.error.to_string())),
+        Err(failure) => return Err(failure.error),
+    };
+    let run = run.ok_or_else(|| {
+        LabError::Machine("the job wrote no Run; bisect needs check, measure, explain or observe".to_owned())
+    })?;
+    let value = metric.of(&latebound_store::read_run(run)?);
+    let value = value.ok_or_else(|| {
+        LabError::Machine(format!(
+            "the Run has no {metric}, or too few values for it; give the job a longer --duration"
+        ))
+    })?;
+    Ok(Probe::Value(value))
+}
+
+fn judged_text(names: &[String], judged: &[Judged], over: Nanos) -> String {
+    let line = |kernel: &Judged| {
+        let values = kernel.values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let what = match (kernel.bad, &kernel.skipped) {
+            (_, Some(_)) => "skipped: it did not boot".to_owned(),
+            (Some(bad), _) => {
+                format!("{} ({:.1} %)", if bad { "bad" } else { "good" }, 100.0 * kernel.certainty)
+            }
+            (None, None) => "not judged".to_owned(),
+        };
+        format!("  {}: {what}; {values}\n", names[kernel.index])
+    };
+    format!("Runs (bad is above {over}):\n{}", judged.iter().map(line).collect::<String>())
+}
+
+fn verdict_text(names: &[String], verdict: &Verdict, metric: &Metric, over: Nanos) -> String {
+    let mut text = judged_text(names, &verdict.judged, over);
+    match verdict.first_bad.as_slice() {
+        [one] => text += &format!("\nThe first with {metric} above {over} is {}", names[*one]),
+        several => {
+            let list = several.iter().map(|&index| names[index].clone()).collect::<Vec<_>>().join(", ");
+            text += &format!(
+                "\nThe first with {metric} above {over} is one of these, of which only the last runs: {list}"
+            );
+        }
+    }
+    text + &format!(
+        "; certainty {:.1} %, if the two ends are what they were called.\n",
+        100.0 * verdict.certainty
+    )
+}
