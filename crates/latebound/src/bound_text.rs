@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A bound for people: the verdict with its reasons, then per CPU what it is made of, the views beside each other, and
+//! the witness of one of them. Owns the wording; computes nothing.
+
+use std::fmt::Write;
+
+use latebound_analysis::bound::{
+    BlockingWindow, Bound, Breach, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline,
+    Variable, Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
+};
+use latebound_model::Nanos;
+use latebound_report::terminal::Style;
+use latebound_report::{grouped, printable};
+
+/// How many reasons and interrupts are shown; the rest is counted.
+const SHOWN: usize = 12;
+
+/// What is told.
+pub(crate) struct Told<'a> {
+    pub(crate) observations: &'a Observations,
+    pub(crate) views: &'a [Views],
+    pub(crate) bound: &'a Bound,
+    /// Whose witness is shown.
+    pub(crate) view: ViewKind,
+    pub(crate) breaches: &'a [Breach],
+}
+
+impl Told<'_> {
+    pub(crate) fn text(&self, style: &Style) -> String {
+        let mut page = Page { out: String::new(), width: style.width };
+        self.verdict(&mut page);
+        for (one, views) in self.observations.cpus.iter().zip(self.views) {
+            page.line("");
+            self.cpu(&mut page, one, views);
+        }
+        self.broken(&mut page);
+        page.out
+    }
+
+    fn verdict(&self, page: &mut Page) {
+        let (name, word) = (view_name(self.view), self.word());
+        let latency = |views: &Views| chosen(views, self.view).latency();
+        let of_all: Option<Vec<Nanos>> = self.views.iter().map(latency).collect();
+        let head = match of_all.and_then(|of_all| of_all.into_iter().max()) {
+            Some(worst) => format!("{word}: at most {} late ({name})", exact(worst)),
+            None if self.views.is_empty() => format!("{word}: nothing was observed"),
+            None => format!("{word}: no value, because {name} does not converge"),
+        };
+        page.line(&head);
+        if self.bound.verdict == Verdict::Bound {
+            page.line("PREEMPT_RT, nothing lost, no rule of the model broken.");
+        }
+        page.list("Not a bound, because", &self.bound.reasons);
+        page.list("To be known with it", &self.bound.notes);
+    }
+
+    fn word(&self) -> &'static str {
+        match self.bound.verdict {
+            Verdict::Bound => "Bound",
+            Verdict::Estimate => "Observed estimate",
+        }
+    }
+
+    fn cpu(&self, page: &mut Page, one: &CpuObservations, views: &Views) {
+        page.line(&format!("CPU {}", one.cpu));
+        let free = views.none.latency().unwrap_or_default();
+        let v = &one.variables;
+        page.line(&format!(
+            "  without interrupts: max(POID {}, DST {}) + PAIE {} + PSD {} = {}",
+            grouped(v.poid.0),
+            grouped(v.dst.0),
+            grouped(v.paie.0),
+            grouped(v.psd.0),
+            exact(free)
+        ));
+        for variable in Variable::ALL {
+            match one.windows.iter().find(|window| window.variable == variable) {
+                Some(window) => blocking(page, window),
+                None => page.line(&format!(
+                    "    {:<4} {:>13}  {}",
+                    variable.name(),
+                    grouped(variable.of(v).0),
+                    if variable.of(v) == Nanos::ZERO { "no such window" } else { "window not on record" }
+                )),
+            }
+        }
+        page.line(&format!("  with {} interrupts:", grouped(one.timeline.len() as u64)));
+        for (kind, view) in views.iter() {
+            let mark = if kind == self.view { '>' } else { ' ' };
+            let value = match view.outcome {
+                Outcome::Converged(latency) => format!("{:>13} ns", grouped(latency.0)),
+                Outcome::Diverged { utilisation } => {
+                    format!(
+                        "{:>13}     does not converge: interrupts would take {:.0} % of the CPU",
+                        "-",
+                        utilisation * 100.0
+                    )
+                }
+            };
+            page.line(&format!("  {mark} {:<34} {value}", view_name(kind)));
+        }
+        if let Some(measured) = &one.measured {
+            page.line(&format!(
+                "    {:<34} {:>13} ns  {} (tid {}) woken at {}{}",
+                "latest wake-up in this trace",
+                grouped(measured.latency.0),
+                shown(&measured.comm),
+                measured.tid,
+                time(measured.woken),
+                if measured.from_idle { ", on an idle CPU" } else { "" }
+            ));
+        }
+        witness(page, self.view, chosen(views, self.view), &one.timeline);
+    }
+
+    fn broken(&self, page: &mut Page) {
+        if self.breaches.is_empty() {
+            return;
+        }
+        page.line("");
+        page.line("Rules that the trace broke, with the events that led there:");
+        for breach in self.breaches.iter().take(SHOWN) {
+            page.line(&format!("  CPU {}: {}", breach.cpu, breach.rule.sentence()));
+            for event in &breach.events {
+                page.line(&format!("      {}", printable(event)));
+            }
+        }
+        if self.breaches.len() > SHOWN {
+            page.line(&format!("  and {} more", self.breaches.len() - SHOWN));
+        }
+    }
+}
+
+fn blocking(page: &mut Page, window: &BlockingWindow) {
+    let name = window.variable.name();
+    page.line(&format!(
+        "    {name:<4} {:>13} ns  {}, at {}",
+        grouped(window.duration.0),
+        window.variable.sentence(),
+        time(window.start)
+    ));
+    let net = (window.end.0.saturating_sub(window.start.0)).saturating_sub(window.duration.0);
+    let within = if net > 0 { format!(", {} of interrupts not counted", Nanos(net)) } else { String::new() };
+    if window.begin.tid == window.finish.tid {
+        page.line(&format!(
+            "                           {}: from {} to {}{within}",
+            thread(&window.begin),
+            shown(&window.begin.caller),
+            shown(&window.finish.caller)
+        ));
+    } else {
+        page.line(&format!(
+            "                           from {} in {}",
+            shown(&window.begin.caller),
+            thread(&window.begin)
+        ));
+        page.line(&format!(
+            "                           to {} in {}{within}",
+            shown(&window.finish.caller),
+            thread(&window.finish)
+        ));
+    }
+}
+
+fn witness(page: &mut Page, kind: ViewKind, view: &View, timeline: &Timeline) {
+    if view.witness.is_empty() {
+        return;
+    }
+    let what = match (kind, &view.outcome) {
+        (_, Outcome::Diverged { .. }) => "what prevents convergence".to_owned(),
+        (ViewKind::Replay, _) => "the interval of this trace that gives the value".to_owned(),
+        _ => "the interval of this trace that gives each source's share".to_owned(),
+    };
+    page.line(&format!("  witness of {}: {what}", view_name(kind)));
+    for interval in &view.witness {
+        let source = interval.source.map_or_else(|| "all".to_owned(), |source| named(source, timeline));
+        page.line(&format!(
+            "    {source:<28} {:>4} x = {:>11} ns  in {} + {}",
+            interval.count,
+            grouped(interval.demand.0),
+            time(interval.start),
+            interval.end.saturating_sub(interval.start)
+        ));
+        each(page, interval, timeline);
+    }
+}
+
+fn each(page: &mut Page, interval: &WitnessInterval, timeline: &Timeline) {
+    let one = |interrupt: &Interrupt| {
+        let name = match interval.source {
+            Some(_) => String::new(),
+            None => format!("  {}", named(interrupt.source, timeline)),
+        };
+        format!("      {} {:>11} ns{name}", time(interrupt.start), grouped(interrupt.duration.0))
+    };
+    for interrupt in interval.interrupts.iter().take(SHOWN) {
+        page.line(&one(interrupt));
+    }
+    let listed = interval.interrupts.len() as u64 + interval.omitted;
+    if listed > SHOWN as u64 {
+        page.line(&format!("      and {} more", grouped(listed - SHOWN as u64)));
+    }
+}
+
+fn chosen(views: &Views, kind: ViewKind) -> &View {
+    views.iter().find(|(other, _)| *other == kind).map_or(&views.none, |(_, view)| view)
+}
+
+fn view_name(kind: ViewKind) -> &'static str {
+    match kind {
+        ViewKind::None => "no interrupts",
+        ViewKind::WorstSingle => "worst single interrupt and NMI",
+        ViewKind::EachOnce => "each source once",
+        ViewKind::Sporadic => "sporadic",
+        ViewKind::SlidingWindow => "sliding window",
+        ViewKind::SlidingWindowOwcet => "sliding window, longest each",
+        ViewKind::Replay => "replay",
+    }
+}
+
+/// `local_timer (vector 236)`.
+fn named(source: Source, timeline: &Timeline) -> String {
+    match timeline.sources().find(|&(other, _)| other == source) {
+        Some((_, name)) if !name.is_empty() => format!("{} ({source})", printable(name)),
+        _ => source.to_string(),
+    }
+}
+
+fn thread(edge: &WindowEdge) -> String {
+    format!("{} (tid {})", shown(&edge.comm), edge.tid)
+}
+
+fn shown(name: &str) -> String {
+    if name.is_empty() { "?".to_owned() } else { printable(name).into_owned() }
+}
+
+/// With all digits, and as people say it.
+fn exact(duration: Nanos) -> String {
+    match duration.0 {
+        0..1000 => duration.to_string(),
+        ns => format!("{} ns ({duration})", grouped(ns)),
+    }
+}
+
+/// Seconds on the clock of the trace.
+fn time(at: Nanos) -> String {
+    format!("{}.{:09}", at.0 / 1_000_000_000, at.0 % 1_000_000_000)
+}
+
+struct Page {
+    out: String,
+    width: usize,
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// Sentences under a heading, broken between words.
+    fn list(&mut self, heading: &str, sentences: &[String]) {
+        if sentences.is_empty() {
+            return;
+        }
+        self.line(&format!("{heading}:"));
+        for sentence in sentences.iter().take(SHOWN) {
+            let mut line = "  -".to_owned();
+            for word in printable(sentence).split(' ') {
+                if line.chars().count() + 1 + word.chars().count() > self.width && line.trim_start() != "-" {
+                    self.line(&line);
+                    line = "   ".to_owned();
+                }
+                // Writing to a string does not fail.
+                let _ = write!(line, " {word}");
+            }
+            self.line(&line);
+        }
+        if sentences.len() > SHOWN {
+            self.line(&format!("  - and {} more; --format json has them all", sentences.len() - SHOWN));
+        }
+    }
+}
