@@ -84,16 +84,26 @@ impl RunFolder {
 
     /// Writes the tables, the page and at last the Run that names them. Before all these, the Run without them: where
     /// the disk has no room for the page, it may have room for that.
-    pub fn finish(mut self, run: &Run, report_html: Option<&str>) -> Result<(), StoreError> {
+    pub fn finish(self, run: &Run, report_html: Option<&str>) -> Result<(), StoreError> {
+        self.finish_with(run, |_| report_html.map(str::to_owned)).map(drop)
+    }
+
+    /// As [`RunFolder::finish`], with a page made of the Run as it is written: with its tables. Gives that Run.
+    pub fn finish_with(
+        mut self,
+        run: &Run,
+        report: impl FnOnce(&Run) -> Option<String>,
+    ) -> Result<Run, StoreError> {
         self.write_run(run, Vec::new())?;
         for table in [tables::histograms(run)?, tables::block_maxima(run)?, tables::worst_spans(run)?] {
             self.write_table(table)?;
         }
-        if let Some(page) = report_html {
+        let run = Run { tables: std::mem::take(&mut self.tables), ..run.clone() };
+        if let Some(page) = report(&run) {
             self.put(REPORT_FILE, page.as_bytes())?;
         }
-        let tables = std::mem::take(&mut self.tables);
-        self.write_run(run, tables)
+        self.write_run(&run, run.tables.clone())?;
+        Ok(run)
     }
 
     /// Writes a file whole. Errors name the place that the user knows.

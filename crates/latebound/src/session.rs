@@ -219,14 +219,20 @@ impl Record {
     /// error is: then nothing that was measured is lost.
     pub(crate) fn finish(self, run: &mut Run, report: impl FnOnce(&Run) -> String) -> Result<()> {
         let Some(folder) = self.folder else { return Ok(()) };
-        folder.finish(run, Some(&report(run))).map_err(|error| {
-            run.missing.push(Missing {
-                what: "the whole Run on disk".to_owned(),
-                why: error.to_string(),
-                remedy: "only what is printed now holds all results".to_owned(),
-            });
-            error.into()
-        })
+        match folder.finish_with(run, |run| Some(report(run))) {
+            Ok(written) => {
+                *run = written;
+                Ok(())
+            }
+            Err(error) => {
+                run.missing.push(Missing {
+                    what: "the whole Run on disk".to_owned(),
+                    why: error.to_string(),
+                    remedy: "only what is printed now holds all results".to_owned(),
+                });
+                Err(error.into())
+            }
+        }
     }
 }
 
