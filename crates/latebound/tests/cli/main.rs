@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The binary, as people and scripts use it: exit status, both streams, the Run on disk, signals, bad places, a terminal.
+//!
+//! Tests named `live_` measure this very machine; they need root, BPF with BTF, util-linux and tmux, and fail where
+//! these are not there. They run one at a time, because they would measure each other.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+mod check;
+mod output;
+mod places;
+mod signals;
+mod terminal;
+mod tool;
+mod usage;

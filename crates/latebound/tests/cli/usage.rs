@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wrong options and wrong paths: status 1, nothing on standard output, and what to type next.
+
+use std::fs;
+use std::path::Path;
+
+use crate::tool::{assert_says, done, folder, latebound, ran};
+
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], parts: &[&str]) {
+    let ran = ran(latebound(folder).args(arguments));
+    assert_eq!(ran.code, Some(1), "latebound {arguments:?}: {ran:?}");
+    assert_eq!(ran.out, "", "latebound {arguments:?} printed results");
+    assert_says(&ran.err, parts);
+}
+
+/// A Run of a few wake-ups of ordinary threads, which anybody can make.
+fn small_run(folder: &Path, name: &str) {
+    done(folder, &["measure", "--policy", "other", "--duration", "50ms", "--output", name]);
+}
+
+#[test]
+fn bad_usage_ends_with_status_1_and_says_what_to_type_next() {
+    let folder = folder();
+    let second = ["--duration", "1s"];
+    for (arguments, parts) in [
+        (&["measure", "--period", "0us"][..], &["a period of 0 ns", "--period 1ms"][..]),
+        (&["measure", "--period", "10"], &["\"10\" has no unit", "10us"]),
+        (&["measure", "--period", "5parsecs"], &["parsecs", "200us"]),
+        (&["check", "--load", "nope"], &["\"nope\" is not a load", "rt-hog"]),
+        (&["check", "--load", "ipc:rate=fast"], &["ipc:rate=fast", "whole number"]),
+        (&["check", "--load", "ipc:colour=red"], &["colour", "rate"]),
+        (&["measure", "--policy", "nope"], &["nope", "fifo, rr, deadline, other"]),
+        (&["measure", "--priority", "0"], &["priority 0", "--priority 80"]),
+        (&["measure", "--priority", "100"], &["priority 100", "--priority 80"]),
+        (&["measure", "--cpus", "999"], &["CPU 999", "on line", "--cpus 0"]),
+        (&["measure", "--cpus", ""], &["no CPU", "0-3,6"]),
+        (&["measure", "--cpus", "two"], &["\"two\" is not a CPU list", "0-3,6"]),
+        (&["observe", "--mechanism", "nope"], &["nope", "softirq"]),
+        (&["explain"], &["--pid", "--help"]),
+        (&["explain", "--pid", "0"], &["\"0\"", "ps -eLo"]),
+        (&["explain", "--tid", "99999999"], &["no thread 99999999", "ps -eLo"]),
+        (&["explain", "--comm", "a-name-that-is-longer"], &["15 bytes", "ps -eLo"]),
+        (&["frobnicate"], &["frobnicate", "--help"]),
+    ] {
+        let all: Vec<&str> = arguments.iter().copied().chain(second).collect();
+        refused(folder.path(), &all, parts);
+    }
+    refused(folder.path(), &["measure", "--duration", "0s"], &["a duration of 0 ns", "--duration"]);
+    refused(folder.path(), &["measure", "--duration", "5"], &["\"5\" has no unit", "5s"]);
+    refused(folder.path(), &["doctor", "--root", "nowhere"], &["nowhere is not a folder", "proc/ and sys/"]);
+    refused(folder.path(), &[], &["Usage: latebound", "check"]);
+    // Refused before anything was begun.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_is_replaced_only_with_force_and_what_is_no_run_not_even_then() {
+    let folder = folder();
+    let measure =
+        |output: &'static str| ["measure", "--policy", "other", "--duration", "50ms", "--output", output];
+    small_run(folder.path(), "there.run");
+    refused(folder.path(), &measure("there.run"), &["there.run exists and holds a Run", "--force"]);
+    let before = latebound_store::read_run(folder.path().join("there.run")).unwrap();
+    done(folder.path(), &[&measure("there.run")[..], &["--force"]].concat());
+    let after = latebound_store::read_run(folder.path().join("there.run")).unwrap();
+    assert_ne!(before.started_monotonic, after.started_monotonic);
+
+    let notes = folder.path().join("there.run/notes.txt");
+    fs::write(&notes, "mine").unwrap();
+    let forced = [&measure("there.run")[..], &["--force"]].concat();
+    refused(
+        folder.path(),
+        &forced,
+        &["\"notes.txt\", which latebound did not write", "not even with --force", "--output"],
+    );
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "mine");
+
+    fs::write(folder.path().join("file"), "mine").unwrap();
+    refused(folder.path(), &measure("file/x.run"), &["file/x.run", "part of the path is a file", "--output"]);
+    refused(folder.path(), &measure("file"), &["is not a folder", "--output"]);
+    refused(folder.path(), &measure("no/folder.run"), &["no/folder.run", "mkdir -p"]);
+}
+
+#[test]
+fn a_run_that_is_not_there_or_broken_is_named_with_what_to_give_instead() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("x.run")).unwrap();
+    for verb in ["report", "explain"] {
+        refused(folder.path(), &[verb, "x.run"], &["x.run/run.json", "give the folder that latebound wrote"]);
+        refused(folder.path(), &[verb, "nowhere"], &["nowhere", "give the folder that latebound wrote"]);
+    }
+    let file = folder.path().join("x.run/run.json");
+    for (text, parts) in [
+        ("", &["x.run/run.json is not a Run", "give the folder"][..]),
+        ("{\"schema\":", &["x.run/run.json is not a Run", "give the folder"]),
+        ("[1, 2]", &["x.run/run.json is not a Run", "give the folder"]),
+        ("{\"schema\":\"latebound.run/1\"}", &["x.run/run.json is not a Run", "missing field"]),
+        ("{\"schema\":\"latebound.run/900\"}", &["latebound.run/900", "latebound.run/1", "measure again"]),
+    ] {
+        fs::write(&file, text).unwrap();
+        refused(folder.path(), &["report", "x.run"], parts);
+    }
+    small_run(folder.path(), "y.run");
+    let good = fs::read_to_string(folder.path().join("y.run/run.json")).unwrap();
+    fs::write(&file, &good[..good.len() / 2]).unwrap();
+    refused(folder.path(), &["report", "x.run"], &["x.run/run.json is not a Run", "give the folder"]);
+    refused(
+        folder.path(),
+        &["report", "y.run", "--html", "no/page.html"],
+        &["no/page.html", "a folder that is there"],
+    );
+}
+
+#[test]
+fn help_of_every_verb_has_a_sentence_and_examples() {
+    let folder = folder();
+    let help = done(folder.path(), &["--help"]).out;
+    let verbs =
+        help.split("Commands:").nth(1).unwrap().lines().skip(1).take_while(|line| !line.trim().is_empty());
+    let mut seen = 0;
+    for line in verbs {
+        let (verb, sentence) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        assert!(!sentence.trim().is_empty(), "{verb} has no sentence in --help");
+        let own = done(folder.path(), &[verb, "--help"]).out;
+        assert!(verb == "schema" || own.contains("Examples:"), "{verb} --help has no examples");
+        seen += 1;
+    }
+    assert!(seen >= 7, "{help}");
+}
+
+#[test]
+fn the_status_is_2_only_where_a_latency_passed_the_limit() {
+    let folder = folder();
+    for (limit, status) in [("1ns", 2), ("1h", 0)] {
+        let arguments = ["measure", "--policy", "other", "--duration", "50ms", "--max-latency", limit];
+        let ran = ran(latebound(folder.path()).args(arguments));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(status), ""));
+        assert!(ran.out.contains("max"), "{ran:?}");
+    }
+}
