@@ -260,9 +260,12 @@ fn live_on_a_disk_that_fills_the_results_are_printed_and_the_error_names_the_fil
     let folder = folder();
     fs::create_dir(folder.path().join("disk")).unwrap();
     let cpu = last_cpu();
-    for verb in
-        [&format!("check --cpus {cpu}")[..], &format!("measure --cpus {cpu}"), "observe", "explain --rt"]
-    {
+    for verb in [
+        &format!("check --cpus {cpu}")[..],
+        &format!("measure --cpus {cpu}"),
+        "observe",
+        "explain --comm load-timer --load timer",
+    ] {
         // Room for a Run at its start, and not for its results with their page.
         let script = format!(
             "mount -t tmpfs -o size=40k tmpfs disk && \"$0\" {verb} --duration 300ms --output disk/a.run --format json; \

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::tool::{assert_says, becomes_true, folder, last_cpu, live};
@@ -15,7 +16,10 @@ struct Terminal {
 impl Terminal {
     /// Runs a shell command in a fresh terminal, which then says its status and stays.
     fn new(folder: &Path, command: &str) -> Terminal {
-        let terminal = Terminal { socket: folder.join("tmux") };
+        // Each a server of its own: the one before may still be on its way out.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let terminal =
+            Terminal { socket: folder.join(format!("tmux-{}", NEXT.fetch_add(1, Ordering::Relaxed))) };
         let shell = format!("{command}; echo \"status=$?\"; stty -a; exec sleep 60");
         let program = Path::new(env!("CARGO_BIN_EXE_latebound")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
