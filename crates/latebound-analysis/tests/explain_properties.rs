@@ -71,7 +71,12 @@ fn any_kind(span: u64) -> impl Strategy<Value = EventKind> {
 
 fn any_event(span: u64) -> impl Strategy<Value = Event> {
     let at = prop_oneof![8 => 0..span, 1 => any::<u64>()];
-    (at, 0..3u32, any_kind(span)).prop_map(|(at, cpu, kind)| Event { at: Nanos(at), cpu: Cpu(cpu), kind })
+    (at, 0..3u32, any_kind(span), proptest::option::of(0..6i32)).prop_map(|(at, cpu, kind, current)| Event {
+        at: Nanos(at),
+        cpu: Cpu(cpu),
+        kind,
+        current: current.map(Tid),
+    })
 }
 
 fn late(from: u64, to: u64, timer: bool) -> LateActivation {
@@ -148,7 +153,7 @@ type Expected = BTreeMap<(CauseKind, String), u64>;
 fn paint(history: &[Stretch], before: u64, seen_entry: bool) -> (Vec<Event>, u64, u64, Expected) {
     let from = 100 + before;
     let mut events = Vec::new();
-    let mut push = |at: u64, kind: EventKind| events.push(Event { at: Nanos(at), cpu: Cpu(0), kind });
+    let mut push = |at: u64, kind: EventKind| events.push(Event::new(Nanos(at), Cpu(0), kind));
     // What each nanosecond from `from` on was, in order.
     let mut nanoseconds: Vec<(CauseKind, String)> = Vec::new();
     push(

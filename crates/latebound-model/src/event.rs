@@ -125,6 +125,17 @@ pub struct Event {
     pub cpu: Cpu,
     /// What.
     pub kind: EventKind,
+    /// The thread that the kernel ran on that CPU when it made the event; at a switch, the one that goes. `None` where the
+    /// recording does not tell. It shows switches that the recording misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<Tid>,
+}
+
+impl Event {
+    /// An event of a recording that does not tell who was current.
+    pub fn new(at: Nanos, cpu: Cpu, kind: EventKind) -> Event {
+        Event { at, cpu, kind, current: None }
+    }
 }
 
 /// What happened.

@@ -108,7 +108,7 @@ impl Converter {
             }
             _ => return None,
         };
-        Some(Event { at, cpu, kind })
+        Some(Event::new(at, cpu, kind))
     }
 }
 
@@ -129,7 +129,7 @@ pub fn lost_event(flaw: &Flaw, at: Nanos) -> Option<Event> {
         FlawKind::Damaged { .. } | FlawKind::CutOff { .. } => None,
         FlawKind::Backwards { .. } => return None,
     };
-    Some(Event { at, cpu: flaw.cpu, kind: EventKind::Lost { events } })
+    Some(Event::new(at, flaw.cpu, EventKind::Lost { events }))
 }
 
 /// Gives all events of a buffer that the model has words for to `visit`, by time, and what was counted per CPU.
@@ -159,9 +159,10 @@ pub fn for_each_event<R: ReadAt>(
             }
             !here
         });
-        let record = decoder.decode(event.data).record;
+        let decoded = decoder.decode(event.data);
         converter
-            .convert(decoder.vector_names(), &symbols, event.cpu, at, &record)
+            .convert(decoder.vector_names(), &symbols, event.cpu, at, &decoded.record)
+            .map(|event| Event { current: Some(decoded.tid), ..event })
             .into_iter()
             .for_each(&mut visit);
     }

@@ -229,12 +229,15 @@ fn losses(events: &[&Event], case: &Case<'_>) -> Vec<Loss> {
             None => entry.0 = true,
         }
     }
-    by_cpu
-        .into_iter()
-        .map(|(cpu, (unknown, count))| Loss {
-            kind: LossKind::Overwritten,
-            place: format!("flight recorder, CPU {cpu}"),
-            count: (!unknown).then_some(count),
-        })
-        .collect()
+    let overwritten = by_cpu.into_iter().map(|(cpu, (unknown, count))| Loss {
+        kind: LossKind::Overwritten,
+        place: format!("flight recorder, CPU {cpu}"),
+        count: (!unknown).then_some(count),
+    });
+    let unseen = case.timelines.iter().filter_map(|(cpu, timeline)| {
+        let count = timeline.unseen_switches(case.from, case.to);
+        let place = format!("switches of CPU {cpu} that made no event; who was current shows them");
+        (count > 0).then_some(Loss { kind: LossKind::Unpaired, place, count: Some(count) })
+    });
+    overwritten.chain(unseen).collect()
 }

@@ -76,6 +76,22 @@ impl Life {
                     };
                     (State::Running(event.cpu), after)
                 }
+                // Its switch made no event, but it is there.
+                kind if event.current == Some(tid) && !matches!(kind, EventKind::Nmi { .. }) => {
+                    if state == State::Running(event.cpu) {
+                        continue;
+                    }
+                    life.places.push((event.at, event.cpu));
+                    woken_while_running = None;
+                    (state, State::Running(event.cpu))
+                }
+                // It left without an event.
+                kind if state == State::Running(event.cpu)
+                    && event.current.is_some()
+                    && !matches!(kind, EventKind::Nmi { .. }) =>
+                {
+                    (state, State::Unknown)
+                }
                 _ => continue,
             };
             if life.states.is_empty() {

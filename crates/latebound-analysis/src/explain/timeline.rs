@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use latebound_model::{Event, EventKind, InterruptKind, Nanos, Task};
+use latebound_model::{Event, EventKind, InterruptKind, Nanos, Task, Tid};
 
 /// A handler that runs over the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,46 @@ pub(super) struct Timeline {
     base: Vec<(Nanos, Option<Top>)>,
     nmis: Intervals,
     stolen: Intervals,
+    /// Events before which the CPU changed to another thread without an event of that switch.
+    unseen: Vec<Nanos>,
+}
+
+/// The threads as the events name them.
+struct Names(HashMap<i32, Rc<Task>>);
+
+impl Names {
+    fn of(events: &[&Event]) -> Names {
+        let mut names = HashMap::new();
+        for event in events {
+            match &event.kind {
+                EventKind::Switch { prev, next, .. } => {
+                    for task in [prev, next] {
+                        names.entry(task.tid.0).or_insert_with(|| Rc::new(task.clone()));
+                    }
+                }
+                EventKind::Waking { task } => {
+                    names.entry(task.tid.0).or_insert_with(|| Rc::new(task.clone()));
+                }
+                _ => {}
+            }
+        }
+        Names(names)
+    }
+
+    /// A thread that no event names has neither name nor priority.
+    fn get(&self, tid: Tid) -> Rc<Task> {
+        self.0.get(&tid.0).cloned().unwrap_or_else(|| Rc::new(Task { tid, ..Task::default() }))
+    }
+}
+
+/// Who was current when the event was made, where it says so and can be taken at its word: an NMI can come after the
+/// event of a switch and before the switch itself.
+fn current_at(event: &Event) -> Option<Tid> {
+    match &event.kind {
+        EventKind::Switch { prev, .. } => Some(prev.tid),
+        EventKind::Nmi { .. } | EventKind::Stolen { .. } | EventKind::Lost { .. } => None,
+        _ => event.current,
+    }
 }
 
 fn within(intervals: &Intervals, at: Nanos) -> bool {
@@ -129,7 +169,21 @@ impl Timeline {
         let mut state = State { task: first_task, softirqs_preemptible, ..State::default() };
         state.open_inferred(&inferred, None, None);
         self.push(from, Some(state.top()));
+        let names = Names::of(events);
+        let mut before = from;
         for (index, event) in events.iter().enumerate() {
+            if let Some(current) = current_at(event)
+                && state.task.as_ref().is_some_and(|task| task.tid != current)
+            {
+                // A switch came to pass since the event before, and made no event. Inside the scheduler that is where
+                // it was; elsewhere nobody knows from when on who had the CPU.
+                self.unseen.push(event.at);
+                if !state.scheduling {
+                    self.push(before, Some(Top::default()));
+                }
+                state.change_to(names.get(current));
+            }
+            before = event.at;
             state.apply(event);
             state.open_inferred(&inferred, Some(index), Some(event.at));
             self.push(event.at, Some(state.top()));
@@ -150,6 +204,11 @@ impl Timeline {
             Some(_) if within(&self.nmis, at) => What::Nmi,
             Some(top) => What::Top(top.clone()),
         }
+    }
+
+    /// How many switches in `[from, to]` made no event.
+    pub(super) fn unseen_switches(&self, from: Nanos, to: Nanos) -> u64 {
+        self.unseen.iter().filter(|at| (from..=to).contains(*at)).count() as u64
     }
 
     /// Every moment inside `(from, to)` at which something changed.
@@ -286,6 +345,19 @@ impl State {
         }
     }
 
+    /// Another thread has the CPU.
+    fn change_to(&mut self, next: Rc<Task>) {
+        // No interrupt lives through a switch; a softirq does on PREEMPT_RT, with the thread that runs it.
+        self.keep_preemptible();
+        let frames = std::mem::take(&mut self.frames);
+        if let Some(prev) = self.task.as_ref().filter(|_| !frames.is_empty()) {
+            self.parked.insert(prev.tid.0, frames);
+        }
+        self.frames = self.parked.remove(&next.tid.0).unwrap_or_default();
+        self.task = Some(next);
+        self.scheduling = false;
+    }
+
     fn keep_preemptible(&mut self) {
         let keep = self.softirqs_preemptible;
         self.frames.retain(|open| keep && matches!(open.frame, Frame::Softirq(_)));
@@ -297,17 +369,7 @@ impl State {
             EventKind::InterruptExit(kind) => self.close(&Frame::Interrupt(kind.clone())),
             EventKind::SoftirqEntry { vector } => self.open(Frame::Softirq(*vector), event.at),
             EventKind::SoftirqExit { vector } => self.close(&Frame::Softirq(*vector)),
-            EventKind::Switch { prev, next, .. } => {
-                // No interrupt lives through a switch; a softirq does on PREEMPT_RT, with the thread that runs it.
-                self.keep_preemptible();
-                let frames = std::mem::take(&mut self.frames);
-                if !frames.is_empty() {
-                    self.parked.insert(prev.tid.0, frames);
-                }
-                self.frames = self.parked.remove(&next.tid.0).unwrap_or_default();
-                self.task = Some(Rc::new(next.clone()));
-                self.scheduling = false;
-            }
+            EventKind::Switch { next, .. } => self.change_to(Rc::new(next.clone())),
             EventKind::SchedulerEntry => {
                 self.keep_preemptible();
                 self.scheduling = true;

@@ -92,6 +92,11 @@ pub(crate) fn parse(text: &str) -> Parsed {
             cpu = Cpu(words[place + 1].parse().expect("a CPU"));
             words.drain(place..place + 2);
         }
+        let mut current = None;
+        if let Some(place) = words.iter().position(|word| *word == "current") {
+            current = Some(task(&[words[place + 1], "nice", "0"]).tid);
+            words.drain(place..place + 2);
+        }
         let value =
             |word: &str| Nanos(word.parse().unwrap_or_else(|_| panic!("{line}: {word} is not a number")));
         match words[0] {
@@ -177,7 +182,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     "lost" => EventKind::Lost { events: rest[0].parse().ok() },
                     other => panic!("{line}: {other} is not an event"),
                 };
-                events.push(Event { at, cpu, kind });
+                events.push(Event { at, cpu, kind, current });
             }
         }
     }

@@ -167,9 +167,7 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
         }
         kind::STOLEN => {
             // An event of no duration says from when on the hypervisor's account was watched.
-            let since =
-                Event { at: Nanos(values[1]), cpu, kind: EventKind::Stolen { duration: Nanos::ZERO } };
-            out.push(since);
+            out.push(Event::new(Nanos(values[1]), cpu, EventKind::Stolen { duration: Nanos::ZERO }));
             EventKind::Stolen { duration: Nanos(values[0]) }
         }
         kind::STACK => match lookup.stack(values[0], record.number == 0) {
@@ -178,7 +176,8 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
         },
         _ => return,
     };
-    out.push(Event { at: Nanos(record.at_ns), cpu: on_cpu, kind });
+    let current = (on_cpu == cpu).then_some(Tid(record.prev_tid));
+    out.push(Event { at: Nanos(record.at_ns), cpu: on_cpu, kind, current });
 }
 
 /// Cuts a stack that was taken in the wake-up's interrupt down to what that interrupt interrupted: the frames behind

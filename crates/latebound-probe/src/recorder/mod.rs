@@ -536,11 +536,10 @@ impl Recorder {
         for entry in ring::interval(&ring, self.started.0, from.0, to.0) {
             match entry {
                 Entry::Record(record) => decode::decode(&record, cpu, &Names { recorder: self, index }, out),
-                Entry::Lost { before, records } => out.push(Event {
-                    at: Nanos(before),
-                    cpu,
-                    kind: latebound_model::EventKind::Lost { events: records },
-                }),
+                Entry::Lost { before, records } => {
+                    let kind = latebound_model::EventKind::Lost { events: records };
+                    out.push(Event::new(Nanos(before), cpu, kind));
+                }
             }
         }
         Ok(())

@@ -122,8 +122,14 @@ static __always_inline void publish(__u64 *sequence, __u64 position)
 #endif
 }
 
-static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 kind, __u16 number, __s32 prev_tid,
-				      __s32 next_tid, __u64 a, __u64 b, __u64 c)
+/* Who is current: what shows a switch whose event is missing. 0 is the idle task. */
+static __always_inline __s32 current_tid(void)
+{
+	return (__s32)bpf_get_current_pid_tgid();
+}
+
+static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 kind, __u16 number, __s32 next_tid,
+				      __u64 a, __u64 b, __u64 c)
 {
 	__u64 position;
 	struct lb_flight_record *record = reserve(cpu, &position);
@@ -134,7 +140,7 @@ static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 
 	record->kind = kind;
 	record->flags = 0;
 	record->number = number;
-	record->prev_tid = prev_tid;
+	record->prev_tid = current_tid();
 	record->next_tid = next_tid;
 	record->value[0] = a;
 	record->value[1] = b;
@@ -144,7 +150,7 @@ static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 
 
 static __always_inline void record(__u8 kind, __u16 number)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, 0, 0, 0, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, 0, 0, 0);
 }
 
 /* ---- stacks ---- */
@@ -169,7 +175,7 @@ static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, _
 	stack->at_ns = at;
 	stack->bytes = bytes;
 	publish(&stack->sequence, position);
-	record_at(cpu, at, LB_STACK, where, 0, 0, position, 0, 0);
+	record_at(cpu, at, LB_STACK, where, 0, position, 0, 0);
 }
 
 /* ---- watched threads ---- */
@@ -303,6 +309,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		record->at_ns = now;
 		record->kind = LB_WAKING;
 		record->flags = task->flags & PF_KTHREAD ? LB_FLAG_NEXT_KERNEL : 0;
+		record->prev_tid = current_tid();
 		record->next_tid = task->pid;
 		record->next_prio = task->prio + 1;
 		record->next_policy = task->policy;
@@ -323,7 +330,7 @@ int BPF_PROG(on_migrate, struct task_struct *task, int to)
 {
 	if (!find_watched(task, false))
 		return 0;
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_MIGRATE, 0, 0, task->pid, to, 0, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_MIGRATE, 0, task->pid, to, 0, 0);
 	return 0;
 }
 
@@ -339,7 +346,7 @@ static __always_inline void read_stolen(struct lb_flight_cpu *cpu, const struct 
 	if (stolen != before) {
 		cpu->stolen_ns = stolen;
 		if (before && stolen > before)
-			record_at(cpu, now, LB_STOLEN, 0, 0, 0, stolen - before, cpu->stolen_read_at_ns, 0);
+			record_at(cpu, now, LB_STOLEN, 0, 0, stolen - before, cpu->stolen_read_at_ns, 0);
 	}
 	cpu->stolen_read_at_ns = now;
 }
@@ -437,7 +444,7 @@ int BPF_PROG(on_sched_exit)
 SEC("tp_btf/sched_set_need_resched_tp")
 int BPF_PROG(on_need_resched, struct task_struct *task, int cpu, int flag)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NEED_RESCHED, flag, 0, task->pid, cpu, 0, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NEED_RESCHED, flag, task->pid, cpu, 0, 0);
 	return 0;
 }
 
@@ -455,6 +462,7 @@ int BPF_PROG(on_irq_entry, int irq, struct irqaction *action)
 	record->at_ns = bpf_ktime_get_ns();
 	record->kind = LB_IRQ_ENTRY;
 	record->flags = 0;
+	record->prev_tid = current_tid();
 	record->next_tid = irq;
 	record->value[0] = 0;
 	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
@@ -474,6 +482,7 @@ int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 	record->at_ns = bpf_ktime_get_ns();
 	record->kind = LB_IRQ_EXIT;
 	record->flags = 0;
+	record->prev_tid = current_tid();
 	record->next_tid = irq;
 	record->value[0] = 0;
 	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
@@ -518,6 +527,7 @@ static __always_inline void record_named(__u8 kind, const char *reason)
 	record->at_ns = bpf_ktime_get_ns();
 	record->kind = kind;
 	record->flags = 0;
+	record->prev_tid = current_tid();
 	record->number = LB_VECTOR_NAMED;
 	record->value[0] = 0;
 	bpf_probe_read_kernel_str(record->value, sizeof(record->value), reason);
@@ -541,7 +551,7 @@ int BPF_PROG(on_ipi_exit, const char *reason)
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NMI, 0, 0, 0, delta_ns, 0, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NMI, 0, 0, delta_ns, 0, 0);
 	return 0;
 }
 
@@ -590,7 +600,7 @@ int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
 	cpu->soft_expires_ns = soft;
 	cpu->expires_ns = hard;
 	cpu->expiring = soft && callback != tick_callbacks[0] && callback != tick_callbacks[1];
-	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_ENTRY, 0, 0, 0, (__u64)timer, soft, hard);
+	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_ENTRY, 0, 0, (__u64)timer, soft, hard);
 	return 0;
 }
 
@@ -602,20 +612,20 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 	if (!cpu)
 		return 0;
 	cpu->expiring = 0;
-	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_EXIT, 0, 0, 0, (__u64)timer, 0, 0);
+	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_EXIT, 0, 0, (__u64)timer, 0, 0);
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(on_work_start, struct work_struct *work)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_START, 0, 0, 0, (__u64)work, (__u64)work->func, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_START, 0, 0, (__u64)work, (__u64)work->func, 0);
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(on_work_end, struct work_struct *work)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_END, 0, 0, 0, (__u64)work, 0, 0);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_END, 0, 0, (__u64)work, 0, 0);
 	return 0;
 }

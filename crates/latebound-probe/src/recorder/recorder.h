@@ -68,7 +68,7 @@ struct lb_flight_record {
 	__u8 prev_policy;
 	__u8 next_policy;
 	__u16 number;
-	__s32 prev_tid;
+	__s32 prev_tid; /* who is switched out; in every other record, who is current */
 	__s32 next_tid;
 	__u64 value[4]; /* numbers, one text of 32 bytes, or the two names of 16 */
 };
