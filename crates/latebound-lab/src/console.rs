@@ -193,13 +193,9 @@ mod tests {
         })
     }
 
-    // Recorded from 6.12.117 under QEMU, shortened.
-    const SYSRQ: &str = "[    7.100000] sysrq: Trigger a crash\n\
-        [    7.101000] Kernel panic - not syncing: sysrq triggered crash\n\
-        [    7.102000] CPU: 0 UID: 0 PID: 97 Comm: sh Not tainted 6.12.117+deb12-amd64 #1\n\
-        [    7.103000] Rebooting in 1 seconds..\n";
-    const OOM: &str = "[   12.200000] tail invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0\n\
-        [   12.300000] Out of memory: Killed process 97 (tail) total-vm:2101248kB, anon-rss:401408kB\n";
+    // Recorded: 6.12.117 of Debian 12 under QEMU 7.2.
+    const SYSRQ: &str = include_str!("../tests/consoles/panic.log");
+    const OOM: &str = include_str!("../tests/consoles/out-of-memory.log");
 
     #[test]
     fn a_panic_is_named_by_the_kernels_own_words() {
@@ -216,7 +212,7 @@ mod tests {
     #[test]
     fn memory_that_ran_out_is_told_from_other_ends() {
         let GuestEnd::OutOfMemory { message, memory_mib: 512 } = end(OOM, true, None) else { panic!() };
-        assert!(message.starts_with("Out of memory: Killed process 97 (tail)"), "{message}");
+        assert!(message.starts_with("Out of memory: Killed process 188 (tail)"), "{message}");
         let deadlock = format!("{OOM}[   13.0] Kernel panic - not syncing: System is deadlocked on memory\n");
         assert!(matches!(end(&deadlock, true, None), GuestEnd::OutOfMemory { .. }));
     }

@@ -24,6 +24,9 @@ const INIT: &str = include_str!("../guest/init.sh");
 /// How long a kernel may take on KVM until its first process runs; when it takes longer, KVM does not work here.
 const KVM_BOOT: Duration = Duration::from_secs(20);
 
+/// How often a machine is started again after the emulator's own fault.
+const TRIPS: u32 = 2;
+
 /// A verb that writes a Run of its own is told to write it here, and it is brought back from here.
 const GUEST_FOLDER: &str = "/run/latebound";
 
@@ -290,6 +293,7 @@ pub fn run(
     drop(latebound_store::RunFolder::create(output, overwrite).map_err(LabError::from)?);
     virtme::require()?;
     let mut machine = job.machine.clone();
+    let mut tripped = 0;
     loop {
         let refused = machine::kvm_refused(lab, &machine);
         match attempt(lab, kernel, job, output, overwrite, refused.is_none()) {
@@ -304,9 +308,21 @@ pub fn run(
                 machine::refuse_kvm(lab, &why);
                 machine.accelerator = machine::Accelerator::Emulation;
             }
+            Err(failure) if refused.is_some() && tripped < TRIPS && tripped_over_patching(&failure) => {
+                tripped += 1;
+                lab.note("the emulator tripped over kernel code that changed under another CPU; starting the machine again");
+            }
             result => return result,
         }
     }
+}
+
+/// Whether the guest died of the emulator, not of its kernel: QEMU's parallel emulation (7.2) can let a CPU run into the
+/// breakpoint that stands for an instruction while another CPU changes it (Linux 6.12, arch/x86/kernel/alternative.c,
+/// `text_poke_bp_batch`), after the kernel has forgotten the breakpoint. Met in one of some twenty boots here.
+fn tripped_over_patching(failure: &Failure) -> bool {
+    let int3 = |error: &LabError| matches!(error, LabError::Guest { end: GuestEnd::Panic { message }, .. } if message.contains("int3"));
+    failure.boot_failure && int3(&failure.error)
 }
 
 fn failed_without_guest(failure: &Failure) -> bool {

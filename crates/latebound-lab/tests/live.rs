@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines that really boot: what comes out of them, and how they say that they failed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on ends, and says how long it took"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

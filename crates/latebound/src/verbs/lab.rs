@@ -28,6 +28,8 @@ pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
                 progress.clear();
                 output.note(&format!("latebound: {text}"));
             }
+            // Many guests' results would make no sense one after the other; theirs is the table or the verdict.
+            Event::Stdout(_) if !matches!(args.command, LabCommand::Run(_)) => {}
             Event::Stdout(bytes) => {
                 progress.clear();
                 let mut stdout = std::io::stdout().lock();

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound lab` with machines that really boot: what the guest's Runs say, and whether they can be believed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends, and says how long it took"
+)]
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use latebound_model::{CauseKind, Evidence, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState};
+
+fn lab(arguments: &[&str]) -> Output {
+    let started = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound")).arg("lab").args(arguments).output().unwrap();
+    eprintln!("lab {}: {:.1} s", arguments.join(" "), started.elapsed().as_secs_f64());
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a job in a guest and reads the Run that it brought back.
+fn guest_run(kernel: &str, machine: &[&str], job: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("guest.run");
+    let mut arguments = vec!["run", "--kernel", kernel, "--output", place.to_str().unwrap()];
+    arguments.extend(machine);
+    arguments.push("--");
+    arguments.extend(job);
+    let output = lab(&arguments);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(place.join("report.html").is_file(), "the Run came back without its page");
+    assert!(folder.path().join("guest.console.log").is_file(), "the console log lies beside the Run");
+    latebound_store::read_run(&place).unwrap()
+}
+
+/// What must hold of a `check` of three seconds in any guest.
+fn check_in(kernel: &str, promised: PreemptionModel, evidence: &[Evidence]) {
+    let run = guest_run(kernel, &["--emulate"], &["check", "--duration", "3s"]);
+    assert_eq!(run.system.preemption, Some(promised), "as the guest reports it");
+    assert_eq!(run.state, RunState::Complete);
+    let emulation = run.system.emulation.as_ref().unwrap();
+    assert_eq!((emulation.by.as_str(), emulation.clock.as_str()), ("qemu-tcg", "host"));
+    let available: Vec<Evidence> =
+        run.evidence.iter().filter(|level| level.available).map(|level| level.evidence).collect();
+    assert_eq!(available, evidence, "{:?}", run.evidence);
+
+    // Both CPUs are measured, and every period that was due has a value, however late the guest was.
+    let latency: Vec<_> = run
+        .series
+        .iter()
+        .filter(|series| series.mechanism == Mechanism::TimerWakeup && series.quantity == Quantity::Latency)
+        .collect();
+    assert_eq!(latency.len(), 2);
+    for series in latency {
+        assert_eq!(series.histogram.count(), 3000, "{}: 3 s of 1 ms", series.id);
+    }
+    // BPF programs were loaded by the guest's kernel and saw what every kernel does.
+    for mechanism in [Mechanism::HardIrq, Mechanism::Softirq, Mechanism::Work, Mechanism::Hrtimer] {
+        let seen: u64 = run
+            .series
+            .iter()
+            .filter(|series| series.mechanism == mechanism)
+            .map(|series| series.histogram.count())
+            .sum();
+        assert!(seen > 0, "no {mechanism} was seen");
+    }
+    assert!(!run.worst.is_empty());
+    for worst in &run.worst {
+        let causes: u64 = worst.causes.iter().map(|cause| cause.duration.0).sum();
+        assert_eq!(causes, worst.latency().0, "the causes of {} add up to it", worst.series);
+    }
+}
+
+#[test]
+fn live_lab_the_stock_kernel_without_preemption() {
+    check_in("debian:6.12@none", PreemptionModel::None, &[Evidence::User, Evidence::Events]);
+}
+
+#[test]
+fn live_lab_the_stock_kernel_with_voluntary_preemption() {
+    check_in("debian:6.12@voluntary", PreemptionModel::Voluntary, &[Evidence::User, Evidence::Events]);
+}
+
+#[test]
+fn live_lab_the_stock_kernel_with_full_preemption() {
+    check_in("debian:6.12@full", PreemptionModel::Full, &[Evidence::User, Evidence::Events]);
+}
+
+#[test]
+fn live_lab_the_real_time_kernel() {
+    check_in("debian:6.12-rt", PreemptionModel::Rt, &[Evidence::User, Evidence::Events]);
+}
+
+#[test]
+fn live_lab_the_traced_kernel_has_what_a_bound_needs() {
+    check_in("traced:6.12-rt", PreemptionModel::Rt, &[Evidence::User, Evidence::Events, Evidence::Bound]);
+}
+
+/// Plants seven delays of 20 ms by a thread of higher priority; by instructions, so that nothing else is that late. A minute,
+/// because while the guest waits for the host to hand it perl its time goes on from timer to timer.
+#[test]
+fn live_lab_causes_planted_in_the_guest_are_counted_sized_and_named() {
+    let hog = "for (1..7) { sleep 0.2; my $end = time + 0.02; 1 while time < $end }";
+    let run = guest_run(
+        "debian:6.12-rt",
+        &["--clock", "instructions"],
+        &[
+            "check",
+            "--duration",
+            "60s",
+            "--worst",
+            "20",
+            "--",
+            "chrt",
+            "-f",
+            "97",
+            "perl",
+            "-MTime::HiRes=time,sleep",
+            "-e",
+            hog,
+        ],
+    );
+    let by_hog: Vec<Nanos> = run
+        .worst
+        .iter()
+        .filter_map(|worst| {
+            let first = worst.causes.iter().max_by_key(|cause| cause.duration)?;
+            let named = first.kind == CauseKind::TaskFirst && first.subject == "perl";
+            (named && first.duration >= Nanos(15_000_000)).then_some(first.duration)
+        })
+        .collect();
+    assert_eq!(
+        by_hog.len(),
+        7,
+        "{by_hog:?} of {:?}",
+        run.worst.iter().map(|w| w.latency()).collect::<Vec<_>>()
+    );
+    for duration in by_hog {
+        // It begins at most one period before the wake-up that it holds up.
+        assert!((Nanos(18_900_000)..Nanos(22_000_000)).contains(&duration), "{duration}");
+    }
+}
+
+/// A load on the host: two threads' worth, for as long as the value lives and at most two minutes.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start() -> Busy {
+        let one = || {
+            Command::new("timeout")
+                .args(["120", "sh", "-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        Busy(vec![one(), one()])
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // timeout passes SIGTERM on to its own child, as it would not SIGKILL.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// With a period that the tick's is no multiple of, wake-ups meet the tick at every phase, so that the worst meeting is
+/// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen.
+#[test]
+fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
+    let once = || {
+        let job = ["measure", "--period", "997us", "--duration", "40s"];
+        let run = guest_run("debian:6.12-rt", &["--clock", "instructions"], &job);
+        assert_eq!(run.system.emulation.as_ref().unwrap().clock, "instructions");
+        let series = run.series.iter().find(|series| series.quantity == Quantity::Latency).unwrap().clone();
+        assert!(series.histogram.count() > 40_000, "{}", series.histogram.count());
+        // The first second holds the measuring thread's own start as well.
+        let maxima = series.block_maxima.unwrap().maxima;
+        let later = maxima.iter().skip(1).flatten().max().copied().unwrap();
+        [
+            series.histogram.quantile(0.5),
+            series.histogram.quantile(0.999),
+            series.histogram.max(),
+            Some(later),
+        ]
+        .map(Option::unwrap)
+    };
+    let idle = once();
+    let busy = Busy::start();
+    let loaded = once();
+    drop(busy);
+    eprintln!("p50, p99.9, max, max after the first second: idle {idle:?}, loaded {loaded:?}");
+    for (idle, loaded) in idle.into_iter().zip(loaded) {
+        let apart = idle.0.abs_diff(loaded.0) as f64 / idle.0.max(loaded.0) as f64;
+        assert!(apart <= 0.05, "{idle} on an idle host, {loaded} on a loaded one");
+    }
+}
+
+#[test]
+fn live_lab_a_matrix_runs_side_by_side_by_instructions_and_makes_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("matrix");
+    let output = lab(&[
+        "matrix",
+        "--kernels",
+        "debian:6.12@full,debian:6.12-rt",
+        "--runs",
+        "1",
+        "--jobs",
+        "2",
+        "--clock",
+        "instructions",
+        "--output",
+        place.to_str().unwrap(),
+        "--",
+        "measure",
+        "--duration",
+        "2s",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("debian:6.12@full  full") && table.contains("debian:6.12-rt    rt"), "{table}");
+    let matrix: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.join("matrix.json")).unwrap()).unwrap();
+    assert_eq!(matrix["rows"][0]["count"], 2000);
+    assert_eq!(matrix["rows"][1]["preemption"], "rt");
+    for run in ["debian-6.12-full/1.run", "debian-6.12-rt/1.run"] {
+        assert_eq!(latebound_store::read_run(place.join(run)).unwrap().verb, "measure");
+    }
+}
+
+#[test]
+fn live_lab_a_bisection_finds_the_first_bad_kernel_and_skips_one_that_does_not_boot() {
+    let folder = tempfile::tempdir().unwrap();
+    // An image without its modules beside it finds no root file system.
+    let built = lab(&["build", "debian:6.12"]);
+    let said = text(&built.stdout);
+    let image = said.trim().split_once(": ").unwrap().1;
+    let alone = folder.path().join("alone");
+    std::fs::copy(image, &alone).unwrap();
+    let place = folder.path().join("bisect");
+    // With every trace point of the traced kernel a wake-up takes a quarter more instructions than in the others.
+    let between = format!("{},debian:6.12-rt", alone.display());
+    let output = lab(&[
+        "bisect",
+        "--good",
+        "debian:6.12@full",
+        "--between",
+        &between,
+        "--bad",
+        "traced:6.12-rt",
+        "--metric",
+        "timer.p50",
+        "--over",
+        "33us",
+        "--ends",
+        "1",
+        "--repeats",
+        "1",
+        "--output",
+        place.to_str().unwrap(),
+        "--",
+        "measure",
+        "--duration",
+        "2s",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains(&format!("{}: skipped: it did not boot", alone.display())), "{said}");
+    assert!(
+        said.contains("The first with timer.p50 above 33.0 us is traced:6.12-rt; certainty 66.7 %"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_matrix_on_the_hosts_clock_is_not_run_side_by_side() {
+    let place = Path::new("/nonexistent/matrix");
+    let output = lab(&[
+        "matrix",
+        "--kernels",
+        "debian:6.12",
+        "--jobs",
+        "2",
+        "--output",
+        place.to_str().unwrap(),
+        "--",
+        "measure",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--clock instructions --cpus 1"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn live_lab_a_command_that_fails_and_a_kernel_that_panics_end_with_status_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("x.run");
+    let place = place.to_str().unwrap();
+    let output = lab(&[
+        "run",
+        "--kernel",
+        "debian:6.12",
+        "--output",
+        place,
+        "--",
+        "exec",
+        "sh",
+        "-c",
+        "echo here; exit 3",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "here\n");
+    assert!(
+        text(&output.stderr).contains("the job in the guest ended with status 3"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let output = lab(&[
+        "run",
+        "--kernel",
+        "debian:6.12",
+        "--output",
+        place,
+        "--",
+        "exec",
+        "sh",
+        "-c",
+        "echo c >/proc/sysrq-trigger; sleep 99",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("its kernel panicked: sysrq triggered crash"),
+        "{}",
+        text(&output.stderr)
+    );
+}
