@@ -32,19 +32,31 @@ build gcc               compiles libbpf, libelf and the shared C, and links
 build libc6-dev         the C library to link with
 build make              builds libbpf and libelf
 build pkg-config        libbpf asks it for libelf and zlib
+test  bc                builds the lab's traced kernel
+test  bison             builds the lab's traced kernel
 test  bpftool           the kernel's types, read by another program
 test  bpftrace          the same events, counted by another program
+test  busybox-static    the first programs of a lab machine
 test  chromium          opens report.html as a reader does
+test  cpio              builds the lab's traced kernel
+test  dwarves           makes the types of the lab's traced kernel
+test  file              tells virtme-ng a kernel's version
+test  flex              builds the lab's traced kernel
 test  iproute2          traffic and interfaces for softirq tests
+test  kmod              indexes the modules of the lab's kernels
+test  libelf-dev        builds the lab's traced kernel
+test  libssl-dev        builds the lab's traced kernel
 test  linux-perf        the same events, counted by another program
 test  procps            looks after load processes
 test  python3           reads Runs without latebound
-test  python3-venv      keeps duckdb, pyarrow, pandas and jsonschema apart from the system's Python
+test  python3-venv      keeps duckdb, pyarrow, pandas, jsonschema and virtme-ng apart from the system's Python
+test  qemu-system-x86   the lab's machines
 test  rt-tests          cyclictest and hackbench, to compare with
 test  shellcheck        checks the scripts
 test  stress-ng         loads
 test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read
+test  xz-utils          unpacks kernel sources
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
 bench linux-perf        the overhead to compare with

@@ -32,6 +32,7 @@ pub(crate) fn require() -> Result<(), LabError> {
             need("busybox", "busybox-static"),
             need("python3", "python3-venv"),
             need("depmod", "kmod"),
+            need("file", "file"),
         ],
     )
 }
