@@ -163,6 +163,18 @@ pub(crate) fn explained(recorder: &Recorder, tid: Tid, wakeup: (u64, u64)) -> Ex
     explanation
 }
 
+/// How much of an explanation goes to what a shared machine adds anywhere: handlers, a virtual CPU that stood still, the
+/// ways in and out of the kernel.
+pub(crate) fn machine_share(explanation: &Explanation) -> u64 {
+    use CauseKind::{
+        IdleExit, Interrupt, InterruptDelayed, Nmi, ReturnToUser, Scheduler, Softirq, Stolen, TimerInterrupt,
+    };
+    [Interrupt, Softirq, Nmi, Stolen, ReturnToUser, Scheduler, IdleExit, InterruptDelayed, TimerInterrupt]
+        .into_iter()
+        .map(|kind| kind_share(explanation, kind))
+        .sum()
+}
+
 /// How much of an explanation goes to a cause of this kind and name; 0 where it has none.
 pub(crate) fn share(explanation: &Explanation, kind: CauseKind, subject: &str) -> u64 {
     let matching = explanation.causes.iter().filter(|cause| cause.kind == kind && cause.subject == subject);
