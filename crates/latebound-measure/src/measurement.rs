@@ -349,7 +349,6 @@ impl Measurement {
         }
         let mut workers = Vec::new();
         let mut going = Vec::new();
-        // The recorders are made, and their memory touched, before the clock of the measurement starts.
         let plan_from = |start: Nanos, index: usize| Plan {
             start,
             first: start + Nanos(options.offset.0 * index as u64),
@@ -358,21 +357,32 @@ impl Measurement {
             block: options.block,
             worst_kept: options.worst_kept,
         };
+        // The recorders are made, and their memory touched, before the clock of the measurement starts: on a slow machine
+        // that takes tens of milliseconds.
+        let recorders: Vec<_> = (0..starting.len())
+            .map(|index| {
+                let plan = plan_from(Nanos::ZERO, index);
+                (Recorder::new(plan), Reader::new(&plan))
+            })
+            .collect();
         let started_at = clock::now() + LEAD + Nanos(200_000 * starting.len() as u64);
-        for (index, ((cpu, go, thread), (tid, pinned))) in starting.into_iter().zip(tids).enumerate() {
+        for (index, (((cpu, go, thread), (tid, pinned)), (mut recorder, mut reader))) in
+            starting.into_iter().zip(tids).zip(recorders).enumerate()
+        {
             let plan = plan_from(started_at, index);
-            let recorder = Arc::new(Recorder::new(plan));
+            recorder.set_plan(plan);
+            reader.set_start(plan.start);
+            let recorder = Arc::new(recorder);
             let name = if pinned { "measure".to_owned() } else { format!("measure-{cpu}") };
             let task = task_of(tid, cpu, &options);
             going.push((go, plan, Arc::clone(&recorder)));
-            let reader = Mutex::new(Reader::new(&plan));
             workers.push(Worker {
                 cpu,
                 pinned,
                 task,
                 name,
                 recorder,
-                reader,
+                reader: Mutex::new(reader),
                 thread: Some(thread),
                 ended: None,
             });

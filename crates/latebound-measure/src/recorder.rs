@@ -92,6 +92,13 @@ impl Recorder {
             rare: OwnLine::default(),
         }
     }
+
+    /// Sets the times of the plan, once they are known: making a recorder touches its memory and takes long.
+    pub(crate) fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.naive.set_start(plan.start);
+        self.overflow.set_start(plan.start);
+    }
 }
 
 /// The measuring thread's end.
@@ -180,6 +187,11 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(plan: &Plan) -> Reader {
         Reader { expanded: Tally::new(plan.start, plan.block, plan.blocks()) }
+    }
+
+    /// Sets the start that blocks are counted from, before anything was read.
+    pub(crate) fn set_start(&mut self, start: Nanos) {
+        self.expanded.set_start(start);
     }
 
     /// Counts the periods of the stalls that wait, and makes room for more.

@@ -84,6 +84,12 @@ impl Tally {
         }
     }
 
+    /// Sets when the first block begins, before any value was added.
+    pub(crate) fn set_start(&mut self, start: Nanos) {
+        self.start = start.0;
+        *self.hot.block_end.get_mut() = start.0.saturating_add(self.block);
+    }
+
     #[inline]
     fn begin(&self) -> u64 {
         let sequence = self.hot.sequence.load(Ordering::Relaxed);
