@@ -166,13 +166,13 @@ impl CpuObserver {
             .collect();
         let mut note = |count: u64, what: &str| {
             if count > 0 {
-                problems.push(format!("CPU {cpu}: {count} {what}"));
+                problems.push(format!("CPU {cpu}: {what} ({count}x)"));
             }
         };
-        note(counts.lost, "times events were lost");
-        note(counts.dropped, "windows were open when the state of the CPU was lost");
-        note(counts.resched_unknown, "times the events did not say whether the thread was to give way");
-        note(self.refused, "interrupts could not be placed on the timeline");
+        note(counts.lost, "events were lost");
+        note(counts.dropped, "a window was open when the state of the CPU was lost");
+        note(counts.resched_unknown, "the events did not say whether the thread was to give way");
+        note(self.refused, "an interrupt could not be placed on the timeline");
         if let Some(error) = self.first_refused {
             problems.push(format!("CPU {cpu}: the first of them: {error}"));
         }

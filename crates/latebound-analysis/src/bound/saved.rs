@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use latebound_abi::{CallerClass, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule};
 use latebound_model::{Cpu, Nanos, Tid};
 use latebound_trace::{
-    Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Item, PerfTrace, ReadAt, Record, Symbols, Tally,
-    TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
+    Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols,
+    Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
 };
 
 use super::callers::{CallerClasses, SymbolsError};
@@ -110,6 +110,16 @@ fn clock_of(clock: &Clock) -> Result<(), SavedError> {
     if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
 }
 
+/// Whether the traced kernel had the events at all.
+fn events_of(formats: &Formats) -> Result<(), SavedError> {
+    for missing in ["preempt_disable", "irq_disable"] {
+        if formats.by_name("preemptirq", missing).is_none() {
+            return Err(SavedError::NoEvents { missing });
+        }
+    }
+    Ok(())
+}
+
 fn trace_dat<R: ReadAt + Sync>(
     source: R,
     options: &SavedOptions,
@@ -118,6 +128,7 @@ fn trace_dat<R: ReadAt + Sync>(
     let trace = TraceFile::open(source)?;
     let buffer = trace.buffer(&options.instance)?;
     clock_of(&buffer.clock)?;
+    events_of(trace.formats())?;
     let decoder = trace.decoder()?;
     let symbols = match given {
         Some(symbols) => symbols,
@@ -182,6 +193,7 @@ fn perf_data<R: ReadAt>(
 ) -> Result<Saved, SavedError> {
     let mut trace = PerfTrace::open(source)?;
     clock_of(trace.clock())?;
+    events_of(trace.formats())?;
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());
     let decoder: Decoder = trace.decoder().clone();
     let context = Context::new(&symbols, decoder.vector_names(), true)?;
@@ -197,7 +209,9 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
         return Err(SavedError::Clock("a counter".to_owned()));
     }
     let symbols = trace.symbols();
-    let context = Context::new(&symbols, trace.vector_names(), trace.has_flags())?;
+    // A text names the functions of its events, and nothing else.
+    let context = Context::new(&symbols, trace.vector_names(), trace.has_flags())
+        .map_err(|_| SavedError::NoEvents { missing: "preempt_disable and irq_disable" })?;
     let mut cpus = Cpus::default();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);

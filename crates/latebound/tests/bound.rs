@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound bound FILE…` as somebody runs it.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn bound(arguments: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    let output = command.arg("bound").args(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[track_caller]
+fn bound_json(arguments: &[&str]) -> Value {
+    let ran = bound(&[arguments, &["--format", "json"]].concat());
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.err);
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+fn file(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+/// poid, psd, dst, paie; then vector, start and duration of every interrupt.
+fn observations(variables: [u64; 4], interrupts: &[(u32, u64, u64)]) -> String {
+    let [poid, psd, dst, paie] = variables;
+    let interrupts: Vec<Value> = interrupts
+        .iter()
+        .map(|&(vector, start, duration)| {
+            json!({"kind": "irq", "vector": vector, "start_ns": start, "duration_ns": duration})
+        })
+        .collect();
+    json!({
+        "schema": "latebound.observations/1",
+        "cpus": [{"cpu": 0, "poid_ns": poid, "psd_ns": psd, "dst_ns": dst, "paie_ns": paie, "interrupts": interrupts}],
+    })
+    .to_string()
+}
+
+#[track_caller]
+fn expect(document: &str, free: u64, views: &[(&str, u64)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let result = bound_json(&[&file(&folder, "observations.json", document)]);
+    assert_eq!(result["schema"], "latebound.bound/1");
+    let cpu = &result["cpus"][0];
+    assert_eq!(cpu["interference_free_ns"], free);
+    for (view, latency) in views {
+        assert_eq!(cpu["views"][view]["latency_ns"], *latency, "{view}");
+        assert_eq!(cpu["views"][view]["converged"], true, "{view}");
+    }
+}
+
+#[test]
+fn vector_a_comes_out_to_the_nanosecond() {
+    let interrupts: Vec<_> = (0..20).map(|i| (236, 1000 + 120 * i, 50)).collect();
+    expect(
+        &observations([60, 30, 20, 10], &interrupts),
+        100,
+        &[
+            ("none", 100),
+            ("worst_single", 150),
+            ("each_once", 150),
+            ("replay", 200),
+            ("sliding_window", 200),
+            ("sliding_window_owcet", 200),
+            ("sporadic", 200),
+        ],
+    );
+}
+
+#[test]
+fn vector_b_comes_out_to_the_nanosecond() {
+    let interrupts = [
+        (236, 0, 10),
+        (236, 1000, 30),
+        (236, 1040, 12),
+        (236, 1090, 10),
+        (33, 2000, 40),
+        (236, 5000, 10),
+        (33, 9000, 20),
+    ];
+    expect(
+        &observations([20, 40, 30, 10], &interrupts),
+        80,
+        &[
+            ("none", 80),
+            ("worst_single", 120),
+            ("each_once", 150),
+            ("replay", 132),
+            ("sliding_window", 172),
+            ("sliding_window_owcet", 210),
+            ("sporadic", 480),
+        ],
+    );
+}
+
+#[test]
+fn the_sample_of_the_rtsl_readme_comes_out_to_the_nanosecond() {
+    // Each vector alone; of 236 two that only a window above 255 000 ns takes in together.
+    let second = 1_000_000_000;
+    let interrupts = [
+        (125, second, 30522),
+        (236, 2 * second, 46687),
+        (236, 3 * second, 24661),
+        (236, 3 * second + 255_000, 24660),
+        (246, 4 * second, 3463),
+        (251, 5 * second, 13735),
+        (252, 6 * second, 24572),
+        (253, 7 * second, 27098),
+    ];
+    expect(
+        &observations([56194, 48092, 45883, 5167], &interrupts),
+        109_453,
+        &[("none", 109_453), ("each_once", 255_530), ("sliding_window", 258_164)],
+    );
+}
+
+#[test]
+fn a_limit_is_held_against_the_chosen_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let interrupts: Vec<_> = (0..20).map(|i| (236, 1000 + 120 * i, 50)).collect();
+    let a = file(&folder, "a.json", observations([60, 30, 20, 10], &interrupts));
+    assert_eq!(bound(&[&a, "--max-latency", "200ns"]).code, Some(0));
+    assert_eq!(bound(&[&a, "--max-latency", "199ns"]).code, Some(2));
+    assert_eq!(bound(&[&a, "--max-latency", "199ns", "--view", "worst-single"]).code, Some(0));
+    // A view that does not converge is above every limit.
+    let endless = observations([1, 1, 1, 1], &[(1, 0, 30), (1, 20, 10)]);
+    let endless = file(&folder, "endless.json", endless);
+    assert_eq!(bound(&[&endless, "--max-latency", "1h", "--view", "sporadic"]).code, Some(2));
+    let text = bound(&[&endless, "--view", "sporadic"]).out;
+    assert!(text.contains("does not converge: interrupts would take 150 % of the CPU"), "{text}");
+}
+
+/// A CPU that does the same every 10 us, `rounds` times: a thread masks interrupts for 200 ns and turns preemption off
+/// for 700; a timer interrupt of 120 ns (2000 to 2120) wakes cyclictest at 2050, which runs from 2500 on and is through
+/// the scheduler at 2600: the preemption that went off at 2110 to schedule is 480 ns net of the interrupt's rest.
+fn ftrace(rounds: u64) -> Vec<String> {
+    let (reader, rt) = ("hackbench-10", "cyclictest-20");
+    let events = [
+        (0, reader, "d..1.", "irq_disable: caller=vfs_read+0x10/0x20 parent=ksys_read+0x5/0x20"),
+        (200, reader, "d..1.", "irq_enable: caller=vfs_read+0x18/0x20 parent=ksys_read+0x5/0x20"),
+        (1000, reader, "...1.", "preempt_disable: caller=rt_spin_lock+0x40/0x90 parent=pipe_write+0x5/0x20"),
+        (1700, reader, "...1.", "preempt_enable: caller=rt_spin_unlock+0x40/0x90 parent=pipe_write+0x9/0x20"),
+        (
+            2000,
+            reader,
+            "d....",
+            "irq_disable: caller=irqentry_enter+0x24/0x60 parent=sysvec_apic_timer_interrupt+0x13/0x90",
+        ),
+        (2010, reader, "d.h..", "local_timer_entry: vector=236"),
+        (2050, reader, "d.h1.", "sched_waking: comm=cyclictest pid=20 prio=4 target_cpu=000"),
+        (2060, reader, "dNh1.", "sched_wakeup: comm=cyclictest pid=20 prio=4 target_cpu=000"),
+        (2100, reader, "dNh..", "local_timer_exit: vector=236"),
+        (
+            2110,
+            reader,
+            "dN.1.",
+            "preempt_disable: caller=preempt_schedule_irq+0x20/0x60 parent=irqentry_exit+0x30/0x60",
+        ),
+        (
+            2120,
+            reader,
+            "dN.1.",
+            "irq_enable: caller=preempt_schedule_irq+0x28/0x60 parent=irqentry_exit+0x30/0x60",
+        ),
+        (
+            2400,
+            reader,
+            "dN.1.",
+            "irq_disable: caller=__schedule+0x419/0x900 parent=preempt_schedule_irq+0x2e/0x60",
+        ),
+        (
+            2500,
+            reader,
+            "d..2.",
+            "sched_switch: prev_comm=hackbench prev_pid=10 prev_prio=120 prev_state=R+ ==> next_comm=cyclictest next_pid=20 next_prio=4",
+        ),
+        (2550, rt, "d..2.", "irq_enable: caller=finish_task_switch+0x90/0x200 parent=__schedule+0x500/0x900"),
+        (2600, rt, "...1.", "preempt_enable: caller=schedule+0x38/0x90 parent=do_nanosleep+0x60/0x90"),
+        (3000, rt, "...1.", "preempt_disable: caller=schedule+0x27/0x90 parent=do_nanosleep+0x60/0x90"),
+        (3100, rt, "d..1.", "irq_disable: caller=__schedule+0x419/0x900 parent=schedule+0x2e/0x90"),
+        (
+            3200,
+            rt,
+            "d..2.",
+            "sched_switch: prev_comm=cyclictest prev_pid=20 prev_prio=4 prev_state=S ==> next_comm=hackbench next_pid=10 next_prio=120",
+        ),
+        (
+            3250,
+            reader,
+            "d..2.",
+            "irq_enable: caller=finish_task_switch+0x90/0x200 parent=__schedule+0x500/0x900",
+        ),
+        (
+            3280,
+            reader,
+            "d..1.",
+            "irq_disable: caller=preempt_schedule_irq+0x40/0x60 parent=irqentry_exit+0x30/0x60",
+        ),
+        (
+            3290,
+            reader,
+            "d..1.",
+            "preempt_enable: caller=preempt_schedule_irq+0x48/0x60 parent=irqentry_exit+0x30/0x60",
+        ),
+        (
+            3300,
+            reader,
+            "d....",
+            "irq_enable: caller=irqentry_exit+0x50/0x60 parent=sysvec_apic_timer_interrupt+0x60/0x90",
+        ),
+    ];
+    let line = |round: u64, (at, who, flags, what): (u64, &str, &str, &str)| {
+        format!("  {who} [000] {flags} 100.{:09}: {what}", round * 10_000 + at)
+    };
+    (0..rounds).flat_map(|round| events.map(|event| line(round, event))).collect()
+}
+
+fn text(lines: &[String]) -> String {
+    format!("# tracer: nop\n#\n{}\n", lines.join("\n"))
+}
+
+#[test]
+fn a_whole_trace_of_preempt_rt_is_a_bound_with_every_part_to_the_nanosecond() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "trace.txt", text(&ftrace(3)));
+    let result = bound_json(&[&path]);
+    assert_eq!((&result["verdict"], &result["reasons"]), (&json!("bound"), &json!([])));
+    let cpu = &result["cpus"][0];
+    let of = |variable: &str| {
+        let windows = cpu["windows"].as_array().unwrap();
+        windows.iter().find(|window| window["variable"] == variable).cloned().unwrap_or_default()
+    };
+    assert_eq!(
+        (&of("poid")["duration_ns"], &of("poid")["start_ns"]),
+        (&json!(700), &json!(100_000_001_000u64))
+    );
+    assert_eq!(of("poid")["begin"], json!({"caller": "rt_spin_lock+0x40", "tid": 10, "comm": "hackbench"}));
+    assert_eq!((&of("dst")["duration_ns"], &of("psd")["duration_ns"]), (&json!(200), &json!(480)));
+    assert_eq!(of("psd")["finish"], json!({"caller": "schedule+0x38", "tid": 20, "comm": "cyclictest"}));
+    assert_eq!(of("paie"), Value::Null);
+    assert_eq!(cpu["interference_free_ns"], 700 + 480);
+    assert_eq!(cpu["views"]["sliding_window"]["latency_ns"], 700 + 480 + 120);
+    assert_eq!(cpu["measured"]["latency_ns"], 450);
+    let human = bound(&[&path]).out;
+    assert!(human.starts_with("Bound: at most 1300 ns"), "{human}");
+}
+
+#[test]
+fn whatever_speaks_against_a_bound_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let estimate = |name: &str, lines: &[String]| {
+        let result = bound_json(&[&file(&folder, name, text(lines))]);
+        assert_eq!(result["verdict"], "estimate", "{name}");
+        result["reasons"].to_string()
+    };
+    let mut lost = ftrace(3);
+    lost.insert(33, "CPU:0 [LOST 12 EVENTS]".to_owned());
+    let reasons = estimate("lost", &lost);
+    assert!(reasons.contains("CPU 0: 12 events were overwritten"), "{reasons}");
+    let human = bound(&[&file(&folder, "lost", text(&lost))]).out;
+    assert!(
+        human.starts_with("Observed estimate") && human.contains("12 events were overwritten"),
+        "{human}"
+    );
+
+    let mut backwards = ftrace(3);
+    backwards.swap(24, 25);
+    let reasons = estimate("backwards", &backwards);
+    assert!(reasons.contains("clock"), "{reasons}");
+
+    // The switch outside the scheduler breaks a rule; it is shown with the events before it.
+    let mut broken = ftrace(3);
+    broken.remove(33);
+    let reasons = estimate("broken", &broken);
+    assert!(reasons.contains("broken"), "{reasons}");
+    let human = bound(&[&file(&folder, "broken", text(&broken))]).out;
+    assert!(human.contains("Rules that the trace broke") && human.contains("sched"), "{human}");
+
+    let stock: Vec<String> = ftrace(3).iter().map(|line| line.replace("rt_spin", "raw_spin")).collect();
+    let reasons = estimate("stock", &stock);
+    assert!(reasons.contains("PREEMPT_RT"), "{reasons}");
+    let asserted = bound_json(&[&file(&folder, "stock", text(&stock)), "--preempt-rt"]);
+    assert_eq!(asserted["verdict"], "bound");
+    assert!(asserted["notes"].to_string().contains("asserted by the user"), "{}", asserted["notes"]);
+
+    let silent: Vec<String> = ftrace(3)
+        .iter()
+        .map(|line| {
+            ["d..1. ", "...1. ", "d.... ", "d.h.. ", "d.h1. ", "dNh1. ", "dNh.. ", "dN.1. ", "d..2. "]
+                .iter()
+                .fold(line.clone(), |line, flags| line.replace(flags, ""))
+        })
+        .collect();
+    let reasons = estimate("silent", &silent);
+    assert!(reasons.contains("whether the thread was to give way"), "{reasons}");
+}
+
+#[test]
+fn observations_that_were_written_read_back_as_the_same_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = file(&folder, "trace.txt", text(&ftrace(5)));
+    let seen = folder.path().join("seen.json").into_os_string().into_string().unwrap();
+    let first = bound_json(&[&trace, "--observations", &seen]);
+    assert_eq!(bound_json(&[&seen]), first);
+    // The same recording twice is one of twice the length; no value grows.
+    let twice = bound_json(&[&trace, &seen]);
+    assert_eq!(twice["verdict"], "bound");
+    let latency = |bound: &Value| bound["cpus"][0]["views"]["sliding_window"]["latency_ns"].clone();
+    assert_eq!(latency(&twice), latency(&first));
+}
+
+#[test]
+fn files_that_are_no_traces_end_with_status_1_and_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], expected: &str| {
+        let ran = bound(arguments);
+        assert_eq!(ran.code, Some(1), "{arguments:?}: {} {}", ran.out, ran.err);
+        assert!(ran.err.contains(expected), "{arguments:?}: {}", ran.err);
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+        assert_eq!(ran.out, "");
+    };
+    refused(&[&file(&folder, "empty", "")], "empty");
+    refused(&[&file(&folder, "elf", b"\x7fELF\0\0\0\0")], "not a trace");
+    refused(&[&file(&folder, "prose", "Dear reader,\nnothing here.\n")], "not a trace");
+    refused(&[&file(&folder, "cut.json", "{\"schema\": \"latebound.observ")], "latebound.observations/1");
+    refused(
+        &[&file(&folder, "run.json", "{\"schema\": \"latebound.bound/1\", \"cpus\": []}")],
+        "latebound.bound/1",
+    );
+    refused(&[&file(&folder, "head.dat", b"\x17\x08\x44tracing7\0")], "ends early");
+    refused(&[&file(&folder, "new.dat", b"\x17\x08\x44tracing9\0\0\0\0")], "version");
+    refused(&[folder.path().to_str().unwrap()], "regular file");
+    refused(&["/nonexistent/trace.dat"], "/nonexistent/trace.dat");
+    refused(&[], "FILE");
+    let sched = "  a-1 [000] d..2. 1.000001: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120\n";
+    refused(&[&file(&folder, "sched.txt", sched)], "trace-cmd record");
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-trace/tests/fixtures")
+}
+
+#[test]
+fn a_trace_without_blocking_events_says_what_to_record() {
+    for name in ["v7-zstd.trace.dat", "v7-overwritten.trace.dat", "sched.perf.data", "sched.perf.txt"] {
+        let ran = bound(&[fixtures().join(name).to_str().unwrap()]);
+        assert_eq!(ran.code, Some(1), "{name}: {}", ran.err);
+        assert!(
+            ran.err.contains("preempt_disable") && ran.err.contains("-e preemptirq"),
+            "{name}: {}",
+            ran.err
+        );
+    }
+}
+
+/// The real trace, which is kept beside the repository.
+fn real_trace() -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/hackbench-rt-2cpu.trace.dat");
+    if path.exists() {
+        return Some(path.into_os_string().into_string().unwrap());
+    }
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!in_ci, "{} is not there; CI needs this trace", path.display());
+    None
+}
+
+/// The longest time from a local sched_waking of a real-time thread of cyclictest (kernel priority 4) to its switch, per
+/// CPU, by `trace-cmd report`.
+fn cyclictest_by_trace_cmd(path: &str) -> Vec<u64> {
+    let output =
+        Command::new("trace-cmd").args(["report", "-t", path]).output().expect("trace-cmd is needed");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut woken = std::collections::HashMap::new();
+    let mut latest = vec![0; 2];
+    for line in report.lines() {
+        let Some((before, what)) = line.split_once(": ") else { continue };
+        let words: Vec<&str> = before.split_whitespace().collect();
+        let [.., cpu, time] = words.as_slice() else { continue };
+        let Ok(cpu) = cpu.trim_matches(['[', ']']).parse::<usize>() else { continue };
+        let Ok(at) = time.replace('.', "").parse::<u64>() else { continue };
+        let what = what.trim();
+        if let Some(rest) = what.strip_prefix("sched_waking:") {
+            if !rest.contains(" prio=4 ") {
+                continue;
+            }
+            let Some(pid) = rest.split_once("comm=cyclictest pid=").map(|(_, pid)| pid) else { continue };
+            woken.insert((cpu, pid.split(' ').next().unwrap().to_owned()), at);
+        } else if let Some(rest) = what.strip_prefix("sched_switch:") {
+            let Some((_, next)) = rest.split_once("==> cyclictest:") else { continue };
+            if let Some(since) = woken.remove(&(cpu, next.split(' ').next().unwrap().to_owned())) {
+                latest[cpu] = latest[cpu].max(at - since);
+            }
+        }
+    }
+    latest
+}
+
+#[test]
+fn the_real_trace_is_a_bound_above_what_cyclictest_had_on_each_cpu() {
+    let Some(path) = real_trace() else { return };
+    let result = bound_json(&[&path]);
+    let mut golden = format!("{}\n", result["verdict"]);
+    for cpu in result["cpus"].as_array().unwrap() {
+        writeln!(golden, "cpu {} free {}", cpu["cpu"], cpu["interference_free_ns"]).unwrap();
+        for window in cpu["windows"].as_array().unwrap() {
+            let (begin, finish) = (&window["begin"], &window["finish"]);
+            writeln!(
+                golden,
+                "  {} {} at {} {} {} -> {} {}",
+                window["variable"],
+                window["duration_ns"],
+                window["start_ns"],
+                begin["comm"],
+                begin["caller"],
+                finish["comm"],
+                finish["caller"]
+            )
+            .unwrap();
+        }
+        for (name, view) in cpu["views"].as_object().unwrap() {
+            writeln!(golden, "  {name} {}", view["latency_ns"]).unwrap();
+        }
+    }
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bound-hackbench-rt-2cpu.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        std::fs::write(&kept, &golden).unwrap();
+    }
+    assert_eq!(golden, std::fs::read_to_string(&kept).unwrap());
+    let cyclictest = cyclictest_by_trace_cmd(&path);
+    for (cpu, latest) in result["cpus"].as_array().unwrap().iter().zip(cyclictest) {
+        assert!(latest > 100_000, "cyclictest was followed: {latest} ns");
+        assert_eq!(cpu["measured"]["latency_ns"], latest, "our own account of it");
+        assert!(cpu["views"]["replay"]["latency_ns"].as_u64().unwrap() >= latest);
+    }
+}
+
+#[test]
+fn a_damaged_trace_is_an_error_or_an_estimate_and_never_a_panic() {
+    let Some(path) = real_trace() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let length = whole.len();
+    let (mut errors, mut estimates) = (0, 0);
+    let mut judge = |name: &str, bytes: &[u8]| {
+        let ran = bound(&[&file(&folder, "damaged.dat", bytes), "--format", "json"]);
+        assert!(!ran.err.contains("panicked"), "{name}: {}", ran.err);
+        match ran.code {
+            Some(0) => {
+                let result: Value = serde_json::from_str(&ran.out).unwrap();
+                assert_eq!(result["verdict"], "estimate", "{name}");
+                assert_ne!(result["reasons"], json!([]), "{name}");
+                estimates += 1;
+            }
+            Some(1) => errors += 1,
+            other => panic!("{name}: ended with {other:?}: {}", ran.err),
+        }
+    };
+    for part in [1, 5, 10, 50, 90, 99] {
+        judge(&format!("cut after {part} %"), &whole[..length * part / 100]);
+    }
+    for part in [20, 45, 70] {
+        let mut bytes = whole.clone();
+        bytes[length * part / 100..][..4096].fill(0xa5);
+        judge(&format!("overwritten at {part} %"), &bytes);
+    }
+    assert!(errors > 0 && estimates > 0, "{errors} errors and {estimates} estimates");
+}
