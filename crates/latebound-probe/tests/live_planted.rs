@@ -247,7 +247,9 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     let wakeups = sleeper.join().unwrap();
     let starved: Vec<_> = wakeups
         .iter()
-        .filter(|(requested, started)| *started > from + 20 * MS && *started < to && started - requested > 20 * MS)
+        .filter(|(requested, started)| {
+            *started > from + 20 * MS && *started < to && started - requested > 20 * MS
+        })
         .map(|wakeup| plant::explained(&recorder, tid, *wakeup))
         .collect();
     let tables = starved.iter().map(plant::table).collect::<String>();
