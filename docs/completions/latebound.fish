@@ -1,0 +1,284 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_latebound_global_optspecs
+    string join \n format= color= h/help V/version
+end
+
+function __fish_latebound_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_latebound_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_latebound_using_subcommand
+    set -l cmd (__fish_latebound_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c latebound -n "__fish_latebound_needs_command" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_needs_command" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_needs_command" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "check" -d 'Measure this system, explain its worst wake-ups and write a report'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Measure how late periodic wake-ups are'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Watch everything that the kernel puts off: how often, how late, how long'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, from a saved trace'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Say what this system can show, and which settings make it late'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run latebound, or any command, in a virtual machine with the kernel you name'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "schema" -d 'Print the JSON Schema of run.json'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "generate" -d 'Write man pages or completions, all made from the definition of the options'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "__load" -d 'Run one built-in load in this process; used by the other verbs'
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l cpus -d 'CPUs with a measuring thread each, as 0-3,6; all that this process may use where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l policy -d 'The scheduling policy of the measuring threads; fifo where not given, or other where the kernel refuses fifo' -r -f -a "fifo\t''
+rr\t''
+deadline\t''
+other\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l priority -d 'Their real-time priority, 1 to 99; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l period -d 'From one wake-up to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l offset -d 'Between the first wake-ups of one CPU and the next, so that they do not all fall together' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l duration -d 'For how long to measure' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the greatest latency of every stretch of this length' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l worst -d 'How many of the worst wake-ups are explained' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l no-observe -d 'Do not watch the kernel\'s mechanisms (softirqs, work items, …) beside'
+complete -c latebound -n "__fish_latebound_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand check" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l cpus -d 'CPUs with a measuring thread each, as 0-3,6; all that this process may use where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l policy -d 'The scheduling policy of the measuring threads; fifo where not given, or other where the kernel refuses fifo' -r -f -a "fifo\t''
+rr\t''
+deadline\t''
+other\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l priority -d 'Their real-time priority, 1 to 99; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l period -d 'From one wake-up to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l offset -d 'Between the first wake-ups of one CPU and the next, so that they do not all fall together' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l duration -d 'For how long to measure' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the greatest latency of every stretch of this length' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l pid -d 'Watch every thread of this process, those that it starts later included' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l tid -d 'Watch this thread; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 'Watch every thread with this name (comm, at most 15 bytes)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 where a wake-up took longer than this' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l rt -d 'Watch every thread that runs with a real-time or deadline policy'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l mechanism -d 'Watch only these mechanisms' -r -f -a "hard-irq\t''
+vector\t''
+softirq\t''
+tasklet\t''
+irq-work\t''
+work\t''
+threaded-irq\t''
+kernel-thread\t''
+hrtimer\t''
+block\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l duration -d 'For how long; until q or Ctrl-C where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l view -d 'How the interrupts are thought to arrive: the view whose witness is shown and that --max-latency is held against' -r -f -a "none\t'No interrupts at all'
+worst-single\t'The longest interrupt and the longest NMI, once'
+each-once\t'The longest of every source, once'
+replay\t'The interrupts as they came'
+sliding-window\t'Every source in its own worst window'
+sliding-window-owcet\t'The same, each interrupt as long as the source\'s longest'
+sporadic\t'Every source at its shortest distance and its longest duration'"
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l kallsyms -d 'The traced kernel\'s /proc/kallsyms, for traces without symbols (perf.data)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l instance -d 'Read this instance of a trace.dat instead of the top buffer' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l observations -d 'Also write what was observed to this file, as a document that `latebound bound` reads' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l max-latency -d 'End with exit status 2 where the view\'s latency is above this on any CPU, or does not converge' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l preempt-rt -d 'Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l root -d 'Read /proc, /sys and /boot below this folder: a copy of another system\'s' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l all -d 'Also list what is as it should be'
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand report" -l html -d 'Write the page to this file (- for standard output) instead of printing the summary' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand report" -l pictures -d 'Write the page\'s pictures as SVG files to this folder instead of printing the summary; made where it is not there' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand report" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand report" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand report" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "run" -d 'Run one job on one kernel'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "matrix" -d 'Run one job on many kernels, several times each'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "bisect" -d 'Find the first bad one of many kernels, or of the commits of a source tree'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "kernels" -d 'List which kernels are here, which can be had, and what each can show'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "build" -d 'Download or build kernels now, so that later runs start at once'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l kernel -d 'The kernel' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -s o -l output -d 'The folder of the Run; latebound-lab-TIME.run where not given. The console log lies beside it' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l cpus -d 'How many CPUs; 2 where not given, 1 by instructions' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l memory -d 'Memory' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l append -d 'An option for the kernel\'s command line; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l disk -d 'A virtio disk on a scratch file: /dev/vda in the guest' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
+instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l timeout -d 'How long a machine may run in all, booting included' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l emulate -d 'Do not try KVM'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l kernels -d 'The kernels, with commas between them' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l runs -d 'How often each kernel is run' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l jobs -d 'How many machines run at once; more than one only by instructions, where they cannot disturb each other' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -s o -l output -d 'The folder of the matrix, with a Run for each run; latebound-matrix-TIME where not given' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l cpus -d 'How many CPUs; 2 where not given, 1 by instructions' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l memory -d 'Memory' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l append -d 'An option for the kernel\'s command line; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l disk -d 'A virtio disk on a scratch file: /dev/vda in the guest' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
+instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l timeout -d 'How long a machine may run in all, booting included' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l emulate -d 'Do not try KVM'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l good -d 'The good kernel, or with --tree the good commit' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l bad -d 'The bad kernel, or with --tree the bad commit' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l between -d 'Kernels between the two, in order, with commas between them' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l tree -d 'A kernel\'s git repository: its commits are built and run' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l metric -d 'What is compared: MECHANISM.max, MECHANISM.mean or MECHANISM.p99.9, such as timer.max or softirq.p99' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l over -d 'A value above this is bad' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l ends -d 'How often the good and the bad end are run' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l repeats -d 'How often a kernel in between is run at most' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -s o -l output -d 'The folder for the Runs; latebound-bisect-TIME where not given' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l cpus -d 'How many CPUs; 2 where not given, 1 by instructions' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l memory -d 'Memory' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l append -d 'An option for the kernel\'s command line; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l disk -d 'A virtio disk on a scratch file: /dev/vda in the guest' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
+instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l timeout -d 'How long a machine may run in all, booting included' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l rt -d 'Build the commits with PREEMPT_RT'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l emulate -d 'Do not try KVM'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand schema" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand schema" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand generate" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand generate" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand generate" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand __load" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand __load" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand __load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand __load" -s V -l version -d 'Print version'
