@@ -5,7 +5,8 @@ fn main() {
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed=src/native.c");
     println!("cargo::rerun-if-changed=src/native_thread_model.c");
-    let include = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let include = std::path::Path::new(&here).join("include");
     println!("cargo::metadata=include={}", include.display());
     cc::Build::new()
         .file("src/native.c")
