@@ -3,6 +3,8 @@
 
 use latebound_model::{Cpu, Event, EventKind, Nanos, SwitchReason, Task, Tid};
 
+use super::timeline::current_at;
+
 /// What the thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -76,23 +78,19 @@ impl Life {
                     };
                     (State::Running(event.cpu), after)
                 }
-                // Its switch made no event, but it is there.
-                kind if event.current == Some(tid) && !matches!(kind, EventKind::Nmi { .. }) => {
-                    if state == State::Running(event.cpu) {
-                        continue;
+                _ => match current_at(event) {
+                    // Its switch made no event, but it is there.
+                    Some(current) if current == tid && state != State::Running(event.cpu) => {
+                        life.places.push((event.at, event.cpu));
+                        woken_while_running = None;
+                        (state, State::Running(event.cpu))
                     }
-                    life.places.push((event.at, event.cpu));
-                    woken_while_running = None;
-                    (state, State::Running(event.cpu))
-                }
-                // It left without an event.
-                kind if state == State::Running(event.cpu)
-                    && event.current.is_some()
-                    && !matches!(kind, EventKind::Nmi { .. }) =>
-                {
-                    (state, State::Unknown)
-                }
-                _ => continue,
+                    // It left without an event.
+                    Some(current) if current != tid && state == State::Running(event.cpu) => {
+                        (state, State::Unknown)
+                    }
+                    _ => continue,
+                },
             };
             if life.states.is_empty() {
                 life.states.push((Nanos::ZERO, before));

@@ -95,11 +95,14 @@ impl Names {
 }
 
 /// Who was current when the event was made, where it says so and can be taken at its word: an NMI can come after the
-/// event of a switch and before the switch itself.
-fn current_at(event: &Event) -> Option<Tid> {
+/// event of a switch and before the switch itself, and the stack of who is switched out is taken there.
+pub(super) fn current_at(event: &Event) -> Option<Tid> {
     match &event.kind {
         EventKind::Switch { prev, .. } => Some(prev.tid),
-        EventKind::Nmi { .. } | EventKind::Stolen { .. } | EventKind::Lost { .. } => None,
+        EventKind::Nmi { .. }
+        | EventKind::KernelStack { .. }
+        | EventKind::Stolen { .. }
+        | EventKind::Lost { .. } => None,
         _ => event.current,
     }
 }
