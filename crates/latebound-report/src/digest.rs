@@ -477,8 +477,10 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
         ));
         return (sentence, finding.remedy.clone());
     }
-    if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind)?))) {
-        return (sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice), None);
+    if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind, run)?))) {
+        let sentence = sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice);
+        let unseen = run.system.hypervisor.is_some() && kind != CauseKind::Stolen;
+        return (if unseen { sentence.say(UNSEEN_STOPS) } else { sentence }, None);
     }
     if let Some(finding) = ordered.iter().find(mendable) {
         let sentence = name_finding(sentence, finding).say(format!(
@@ -505,9 +507,19 @@ fn name_finding(sentence: Sentence, finding: &Finding) -> Sentence {
     if value.is_empty() { sentence } else { sentence.say(format!(": {}", trimmed(value))) }
 }
 
+/// What has to be known before advice is followed inside a virtual machine.
+const UNSEEN_STOPS: &str = " First see whether it happens on this hardware without the hypervisor: a stop of the virtual CPU that \
+                            it does not account for looks like more time of whatever was running.";
+
 /// What can be done about a kind of cause where no finding speaks of it.
-fn advice(kind: CauseKind) -> Option<&'static str> {
+fn advice(kind: CauseKind, run: &Run) -> Option<&'static str> {
+    let of_kind = run.worst.iter().flat_map(|worst| &worst.causes).filter(|cause| cause.kind == kind);
+    let longest = of_kind.max_by_key(|cause| cause.duration);
     Some(match kind {
+        CauseKind::Interrupt if longest.is_some_and(|cause| !cause.subject.starts_with("irq ")) => {
+            "It is the processor's own, not a device's: the tick and timers of other threads run in it. Isolate the CPUs that have \
+             to answer in time (isolcpus, nohz_full)."
+        }
         CauseKind::TimerSlack => {
             "Set the thread's timer slack to 1 ns (prctl PR_SET_TIMERSLACK), or give it a real-time policy, which has none."
         }
