@@ -101,6 +101,36 @@ fn live_lab_the_traced_kernel_has_what_a_bound_needs() {
     check_in("traced:6.12-rt", PreemptionModel::Rt, &[Evidence::User, Evidence::Events, Evidence::Bound]);
 }
 
+/// Programs may enter functions there (fentry), which many hosts refuse: only so can a tasklet's request be seen.
+#[test]
+fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-lab/tests/module");
+    let script = format!(
+        "{} observe --mechanism tasklet --duration 8s --format json & sleep 4; \
+         echo 23 > /sys/module/lab_hello/parameters/tasklets; wait",
+        env!("CARGO_BIN_EXE_latebound")
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--module"])
+        .arg(module)
+        .args(["--", "exec", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let run: Run = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)));
+    for quantity in [Quantity::Latency, Quantity::Execution] {
+        let planted = run.series.iter().find(|series| {
+            series.mechanism == Mechanism::Tasklet
+                && series.quantity == quantity
+                && series.subject.name == "lab_hello_tasklet"
+        });
+        assert_eq!(planted.map(|series| series.summary.count), Some(23), "{quantity:?}: {:?}", run.missing);
+    }
+}
+
 /// Plants seven delays of 20 ms by a thread of higher priority; by instructions, so that nothing else is that late. The hog
 /// waits until it sees the measuring thread, then takes its priority; and a minute is measured: while the guest waits for the host to hand it
 /// perl, its time goes on from timer to timer.
