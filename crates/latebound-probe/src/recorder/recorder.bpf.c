@@ -450,43 +450,37 @@ int BPF_PROG(on_need_resched, struct task_struct *task, int cpu, int flag)
 
 /* ---- interrupts ---- */
 
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(on_irq_entry, int irq, struct irqaction *action)
+/* An interrupt with the name that the kernel gives it. */
+static __always_inline void record_named(__u8 kind, __u16 number, __s32 irq, const char *name)
 {
 	struct lb_flight_record *record;
 	__u64 position;
 
 	record = reserve(this_cpu(), &position);
 	if (!record)
-		return 0;
+		return;
 	record->at_ns = bpf_ktime_get_ns();
-	record->kind = LB_IRQ_ENTRY;
+	record->kind = kind;
 	record->flags = 0;
+	record->number = number;
 	record->prev_tid = current_tid();
 	record->next_tid = irq;
 	record->value[0] = 0;
-	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
+	bpf_probe_read_kernel_str(record->value, sizeof(record->value), name);
 	publish(&record->sequence, position);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry, int irq, struct irqaction *action)
+{
+	record_named(LB_IRQ_ENTRY, 0, irq, action->name);
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 {
-	struct lb_flight_record *record;
-	__u64 position;
-
-	record = reserve(this_cpu(), &position);
-	if (!record)
-		return 0;
-	record->at_ns = bpf_ktime_get_ns();
-	record->kind = LB_IRQ_EXIT;
-	record->flags = 0;
-	record->prev_tid = current_tid();
-	record->next_tid = irq;
-	record->value[0] = 0;
-	bpf_probe_read_kernel_str(record->value, sizeof(record->value), action->name);
-	publish(&record->sequence, position);
+	record_named(LB_IRQ_EXIT, 0, irq, action->name);
 	return 0;
 }
 
@@ -516,35 +510,17 @@ VECTOR(thermal_apic, LB_VECTOR_THERMAL_APIC)
 VECTOR(threshold_apic, LB_VECTOR_THRESHOLD_APIC)
 VECTOR(deferred_error_apic, LB_VECTOR_DEFERRED_ERROR_APIC)
 
-static __always_inline void record_named(__u8 kind, const char *reason)
-{
-	struct lb_flight_record *record;
-	__u64 position;
-
-	record = reserve(this_cpu(), &position);
-	if (!record)
-		return;
-	record->at_ns = bpf_ktime_get_ns();
-	record->kind = kind;
-	record->flags = 0;
-	record->prev_tid = current_tid();
-	record->number = LB_VECTOR_NAMED;
-	record->value[0] = 0;
-	bpf_probe_read_kernel_str(record->value, sizeof(record->value), reason);
-	publish(&record->sequence, position);
-}
-
 SEC("tp_btf/ipi_entry")
 int BPF_PROG(on_ipi_entry, const char *reason)
 {
-	record_named(LB_VECTOR_ENTRY, reason);
+	record_named(LB_VECTOR_ENTRY, LB_VECTOR_NAMED, 0, reason);
 	return 0;
 }
 
 SEC("tp_btf/ipi_exit")
 int BPF_PROG(on_ipi_exit, const char *reason)
 {
-	record_named(LB_VECTOR_EXIT, reason);
+	record_named(LB_VECTOR_EXIT, LB_VECTOR_NAMED, 0, reason);
 	return 0;
 }
 
