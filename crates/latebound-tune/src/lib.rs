@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for which kernel thread, the priority that follows from it, and the changes to make.
+//!
+//! This crate owns the policy: relations come in as values, with the time; priorities and changes go out as values. It
+//! never reads a clock, a file or the system, and changes nothing: others observe, and others act.
+
+mod class;
+mod config;
+mod edges;
+mod governor;
+mod policy;
+mod priority;
+mod relations;
+mod rules;
+mod tuner;
+mod waiters;
+
+pub use class::ThreadClass;
+pub use config::{ClassRule, Config, ConfigError, Daemon, Learning, Limits, Rules, Time, Watchdog};
+pub use edges::{EdgeRule, Edges};
+pub use governor::{Due, Governor, Pace};
+pub use policy::{NoWeight, PageShare, PolicyKind, Weight, pip, target, weighted_average};
+pub use priority::{NoPriority, Priority, Scheduling};
+pub use relations::{Begun, Object, Relation, RelationKind, Relations};
+pub use rules::{Member, Roster, Rule, Violation, check, permitted};
+pub use tuner::{Change, Held, Input, Plan, Tuner};
+pub use waiters::{Strength, Waiters};

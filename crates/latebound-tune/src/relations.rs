@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for which kernel thread, and over what. Owns the set of relations with R_k of each thread; decides no
+//! priority.
+//!
+//! Every change of one relation takes constant time: a slab of relations, threaded on three doubly linked lists (those
+//! of one kernel thread, of one object, of one task), with a hash of keys beside. An end that concerns many relations (a
+//! task that exits, an inode written back that three tasks dirtied) takes that many steps.
+
+use std::collections::HashMap;
+
+use latebound_model::Tid;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::priority::Priority;
+use crate::waiters::{Strength, Waiters};
+
+/// Through what a task waits for a kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RelationKind {
+    /// A block request, from its submission to its completion.
+    BlockIo,
+    /// An inode that it made dirty, until it is written back. One relation an inode: that is its multiplicity.
+    DirtyInode,
+    /// Memory that it asked for and the reclaim that this woke.
+    Reclaim,
+    /// A work item, from its queueing to its end.
+    WorkItem,
+    /// Data from the network that it waits for.
+    NetworkReceive,
+    /// Learned: the thread woke it, often and of late.
+    Wakeup,
+}
+
+impl RelationKind {
+    /// All kinds, in the order in which they are shown.
+    pub const ALL: [RelationKind; 6] = [
+        RelationKind::BlockIo,
+        RelationKind::DirtyInode,
+        RelationKind::Reclaim,
+        RelationKind::WorkItem,
+        RelationKind::NetworkReceive,
+        RelationKind::Wakeup,
+    ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RelationKind::BlockIo => "block I/O",
+            RelationKind::DirtyInode => "dirty inodes",
+            RelationKind::Reclaim => "page reclaim",
+            RelationKind::WorkItem => "work items",
+            RelationKind::NetworkReceive => "network receive",
+            RelationKind::Wakeup => "wake-ups",
+        }
+    }
+}
+
+/// The thing that a task waits for: a request, an inode, a work item. `of` and `id` are whatever names it: device and
+/// sector, device and inode, an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Object {
+    /// What it is.
+    pub kind: RelationKind,
+    /// The device or node that it belongs to; 0 where there is none.
+    pub of: u64,
+    /// Its own number or address.
+    pub id: u64,
+}
+
+/// One task that waits for one kernel thread over one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Relation {
+    /// The kernel thread.
+    pub thread: Tid,
+    /// Over what.
+    pub object: Object,
+    /// The task that waits.
+    pub task: Tid,
+    /// Its real-time priority.
+    pub priority: Priority,
+    /// Whether it can go on meanwhile.
+    pub strength: Strength,
+}
+
+impl Relation {
+    fn key(&self) -> (Tid, Object, Tid) {
+        (self.thread, self.object, self.task)
+    }
+}
+
+const BY_THREAD: usize = 0;
+const BY_OBJECT: usize = 1;
+const BY_TASK: usize = 2;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    relation: Relation,
+    links: [Link; 3],
+}
+
+/// Whether a relation was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is new.
+    New,
+    /// It was there already; its priority and strength are now these.
+    Known,
+    /// There is no room for more; it was counted as lost.
+    Full,
+}
+
+/// All relations of this moment.
+#[derive(Clone, Debug)]
+pub struct Relations {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_key: HashMap<(Tid, Object, Tid), u32>,
+    threads: HashMap<Tid, u32>,
+    objects: HashMap<Object, u32>,
+    tasks: HashMap<Tid, u32>,
+    waiters: HashMap<Tid, Waiters>,
+    capacity: usize,
+    lost: u64,
+    changed: Vec<Tid>,
+}
+
+impl Relations {
+    /// An empty set that holds at most so many relations.
+    pub fn new(capacity: usize) -> Relations {
+        Relations {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_key: HashMap::new(),
+            threads: HashMap::new(),
+            objects: HashMap::new(),
+            tasks: HashMap::new(),
+            waiters: HashMap::new(),
+            capacity: capacity.min(NONE as usize),
+            lost: 0,
+            changed: Vec::new(),
+        }
+    }
+
+    /// A task begins to wait. Constant time.
+    pub fn begin(&mut self, relation: Relation) -> Begun {
+        if let Some(&slot) = self.by_key.get(&relation.key()) {
+            self.replace(slot, relation.priority, relation.strength);
+            return Begun::Known;
+        }
+        if self.by_key.len() >= self.capacity {
+            self.lost += 1;
+            return Begun::Full;
+        }
+        let links = [Link { before: NONE, after: NONE }; 3];
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Slot { relation, links };
+                slot
+            }
+            None => {
+                self.slots.push(Slot { relation, links });
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(relation.key(), slot);
+        for list in [BY_THREAD, BY_OBJECT, BY_TASK] {
+            let head = self.head(list, &relation).replace(slot).unwrap_or(NONE);
+            self.slots[slot as usize].links[list].after = head;
+            if head != NONE {
+                self.slots[head as usize].links[list].before = slot;
+            }
+        }
+        self.waiters.entry(relation.thread).or_default().add(relation.priority, relation.strength);
+        self.changed.push(relation.thread);
+        Begun::New
+    }
+
+    /// A task no longer waits for this thread over this object. Constant time. Returns whether it did.
+    pub fn end(&mut self, thread: Tid, object: Object, task: Tid) -> bool {
+        let slot = self.by_key.get(&(thread, object, task)).copied();
+        slot.is_some_and(|slot| {
+            self.remove(slot);
+            true
+        })
+    }
+
+    /// The object is done: nobody waits for it any more. Returns how many did.
+    pub fn end_object(&mut self, object: Object) -> usize {
+        self.end_list(BY_OBJECT, self.objects.get(&object).copied())
+    }
+
+    /// A task exited, or left the real-time policies. Returns how many relations it had.
+    pub fn end_task(&mut self, task: Tid) -> usize {
+        self.end_list(BY_TASK, self.tasks.get(&task).copied())
+    }
+
+    /// A kernel thread is gone, or is no longer the one that does this work. Returns how many relations it had.
+    pub fn end_thread(&mut self, thread: Tid) -> usize {
+        let ended = self.end_list(BY_THREAD, self.threads.get(&thread).copied());
+        self.waiters.remove(&thread);
+        ended
+    }
+
+    /// A task's priority is now another; every relation of it follows. One step for each of them.
+    pub fn task_priority(&mut self, task: Tid, priority: Priority) -> usize {
+        let mut slot = self.tasks.get(&task).copied().unwrap_or(NONE);
+        let mut changed = 0;
+        while slot != NONE {
+            let Slot { relation, links } = self.slots[slot as usize];
+            self.replace(slot, priority, relation.strength);
+            slot = links[BY_TASK].after;
+            changed += 1;
+        }
+        changed
+    }
+
+    /// An object's work went to another thread: a work item that waited for any worker of a pool is now run by one. Returns how
+    /// many relations moved.
+    pub fn hand_over(&mut self, object: Object, to: Tid) -> usize {
+        let mut moving = Vec::new();
+        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
+        while slot != NONE {
+            moving.push(self.slots[slot as usize].relation);
+            slot = self.slots[slot as usize].links[BY_OBJECT].after;
+        }
+        self.end_object(object);
+        moving
+            .into_iter()
+            .filter(|&relation| self.begin(Relation { thread: to, ..relation }) == Begun::New)
+            .count()
+    }
+
+    /// R_k of one kernel thread.
+    pub fn waiters(&self, thread: Tid) -> Option<&Waiters> {
+        self.waiters.get(&thread).filter(|waiters| waiters.number() > 0)
+    }
+
+    /// The relations of one kernel thread, the newest first.
+    pub fn of_thread(&self, thread: Tid) -> impl Iterator<Item = &Relation> {
+        let mut slot = self.threads.get(&thread).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let found = self.slots.get(slot as usize)?;
+            slot = found.links[BY_THREAD].after;
+            Some(&found.relation)
+        })
+    }
+
+    /// How many relations there are.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// How many relations there was no room for.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The threads whose R_k changed since this was last asked, each once.
+    pub fn take_changed(&mut self) -> Vec<Tid> {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    fn head(&mut self, list: usize, relation: &Relation) -> Entry<'_> {
+        match list {
+            BY_THREAD => Entry::Thread(&mut self.threads, relation.thread),
+            BY_OBJECT => Entry::Object(&mut self.objects, relation.object),
+            _ => Entry::Thread(&mut self.tasks, relation.task),
+        }
+    }
+
+    fn replace(&mut self, slot: u32, priority: Priority, strength: Strength) {
+        let relation = &mut self.slots[slot as usize].relation;
+        if (relation.priority, relation.strength) == (priority, strength) {
+            return;
+        }
+        let waiters = self.waiters.entry(relation.thread).or_default();
+        waiters.remove(relation.priority, relation.strength);
+        waiters.add(priority, strength);
+        relation.priority = priority;
+        relation.strength = strength;
+        self.changed.push(relation.thread);
+    }
+
+    fn end_list(&mut self, list: usize, first: Option<u32>) -> usize {
+        let mut slot = first.unwrap_or(NONE);
+        let mut ended = 0;
+        while slot != NONE {
+            let after = self.slots[slot as usize].links[list].after;
+            self.remove(slot);
+            slot = after;
+            ended += 1;
+        }
+        ended
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let Slot { relation, links } = self.slots[slot as usize];
+        for (list, link) in links.into_iter().enumerate() {
+            if link.after != NONE {
+                self.slots[link.after as usize].links[list].before = link.before;
+            }
+            if link.before != NONE {
+                self.slots[link.before as usize].links[list].after = link.after;
+            } else {
+                self.head(list, &relation).set(link.after);
+            }
+        }
+        self.by_key.remove(&relation.key());
+        self.free.push(slot);
+        if let Some(waiters) = self.waiters.get_mut(&relation.thread) {
+            waiters.remove(relation.priority, relation.strength);
+        }
+        self.changed.push(relation.thread);
+    }
+}
+
+/// The head of one list.
+enum Entry<'a> {
+    Thread(&'a mut HashMap<Tid, u32>, Tid),
+    Object(&'a mut HashMap<Object, u32>, Object),
+}
+
+impl Entry<'_> {
+    fn replace(self, slot: u32) -> Option<u32> {
+        match self {
+            Entry::Thread(map, key) => map.insert(key, slot),
+            Entry::Object(map, key) => map.insert(key, slot),
+        }
+    }
+
+    /// [`NONE`]: the list is empty now.
+    fn set(self, slot: u32) {
+        match (self, slot) {
+            (Entry::Thread(map, key), NONE) => map.remove(&key),
+            (Entry::Object(map, key), NONE) => map.remove(&key),
+            (entry, slot) => entry.replace(slot),
+        };
+    }
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what happens to what to change: relations, equations, ceilings, rules and pace put together. Owns their order;
+//! each part is elsewhere. Decides on given inputs and times only, so that a recorded sequence decides the same again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latebound_model::{Nanos, Tid};
+
+use crate::class::ThreadClass;
+use crate::config::Config;
+use crate::edges::Edges;
+use crate::governor::Governor;
+use crate::policy::{self, PageShare};
+use crate::priority::{Priority, Scheduling};
+use crate::relations::{Object, Relation, RelationKind, Relations};
+use crate::rules::{self, Member, Roster, Violation};
+use crate::waiters::Strength;
+
+/// Something that was observed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A kernel thread is there, scheduled so. What it is at first is its default.
+    Thread(Tid, Member),
+    /// A thread or task is gone.
+    Gone(Tid),
+    /// A task begins to wait.
+    Begin(Relation),
+    /// One task no longer waits.
+    End(Tid, Object, Tid),
+    /// An object is done: nobody waits for it any more.
+    Done(Object),
+    /// A work item is now run by this worker.
+    RunBy(Object, Tid),
+    /// A task's real-time priority is another; `None`: it is no real-time task any more.
+    TaskPriority(Tid, Option<Priority>),
+    /// A kernel thread woke a task of this priority so often.
+    Woke(Tid, Tid, Priority, u64),
+    /// The share of the LRU pages that belong to real-time tasks.
+    PageShare(PageShare),
+}
+
+/// One change to make, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The thread.
+    pub thread: Tid,
+    /// What it is scheduled as.
+    pub from: Scheduling,
+    /// What it is to be.
+    pub to: Scheduling,
+    /// How many relations stand behind it.
+    pub waiters: u64,
+    /// The highest that waits.
+    pub highest: Option<Priority>,
+}
+
+/// A change that was wanted and is not made as wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The thread.
+    pub thread: Tid,
+    /// What the policy wanted.
+    pub wanted: Scheduling,
+    /// What it got instead; `None`: it stays as it is.
+    pub instead: Option<Scheduling>,
+    /// Why.
+    pub violation: Violation,
+}
+
+/// What the policy says of one thread now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What it was at first.
+    pub default: Scheduling,
+    /// What the equation gives.
+    pub by_policy: Scheduling,
+    /// What it may be: by the ceiling of its class and by the rules; `None`: it stays as it is.
+    pub permitted: Option<Scheduling>,
+    /// The rules that stood against it.
+    pub violations: Vec<Violation>,
+}
+
+/// All that is known, and what follows.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    config: Config,
+    relations: Relations,
+    edges: Edges,
+    /// When a learned relation ends, by (thread, task).
+    learned: BTreeMap<(Tid, Tid), Nanos>,
+    roster: Roster,
+    defaults: BTreeMap<Tid, Scheduling>,
+    /// Threads that a rule keeps from what they should be: asked again when another one changes.
+    limited: BTreeSet<Tid>,
+    held: BTreeMap<Tid, Held>,
+    share: PageShare,
+    governor: Governor,
+}
+
+impl Tuner {
+    /// Knows nobody yet.
+    pub fn new(config: Config) -> Tuner {
+        let capacity = config.limits.relations as usize;
+        Tuner {
+            relations: Relations::new(capacity),
+            edges: Edges::new(config.edge_rule(), capacity),
+            learned: BTreeMap::new(),
+            roster: Roster::default(),
+            defaults: BTreeMap::new(),
+            limited: BTreeSet::new(),
+            held: BTreeMap::new(),
+            share: PageShare::ALL,
+            governor: Governor::new(config.pace()),
+            config,
+        }
+    }
+
+    /// Takes one observation in.
+    pub fn input(&mut self, input: Input, now: Nanos) {
+        match input {
+            Input::Thread(tid, member) => {
+                self.defaults.entry(tid).or_insert(member.scheduling);
+                self.governor.is(tid, member.scheduling);
+                self.roster.insert(tid, member);
+                self.decide(tid, now);
+            }
+            Input::Gone(tid) => self.gone(tid),
+            Input::Begin(relation) => {
+                self.relations.begin(relation);
+            }
+            Input::End(thread, object, task) => {
+                self.relations.end(thread, object, task);
+            }
+            Input::Done(object) => {
+                self.relations.end_object(object);
+            }
+            Input::RunBy(object, worker) => {
+                self.relations.hand_over(object, worker);
+            }
+            Input::TaskPriority(task, Some(priority)) => {
+                self.relations.task_priority(task, priority);
+            }
+            Input::TaskPriority(task, None) => self.end_task(task),
+            Input::Woke(thread, task, priority, times) => self.woke(thread, task, priority, times, now),
+            Input::PageShare(share) => {
+                self.share = share;
+                let kswapd: Vec<Tid> = self.of_class(|class| class == ThreadClass::Kswapd);
+                kswapd.into_iter().for_each(|tid| self.decide(tid, now));
+            }
+        }
+        for thread in self.relations.take_changed() {
+            self.decide(thread, now);
+        }
+    }
+
+    /// The changes to make now. They count as made; where one fails, say so with [`Tuner::is`].
+    pub fn changes(&mut self, now: Nanos) -> Vec<Change> {
+        self.fade(now);
+        let mut changes = Vec::new();
+        // What one change permits may be another: ktimers first, ksoftirqd then. Each round changes something.
+        loop {
+            let due = self.governor.due(now);
+            if due.is_empty() {
+                return changes;
+            }
+            for due in due {
+                // The last look: what was decided when it was wanted may be forbidden by a change made since.
+                if let Err(violation) =
+                    rules::check(&self.roster, due.thread, due.to, self.config.watchdog.priority)
+                {
+                    self.governor.is(due.thread, due.from);
+                    self.limited.insert(due.thread);
+                    self.held.insert(
+                        due.thread,
+                        Held { thread: due.thread, wanted: due.to, instead: None, violation },
+                    );
+                    continue;
+                }
+                self.roster.set(due.thread, due.to);
+                let waiters = self.relations.waiters(due.thread);
+                changes.push(Change {
+                    thread: due.thread,
+                    from: due.from,
+                    to: due.to,
+                    waiters: waiters.map_or(0, crate::Waiters::number),
+                    highest: waiters.and_then(crate::Waiters::maximum),
+                });
+            }
+            for thread in std::mem::take(&mut self.limited) {
+                self.decide(thread, now);
+            }
+        }
+    }
+
+    /// What a thread really is: a change that failed, or one that somebody else made.
+    pub fn is(&mut self, thread: Tid, scheduling: Scheduling) {
+        self.roster.set(thread, scheduling);
+        self.governor.is(thread, scheduling);
+    }
+
+    /// When [`Tuner::changes`] should be asked again, if nothing happens until then.
+    pub fn next(&self) -> Option<Nanos> {
+        let fades = self.learned.values().min().copied();
+        [self.governor.next(), fades].into_iter().flatten().min()
+    }
+
+    /// What the policy says of a thread; `None` for one that is not known.
+    pub fn plan(&self, thread: Tid) -> Option<Plan> {
+        let member = self.roster.get(thread)?;
+        let default = *self.defaults.get(&thread)?;
+        let rules = self.config.rules(member.class);
+        let none = crate::Waiters::default();
+        let waiters = self.relations.waiters(thread).unwrap_or(&none);
+        let share = if member.class == ThreadClass::Kswapd { self.share } else { PageShare::ALL };
+        let fixed = rules.fixed;
+        let by_policy = policy::target(self.config.policy, waiters, rules.weight, share, default, fixed);
+        let asked = match (by_policy == default, rules.ceiling) {
+            (true, _) => default,
+            // Relations never change a class without a ceiling; a fixed priority does.
+            (false, None) if fixed.is_none_or(|fixed| by_policy != Scheduling::fifo(fixed)) => default,
+            (false, Some(ceiling)) if by_policy.rank() > ceiling.get() => Scheduling::fifo(ceiling),
+            (false, _) => by_policy,
+        };
+        let floored = !rules.below_default && asked.rank() < default.rank();
+        let asked = if floored { default } else { asked };
+        let (permitted, violations) = match asked == member.scheduling {
+            true => (Some(asked), Vec::new()),
+            false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
+        };
+        Some(Plan { default, by_policy, permitted, violations })
+    }
+
+    /// The relations of this moment.
+    pub fn relations(&self) -> &Relations {
+        &self.relations
+    }
+
+    /// The threads that are known.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// What rules keep from being as the policy wants it, now.
+    pub fn held(&self) -> impl Iterator<Item = &Held> {
+        self.held.values()
+    }
+
+    /// How many relations, and how many wake-ups, there was no room for.
+    pub fn lost(&self) -> (u64, u64) {
+        (self.relations.lost(), self.edges.lost())
+    }
+
+    fn decide(&mut self, thread: Tid, now: Nanos) {
+        let Some(plan) = self.plan(thread) else { return };
+        self.held.remove(&thread);
+        if let Some(violation) = plan.violations.first() {
+            self.limited.insert(thread);
+            let wanted = plan.by_policy;
+            let held = Held { thread, wanted, instead: plan.permitted, violation: violation.clone() };
+            self.held.insert(thread, held);
+        }
+        let current = self.governor.current(thread);
+        if let Some(wanted) = plan.permitted.or(current) {
+            self.governor.want(thread, wanted, now);
+        }
+    }
+
+    fn woke(&mut self, thread: Tid, task: Tid, priority: Priority, times: u64, now: Nanos) {
+        if self.roster.get(thread).is_none() {
+            return;
+        }
+        let Some(until) = self.edges.woke(thread, task, times, now) else { return };
+        self.learned.insert((thread, task), until);
+        let object = learned(task);
+        self.relations.begin(Relation { thread, object, task, priority, strength: Strength::Soft });
+    }
+
+    fn fade(&mut self, now: Nanos) {
+        let faded: Vec<(Tid, Tid)> =
+            self.learned.iter().filter(|&(_, &until)| until <= now).map(|(&edge, _)| edge).collect();
+        for (thread, task) in faded {
+            self.learned.remove(&(thread, task));
+            self.relations.end(thread, learned(task), task);
+        }
+        for thread in self.relations.take_changed() {
+            self.decide(thread, now);
+        }
+    }
+
+    fn end_task(&mut self, task: Tid) {
+        self.relations.end_task(task);
+        self.edges.forget(task);
+        self.learned.retain(|&(_, one), _| one != task);
+    }
+
+    fn gone(&mut self, tid: Tid) {
+        self.end_task(tid);
+        self.relations.end_thread(tid);
+        self.learned.retain(|&(thread, _), _| thread != tid);
+        self.roster.remove(tid);
+        self.defaults.remove(&tid);
+        self.governor.forget(tid);
+        self.limited.remove(&tid);
+        self.held.remove(&tid);
+    }
+
+    fn of_class(&self, wanted: impl Fn(ThreadClass) -> bool) -> Vec<Tid> {
+        self.roster.iter().filter(|(_, member)| wanted(member.class)).map(|(tid, _)| tid).collect()
+    }
+}
+
+fn learned(task: Tid) -> Object {
+    Object { kind: RelationKind::Wakeup, of: 0, id: u64::from(task.0.unsigned_abs()) }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From observations to changes: what is changed, when, and what never is.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+use latebound_model::{Nanos, Tid};
+use latebound_tune::{
+    Config, Input, Member, Object, PageShare, Priority, Relation, RelationKind, Rule, Scheduling, Strength,
+    ThreadClass, Tuner,
+};
+use proptest::prelude::*;
+
+fn fifo(rank: u8) -> Scheduling {
+    Priority::new(rank).map_or(Scheduling::other(0), Scheduling::fifo)
+}
+
+fn object(id: u64) -> Object {
+    Object { kind: RelationKind::BlockIo, of: 0, id }
+}
+
+fn waits(thread: i32, id: u64, task: i32, priority: u8) -> Input {
+    let priority = Priority::new(priority).unwrap();
+    Input::Begin(Relation {
+        thread: Tid(thread),
+        object: object(id),
+        task: Tid(task),
+        priority,
+        strength: Strength::Soft,
+    })
+}
+
+fn thread(tid: i32, comm: &str, rank: u8) -> Input {
+    let class = ThreadClass::of(comm, true, false).unwrap();
+    Input::Thread(Tid(tid), Member { comm: comm.to_owned(), class, scheduling: fifo(rank) })
+}
+
+fn tuner(text: &str, threads: &[(i32, &str, u8)]) -> Tuner {
+    let mut tuner = Tuner::new(Config::parse(text).unwrap());
+    for &(tid, comm, rank) in threads {
+        tuner.input(thread(tid, comm, rank), Nanos::ZERO);
+    }
+    assert_eq!(tuner.changes(Nanos::ZERO), []);
+    tuner
+}
+
+fn changed(tuner: &mut Tuner, ms: u64) -> Vec<(i32, u8)> {
+    tuner.changes(Nanos::from_millis(ms)).iter().map(|one| (one.thread.0, one.to.rank())).collect()
+}
+
+fn at(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+#[test]
+fn a_worker_follows_those_that_wait_and_falls_back_after_the_hold() {
+    let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
+    tuner.input(waits(7, 1, 20, 50), at(1));
+    tuner.input(waits(7, 2, 21, 40), at(1));
+    // 0.8 * 45.
+    assert_eq!(changed(&mut tuner, 1), [(7, 36)]);
+    tuner.input(Input::Done(object(1)), at(2));
+    tuner.input(Input::Done(object(2)), at(3));
+    assert_eq!((changed(&mut tuner, 11), tuner.next()), (vec![], Some(at(12))));
+    let back = tuner.changes(at(12));
+    assert_eq!((back[0].to, back[0].waiters, back[0].highest), (Scheduling::other(0), 0, None));
+}
+
+#[test]
+fn an_interrupt_thread_goes_below_its_default_only_where_allowed() {
+    let mut careful = tuner("policy = \"pip\"", &[(7, "irq/9-sda", 50)]);
+    careful.input(waits(7, 1, 20, 30), at(1));
+    assert_eq!((changed(&mut careful, 100), careful.plan(Tid(7)).unwrap().by_policy), (vec![], fifo(30)));
+    let text = "policy = \"pip\"\n[class.interrupt]\nbelow-default = true";
+    let mut equation = tuner(text, &[(7, "irq/9-sda", 50)]);
+    equation.input(waits(7, 1, 20, 30), at(1));
+    assert_eq!(changed(&mut equation, 11), [(7, 30)]);
+}
+
+#[test]
+fn nothing_goes_above_the_ceiling_of_its_class() {
+    let mut tuner = tuner("policy = \"pip\"", &[(7, "irq/9-sda", 50), (8, "kcompactd0", 0)]);
+    tuner.input(waits(7, 1, 20, 99), at(1));
+    tuner.input(waits(8, 1, 20, 99), at(1));
+    assert_eq!(changed(&mut tuner, 1), [(7, 90)]);
+}
+
+#[test]
+fn ktimers_is_raised_before_ksoftirqd_and_rcu_limits_both() {
+    let threads = [(3, "ksoftirqd/0", 0), (4, "ktimers/0", 1), (5, "rcu_preempt", 60), (6, "irq_work/0", 60)];
+    let mut tuner = tuner("policy = \"pip\"", &threads);
+    tuner.input(waits(3, 1, 20, 70), at(1));
+    assert_eq!(changed(&mut tuner, 1), [(3, 1)]);
+    assert_eq!(tuner.held().next().unwrap().violation.rule, Rule::RcuAboveKsoftirqd);
+    tuner.input(waits(4, 1, 20, 70), at(2));
+    assert_eq!(changed(&mut tuner, 2), [(4, 70), (3, 60)]);
+    // Nobody waits: ksoftirqd falls first, ktimers then.
+    tuner.input(Input::TaskPriority(Tid(20), None), at(3));
+    let fallen: Vec<(i32, u8)> = [13, 23, 33].into_iter().flat_map(|ms| changed(&mut tuner, ms)).collect();
+    assert_eq!(fallen.last().unwrap().1, 1, "{fallen:?}");
+    assert_eq!(tuner.roster().get(Tid(3)).unwrap().scheduling.rank(), 0);
+    assert_eq!(tuner.roster().get(Tid(4)).unwrap().scheduling.rank(), 1);
+}
+
+#[test]
+fn the_page_share_keeps_kswapd_low() {
+    let mut tuner = tuner("", &[(7, "kswapd0", 0)]);
+    tuner.input(waits(7, 1, 20, 50), at(1));
+    assert_eq!(changed(&mut tuner, 1), [(7, 40)]);
+    tuner.input(Input::PageShare(PageShare::of(1, 4)), at(2));
+    assert_eq!(changed(&mut tuner, 12), [(7, 10)]);
+}
+
+#[test]
+fn frequent_wakeups_make_a_relation_that_fades() {
+    let mut tuner = tuner("policy = \"pip\"", &[(7, "irq/9-eth0", 50)]);
+    let priority = Priority::new(80).unwrap();
+    tuner.input(Input::Woke(Tid(7), Tid(20), priority, 10), at(1));
+    assert_eq!(changed(&mut tuner, 1), []);
+    tuner.input(Input::Woke(Tid(7), Tid(20), priority, 30), at(2));
+    assert_eq!(changed(&mut tuner, 2), [(7, 80)]);
+    // Nearly 40 at 2 ms: one half-life above 20. Then the hold.
+    let fades = tuner.next().unwrap();
+    assert!(fades > at(990) && fades <= at(1002), "{fades}");
+    tuner.changes(fades);
+    assert_eq!(tuner.changes(fades + at(10)).len(), 1);
+    assert_eq!(tuner.roster().get(Tid(7)).unwrap().scheduling, fifo(50));
+}
+
+#[test]
+fn off_changes_nothing_and_static_does_not_ask_who_waits() {
+    let mut off = tuner("policy = \"off\"", &[(7, "kworker/0:1", 0)]);
+    off.input(waits(7, 1, 20, 50), at(1));
+    assert_eq!(changed(&mut off, 1_000), []);
+    let mut fixed = Tuner::new(Config::parse("policy = \"static\"\n[class.worker]\npriority = 33").unwrap());
+    fixed.input(thread(7, "kworker/0:1", 0), at(0));
+    assert_eq!(changed(&mut fixed, 0), [(7, 33)]);
+}
+
+#[test]
+fn a_worker_that_ended_leaves_nothing_behind() {
+    let mut tuner = tuner("", &[(7, "kworker/0:1", 0)]);
+    tuner.input(waits(7, 1, 20, 50), at(1));
+    tuner.input(Input::Gone(Tid(7)), at(1));
+    assert_eq!((changed(&mut tuner, 1), tuner.relations().len(), tuner.next()), (vec![], 0, None));
+}
+
+proptest! {
+    /// Whatever happens: once all is quiet, each thread is what the policy says of a fresh start with the same relations, or
+    /// a rule is named that it stands under; and the orders hold after every change.
+    #[test]
+    fn after_a_quiet_while_each_thread_is_what_its_waiters_say(
+        steps in prop::collection::vec((0_u8..4, 1_i32..=6, 0_u64..6, 20_i32..24, 1_u8..=99, 0_u64..5), 1..120)
+    ) {
+        let threads =
+            [(1, "ksoftirqd/0", 0), (2, "ktimers/0", 1), (3, "irq/9-sda", 50), (4, "kworker/0:1", 0), (5, "rcu_preempt", 40), (6, "migration/0", 99)];
+        let mut tuner = tuner("", &threads);
+        let mut now = 0;
+        for (kind, tid, id, task, priority, gap) in steps {
+            now += gap;
+            let input = match kind {
+                0 | 1 => waits(tid, id, task, priority),
+                2 => Input::Done(object(id)),
+                _ => Input::TaskPriority(Tid(task), Priority::new(priority)),
+            };
+            tuner.input(input, at(now));
+            for change in tuner.changes(at(now)) {
+                prop_assert!(change.thread != Tid(6) && change.thread != Tid(5));
+            }
+            let rank = |tid| tuner.roster().get(Tid(tid)).unwrap().scheduling.rank();
+            prop_assert!(rank(1) <= rank(5) && rank(1) <= rank(2));
+        }
+        for _ in 0..10 {
+            now += 1_000;
+            tuner.changes(at(now));
+        }
+        prop_assert_eq!(tuner.next(), None);
+        for (tid, _, default) in threads {
+            let plan = tuner.plan(Tid(tid)).unwrap();
+            prop_assert_eq!(plan.default, fifo(default));
+            let is = tuner.roster().get(Tid(tid)).unwrap().scheduling;
+            let none = plan.permitted.is_none();
+            prop_assert!(none || plan.permitted == Some(is), "{tid} {plan:?} {is}");
+            let waiters = tuner.relations().waiters(Tid(tid)).cloned().unwrap_or_default();
+            let rules = Config::default().rules(tuner.roster().get(Tid(tid)).unwrap().class);
+            let target = latebound_tune::weighted_average(&waiters, rules.weight, PageShare::ALL);
+            let expected = match (target, rules.ceiling) {
+                (Some(target), Some(ceiling)) => target.min(ceiling).get().max(default),
+                _ => default,
+            };
+            prop_assert!(is.rank() == expected || tuner.held().any(|held| held.thread == Tid(tid)), "{tid} {is} {expected}");
+        }
+    }
+}
