@@ -79,15 +79,14 @@ impl Ranks {
         Ranks { ranks, count, variance: if count > 1.0 { squares / (count - 1.0) } else { 0.0 } }
     }
 
-    /// The standardised sum of the ranks of the new side (Hollander et al. 2014, section 4.1, with ties).
-    fn z(&self, new: &[bool]) -> f64 {
-        let (mut sum, mut chosen) = (0.0, 0.0);
-        for (rank, new) in self.ranks.iter().zip(new) {
-            if *new && *rank > 0.0 {
-                sum += rank;
-                chosen += 1.0;
-            }
-        }
+    /// The standardised sum of the ranks of the new side's runs (Hollander et al. 2014, section 4.1, with ties).
+    fn z(&self, new: &[usize]) -> f64 {
+        let sum: f64 = new.iter().map(|&run| self.ranks[run]).sum();
+        let chosen = if self.count as usize == self.ranks.len() {
+            new.len() as f64
+        } else {
+            new.iter().filter(|&&run| self.ranks[run] > 0.0).count() as f64
+        };
         let others = self.count - chosen;
         let variance = chosen * others / self.count * self.variance;
         if variance > 0.0 { (sum - chosen * (self.count + 1.0) / 2.0) / variance.sqrt() } else { 0.0 }
@@ -100,7 +99,7 @@ pub fn relabel(measures: &[Vec<Option<f64>>], base_runs: usize, seed: u64) -> Re
     let runs = measures.first().map_or(0, Vec::len);
     let new_runs = runs.saturating_sub(base_runs);
     let ranks: Vec<Ranks> = measures.iter().map(|values| Ranks::of(values)).collect();
-    let met: Vec<bool> = (0..runs).map(|run| run >= base_runs).collect();
+    let met: Vec<usize> = (base_runs.min(runs)..runs).collect();
     let has_both = |values: &[Option<f64>]| {
         let (base, new) = values.split_at(base_runs.min(values.len()));
         base.iter().any(Option::is_some) && new.iter().any(Option::is_some)
@@ -113,7 +112,7 @@ pub fn relabel(measures: &[Vec<Option<f64>>], base_runs: usize, seed: u64) -> Re
 
     let mut alone = vec![0u64; measures.len()];
     let mut together = vec![0u64; measures.len()];
-    let mut look = |new: &[bool]| {
+    let mut look = |new: &[usize]| {
         let mut greatest: f64 = 0.0;
         // From the least to the greatest: each is held against the greatest of those that are not above it.
         for &m in order.iter().rev() {
@@ -133,14 +132,14 @@ pub fn relabel(measures: &[Vec<Option<f64>>], base_runs: usize, seed: u64) -> Re
         let cost = (runs * measures.len().max(1)) as u64;
         let draws = (EFFORT / cost.max(1)).clamp(LEAST_DRAWN, DRAWN);
         let mut random = generator(seed);
-        let mut new = met.clone();
+        let mut dealt: Vec<usize> = (0..runs).collect();
         // The one that was met is one of them: p is never zero (Phipson and Smyth 2010).
         look(&met);
         for _ in 0..draws {
-            for last in (1..runs).rev() {
-                new.swap(last, random.random_range(0..=last));
+            for place in 0..new_runs {
+                dealt.swap(place, random.random_range(place..runs));
             }
-            look(&new);
+            look(&dealt[..new_runs]);
         }
         draws + 1
     };
@@ -161,14 +160,11 @@ fn ways(runs: u64, chosen: u64) -> Option<u64> {
 }
 
 /// Shows every way of taking `chosen` of `runs`; how many there were.
-fn each_way(runs: usize, chosen: usize, look: &mut impl FnMut(&[bool])) -> u64 {
+fn each_way(runs: usize, chosen: usize, look: &mut impl FnMut(&[usize])) -> u64 {
     let mut at: Vec<usize> = (0..chosen).collect();
-    let mut new = vec![false; runs];
     let mut count = 0;
     loop {
-        new.fill(false);
-        at.iter().for_each(|&run| new[run] = true);
-        look(&new);
+        look(&at);
         count += 1;
         // The last of them that can still move up by one.
         let Some(i) = (0..chosen).rev().find(|&i| at[i] < runs - chosen + i) else { return count };
