@@ -2,7 +2,8 @@
 //! What this Linux system is and what makes it late, read under an injectable root.
 //!
 //! This crate owns the reading of `/proc`, `/sys`, `/dev/cpu_dma_latency`, `/boot` and cgroups, and what the
-//! values mean for latency. It never changes the system, never starts a program and never prints. Every file is
+//! values mean for latency; and the undo journal ([`undo`]), through which alone latebound changes scheduling of others.
+//! Nothing else here changes the system, starts a program or prints. Every file is
 //! read through [`Root`], every fact that is not a file comes in through [`Facts`], so that all of it can be
 //! tested on trees of files that no kernel ever wrote.
 
@@ -22,6 +23,7 @@ mod root;
 mod snapshot;
 mod survey;
 mod threads;
+pub mod undo;
 
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A process that changes priorities is killed at random moments: every one is as it was, soon.
+//!
+//! The threads that are changed are the test's own. `LATEBOUND_KILLS=1000` asks for more rounds than the usual few.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use latebound_model::{Policy, Tid};
+use latebound_system::Root;
+use latebound_system::undo::{Journal, Schedule, ThreadIdentity, Watchdog, recover, schedule_of};
+
+/// Within this everything has to be as it was.
+const SOON: Duration = Duration::from_millis(100);
+/// What the tests allow to priorities: below the watchdog, and below this thread, which reads the clock.
+const WATCHDOG: u32 = 98;
+
+fn set_own(schedule: Schedule) {
+    // SAFETY: sched_attr is plain data; all zero is a valid value.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attr.size = size_of::<libc::sched_attr>() as u32;
+    attr.sched_policy = schedule.policy.number();
+    attr.sched_flags = schedule.flags;
+    attr.sched_nice = schedule.nice;
+    attr.sched_priority = schedule.priority;
+    // SAFETY: the pointer is to a live sched_attr that says its own size.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    assert_eq!(answer, 0, "{schedule}: {}", std::io::Error::last_os_error());
+}
+
+/// Threads with these schedules that sleep until the sender is dropped.
+fn sleepers(schedules: &[Schedule]) -> (Vec<ThreadIdentity>, Vec<mpsc::Sender<()>>) {
+    let mut senders = Vec::new();
+    let mut identities = Vec::new();
+    for &schedule in schedules {
+        let (wake, sleep) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            set_own(schedule);
+            // SAFETY: no arguments.
+            tell.send(Tid(unsafe { libc::gettid() })).unwrap();
+            let _ = sleep.recv();
+        });
+        identities.push(ThreadIdentity::of(&Root::live(), told.recv().unwrap()).unwrap());
+        senders.push(wake);
+    }
+    (identities, senders)
+}
+
+/// The process that is killed: changes priorities without pause. Never returns; ends by its own clock if nobody kills it.
+fn change_without_pause(folder: &Path, threads: &[ThreadIdentity], seed: u64) -> ! {
+    // Above whatever else the machine does, so that most kills meet it at work.
+    set_own(Schedule::fifo(50));
+    let life = || -> Option<()> {
+        let mut journal = Journal::create(folder).ok()?;
+        let _watchdog = Watchdog::start(&journal, WATCHDOG).ok()?;
+        let mut random = seed;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            random = next(random);
+            let thread = threads[(random >> 33) as usize % threads.len()];
+            let priority = (random >> 40) as u32 % 12;
+            let to = if priority == 0 { Schedule::other(0) } else { Schedule::fifo(priority) };
+            journal.change(thread, to).ok()?;
+        }
+        None
+    };
+    life();
+    // SAFETY: ends the child without what the harness does at its end.
+    unsafe { libc::_exit(3) }
+}
+
+fn next(random: u64) -> u64 {
+    // Knuth, The Art of Computer Programming, volume 2, section 3.3.4, table 1, line 26.
+    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+#[test]
+fn live_sigkill_at_random_moments_leaves_every_priority_as_it_was() {
+    let rounds: u32 = std::env::var("LATEBOUND_KILLS").map_or(50, |text| text.parse().unwrap());
+    let were = [
+        Schedule::other(0),
+        Schedule::other(5),
+        Schedule::fifo(20),
+        Schedule { policy: Policy::RoundRobin, ..Schedule::fifo(30) },
+        Schedule { policy: Policy::Batch, ..Schedule::other(-3) },
+    ];
+    let (threads, _senders) = sleepers(&were);
+    // So that the time read is that of the watchdog, and not of this thread's turn to look.
+    let own = schedule_of(Tid(0)).unwrap();
+    set_own(Schedule::fifo(97));
+    let folder = tempfile::TempDir::new().unwrap();
+    let mut random = u64::from(std::process::id()) ^ 0x9E37_79B9_7F4A_7C15;
+    let (mut changed, mut latest, mut left_over) = (0, Duration::ZERO, 0);
+    for round in 0..rounds {
+        random = next(random);
+        let wait = Duration::from_micros((random >> 40) % 40_000);
+        // SAFETY: the child has this thread alone, and calls nothing that another one's lock could hold up but malloc,
+        // which glibc makes usable again in a child.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            change_without_pause(folder.path(), &threads, random);
+        }
+        std::thread::sleep(wait);
+        let as_they_were =
+            || threads.iter().zip(were).all(|(thread, was)| schedule_of(thread.tid).unwrap() == was);
+        changed += u32::from(!as_they_were());
+        // SAFETY: a child that is not reaped yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        let killed = Instant::now();
+        // SAFETY: no status is asked for.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        let journal = folder.path().join(format!("{child}.undo"));
+        while !as_they_were() && killed.elapsed() < 20 * SOON {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let took = killed.elapsed();
+        assert!(
+            as_they_were(),
+            "round {round}, killed after {wait:?}, seed {random}: not restored in {took:?}"
+        );
+        assert!(took <= SOON, "round {round}, killed after {wait:?}, seed {random}: restored after {took:?}");
+        latest = latest.max(took);
+        // Killed between the journal and its watchdog: nothing was changed yet, and the next start removes it.
+        if journal.exists() {
+            left_over += 1;
+            let recovered = recover(folder.path());
+            assert!(recovered.iter().all(|(_, undone)| undone.as_ref().unwrap().restored == 0));
+        }
+        assert!(!journal.exists());
+    }
+    set_own(own);
+    println!(
+        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {latest:?}; {left_over} \
+         journals without a watchdog"
+    );
+    assert!(changed * 4 > rounds, "only {changed} of {rounds} kills met a change: the test tests nothing");
+}
+
+#[test]
+fn live_the_watchdog_outlives_ctrl_c_and_ends_with_a_clean_end() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().to_owned();
+    let (threads, _senders) = sleepers(&[Schedule::other(0)]);
+    // SAFETY: as above.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let life = || -> Option<()> {
+            let mut journal = Journal::create(&path).ok()?;
+            let watchdog = Watchdog::start(&journal, WATCHDOG).ok()?;
+            // SAFETY: a child that is not reaped yet.
+            unsafe { libc::kill(watchdog.pid() as i32, libc::SIGINT) };
+            journal.change(threads[0], Schedule::fifo(5)).ok()?;
+            std::thread::sleep(Duration::from_millis(20));
+            let alive = watchdog.is_alive();
+            let undone = journal.undo().ok()?;
+            watchdog.end();
+            (alive && undone.restored == 1).then_some(())
+        };
+        let status = i32::from(life().is_none());
+        // SAFETY: ends the child without what the harness does at its end.
+        unsafe { libc::_exit(status) }
+    }
+    let mut status = 0;
+    // SAFETY: the pointer is to a live integer.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert_eq!(schedule_of(threads[0].tid).unwrap(), Schedule::other(0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn live_a_watchdog_is_refused_where_other_threads_run() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let journal = Journal::create(folder.path()).unwrap();
+    let (_threads, _senders) = sleepers(&[Schedule::other(0)]);
+    let error = Watchdog::start(&journal, WATCHDOG).unwrap_err().to_string();
+    assert!(error.contains("start it first"), "{error}");
+    journal.undo().unwrap();
+}
