@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What C and Rust share: the headers in `include/` are the contract between BPF programs, kernel modules and Rust.
 //!
-//! Owns the headers and their native compilation. Holds no policy and does no I/O.
+//! Owns the headers, their native compilation, and the names of functions by which callers are told apart. Holds no policy and does no I/O.
 
+mod bound_record;
+mod callers;
 mod thread_model;
 
+pub use bound_record::{
+    BOUND_CPU_BYTES, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS,
+    BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent, BreachKind, RingReader,
+};
+pub use callers::{CallerClasses, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{
     CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule, Step,
     ThreadModel, WindowKind,

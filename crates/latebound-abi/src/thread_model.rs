@@ -205,7 +205,7 @@ impl Rule {
         }
     }
 
-    fn from_number(number: u32) -> Option<Rule> {
+    pub(crate) fn from_number(number: u32) -> Option<Rule> {
         Rule::ALL.into_iter().find(|&rule| rule as u32 == number)
     }
 }
@@ -215,6 +215,8 @@ impl Rule {
 pub struct ModelCounts {
     /// Events.
     pub events: u64,
+    /// Blocking windows, but for those of the idle task.
+    pub windows: u64,
     /// Interrupts and NMIs.
     pub interrupts: u64,
     /// Interrupts that no event named.
@@ -294,10 +296,11 @@ struct Open {
 }
 
 const RULES: usize = 16;
+const OUTPUT_KINDS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct RawModel {
+pub(crate) struct RawModel {
     irq_ns: u64,
     nmi_ns: u64,
     nmi_start: u64,
@@ -324,7 +327,9 @@ struct RawModel {
     in_scheduler: u8,
     may_schedule: u8,
     features: u32,
+    floor: [u64; OUTPUT_KINDS],
     events: u64,
+    windows: u64,
     interrupts: u64,
     unnamed: u64,
     exceptions: u64,
@@ -336,6 +341,36 @@ struct RawModel {
     no_switch: u64,
     late_resched: u64,
     broken: [u64; RULES],
+}
+
+impl RawModel {
+    /// Where `features` lies.
+    pub(crate) const FEATURES: usize = std::mem::offset_of!(RawModel, features);
+
+    pub(crate) fn counts(&self) -> ModelCounts {
+        ModelCounts {
+            events: self.events,
+            windows: self.windows,
+            interrupts: self.interrupts,
+            unnamed: self.unnamed,
+            exceptions: self.exceptions,
+            idle_windows: self.idle_windows,
+            idle_longest: self.idle_longest,
+            dropped: self.dropped,
+            lost: self.lost,
+            resched_unknown: self.resched_unknown,
+            no_switch: self.no_switch,
+            late_resched: self.late_resched,
+        }
+    }
+
+    pub(crate) fn broken(&self, rule: Rule) -> u64 {
+        self.broken[rule as usize]
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced != 0
+    }
 }
 
 unsafe extern "C" {
@@ -389,30 +424,17 @@ impl ThreadModel {
 
     /// What was counted so far.
     pub fn counts(&self) -> ModelCounts {
-        let raw = &self.raw;
-        ModelCounts {
-            events: raw.events,
-            interrupts: raw.interrupts,
-            unnamed: raw.unnamed,
-            exceptions: raw.exceptions,
-            idle_windows: raw.idle_windows,
-            idle_longest: raw.idle_longest,
-            dropped: raw.dropped,
-            lost: raw.lost,
-            resched_unknown: raw.resched_unknown,
-            no_switch: raw.no_switch,
-            late_resched: raw.late_resched,
-        }
+        self.raw.counts()
     }
 
     /// How often a rule was broken so far.
     pub fn broken(&self, rule: Rule) -> u64 {
-        self.raw.broken[rule as usize]
+        self.raw.broken(rule)
     }
 
     /// Whether the state of the CPU is known at the moment.
     pub fn is_synced(&self) -> bool {
-        self.raw.synced != 0
+        self.raw.is_synced()
     }
 }
 
@@ -447,7 +469,7 @@ impl Step {
 }
 
 impl InterruptSource {
-    fn from_raw(source: u32, number: u32) -> InterruptSource {
+    pub(crate) fn from_raw(source: u32, number: u32) -> InterruptSource {
         match source {
             1 => InterruptSource::Nmi,
             2 => InterruptSource::Vector(number),

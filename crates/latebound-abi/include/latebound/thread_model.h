@@ -45,6 +45,18 @@
 
 #define LB_TM_INLINE static inline __attribute__((always_inline))
 
+/*
+ * Probes may define these two before they include this file, to look only where the answer matters. Whether the current
+ * thread is to give way has to be looked up behind the change of state, as it is here: what an interrupt sets before
+ * that change would be missed otherwise.
+ */
+#ifndef LB_TM_RESCHED
+#define LB_TM_RESCHED(event) ((event)->resched)
+#endif
+#ifndef LB_TM_EXIT_CLASS
+#define LB_TM_EXIT_CLASS(event) ((event)->caller_class)
+#endif
+
 /* What an event is. */
 enum lb_tm_kind {
 	LB_TM_PREEMPT_DISABLE = 1,
@@ -106,6 +118,7 @@ enum lb_tm_output {
 	LB_TM_DST = 3,
 	LB_TM_PAIE = 4,
 	LB_TM_INTERRUPT = 5,
+	LB_TM_OUTPUT_KINDS = 6,
 };
 
 /* Rules of the model. 2 to 14 are the paper's numbers. */
@@ -240,8 +253,13 @@ struct lb_tm {
 	__u8 may_schedule;
 	__u32 features;
 
+	/* By enum lb_tm_output: windows shorter than this are counted and not given out. 0 gives out all. */
+	__u64 floor[LB_TM_OUTPUT_KINDS];
+
 	/* Counted since the start. */
 	__u64 events;
+	/* Blocking windows that ended, but for idle's own. */
+	__u64 windows;
 	__u64 interrupts;
 	__u64 unnamed;
 	__u64 exceptions;
@@ -353,6 +371,9 @@ LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, struct lb_tm_open *open, __u32 o
 			tm->idle_longest = net;
 		return;
 	}
+	tm->windows++;
+	if (net < tm->floor[output])
+		return;
 	window = lb_tm_output(out);
 	window->start = open->since.at;
 	window->end = until->at;
@@ -389,9 +410,11 @@ LB_TM_INLINE void lb_tm_interrupt(struct lb_tm *tm, __u32 source, __u32 number, 
 /* The thread goes on with preemption on: PAIE begins if it is to give way. */
 LB_TM_INLINE void lb_tm_goes_on(struct lb_tm *tm, const struct lb_tm_event *event, const struct lb_tm_instant *now)
 {
-	if (event->resched == LB_TM_UNKNOWN)
+	__u8 resched = LB_TM_RESCHED(event);
+
+	if (resched == LB_TM_UNKNOWN)
 		tm->resched_unknown++;
-	else if (event->resched == LB_TM_GIVE_WAY && !tm->paie.is_open)
+	else if (resched == LB_TM_GIVE_WAY && !tm->paie.is_open)
 		lb_tm_open(&tm->paie, now, event->caller, event->tid);
 }
 
@@ -402,10 +425,11 @@ LB_TM_INLINE void lb_tm_begin_psd(struct lb_tm *tm, const struct lb_tm_event *ev
 	/* What an interrupt ends on its way out ended for the thread when the interrupt came. */
 	const struct lb_tm_instant *until = tm->hardware.is_open ? &tm->hardware.since : since;
 
+	/* Before the others are closed: an interrupt in between would take the CPU for one that goes on. */
+	lb_tm_open(&tm->psd, since, caller, event->tid);
 	lb_tm_close(tm, &tm->poid, LB_TM_POID, until, event, out);
 	lb_tm_close(tm, &tm->paie, LB_TM_PAIE, until, event, out);
 	tm->preempt.is_open = 0;
-	lb_tm_open(&tm->psd, since, caller, event->tid);
 	tm->dst.is_open = 0;
 	tm->entered = 0;
 	tm->switched = 0;
@@ -565,14 +589,19 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 		lb_tm_open(&tm->poid, &event->now, event->caller, event->tid);
 }
 
+/* Whether interrupts masked by hardware, and unmasked by such a caller, were an exception. */
+LB_TM_INLINE int lb_tm_is_threads_own(__u8 caller_class)
+{
+	return caller_class == LB_TM_POSTPONES || caller_class == LB_TM_MAY_SCHEDULE;
+}
+
 LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
 	struct lb_tm_instant now = event->now;
 	__u64 duration;
 
 	tm->hardware.is_open = 0;
-	if (!tm->named &&
-	    (event->caller_class == LB_TM_POSTPONES || event->caller_class == LB_TM_MAY_SCHEDULE)) {
+	if (!tm->named && lb_tm_is_threads_own(LB_TM_EXIT_CLASS(event))) {
 		tm->exceptions++;
 		/* The thread's own doing, and it had interrupts off from the beginning. */
 		if (tm->synced && !tm->psd.is_open && !tm->poid.is_open)

@@ -10,7 +10,6 @@
 //! never reads files or clocks, and it never calls a value a bound: that depends on how the observations were made,
 //! which only their maker knows ([`Conditions`]).
 
-mod callers;
 mod curve;
 mod document;
 mod observer;
@@ -19,12 +18,12 @@ mod timeline;
 mod views;
 mod window;
 
-pub use callers::{CallerClasses, Symbol, SymbolsError};
 pub use curve::{Fold, FoldLimits, Folded, FoldedViews, Margin};
 pub use document::{
     BOUND_SCHEMA, Bound, Conditions, CpuBound, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA,
     Observations, Verdict,
 };
+pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
 pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};

@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use latebound_abi::{CallerClass, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule};
+use latebound_abi::{
+    CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
+    SymbolsError,
+};
 use latebound_model::{Cpu, Nanos, Tid};
 use latebound_trace::{
     Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols,
     Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
 };
 
-use super::callers::{CallerClasses, SymbolsError};
 use super::document::{Conditions, CpuObservations, Observations};
 use super::observer::CpuObserver;
 use super::timeline::Source;

@@ -3,13 +3,14 @@
 //!
 //! Owns the names. They are matched as ranges of addresses, so that whatever of a function's code turns something on or
 //! off counts; suffixes that compilers add (`.isra.0`, `.part.0`, `.cold`) do not matter. What is not named here
-//! postpones the scheduler. Names are those of kernels 5.15 to 6.18 on x86_64 and aarch64 (kernel/sched/core.c,
+//! postpones the scheduler. The lookup for probes, and which role makes which class, is in `latebound/callers.h`.
+//! Names are those of kernels 5.15 to 6.18 on x86_64 and aarch64 (kernel/sched/core.c,
 //! kernel/exit.c, kernel/entry/common.c, arch/x86/entry, arch/x86/kernel/irq.c, arch/arm64/kernel/entry-common.c).
 //!
 //! `schedule_preempt_disabled()` is not one of those that schedule: it enables preemption, calls `schedule()`, and turns
 //! preemption off again *behind* it, for a caller that goes on with preemption off.
 
-use latebound_abi::CallerClass;
+use crate::thread_model::CallerClass;
 
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,23 +37,62 @@ pub enum SymbolsError {
         "no function __schedule at a real address among the symbols; save /proc/kallsyms as root with kernel.kptr_restrict below 2"
     )]
     NoScheduler,
+    /// More functions than a probe has room for.
+    #[error(
+        "{found} ranges of functions have a role for the bound, and probes have room for {CALLER_RANGES}; report this kernel's version"
+    )]
+    TooMany {
+        /// Ranges.
+        found: usize,
+    },
 }
 
-/// What a function does.
+/// What a function does (`enum lb_caller_role`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Role {
-    /// `__schedule()`.
-    Scheduler,
-    /// Turns preemption off to call the scheduler.
-    Schedules,
-    /// May call the scheduler with preemption off for another reason.
-    MaySchedule,
-    /// The way into an interrupt or exception: hardware has masked interrupts.
-    Entry,
-    /// The way out. It turns interrupts off as well, for the thread that it goes back to: that postpones.
-    Exit,
-    /// The way into what is an exception for certain.
-    Exception,
+    Scheduler = 1,
+    Schedules = 2,
+    MaySchedule = 3,
+    Entry = 4,
+    Exit = 5,
+    Exception = 6,
+}
+
+const CALLER_RANGES: usize = 256;
+const FILTER_WORDS: usize = 256;
+
+/// `struct lb_callers`: the ranges as probes look them up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct CallerTable {
+    filter: [u64; FILTER_WORDS],
+    ranges: [[u64; 3]; CALLER_RANGES],
+}
+
+impl CallerTable {
+    /// The words of the struct, in order.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.filter.iter().chain(self.ranges.iter().flatten()).copied()
+    }
+}
+
+unsafe extern "C" {
+    #[cfg(test)]
+    fn latebound_caller_role(callers: *const CallerTable, caller: u64) -> u32;
+    fn latebound_caller_preempt(role: u32) -> u8;
+    fn latebound_caller_irq_off(role: u32, parent: u32) -> u8;
+    fn latebound_caller_irq_on(role: u32) -> u8;
+}
+
+fn class(number: u8) -> CallerClass {
+    match number {
+        1 => CallerClass::Schedules,
+        2 => CallerClass::Scheduler,
+        3 => CallerClass::Hardware,
+        4 => CallerClass::MaySchedule,
+        _ => CallerClass::Postpones,
+    }
 }
 
 impl Role {
@@ -173,41 +213,62 @@ impl CallerClasses {
         }
     }
 
-    fn role(&self, address: u64) -> Option<Role> {
+    /// The table for a probe.
+    pub fn table(&self) -> Result<Box<CallerTable>, SymbolsError> {
+        let mut merged: Vec<Range> = Vec::new();
+        for range in &self.ranges {
+            match merged.last_mut() {
+                Some(last) if last.end == range.start && last.role == range.role => last.end = range.end,
+                _ => merged.push(range.clone()),
+            }
+        }
+        if merged.len() > CALLER_RANGES {
+            return Err(SymbolsError::TooMany { found: merged.len() });
+        }
+        let mut table = Box::new(CallerTable {
+            filter: [0; FILTER_WORDS],
+            ranges: [[u64::MAX, u64::MAX, 0]; CALLER_RANGES],
+        });
+        let bits = FILTER_WORDS as u64 * 64;
+        for (place, range) in table.ranges.iter_mut().zip(&merged) {
+            *place = [range.start, range.end, u64::from(range.role as u8)];
+            let (first, last) = (range.start >> 6, (range.end - 1) >> 6);
+            for granule in (first..=last).take(bits as usize) {
+                table.filter[(granule >> 6) as usize % FILTER_WORDS] |= 1 << (granule & 63);
+            }
+        }
+        Ok(table)
+    }
+
+    /// The role of the function that an address lies in, as a number; 0 for none.
+    fn role(&self, address: u64) -> u32 {
         // A return address may be the first of the next function, where a call is the last that a function does.
-        let address = address.checked_sub(1)?;
-        let place = self.ranges.partition_point(|range| range.start <= address).checked_sub(1)?;
-        let range = &self.ranges[place];
-        (address < range.end).then_some(range.role)
+        let found = address.checked_sub(1).and_then(|address| {
+            let place = self.ranges.partition_point(|range| range.start <= address).checked_sub(1)?;
+            let range = &self.ranges[place];
+            (address < range.end).then_some(range.role)
+        });
+        found.map_or(0, |role| u32::from(role as u8))
     }
 
     /// The class of a caller that turns preemption off or on.
     pub fn preempt(&self, caller: u64) -> CallerClass {
-        match self.role(caller) {
-            Some(Role::Schedules) => CallerClass::Schedules,
-            Some(Role::MaySchedule) => CallerClass::MaySchedule,
-            _ => CallerClass::Postpones,
-        }
+        // SAFETY: a pure function of a number.
+        class(unsafe { latebound_caller_preempt(self.role(caller)) })
     }
 
     /// The class of a caller that turns interrupts off; the caller's own caller tells exceptions from interrupts.
-    /// An exception is the thread's own doing: it postpones.
     pub fn irq_off(&self, caller: u64, parent: u64) -> CallerClass {
-        match self.role(caller) {
-            Some(Role::Scheduler) => CallerClass::Scheduler,
-            Some(Role::Entry) if self.role(parent) != Some(Role::Exception) => CallerClass::Hardware,
-            _ => CallerClass::Postpones,
-        }
+        let role = self.role(caller);
+        let parent = if role == Role::Entry as u32 { self.role(parent) } else { 0 };
+        // SAFETY: a pure function of two numbers.
+        class(unsafe { latebound_caller_irq_off(role, parent) })
     }
 
     /// The class of a caller that turns interrupts on.
     pub fn irq_on(&self, caller: u64) -> CallerClass {
-        match self.role(caller) {
-            Some(Role::Entry | Role::Exit) => CallerClass::Hardware,
-            Some(Role::Schedules) => CallerClass::Schedules,
-            Some(Role::Scheduler) => CallerClass::Scheduler,
-            _ => CallerClass::Postpones,
-        }
+        // SAFETY: a pure function of a number.
+        class(unsafe { latebound_caller_irq_on(self.role(caller)) })
     }
 }
 
@@ -276,5 +337,46 @@ mod tests {
         assert!(table(&[(0, "__schedule"), (0, "schedule")]).contains("kptr_restrict"));
         assert!(table(&[]).contains("kptr_restrict"));
         assert!(table(&[(5, "__schedule"), (4, "schedule")]).contains("sort"));
+    }
+
+    #[test]
+    fn the_table_for_probes_gives_every_address_the_same_role() {
+        let classes = classes();
+        let table = classes.table().unwrap();
+        for address in 0xf00..0x1d00u64 {
+            // SAFETY: the table is a live struct of the layout that the header gives.
+            let role = unsafe { latebound_caller_role(&*table, address) };
+            assert_eq!(role, classes.role(address), "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn the_running_kernels_functions_fit_the_table() {
+        let Ok(text) = std::fs::read_to_string("/proc/kallsyms") else { return };
+        let mut symbols: Vec<(u64, &str)> = text
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split_ascii_whitespace();
+                let start = u64::from_str_radix(words.next()?, 16).ok()?;
+                let kind = words.next()?;
+                matches!(kind, "t" | "T").then_some((start, words.next()?))
+            })
+            .collect();
+        symbols.sort_unstable();
+        let symbols = symbols.into_iter().map(|(start, name)| Symbol { start, name });
+        match CallerClasses::from_symbols(symbols) {
+            Ok(classes) => assert!(classes.table().is_ok()),
+            // Addresses are hidden from those who are not root.
+            Err(error) => assert_eq!(error, SymbolsError::NoScheduler),
+        }
+    }
+
+    #[test]
+    fn more_ranges_than_a_probe_has_room_for_are_refused() {
+        let names: Vec<(u64, String)> = (0..600).map(|n| (0x1000 + n * 16, format!("exc_{n}"))).collect();
+        let between = |n: usize| if n.is_multiple_of(2) { "__schedule" } else { "vfs_write" };
+        let symbols = names.iter().enumerate().map(|(n, &(start, _))| Symbol { start, name: between(n) });
+        let error = CallerClasses::from_symbols(symbols).unwrap().table().unwrap_err();
+        assert_eq!(error, SymbolsError::TooMany { found: 300 });
     }
 }

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The glue in C, played through with a clock of its own, against the thread model fed with the same events.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::callers::{CallerClasses, CallerTable, Symbol};
+use crate::thread_model::{CallerClass, ModelEvent, ModelEventKind, Resched, ThreadModel};
+
+#[repr(C)]
+struct World {
+    clock: u64,
+    tick: u64,
+    tid: i32,
+    resched: u32,
+}
+
+unsafe extern "C" {
+    static latebound_bound_sizes: [u64; 3];
+    fn latebound_bound_event(
+        cpu: *mut RawCpu,
+        ring: *mut u64,
+        callers: *const CallerTable,
+        world: *mut World,
+        kind: u32,
+        caller: u64,
+        parent: u64,
+        arg: u64,
+    );
+}
+
+const SCHEDULE_INNER: u64 = 0x1010;
+const SCHEDULE: u64 = 0x1110;
+const DO_EXIT: u64 = 0x1210;
+const ELSEWHERE: u64 = 0x1310;
+const IRQ_ENTER: u64 = 0x1410;
+const IRQ_EXIT: u64 = 0x1510;
+const SYSVEC: u64 = 0x1610;
+const PAGE_FAULT: u64 = 0x1710;
+
+fn classes() -> CallerClasses {
+    let names = [
+        (0x1000, "__schedule"),
+        (0x1100, "schedule"),
+        (0x1200, "do_exit"),
+        (0x1300, "vfs_write"),
+        (0x1400, "irqentry_enter"),
+        (0x1500, "irqentry_exit"),
+        (0x1600, "sysvec_apic_timer_interrupt"),
+        (0x1700, "exc_page_fault"),
+        (0x1800, "end"),
+    ];
+    CallerClasses::from_symbols(names.map(|(start, name)| Symbol { start, name })).unwrap()
+}
+
+struct Played {
+    cpu: Box<RawCpu>,
+    ring: Vec<AtomicU64>,
+    callers: Box<CallerTable>,
+    world: World,
+    reader: RingReader,
+}
+
+impl Played {
+    fn new(has_sched_exit: bool) -> Played {
+        let mut cpu = BoundCpu::from_bytes(&BoundCpu::initial(has_sched_exit)).unwrap().0;
+        cpu.running = 1;
+        Played {
+            cpu,
+            ring: (0..BOUND_RING_TOTAL_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            callers: classes().table().unwrap(),
+            world: World { clock: 0, tick: 0, tid: 0, resched: 0 },
+            reader: RingReader::default(),
+        }
+    }
+
+    /// An event with its caller, that one's caller, and its argument.
+    fn event(&mut self, at: u64, (tid, resched): (i32, bool), kind: u32, [caller, parent, arg]: [u64; 3]) {
+        self.world = World { clock: at, tick: 0, tid, resched: u32::from(resched) };
+        // SAFETY: every pointer is to live memory of the layout that the header gives, held by us alone.
+        unsafe {
+            latebound_bound_event(
+                &mut *self.cpu,
+                self.ring.as_mut_ptr().cast::<u64>(),
+                &*self.callers,
+                &mut self.world,
+                kind,
+                caller,
+                parent,
+                arg,
+            );
+        }
+    }
+
+    fn take(&mut self) -> Vec<BoundRecord> {
+        let mut records = Vec::new();
+        self.reader.take(&self.ring, usize::MAX, |record| records.push(record));
+        records
+    }
+}
+
+#[test]
+fn structs_have_the_size_that_c_gives_them() {
+    // SAFETY: a constant of the C side, never written.
+    let sizes = unsafe { latebound_bound_sizes };
+    assert_eq!(sizes, [BOUND_CPU_BYTES, BOUND_MEMORY_BYTES, BOUND_RING_AT].map(|size| size as u64));
+}
+
+fn interrupt(played: &mut Played, start: u64, duration: u64, source: u64) {
+    played.event(start, (7, false), 3, [IRQ_ENTER, SYSVEC, 0]);
+    played.event(start, (7, false), 5, [0, 0, source]);
+    played.event(start + duration, (7, false), 6, [0, 0, source]);
+    played.event(start + duration, (7, false), 4, [IRQ_EXIT, 0, 0]);
+}
+
+#[test]
+fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
+    let mut played = Played::new(false);
+    let (timer, far_device) = (2 << 32 | 236, 3 << 32 | 70_000);
+    let all = [
+        (5_000_000_000_123, 4_321, timer, InterruptSource::Vector(236)),
+        (5_000_000_900_001, 12_345, timer, InterruptSource::Vector(236)),
+        (5_000_500_000_000, 4_194_303, 3 << 32 | 11, InterruptSource::Device(11)),
+        (5_000_900_000_000, 4_194_304, timer, InterruptSource::Vector(236)),
+        (5_000_990_000_000, 10, far_device, InterruptSource::Device(70_000)),
+        (9_000_990_000_000, 10, timer, InterruptSource::Vector(236)),
+        (9_000_990_000_900, 1 << 40, timer, InterruptSource::Vector(236)),
+    ];
+    for (start, duration, source, _) in all {
+        interrupt(&mut played, start, duration, source);
+    }
+    let words = played.cpu.position;
+    let expected = all.map(|(start, duration, _, source)| BoundRecord::Interrupt { source, start, duration });
+    assert_eq!(played.take(), expected);
+    // Short: the second and the third.
+    assert_eq!(words, 2 + 5 * 4);
+    assert_eq!(played.take(), []);
+    assert!(played.ring.iter().skip(RING_HEAD).all(|word| word.load(Ordering::Relaxed) == 0));
+}
+
+#[test]
+fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
+    let mut played = Played::new(false);
+    played.event(1_000, (7, false), 3, [IRQ_ENTER, SYSVEC, 0]);
+    played.event(1_000, (7, false), 5, [0, 0, 2 << 32 | 236]);
+    played.event(1_600, (7, false), 7, [0, 0, 500]);
+    played.event(2_000, (7, false), 4, [IRQ_EXIT, 0, 0]);
+    let nmi = BoundRecord::Interrupt { source: InterruptSource::Nmi, start: 1_100, duration: 500 };
+    let timer = BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 1_000, duration: 500 };
+    assert_eq!(played.take(), [nmi, timer]);
+}
+
+#[test]
+fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
+    let mut played = Played::new(false);
+    for n in 0..40_000u64 {
+        interrupt(&mut played, 1_000_000 + n * 1_000, n % 900, 2 << 32 | 236);
+    }
+    let records = played.take();
+    assert_eq!(records.len() as u64 + played.cpu.refused, 40_000);
+    assert!(records.len() > 32_000 && played.cpu.refused > 7_000);
+    for (n, record) in records.iter().enumerate() {
+        let (start, duration) = (1_000_000 + n as u64 * 1_000, n as u64 % 900);
+        assert_eq!(*record, BoundRecord::Interrupt { source: InterruptSource::Vector(236), start, duration });
+    }
+    // And it goes on where there is room again.
+    interrupt(&mut played, 90_000_000_000, 5, 2 << 32 | 236);
+    let last =
+        BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 90_000_000_000, duration: 5 };
+    assert_eq!(played.take(), [last]);
+}
+
+#[test]
+fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
+    let mut played = Played::new(false);
+    played.event(100, (7, false), 3, [ELSEWHERE, 0, 0]);
+    played.event(110, (7, false), 4, [ELSEWHERE, 0, 0]);
+    for (at, until) in [(1_000, 1_500), (2_000, 2_400), (3_000, 3_500), (4_000, 4_501)] {
+        played.event(at, (7, false), 1, [ELSEWHERE, 0, 0]);
+        played.event(until, (7, false), 2, [ELSEWHERE + 4, 0, 0]);
+    }
+    let durations: Vec<u64> = played
+        .take()
+        .into_iter()
+        .map(|record| {
+            let BoundRecord::Window(BoundWindow { window, begin_comm, end_comm }) = record else { panic!() };
+            assert_eq!((window.kind, window.begin_tid, window.end_tid), (WindowKind::Poid, 7, 7));
+            assert_eq!((window.begin_caller, window.end_caller), (ELSEWHERE, ELSEWHERE + 4));
+            assert_eq!((begin_comm.as_str(), end_comm.as_str()), ("oope", "oope"));
+            window.duration
+        })
+        .collect();
+    assert_eq!(durations, [500, 501]);
+    assert_eq!(played.cpu.tm.counts().windows, 4);
+}
+
+#[test]
+fn a_broken_rule_comes_with_the_events_that_led_there() {
+    let mut played = Played::new(false);
+    played.event(100, (7, false), 3, [ELSEWHERE, 0, 0]);
+    played.event(110, (7, false), 4, [ELSEWHERE, 0, 0]);
+    played.event(120, (7, false), 1, [ELSEWHERE, 0, 0]);
+    played.event(130, (7, false), 12, [0, 0, 9]);
+    let records = played.take();
+    let [BoundRecord::Breach { rule, tid, events, .. }] = records.as_slice() else { panic!("{records:?}") };
+    assert_eq!((*rule, *tid), (Rule::R9, 7));
+    let kinds: Vec<BreachKind> = events.iter().map(|event| event.kind).collect();
+    use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
+    assert_eq!(kinds, [IrqDisable, IrqEnable, PreemptDisable, Switch]);
+    assert_eq!((events[2].caller, events[2].at), (0xff << 56 | ELSEWHERE, Some(120)));
+    assert_eq!(events[0].at, Some(100));
+}
+
+#[test]
+fn words_that_make_no_sense_are_said_to_and_taken() {
+    let ring: Vec<AtomicU64> = (0..BOUND_RING_TOTAL_WORDS).map(|_| AtomicU64::new(0)).collect();
+    for (n, word) in [5, 3, 12 << 12 | 3].into_iter().enumerate() {
+        ring[RING_HEAD + n].store(word, Ordering::Relaxed);
+    }
+    let mut records = Vec::new();
+    RingReader::default().take(&ring, usize::MAX, |record| records.push(record));
+    assert_eq!(records, [BoundRecord::Senseless, BoundRecord::Senseless, BoundRecord::Senseless]);
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    gap: u64,
+    tid: i32,
+    resched: bool,
+    kind: u32,
+    caller: u64,
+    parent: u64,
+    arg: u64,
+}
+
+/// Events of a CPU that mostly behaves: pairs that nest, in any depth, with nonsense thrown in.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let callers = prop::sample::select(vec![
+        ELSEWHERE,
+        ELSEWHERE,
+        ELSEWHERE,
+        SCHEDULE,
+        SCHEDULE_INNER,
+        DO_EXIT,
+        IRQ_ENTER,
+        IRQ_ENTER,
+        IRQ_EXIT,
+    ]);
+    let parents = prop::sample::select(vec![SYSVEC, SYSVEC, PAGE_FAULT]);
+    let kinds = prop::sample::select(vec![1u32, 1, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 7, 10, 11, 12, 13, 14]);
+    let one = (1u64..2_000, any::<bool>(), kinds, callers, parents, 0u64..4).prop_map(
+        |(gap, resched, kind, caller, parent, number)| {
+            let arg = match kind {
+                5 | 6 => (2 + number % 2) << 32 | (230 + number),
+                7 => number * 100,
+                14 => 3,
+                _ => number,
+            };
+            Step { gap, tid: 0, resched, kind, caller, parent, arg }
+        },
+    );
+    (0..3i32, prop::collection::vec(one, 0..300)).prop_map(|(mut current, mut steps)| {
+        for step in &mut steps {
+            step.tid = current;
+            if step.kind == 12 {
+                current = step.arg as i32;
+            }
+        }
+        steps
+    })
+}
+
+/// What the plain model says: every window that is longer than those before, and every interrupt.
+fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, ModelCounts) {
+    let classes = classes();
+    let mut model = ThreadModel::new(has_sched_exit);
+    let mut longest = std::collections::HashMap::new();
+    let (mut at, mut records) = (1_000_000, Vec::new());
+    for step in steps {
+        at += step.gap;
+        let source = InterruptSource::from_raw((step.arg >> 32) as u32, step.arg as u32);
+        let (class, kind) = match step.kind {
+            1 => (classes.preempt(step.caller), ModelEventKind::PreemptDisable),
+            2 => (classes.preempt(step.caller), ModelEventKind::PreemptEnable),
+            3 => (classes.irq_off(step.caller, step.parent), ModelEventKind::IrqDisable),
+            4 => (classes.irq_on(step.caller), ModelEventKind::IrqEnable),
+            5 => (CallerClass::Postpones, ModelEventKind::HandlerEntry(source)),
+            6 => (CallerClass::Postpones, ModelEventKind::HandlerExit(source)),
+            7 => (CallerClass::Postpones, ModelEventKind::Nmi(step.arg)),
+            10 => (CallerClass::Postpones, ModelEventKind::SchedEntry),
+            11 => (CallerClass::Postpones, ModelEventKind::SchedExit),
+            12 => (CallerClass::Postpones, ModelEventKind::Switch(step.arg as i32)),
+            13 => (CallerClass::Postpones, ModelEventKind::Waking(step.arg as i32)),
+            _ => (CallerClass::Postpones, ModelEventKind::NeedResched),
+        };
+        let resched = if step.resched { Resched::GiveWay } else { Resched::Stay };
+        let caller = if step.kind <= 4 { step.caller } else { 0 };
+        let said = model.step(&ModelEvent { at, tid: step.tid, caller, class, resched, kind });
+        for window in said.windows() {
+            match window.kind {
+                WindowKind::Interrupt(source) => records.push(BoundRecord::Interrupt {
+                    source,
+                    start: window.start,
+                    duration: window.duration,
+                }),
+                kind => {
+                    let known = longest.get(&kind).copied();
+                    if known.is_none_or(|known| window.duration > known) {
+                        longest.insert(kind, window.duration);
+                        records.push(BoundRecord::Window(BoundWindow {
+                            window,
+                            begin_comm: String::new(),
+                            end_comm: String::new(),
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    (records, model.counts())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Where the glue does not look at the clock, nothing depends on it as long as the rules are followed, but for the
+    /// beginning of idle's PSD: that may be an earlier moment, and the window longer.
+    #[test]
+    fn the_glue_gives_what_the_model_gives_and_never_less(steps in steps(), has_sched_exit: bool) {
+        let mut played = Played::new(has_sched_exit);
+        let mut at = 1_000_000;
+        for step in &steps {
+            at += step.gap;
+            let caller = if step.kind <= 4 { step.caller } else { 0 };
+            played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
+        }
+        let (expected, counts) = by_the_model(&steps, has_sched_exit);
+        let longest = |records: &[BoundRecord], kind| records.iter().filter_map(|record| match record {
+            BoundRecord::Window(found) if found.window.kind == kind => Some(found.window.duration),
+            _ => None,
+        }).max();
+        let interrupts = |records: &[BoundRecord]| -> Vec<BoundRecord> {
+            records.iter().filter(|record| matches!(record, BoundRecord::Interrupt { .. })).cloned().collect()
+        };
+        let records = played.take();
+        prop_assert_eq!(interrupts(&records), interrupts(&expected));
+        let followed = Rule::ALL.into_iter().all(|rule| played.cpu.tm.broken(rule) == 0);
+        for kind in [WindowKind::Poid, WindowKind::Dst, WindowKind::Paie, WindowKind::Psd] {
+            let (seen, expected) = (longest(&records, kind), longest(&expected, kind));
+            prop_assert!(!followed || seen >= expected, "{:?}: {:?} and {:?}", kind, seen, expected);
+            if followed && kind != WindowKind::Psd {
+                prop_assert_eq!(seen, expected, "{:?}", kind);
+            }
+        }
+        let mut seen = played.cpu.tm.counts();
+        seen.events = counts.events;
+        if followed {
+            prop_assert_eq!(seen, counts);
+        }
+    }
+}
