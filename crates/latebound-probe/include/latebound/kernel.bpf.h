@@ -73,7 +73,12 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct thread_info {
+	unsigned long flags;
+};
+
 struct task_struct {
+	struct thread_info thread_info; /* CONFIG_THREAD_INFO_IN_TASK: x86, arm64 */
 	int pid;
 	int tgid;
 	int prio;
