@@ -12,6 +12,7 @@ mod policy;
 mod priority;
 mod relations;
 mod rules;
+pub mod simulate;
 mod tuner;
 mod waiters;
 
