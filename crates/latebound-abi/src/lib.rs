@@ -5,6 +5,7 @@
 
 mod bound_record;
 mod callers;
+pub mod defer;
 mod thread_model;
 
 pub use bound_record::{

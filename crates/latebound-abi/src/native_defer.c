@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0
+/* What the header makes of the structures, for the test that compares it with Rust. */
+#include <stddef.h>
+
+#include "latebound/defer.h"
+
+__u64 latebound_defer_layout(__u32 what)
+{
+	switch (what) {
+	case 0: return LB_DEFER_IOC_INFO;
+	case 1: return LB_DEFER_IOC_PLAN;
+	case 2: return LB_DEFER_IOC_ADD;
+	case 3: return LB_DEFER_IOC_START;
+	case 4: return LB_DEFER_IOC_STOP;
+	case 5: return LB_DEFER_IOC_COUNTS;
+	case 6: return LB_DEFER_IOC_WAIT;
+	case 100: return sizeof(struct lb_defer_record);
+	case 101: return offsetof(struct lb_defer_record, series);
+	case 102: return offsetof(struct lb_defer_record, merged);
+	case 103: return offsetof(struct lb_defer_record, mechanism);
+	case 104: return offsetof(struct lb_defer_record, started_cpu);
+	case 105: return offsetof(struct lb_defer_series, busy_ns);
+	case 106: return offsetof(struct lb_defer_counts, triggers_late);
+	case 107: return offsetof(struct lb_defer_plan, requester_tid);
+	case 108: return LB_DEFER_MECHANISMS;
+	case 109: return LB_DEFER_CONTEXTS;
+	case 110: return LB_DEFER_ABI;
+	case 111: return LB_DEFER_SERIES_MAX;
+	case 112: return LB_DEFER_BURST_MAX;
+	case 113: return LB_DEFER_PERIOD_MIN_NS;
+	case 114: return LB_DEFER_EXECUTION_MAX_NS;
+	case 115: return LB_DEFER_BUSY_MAX_NS;
+	case 200: return LB_DEFER_RCU;
+	default: return ~0ULL;
+	}
+}
