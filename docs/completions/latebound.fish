@@ -189,7 +189,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -211,7 +211,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -237,7 +237,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

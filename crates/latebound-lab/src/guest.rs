@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use crate::console::{self, GuestEnd, Seen};
 use crate::context::{Event, Lab};
 use crate::error::LabError;
-use crate::kernel::{Kernel, module_build_folder};
+use crate::kernel::Kernel;
 use crate::machine::{self, Clock, Machine};
-use crate::program::{self, Group};
+use crate::module::{self, Module};
+use crate::program::Group;
 use crate::shell;
 use crate::virtme::{self, Request};
 
@@ -56,8 +57,8 @@ pub struct Job {
     pub payload: Payload,
     /// How long the machine may run in all, by the host's clock.
     pub timeout: Duration,
-    /// A folder with a Kbuild file: its modules are built for the kernel and loaded before the payload runs.
-    pub module: Option<PathBuf>,
+    /// Built for the kernel and loaded before the payload runs.
+    pub module: Option<Module>,
     /// The folder that the payload starts in.
     pub directory: PathBuf,
 }
@@ -221,40 +222,6 @@ fn script(job: &Job, modules: &[PathBuf]) -> Result<(String, bool), LabError> {
     Ok((text, has_run))
 }
 
-/// Builds the modules in a folder for a kernel; on the host, in the job's folder.
-fn build_modules(
-    lab: &Lab<'_>,
-    kernel: &Kernel,
-    source: &Path,
-    folder: &JobFolder,
-) -> Result<Vec<PathBuf>, LabError> {
-    let build = module_build_folder(lab, kernel)?;
-    let place = folder.path("module");
-    program::output("copy a module's source", Command::new("cp").arg("-r").arg(source).arg(&place))?;
-    let mut make = Command::new("make");
-    make.arg("-C").arg(&build).arg(format!("M={}", place.display())).arg("modules");
-    make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
-    // Without vmlinux at hand the types of a module cannot be made; it loads without.
-    let log = folder.path("module.log");
-    program::logged(lab, "build a module", &mut make, &log, || {
-        format!("building modules for {}", kernel.name)
-    })?;
-    let entries = fs::read_dir(&place).map_err(LabError::io("list", &place))?;
-    let mut modules: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "ko"))
-        .collect();
-    modules.sort();
-    if modules.is_empty() {
-        return Err(LabError::unexpected(
-            source.display().to_string(),
-            "gave no module (no .ko file); does its Kbuild file have obj-m?",
-        ));
-    }
-    Ok(modules)
-}
-
 /// A file that the guest writes to, read as it grows.
 struct Tail {
     path: PathBuf,
@@ -343,9 +310,12 @@ fn attempt(
     let share = folder.path("share");
     fs::create_dir(&share).map_err(LabError::io("make the folder", &share))?;
     let modules = match &job.module {
-        Some(source) => build_modules(lab, kernel, source, &folder)?,
+        Some(module) => module::build(lab, kernel, module, &folder.0)?,
         None => Vec::new(),
     };
+    for module in &modules {
+        visible(module, "the module")?;
+    }
     let (text, has_run) = script(job, &modules)?;
     folder.write("share/job", &text)?;
     let init = folder.write("init", INIT)?;

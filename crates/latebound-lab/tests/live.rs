@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use latebound_lab::{Event, Failure, GuestEnd, Job, Lab, LabError, Machine, Outcome, Payload};
+use latebound_lab::{Event, Failure, GuestEnd, Job, Lab, LabError, Machine, Module, Outcome, Payload};
 
 /// What a job gave, with what it wrote.
 struct Done {
@@ -211,7 +211,7 @@ fn live_lab_the_traced_kernel_has_the_events_of_a_bound_and_takes_modules() {
 
 fn module_runs_in(kernel: &str, release: &str) {
     let mut job = shell("dmesg | grep lab_hello; lsmod | cut -d' ' -f1");
-    job.module = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/module"));
+    job.module = Some(Module::Folder(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/module")));
     let done = run(kernel, &job);
     assert_eq!(done.outcome().status, 0, "{}", done.stderr);
     let said = done

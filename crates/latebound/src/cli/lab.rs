@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use latebound_lab::Module;
 use latebound_model::Nanos;
 
 /// Run latebound, or any command, in a virtual machine with the kernel you name
@@ -215,7 +216,8 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub(crate) timeout: Nanos,
 
-    /// A folder with a Kbuild file: its kernel modules are built for the kernel and loaded before the job.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) module: Option<PathBuf>,
+    /// A module of latebound's own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded
+    /// before the job.
+    #[arg(long, value_name = "MODULE")]
+    pub(crate) module: Option<Module>,
 }
