@@ -115,7 +115,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__bound)
-            opts="-h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --format --color --help --version"
+            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -138,6 +138,14 @@ _latebound() {
                     return 0
                     ;;
                 --max-latency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -141,12 +141,14 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l kallsyms -
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l instance -d 'Read this instance of a trace.dat instead of the top buffer' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l observations -d 'Also write what was observed to this file, as a document that `latebound bound` reads' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l max-latency -d 'End with exit status 2 where the view\'s latency is above this on any CPU, or does not converge' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l preempt-rt -d 'Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l root -d 'Read /proc, /sys and /boot below this folder: a copy of another system\'s' -r -F

@@ -73,10 +73,14 @@ fn a_view_that_does_not_converge_has_no_latency() {
 fn only_a_complete_observation_of_preempt_rt_is_a_bound() {
     let mut document = observations(json!([]));
     for (conditions, verdict) in [
-        (Conditions { preempt_rt: true, problems: vec![], notes: vec![] }, Verdict::Bound),
-        (Conditions { preempt_rt: false, problems: vec![], notes: vec![] }, Verdict::Estimate),
+        (Conditions { preempt_rt: true, ..Conditions::default() }, Verdict::Bound),
+        (Conditions::default(), Verdict::Estimate),
         (
-            Conditions { preempt_rt: true, problems: vec!["3 events were lost".into()], notes: vec![] },
+            Conditions {
+                preempt_rt: true,
+                problems: vec!["3 events were lost".into()],
+                ..Conditions::default()
+            },
             Verdict::Estimate,
         ),
     ] {

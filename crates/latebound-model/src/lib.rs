@@ -6,6 +6,7 @@
 //! system: values come in, values go out.
 
 mod activation;
+mod bound;
 mod cause;
 mod event;
 mod evidence;
@@ -18,6 +19,11 @@ mod system;
 mod units;
 
 pub use activation::{Activation, Context, Task};
+pub use bound::{
+    BOUND_SCHEMA, BlockingWindow, Bound, BoundView, BoundViews, CpuBound, CurveCorner, GrowthSample,
+    InterruptRecord, MeasuredWakeup, RuleBreach, SourceKind, SourceName, SourceSummary, Variable, Verdict,
+    ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
+};
 pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack};
 pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing};

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bound::Bound;
 use crate::cause::Explanation;
 use crate::event::Policy;
 use crate::evidence::{EvidenceLevel, Loss, Missing};
@@ -113,7 +114,7 @@ pub struct Table {
 }
 
 /// The record of one measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// [`RUN_SCHEMA`].
     pub schema: String,
@@ -149,6 +150,9 @@ pub struct Run {
     /// The worst activations, explained, worst first.
     #[serde(default)]
     pub worst: Vec<Explanation>,
+    /// How late threads can get, where the events for that were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// What `doctor` found.
     #[serde(default)]
     pub findings: Vec<Finding>,

@@ -4,6 +4,8 @@
 //!
 //! Owns the choice and the wording; both the page and the terminal take them from here, so that they agree.
 
+mod bound;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -11,6 +13,8 @@ use latebound_model::{
     BlockMaxima, CStateControl, Cause, CauseKind, Cpu, Explanation, Finding, Histogram, Load, Loss,
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
 };
+
+pub use bound::growth_text;
 
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
 

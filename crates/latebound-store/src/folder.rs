@@ -10,13 +10,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use latebound_model::{Activation, Run, Table};
+use latebound_model::{Activation, Run, Table, WorkloadCurve};
 use serde::Deserialize;
 
 use crate::atomic::{exchange, replace_file, sync_folder, temporary_name};
 use crate::error::StoreError;
 use crate::read::encode_run;
-use crate::tables::{self, EncodedTable};
+use crate::tables::{self, EncodedTable, InterruptRow};
 use crate::{REPORT_FILE, RUN_FILE};
 
 const SIBLING_SUFFIX: &str = ".latebound-tmp";
@@ -77,9 +77,20 @@ impl RunFolder {
 
     /// Writes single activations as a table, which [`RunFolder::finish`] names in `run.json`.
     pub fn write_activations(&mut self, activations: &[Activation]) -> Result<(), StoreError> {
-        let table = tables::activations(activations)?;
-        self.tables.retain(|written| written.file != table.file);
-        self.write_table(table)
+        self.write_table(tables::activations(activations)?)
+    }
+
+    /// Writes single interrupts as a table.
+    pub fn write_interrupts<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = InterruptRow<'a>>,
+    ) -> Result<(), StoreError> {
+        self.write_table(tables::interrupts(rows)?)
+    }
+
+    /// Writes workload curves as a table.
+    pub fn write_workload_curves(&mut self, curves: &[WorkloadCurve]) -> Result<(), StoreError> {
+        self.write_table(tables::workload_curves(curves)?)
     }
 
     /// Writes the tables, the page and at last the Run that names them. Before all these, the Run without them: where
@@ -118,6 +129,7 @@ impl RunFolder {
 
     fn write_table(&mut self, table: EncodedTable) -> Result<(), StoreError> {
         self.put(table.file, &table.bytes)?;
+        self.tables.retain(|written| written.file != table.file);
         self.tables.push(Table {
             file: table.file.to_owned(),
             description: table.description.to_owned(),

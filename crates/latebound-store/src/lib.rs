@@ -15,7 +15,10 @@ mod tables;
 pub use error::StoreError;
 pub use folder::RunFolder;
 pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
-pub use tables::{ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, HISTOGRAMS_FILE, WORST_SPANS_FILE};
+pub use tables::{
+    ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,
+    WORKLOAD_CURVES_FILE, WORST_SPANS_FILE,
+};
 
 /// The file in a Run's folder that makes it one.
 pub const RUN_FILE: &str = "run.json";

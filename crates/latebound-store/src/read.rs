@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use latebound_model::{RUN_SCHEMA, Run};
+use latebound_model::{Evidence, RUN_SCHEMA, Run, Verdict};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -113,6 +113,22 @@ fn check(run: &Run, path: &Path) -> Result<(), StoreError> {
                 worst.latency()
             )));
         }
+    }
+    for cpu in run.bound.iter().flat_map(|bound| &bound.cpus) {
+        let parts = [cpu.poid.max(cpu.dst), cpu.paie, cpu.psd];
+        let sum = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.0));
+        if sum != Some(cpu.interference_free.0) {
+            return Err(contradiction(format!(
+                "the blocking of CPU {} is said to be {} ns, which its parts do not add up to",
+                cpu.cpu, cpu.interference_free.0
+            )));
+        }
+    }
+    if let Some(bound) = &run.bound
+        && bound.verdict == Verdict::Bound
+        && !(bound.reasons.is_empty() && bound.evidence == Evidence::Bound)
+    {
+        return Err(contradiction("it speaks of a bound and holds reasons why it is none".to_owned()));
     }
     // A reader may open these names, so they must stay within the folder.
     if let Some(table) =

@@ -4,7 +4,9 @@
 //! The columns are described for readers in docs/run-format.md. Words (`timer_wakeup`, `latency`) are those of
 //! `run.json`, so that tables and document join on them.
 
-use latebound_model::{Activation, Run, Task};
+use latebound_model::{
+    Activation, Cpu, CurveCorner, Nanos, Run, SourceKind, SourceName, Task, WorkloadCurve,
+};
 use serde::Serialize;
 
 use crate::columns::{Column, Get, encode};
@@ -18,6 +20,24 @@ pub const BLOCK_MAXIMA_FILE: &str = "block_maxima.parquet";
 pub const WORST_SPANS_FILE: &str = "worst_spans.parquet";
 /// Single activations.
 pub const ACTIVATIONS_FILE: &str = "activations.parquet";
+
+/// Single interrupts.
+pub const INTERRUPTS_FILE: &str = "interrupts.parquet";
+/// Corners of workload curves.
+pub const WORKLOAD_CURVES_FILE: &str = "workload_curves.parquet";
+
+/// One interrupt of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct InterruptRow<'a> {
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// What interrupted.
+    pub source: &'a SourceName,
+    /// When its code began.
+    pub start: Nanos,
+    /// How long its own code ran.
+    pub duration: Nanos,
+}
 
 /// A table, ready to be written.
 pub(crate) struct EncodedTable {
@@ -196,4 +216,54 @@ pub(crate) fn activations(activations: &[Activation]) -> Result<EncodedTable, St
         "missed": U64(|row: &ActivationRow| row.activation.missed),
     };
     table(ACTIVATIONS_FILE, "one activation", &columns, rows)
+}
+
+const fn kind_word(source: &SourceName) -> &'static str {
+    match source.kind {
+        SourceKind::Irq => "irq",
+        SourceKind::Nmi => "nmi",
+    }
+}
+
+pub(crate) fn interrupts<'a>(
+    rows: impl IntoIterator<Item = InterruptRow<'a>>,
+) -> Result<EncodedTable, StoreError> {
+    let columns = columns! {
+        "cpu": U32(|row: &InterruptRow| row.cpu.0),
+        "kind": Text(|row: &InterruptRow| kind_word(row.source)),
+        "vector": OptionalU32(|row: &InterruptRow| row.source.vector),
+        "irq": OptionalU32(|row: &InterruptRow| row.source.irq),
+        "name": Text(|row: &InterruptRow| &row.source.name),
+        "start_ns": U64(|row: &InterruptRow| row.start.0),
+        "duration_ns": U64(|row: &InterruptRow| row.duration.0),
+    };
+    table(INTERRUPTS_FILE, "one interrupt", &columns, rows)
+}
+
+struct CornerRow<'a> {
+    curve: &'a WorkloadCurve,
+    corner: &'a CurveCorner,
+}
+
+impl CornerRow<'_> {
+    fn source(&self) -> Option<&SourceName> {
+        self.curve.source.as_ref()
+    }
+}
+
+pub(crate) fn workload_curves(curves: &[WorkloadCurve]) -> Result<EncodedTable, StoreError> {
+    let rows =
+        curves.iter().flat_map(|curve| curve.corners.iter().map(move |corner| CornerRow { curve, corner }));
+    let columns = columns! {
+        "cpu": U32(|row: &CornerRow| row.curve.cpu.0),
+        "kind": OptionalText(|row: &CornerRow| row.source().map(kind_word)),
+        "vector": OptionalU32(|row: &CornerRow| row.source()?.vector),
+        "irq": OptionalU32(|row: &CornerRow| row.source()?.irq),
+        "name": OptionalText(|row: &CornerRow| row.source().map(|source| source.name.as_str())),
+        "reach_ns": U64(|row: &CornerRow| row.curve.reach.0),
+        "need_ns": U64(|row: &CornerRow| row.corner.need.0),
+        "at_least_ns": U64(|row: &CornerRow| row.corner.at_least.0),
+        "at_most_ns": U64(|row: &CornerRow| row.corner.at_most.0),
+    };
+    table(WORKLOAD_CURVES_FILE, "a corner of a workload curve of a source on a CPU", &columns, rows)
 }

@@ -15,7 +15,7 @@ import pyarrow.parquet
 folder = pathlib.Path(sys.argv[1])
 run = json.loads((folder / "run.json").read_text())
 files = {table["file"]: table["rows"] for table in run["tables"]}
-names = {"histograms", "block_maxima", "worst_spans", "activations"}
+names = {"histograms", "block_maxima", "worst_spans", "activations", "interrupts", "workload_curves"}
 assert {f"{name}.parquet" for name in names} == set(files), files
 
 counts = {s["id"]: s["histogram"]["count"] for s in run["series"] if s["histogram"]["count"]}
@@ -57,6 +57,11 @@ for read in (with_duckdb, with_pyarrow, with_pandas):
     blocks = frames["block_maxima"]
     assert {k: int(v) for k, v in blocks.groupby("series_id")["max_ns"].max().items()} == maxima, read.__name__
     assert int(blocks["max_ns"].isna().sum()) == blocks_without > 0, read.__name__
+    interrupts = frames["interrupts"]
+    assert int(interrupts["duration_ns"].sum()) == 40 * len(interrupts), read.__name__
+    assert int(interrupts["vector"].isna().sum()) == int((interrupts["kind"] == "nmi").sum()) > 0, read.__name__
+    corners = frames["workload_curves"]
+    assert int(corners["kind"].isna().sum()) == 2 and int(corners["at_most_ns"].max()) == 71, read.__name__
     spans = frames["worst_spans"]
     by_rank = (spans["end_ns"].astype("int64") - spans["start_ns"].astype("int64")).groupby(spans["rank"]).sum()
     assert [int(by_rank[rank]) for rank in sorted(by_rank.index)] == latencies, read.__name__

@@ -8,13 +8,22 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{activations, output_of, python, repository, sample_run};
-use latebound_model::RunState;
-use latebound_store::RunFolder;
+use common::{activations, output_of, python, repository, sample_run, sources, workload_curves};
+use latebound_model::{Cpu, Nanos, RunState};
+use latebound_store::{InterruptRow, RunFolder};
 
 fn write(path: &Path, how_many_activations: u64) {
     let mut folder = RunFolder::create(path, false).unwrap();
     folder.write_activations(&activations(how_many_activations)).unwrap();
+    let [vector, nmi] = sources();
+    let rows = (0..how_many_activations).map(|i| InterruptRow {
+        cpu: Cpu(1),
+        source: if i % 3 == 0 { &nmi } else { &vector },
+        start: Nanos(i * 1_000),
+        duration: Nanos(40),
+    });
+    folder.write_interrupts(rows).unwrap();
+    folder.write_workload_curves(&workload_curves()).unwrap();
     let mut run = sample_run(1);
     run.state = RunState::Complete;
     folder.finish(&run, None).unwrap();

@@ -8,7 +8,7 @@ use latebound_analysis::bound::{
     BlockingWindow, Bound, Breach, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline,
     Variable, Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
 };
-use latebound_model::Nanos;
+use latebound_model::{CpuBound, Nanos};
 use latebound_report::terminal::Style;
 use latebound_report::{grouped, printable};
 
@@ -29,19 +29,23 @@ impl Told<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let mut page = Page { out: String::new(), width: style.width };
         self.verdict(&mut page);
-        for (one, views) in self.observations.cpus.iter().zip(self.views) {
+        for ((one, views), bound) in self.observations.cpus.iter().zip(self.views).zip(&self.bound.cpus) {
             page.line("");
-            self.cpu(&mut page, one, views);
+            self.cpu(&mut page, one, views, bound);
         }
         self.broken(&mut page);
         page.out
     }
 
     fn verdict(&self, page: &mut Page) {
-        let (name, word) = (view_name(self.view), self.word());
-        let latency = |views: &Views| chosen(views, self.view).latency();
+        let (name, word) = (self.view.name(), self.bound.verdict.name());
+        let latency = |views: &Views| views.get(self.view).latency();
         let of_all: Option<Vec<Nanos>> = self.views.iter().map(latency).collect();
         let head = match of_all.and_then(|of_all| of_all.into_iter().max()) {
+            // What is no bound does not say "at most".
+            Some(worst) if self.bound.verdict == Verdict::Estimate => {
+                format!("{word}: up to {} late ({name})", exact(worst))
+            }
             Some(worst) => format!("{word}: at most {} late ({name})", exact(worst)),
             None if self.views.is_empty() => format!("{word}: nothing was observed"),
             None => format!("{word}: no value, because {name} does not converge"),
@@ -54,14 +58,7 @@ impl Told<'_> {
         page.list("To be known with it", &self.bound.notes);
     }
 
-    fn word(&self) -> &'static str {
-        match self.bound.verdict {
-            Verdict::Bound => "Bound",
-            Verdict::Estimate => "Observed estimate",
-        }
-    }
-
-    fn cpu(&self, page: &mut Page, one: &CpuObservations, views: &Views) {
+    fn cpu(&self, page: &mut Page, one: &CpuObservations, views: &Views, bound: &CpuBound) {
         page.line(&format!("CPU {}", one.cpu));
         let free = views.none.latency().unwrap_or_default();
         let v = &one.variables;
@@ -79,8 +76,8 @@ impl Told<'_> {
                 None => page.line(&format!(
                     "    {:<4} {:>13}  {}",
                     variable.name(),
-                    grouped(variable.of(v).0),
-                    if variable.of(v) == Nanos::ZERO { "no such window" } else { "window not on record" }
+                    grouped(v.get(variable).0),
+                    if v.get(variable) == Nanos::ZERO { "no such window" } else { "window not on record" }
                 )),
             }
         }
@@ -97,7 +94,10 @@ impl Told<'_> {
                     )
                 }
             };
-            page.line(&format!("  {mark} {:<34} {value}", view_name(kind)));
+            page.line(&format!("  {mark} {:<34} {value}", kind.name()));
+        }
+        if let Some(text) = latebound_report::digest::growth_text(bound, self.view) {
+            page.line(&format!("  {text}"));
         }
         if let Some(measured) = &one.measured {
             page.line(&format!(
@@ -110,7 +110,7 @@ impl Told<'_> {
                 if measured.from_idle { ", on an idle CPU" } else { "" }
             ));
         }
-        witness(page, self.view, chosen(views, self.view), &one.timeline);
+        witness(page, self.view, views.get(self.view), &one.timeline);
     }
 
     fn broken(&self, page: &mut Page) {
@@ -171,7 +171,7 @@ fn witness(page: &mut Page, kind: ViewKind, view: &View, timeline: &Timeline) {
         (ViewKind::Replay, _) => "the interval of this trace that gives the value".to_owned(),
         _ => "the interval of this trace that gives each source's share".to_owned(),
     };
-    page.line(&format!("  witness of {}: {what}", view_name(kind)));
+    page.line(&format!("  witness of {}: {what}", kind.name()));
     for interval in &view.witness {
         let source = interval.source.map_or_else(|| "all".to_owned(), |source| named(source, timeline));
         page.line(&format!(
@@ -199,22 +199,6 @@ fn each(page: &mut Page, interval: &WitnessInterval, timeline: &Timeline) {
     let listed = interval.interrupts.len() as u64 + interval.omitted;
     if listed > SHOWN as u64 {
         page.line(&format!("      and {} more", grouped(listed - SHOWN as u64)));
-    }
-}
-
-fn chosen(views: &Views, kind: ViewKind) -> &View {
-    views.iter().find(|(other, _)| *other == kind).map_or(&views.none, |(_, view)| view)
-}
-
-fn view_name(kind: ViewKind) -> &'static str {
-    match kind {
-        ViewKind::None => "no interrupts",
-        ViewKind::WorstSingle => "worst single interrupt and NMI",
-        ViewKind::EachOnce => "each source once",
-        ViewKind::Sporadic => "sporadic",
-        ViewKind::SlidingWindow => "sliding window",
-        ViewKind::SlidingWindowOwcet => "sliding window, longest each",
-        ViewKind::Replay => "replay",
     }
 }
 

@@ -4,6 +4,7 @@
 //! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
 mod beside;
+mod bound_run;
 mod bound_text;
 mod cli;
 mod generate;

@@ -80,6 +80,7 @@ pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        bound: None,
         findings: doctor.findings,
         throughput: Vec::new(),
         losses: Vec::new(),

@@ -325,6 +325,52 @@ fn observations_that_were_written_read_back_as_the_same_bound() {
 }
 
 #[test]
+fn the_run_of_a_trace_holds_its_bound_its_interrupts_and_how_it_grew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "trace.txt", text(&ftrace(2000)));
+    let place = folder.path().join("trace.run").into_os_string().into_string().unwrap();
+    let printed = bound_json(&[&path, "--output", &place]);
+    let run: Value =
+        serde_json::from_slice(&std::fs::read(Path::new(&place).join("run.json")).unwrap()).unwrap();
+    assert_eq!((&run["verb"], &run["state"]), (&json!("bound"), &json!("complete")));
+    assert_eq!(run["system"]["preemption"], "rt", "of the traced system");
+    assert_eq!(run["system"]["memory_bytes"], Value::Null, "of the traced system only");
+    let kept = &run["bound"];
+    assert_eq!((&kept["verdict"], &kept["evidence"]), (&json!("bound"), &json!("bound")));
+    let (cpu, whole) = (&kept["cpus"][0], &printed["cpus"][0]);
+    assert_eq!(cpu["views"]["sliding_window"], whole["views"]["sliding_window"]);
+    assert_ne!(whole["views"]["replay"]["witness"], Value::Null);
+    assert_eq!(cpu["views"]["replay"]["witness"], Value::Null, "of the chosen view alone");
+    assert_eq!((&cpu["poid_ns"], &cpu["psd_ns"]), (&json!(700), &json!(480)));
+    assert_eq!(cpu["elapsed_ns"], 1999 * 10_000 + 3_300);
+    let source = &cpu["interrupts"][0];
+    assert_eq!(source["name"], "local_timer");
+    assert_eq!(
+        (&source["count"], &source["longest_ns"], &source["shortest_gap_ns"]),
+        (&json!(2000), &json!(120), &json!(10_000))
+    );
+    // All the same from the first round on.
+    assert_eq!(cpu["growth"].as_array().unwrap().len(), 20);
+    assert_eq!(cpu["views"]["sliding_window"]["last_grew_ns"], 1_000_000);
+    let tables: Vec<(&str, u64)> = run["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|table| (table["file"].as_str().unwrap(), table["rows"].as_u64().unwrap()))
+        .collect();
+    assert!(tables.contains(&("interrupts.parquet", 2000)), "{tables:?}");
+    assert!(tables.iter().any(|&(file, rows)| file == "workload_curves.parquet" && rows > 1), "{tables:?}");
+    assert!(Path::new(&place).join("report.html").exists());
+    let human = bound(&[&path]).out;
+    assert!(human.contains("sliding window last grew at 5 % of the time"), "{human}");
+    // What is there already is not written over, and is read back.
+    let again = bound(&[&path, "--output", &place]);
+    assert_eq!(again.code, Some(1), "{}", again.out);
+    let report = Command::new(env!("CARGO_BIN_EXE_latebound")).args(["report", &place]).output().unwrap();
+    assert_eq!(report.status.code(), Some(0), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+#[test]
 fn files_that_are_no_traces_end_with_status_1_and_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |arguments: &[&str], expected: &str| {

@@ -169,6 +169,10 @@ impl Staircase {
         }
     }
 
+    fn listed(&self) -> Vec<(u64, u64, u64)> {
+        self.corners.iter().map(|corner| (corner.need, corner.at_least, corner.at_most)).collect()
+    }
+
     fn thin(&mut self, room: usize) {
         let mut grain = 1024u64;
         loop {
@@ -211,9 +215,26 @@ enum Side {
     AtLeast,
 }
 
+/// What is known of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoldedSource {
+    /// Which.
+    pub source: Source,
+    /// How many interrupts.
+    pub count: u64,
+    /// The longest.
+    pub longest: Nanos,
+    /// The shortest distance of two starts.
+    pub shortest_gap: Option<Nanos>,
+    /// All together.
+    pub total: Nanos,
+}
+
 /// One source's interrupts, folded.
 #[derive(Clone, Debug)]
 struct SourceFold {
+    count: u64,
+    total: u64,
     recent: VecDeque<(u64, u64)>,
     runs: Staircase,
     /// The shortest span of one, two, three ... interrupts in a row.
@@ -270,6 +291,32 @@ impl Fold {
     /// Corners kept at the moment, over all staircases: what the memory grows with.
     pub fn corners(&self) -> usize {
         self.busy.corners.len() + self.sources.values().map(|source| source.runs.corners.len()).sum::<usize>()
+    }
+
+    /// The sources met so far.
+    pub fn sources(&self) -> impl Iterator<Item = FoldedSource> + '_ {
+        self.sources.iter().map(|(&source, fold)| FoldedSource {
+            source,
+            count: fold.count,
+            longest: Nanos(fold.longest),
+            shortest_gap: fold.shortest_gap.map(Nanos),
+            total: Nanos(fold.total),
+        })
+    }
+
+    /// Windows up to this are answered completely.
+    pub fn reach(&self) -> Nanos {
+        Nanos(self.reach)
+    }
+
+    /// Need, least and most demand of a source's corners.
+    pub(super) fn source_corners(&self, source: Source) -> Vec<(u64, u64, u64)> {
+        self.sources.get(&source).map(|fold| fold.runs.listed()).unwrap_or_default()
+    }
+
+    /// The same of all sources as they came, over the interference-free latency.
+    pub(super) fn busy_corners(&self) -> Vec<(u64, u64, u64)> {
+        self.busy.listed()
     }
 
     /// Folds the next interrupt in; the fold stays as it was where it is refused.
@@ -369,6 +416,8 @@ impl Fold {
                 ours.note_span(place, span);
             }
             ours.longest = ours.longest.max(theirs.longest);
+            ours.count += theirs.count;
+            ours.total = ours.total.saturating_add(theirs.total);
             ours.shortest_gap = match (ours.shortest_gap, theirs.shortest_gap) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -445,6 +494,8 @@ impl Fold {
 impl SourceFold {
     fn new() -> SourceFold {
         SourceFold {
+            count: 0,
+            total: 0,
             recent: VecDeque::new(),
             runs: Staircase::default(),
             spans: Vec::new(),
@@ -468,6 +519,8 @@ impl SourceFold {
             self.shortest_gap = Some(self.shortest_gap.map_or(gap, |shortest| shortest.min(gap)));
         }
         self.longest = self.longest.max(duration);
+        self.count += 1;
+        self.total += duration;
         // The last interrupt stays for the next distance, however long ago it was.
         while self.recent.len() > 1
             && self.recent.front().is_some_and(|&(other, _)| start - other >= limits.horizon.0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON around the bound: `latebound.observations/1` in, `latebound.bound/1` out.
+//! `latebound.observations/1`, in and out, and whether what was observed may be called a bound.
 //!
 //! Reading is strict: what is not understood is refused with its place, because a value that is quietly dropped or
 //! bent makes a bound too small.
@@ -7,19 +7,20 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use latebound_model::{Cpu, Nanos};
+use latebound_model::{
+    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict, ViewKind,
+};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::growth::Snapshot;
+use super::record::{self, UNNAMED, source_name};
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
-use super::views::{Outcome, View, Views, WitnessInterval};
-use super::window::{BlockingWindow, MeasuredWakeup};
+use super::views::Views;
 use super::{Variables, VariablesTooLong, analyse};
 
 /// The schema of what goes in.
 pub const OBSERVATIONS_SCHEMA: &str = "latebound.observations/1";
-/// The schema of what comes out.
-pub const BOUND_SCHEMA: &str = "latebound.bound/1";
 
 /// Why a document cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,16 @@ pub enum DocumentError {
         /// What is wrong with them.
         error: VariablesTooLong,
     },
+    /// A time is impossible.
+    #[error(
+        "CPU {cpu}: the observation, a window or the measured wake-up has {at} ns, which is 2^63 or more; give times below that"
+    )]
+    TooLate {
+        /// The CPU.
+        cpu: Cpu,
+        /// The time.
+        at: u64,
+    },
     /// A window is longer than the variable that it is said to be the longest of.
     #[error(
         "CPU {cpu}: the window of {} lasts {duration} ns, but the variable is {value} ns; give the longest to both", .variable.name()
@@ -77,7 +88,7 @@ pub enum DocumentError {
 }
 
 /// A number of nanoseconds from 0 to 2^63 - 1.
-pub(super) fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
     struct NanosVisitor;
     impl Visitor<'_> for NanosVisitor {
         type Value = Nanos;
@@ -107,18 +118,10 @@ pub(super) fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos,
     deserializer.deserialize_u64(NanosVisitor)
 }
 
-/// How an interrupt is written: an NMI, or anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Irq,
-    Nmi,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InterruptDocument {
-    kind: Kind,
+    kind: SourceKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vector: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,42 +134,43 @@ struct InterruptDocument {
     duration_ns: Nanos,
 }
 
-/// The parts of a source that JSON names.
-fn parts(source: Source) -> (Kind, Option<u32>, Option<u32>) {
-    match source {
-        Source::Nmi => (Kind::Nmi, None, None),
-        Source::Vector(vector) => (Kind::Irq, Some(vector), None),
-        Source::Device(irq) => (Kind::Irq, None, Some(irq)),
-        Source::Unnamed => (Kind::Irq, None, None),
-    }
-}
-
 fn source_of(document: &InterruptDocument) -> Result<Source, &'static str> {
     match (document.kind, document.vector, document.irq) {
-        (Kind::Nmi, ..) => Ok(Source::Nmi),
-        (Kind::Irq, Some(vector), None) => Ok(Source::Vector(vector)),
-        (Kind::Irq, None, Some(irq)) => Ok(Source::Device(irq)),
-        (Kind::Irq, None, None) if document.name == UNNAMED => Ok(Source::Unnamed),
-        (Kind::Irq, Some(_), Some(_)) => Err("both"),
-        (Kind::Irq, None, None) => Err("neither"),
+        (SourceKind::Nmi, ..) => Ok(Source::Nmi),
+        (SourceKind::Irq, Some(vector), None) => Ok(Source::Vector(vector)),
+        (SourceKind::Irq, None, Some(irq)) => Ok(Source::Device(irq)),
+        (SourceKind::Irq, None, None) if document.name == UNNAMED => Ok(Source::Unnamed),
+        (SourceKind::Irq, Some(_), Some(_)) => Err("both"),
+        (SourceKind::Irq, None, None) => Err("neither"),
     }
 }
 
-/// The name that stands for an interrupt which no event named.
-const UNNAMED: &str = "unnamed";
-
 /// How the observations were made, as far as that decides between a bound and an estimate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
     /// Whether the kernel was PREEMPT_RT.
     pub preempt_rt: bool,
+    /// What kind of events they were made from; only [`Evidence::Bound`] is enough for a bound.
+    #[serde(default = "enough")]
+    pub evidence: Evidence,
     /// What was lost, and which rules of the model were broken: one sentence each.
     #[serde(default)]
     pub problems: Vec<String>,
     /// What else has to be known about the values, and does not speak against them: one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// Observations that do not say otherwise were made by the thread model.
+const fn enough() -> Evidence {
+    Evidence::Bound
+}
+
+impl Default for Conditions {
+    fn default() -> Conditions {
+        Conditions { preempt_rt: false, evidence: enough(), problems: Vec::new(), notes: Vec::new() }
+    }
 }
 
 /// What was seen of one CPU.
@@ -182,6 +186,12 @@ pub struct CpuObservations {
     pub windows: Vec<BlockingWindow>,
     /// The latest wake-up in the same recording, where somebody looked.
     pub measured: Option<MeasuredWakeup>,
+    /// When the observation began, where that is known.
+    pub start: Option<Nanos>,
+    /// For how long it went on, where that is known.
+    pub elapsed: Option<Nanos>,
+    /// How far things had got on the way; empty where nobody looked.
+    pub progress: Vec<(Nanos, Snapshot)>,
 }
 
 /// What was seen.
@@ -209,6 +219,10 @@ struct CpuDocument {
     windows: Vec<BlockingWindow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     measured: Option<MeasuredWakeup>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_ns: Option<Nanos>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elapsed_ns: Option<Nanos>,
     interrupts: Vec<InterruptDocument>,
 }
 
@@ -254,9 +268,16 @@ impl Observations {
             let variables =
                 Variables { poid: one.poid_ns, psd: one.psd_ns, dst: one.dst_ns, paie: one.paie_ns };
             variables.interference_free().map_err(|error| DocumentError::Variables { cpu, error })?;
+            let times = one.windows.iter().flat_map(|window| [window.start, window.end, window.duration]);
+            let measured = one.measured.iter().flat_map(|measured| [measured.woken, measured.latency]);
+            if let Some(Nanos(at)) =
+                times.chain(measured).chain(one.start_ns).chain(one.elapsed_ns).find(|time| time.0 >= 1 << 63)
+            {
+                return Err(DocumentError::TooLate { cpu, at });
+            }
             for window in &one.windows {
                 let (variable, duration, value) =
-                    (window.variable, window.duration.0, window.variable.of(&variables).0);
+                    (window.variable, window.duration.0, variables.get(window.variable).0);
                 if duration > value {
                     return Err(DocumentError::Window { cpu, variable, duration, value });
                 }
@@ -271,7 +292,16 @@ impl Observations {
                 timeline.name(source, &interrupt.name);
             }
             let (windows, measured) = (one.windows, one.measured);
-            cpus.push(CpuObservations { cpu, variables, timeline, windows, measured });
+            cpus.push(CpuObservations {
+                cpu,
+                variables,
+                timeline,
+                windows,
+                measured,
+                start: one.start_ns,
+                elapsed: one.elapsed_ns,
+                ..CpuObservations::default()
+            });
         }
         Ok(Observations { conditions: document.conditions, cpus })
     }
@@ -286,6 +316,8 @@ impl Observations {
             paie_ns: one.variables.paie,
             windows: one.windows.clone(),
             measured: one.measured.clone(),
+            start_ns: one.start,
+            elapsed_ns: one.elapsed,
             interrupts: one.timeline.iter().map(|interrupt| written(&interrupt, &one.timeline)).collect(),
         });
         serde_json::to_vec(&ObservationsDocument {
@@ -306,17 +338,17 @@ impl Observations {
 
     /// The bound of every CPU, with all views.
     pub fn bound(&self) -> Result<Bound, DocumentError> {
-        Ok(self.bound_of(&self.views()?))
+        Ok(self.bound_of(&self.views()?, ViewKind::SlidingWindow))
     }
 
-    /// The bound of every CPU, from the views that [`Observations::views`] gave.
-    pub fn bound_of(&self, views: &[Views]) -> Bound {
-        let Conditions { preempt_rt, problems: mut reasons, notes } = match &self.conditions {
+    /// The bound of every CPU, from the views that [`Observations::views`] gave; `view` speaks for a CPU.
+    pub fn bound_of(&self, views: &[Views], view: ViewKind) -> Bound {
+        let Conditions { preempt_rt, evidence, problems: mut reasons, notes } = match &self.conditions {
             Some(conditions) => conditions.clone(),
             None => {
                 let why = "the observations do not say how they were made, so nothing vouches for their completeness";
                 // Said already: nothing is known of the kernel either.
-                Conditions { preempt_rt: true, problems: vec![why.to_owned()], notes: Vec::new() }
+                Conditions { preempt_rt: true, problems: vec![why.to_owned()], ..Conditions::default() }
             }
         };
         if !preempt_rt {
@@ -343,9 +375,17 @@ impl Observations {
                 ));
             }
         }
-        let verdict = if reasons.is_empty() { Verdict::Bound } else { Verdict::Estimate };
-        let cpus = self.cpus.iter().zip(views).map(|(one, views)| CpuBound::new(one, views)).collect();
-        Bound { schema: BOUND_SCHEMA, verdict, reasons, notes, cpus }
+        let enough = reasons.is_empty() && evidence == Evidence::Bound;
+        Bound {
+            schema: BOUND_SCHEMA.to_owned(),
+            verdict: if enough { Verdict::Bound } else { Verdict::Estimate },
+            reasons,
+            notes,
+            evidence,
+            view,
+            cpus: self.cpus.iter().zip(views).map(|(one, views)| record::cpu_bound(one, views)).collect(),
+            breaches: Vec::new(),
+        }
     }
 
     /// Adds another recording of the same system. The larger of every variable counts; interrupts follow those that
@@ -354,6 +394,7 @@ impl Observations {
         let mut conditions = self.conditions.take();
         if let (Some(ours), Some(theirs)) = (&mut conditions, other.conditions) {
             ours.preempt_rt &= theirs.preempt_rt;
+            ours.evidence = ours.evidence.min(theirs.evidence);
             ours.problems.extend(theirs.problems);
             let new: Vec<String> =
                 theirs.notes.into_iter().filter(|note| !ours.notes.contains(note)).collect();
@@ -366,6 +407,10 @@ impl Observations {
                 continue;
             };
             ours.variables = ours.variables.max(theirs.variables);
+            // Two recordings have no time in common.
+            (ours.start, ours.elapsed) =
+                (None, ours.elapsed.zip(theirs.elapsed).map(|(a, b)| Nanos(a.0.saturating_add(b.0))));
+            ours.progress.clear();
             for window in theirs.windows {
                 match ours.windows.iter_mut().find(|kept| kept.variable == window.variable) {
                     Some(kept) if kept.duration >= window.duration => {}
@@ -396,158 +441,14 @@ impl Observations {
     }
 }
 
-/// What the values may be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// A bound in the sense of Theorem 8.
-    Bound,
-    /// The same arithmetic on less evidence.
-    Estimate,
-}
-
-/// What comes out.
-#[derive(Debug, Serialize)]
-pub struct Bound {
-    schema: &'static str,
-    /// What the values may be called.
-    pub verdict: Verdict,
-    /// Why they are an estimate; empty for a bound.
-    pub reasons: Vec<String>,
-    /// What else has to be known about them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// Per CPU.
-    pub cpus: Vec<CpuBound>,
-}
-
-/// The values of one CPU.
-#[derive(Debug, Serialize)]
-pub struct CpuBound {
-    cpu: u32,
-    interference_free_ns: u64,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    windows: Vec<BlockingWindow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<MeasuredWakeup>,
-    views: ViewsDocument,
-}
-
-#[derive(Debug, Serialize)]
-struct ViewsDocument {
-    none: ViewDocument,
-    worst_single: ViewDocument,
-    each_once: ViewDocument,
-    sporadic: ViewDocument,
-    sliding_window: ViewDocument,
-    sliding_window_owcet: ViewDocument,
-    replay: ViewDocument,
-}
-
-#[derive(Debug, Serialize)]
-struct ViewDocument {
-    latency_ns: Option<u64>,
-    converged: bool,
-    /// The share of the CPU that prevents convergence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    utilisation: Option<f64>,
-    witness: Option<Vec<IntervalDocument>>,
-}
-
-#[derive(Debug, Serialize)]
-struct IntervalDocument {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vector: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    irq: Option<u32>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
-    start_ns: u64,
-    end_ns: u64,
-    count: u64,
-    demand_ns: u64,
-    interrupts: Vec<InterruptDocument>,
-    omitted: u64,
-}
-
-fn name_of(source: Source, timeline: &Timeline) -> String {
-    match source {
-        Source::Unnamed => UNNAMED.to_owned(),
-        _ => timeline
-            .sources()
-            .find(|&(other, _)| other == source)
-            .map_or_else(String::new, |(_, name)| name.to_owned()),
-    }
-}
-
 fn written(interrupt: &Interrupt, timeline: &Timeline) -> InterruptDocument {
-    let (kind, vector, irq) = parts(interrupt.source);
+    let source = source_name(interrupt.source, timeline.name_of(interrupt.source));
     InterruptDocument {
-        kind,
-        vector,
-        irq,
-        name: name_of(interrupt.source, timeline),
+        kind: source.kind,
+        vector: source.vector,
+        irq: source.irq,
+        name: source.name,
         start_ns: interrupt.start,
         duration_ns: interrupt.duration,
-    }
-}
-
-impl CpuBound {
-    /// The document of one CPU's views.
-    pub fn new(one: &CpuObservations, views: &Views) -> CpuBound {
-        let view = |view: &View| ViewDocument::new(view, &one.timeline);
-        CpuBound {
-            cpu: one.cpu.0,
-            interference_free_ns: views.none.latency().unwrap_or_default().0,
-            windows: one.windows.clone(),
-            measured: one.measured.clone(),
-            views: ViewsDocument {
-                none: view(&views.none),
-                worst_single: view(&views.worst_single),
-                each_once: view(&views.each_once),
-                sporadic: view(&views.sporadic),
-                sliding_window: view(&views.sliding_window),
-                sliding_window_owcet: view(&views.sliding_window_owcet),
-                replay: view(&views.replay),
-            },
-        }
-    }
-}
-
-impl ViewDocument {
-    fn new(view: &View, timeline: &Timeline) -> ViewDocument {
-        let interval = |interval: &WitnessInterval| {
-            let (kind, vector, irq) = match interval.source {
-                Some(source) => {
-                    let (kind, vector, irq) = parts(source);
-                    (Some(kind), vector, irq)
-                }
-                None => (None, None, None),
-            };
-            IntervalDocument {
-                kind,
-                vector,
-                irq,
-                name: interval.source.map_or_else(String::new, |source| name_of(source, timeline)),
-                start_ns: interval.start.0,
-                end_ns: interval.end.0,
-                count: interval.count,
-                demand_ns: interval.demand.0,
-                interrupts: interval.interrupts.iter().map(|one| written(one, timeline)).collect(),
-                omitted: interval.omitted,
-            }
-        };
-        let (latency, utilisation) = match view.outcome {
-            Outcome::Converged(latency) => (Some(latency.0), None),
-            Outcome::Diverged { utilisation } => (None, Some(utilisation)),
-        };
-        ViewDocument {
-            latency_ns: latency,
-            converged: latency.is_some(),
-            utilisation,
-            witness: (!view.witness.is_empty()).then(|| view.witness.iter().map(interval).collect()),
-        }
     }
 }

@@ -12,23 +12,26 @@
 
 mod curve;
 mod document;
+mod growth;
 mod observer;
+mod record;
 mod saved;
 mod timeline;
 mod views;
-mod window;
 
-pub use curve::{Fold, FoldLimits, Folded, FoldedViews, Margin};
-pub use document::{
-    BOUND_SCHEMA, Bound, Conditions, CpuBound, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA,
-    Observations, Verdict,
-};
+pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
+pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};
+pub use growth::{Samples, Snapshot};
 pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
 pub use observer::{BrokenRule, CpuObserver, Longest};
+pub use record::{FoldedCpu, source_name};
 pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};
-pub use views::{Outcome, View, ViewKind, Views, WITNESS_LIMIT, WitnessInterval};
-pub use window::{BlockingWindow, MeasuredWakeup, Variable, WindowEdge};
+pub use views::{Outcome, View, Views, WITNESS_LIMIT, WitnessInterval};
+
+pub use latebound_model::{
+    BOUND_SCHEMA, BlockingWindow, Bound, CpuBound, MeasuredWakeup, Variable, Verdict, ViewKind, WindowEdge,
+};
 
 use latebound_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -61,6 +64,16 @@ impl Variables {
         match u64::try_from(sum) {
             Ok(sum) if sum < INTERFERENCE_FREE_LIMIT => Ok(Nanos(sum)),
             _ => Err(VariablesTooLong(*self)),
+        }
+    }
+
+    /// The value of one of them.
+    pub const fn get(&self, variable: Variable) -> Nanos {
+        match variable {
+            Variable::Poid => self.poid,
+            Variable::Psd => self.psd,
+            Variable::Dst => self.dst,
+            Variable::Paie => self.paie,
         }
     }
 

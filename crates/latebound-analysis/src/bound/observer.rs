@@ -6,10 +6,13 @@
 
 use std::collections::VecDeque;
 
-use latebound_abi::{InterruptSource, ModelCounts, ModelEvent, ModelWindow, Rule, ThreadModel, WindowKind};
+use latebound_abi::{
+    InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Rule, ThreadModel, WindowKind,
+};
 use latebound_model::{Cpu, Nanos};
 
 use super::Variables;
+use super::growth::{Samples, Snapshot};
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 
 /// How many breaches of rules are kept with their events.
@@ -64,6 +67,7 @@ pub struct CpuObserver {
     first_refused: Option<TimelineError>,
     recent: VecDeque<ModelEvent>,
     broken: Vec<BrokenRule>,
+    progress: Samples<Snapshot>,
 }
 
 impl CpuObserver {
@@ -79,11 +83,17 @@ impl CpuObserver {
             first_refused: None,
             recent: VecDeque::with_capacity(KEPT_EVENTS),
             broken: Vec::new(),
+            progress: Samples::new(),
         }
     }
 
     /// Takes in the next event of the CPU.
     pub fn observe(&mut self, event: &ModelEvent) {
+        let (longest, interrupts) = (&self.longest, self.timeline.len());
+        // The time of a loss may not be known.
+        if event.kind != ModelEventKind::Lost {
+            self.progress.tick(Nanos(event.at), || Snapshot { variables: longest.variables(), interrupts });
+        }
         if self.recent.len() == KEPT_EVENTS {
             self.recent.pop_front();
         }
@@ -143,6 +153,11 @@ impl CpuObserver {
     /// How many blocking windows there were.
     pub fn windows(&self) -> u64 {
         self.windows
+    }
+
+    /// How far things had got on the way, and since when.
+    pub fn progress(&self) -> &Samples<Snapshot> {
+        &self.progress
     }
 
     /// What the model counted.

@@ -12,7 +12,7 @@ use latebound_abi::{
     CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
     SymbolsError,
 };
-use latebound_model::{Cpu, Nanos, Tid};
+use latebound_model::{BlockingWindow, Cpu, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge};
 use latebound_trace::{
     Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols,
     Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
@@ -21,7 +21,6 @@ use latebound_trace::{
 use super::document::{Conditions, CpuObservations, Observations};
 use super::observer::CpuObserver;
 use super::timeline::Source;
-use super::window::{BlockingWindow, MeasuredWakeup, Variable, WindowEdge};
 
 /// What the user knows and the trace may not.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +80,10 @@ pub struct Saved {
     pub breaches: Vec<Breach>,
     /// How many events were read.
     pub events: u64,
+    /// System, name, release and machine of the traced system, where the trace says.
+    pub uname: Option<String>,
+    /// What the trace lacks.
+    pub losses: Vec<Loss>,
 }
 
 /// Reads a trace of any kind.
@@ -185,7 +188,8 @@ fn trace_dat<R: ReadAt + Sync>(
         }
         None => BTreeSet::new(),
     };
-    finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)
+    let saved = finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)?;
+    Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
 }
 
 fn perf_data<R: ReadAt>(
@@ -406,6 +410,9 @@ impl CpuReader {
             timeline: self.observer.timeline().clone(),
             windows: windows.collect(),
             measured: self.wakeups.latest.clone(),
+            start: self.observer.progress().start(),
+            elapsed: self.observer.progress().elapsed(),
+            progress: self.observer.progress().kept().to_vec(),
         }
     }
 }
@@ -547,6 +554,7 @@ fn finish(
             continue;
         }
         problems.extend(lost(number, tally, kernel_counts(number)));
+        saved.losses.extend(tally.losses(&format!("trace, CPU {number}")));
         problems.extend(cpu.observer.problems());
         for (what, count) in [("preempt_disable", cpu.seen.preempt), ("irq_disable", cpu.seen.irqs)] {
             if count == 0 {

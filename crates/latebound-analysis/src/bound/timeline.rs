@@ -170,6 +170,23 @@ impl Timeline {
         self.tracks.iter().map(|track| (track.source, track.name.as_str()))
     }
 
+    /// The name of a source; empty where none was given.
+    pub fn name_of(&self, source: Source) -> &str {
+        self.by_source.get(&source).map_or("", |&track| self.tracks[track as usize].name.as_str())
+    }
+
+    /// The first interrupts alone, as many as given.
+    pub(crate) fn prefix(&self, length: usize) -> Timeline {
+        let mut first = Timeline::new();
+        // Those of a timeline that took them once are taken again.
+        for interrupt in self.iter().take(length) {
+            if first.push(interrupt).is_err() {
+                break;
+            }
+        }
+        first
+    }
+
     /// Every interrupt in order of time.
     pub fn iter(&self) -> impl Iterator<Item = Interrupt> + '_ {
         self.iter_from(0)

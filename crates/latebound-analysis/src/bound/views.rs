@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use latebound_model::Nanos;
+use latebound_model::{Nanos, ViewKind};
 
 use super::timeline::{Interrupt, Source, Timeline, Track};
 
@@ -30,25 +30,6 @@ const UTILISATION_MARGIN: f64 = 1e-12;
 
 /// Steps of the sporadic iteration before it is called off.
 const SPORADIC_STEPS: u32 = 5_000_000;
-
-/// How the interrupts are thought to arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ViewKind {
-    /// Not at all.
-    None,
-    /// The longest interrupt and the longest NMI, once.
-    WorstSingle,
-    /// The longest of every source, once.
-    EachOnce,
-    /// Every source as often as its shortest distance allows, always as long as its longest.
-    Sporadic,
-    /// Every source as in its own worst window, sources shifted against each other at will.
-    SlidingWindow,
-    /// The same, with as many as in the fullest window and each as long as the longest.
-    SlidingWindowOwcet,
-    /// As they came.
-    Replay,
-}
 
 /// A stretch of the timeline that a value rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,18 +101,22 @@ pub struct Views {
 }
 
 impl Views {
+    /// The view of this kind.
+    pub fn get(&self, kind: ViewKind) -> &View {
+        match kind {
+            ViewKind::None => &self.none,
+            ViewKind::WorstSingle => &self.worst_single,
+            ViewKind::EachOnce => &self.each_once,
+            ViewKind::Sporadic => &self.sporadic,
+            ViewKind::SlidingWindow => &self.sliding_window,
+            ViewKind::SlidingWindowOwcet => &self.sliding_window_owcet,
+            ViewKind::Replay => &self.replay,
+        }
+    }
+
     /// The views with their kinds, in the order in which they are shown.
     pub fn iter(&self) -> impl Iterator<Item = (ViewKind, &View)> {
-        [
-            (ViewKind::None, &self.none),
-            (ViewKind::WorstSingle, &self.worst_single),
-            (ViewKind::EachOnce, &self.each_once),
-            (ViewKind::Replay, &self.replay),
-            (ViewKind::SlidingWindow, &self.sliding_window),
-            (ViewKind::SlidingWindowOwcet, &self.sliding_window_owcet),
-            (ViewKind::Sporadic, &self.sporadic),
-        ]
-        .into_iter()
+        ViewKind::ALL.into_iter().map(|kind| (kind, self.get(kind)))
     }
 }
 

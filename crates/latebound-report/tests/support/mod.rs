@@ -368,6 +368,7 @@ pub(crate) fn rich() -> Run {
     ];
     Run {
         schema: RUN_SCHEMA.into(),
+        bound: None,
         tool: Tool { name: "latebound".into(), version: "0.1.0".into() },
         verb: "check".into(),
         command: ["latebound", "check", "--load", "ipc", "--duration", "60s"].map(str::to_owned).into(),
@@ -520,6 +521,7 @@ pub(crate) fn empty() -> Run {
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        bound: None,
         findings: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),

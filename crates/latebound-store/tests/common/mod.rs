@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use latebound_model::{
-    Activation, BlockMaxima, CStateControl, Cause, CauseKind, Context, Cpu, CpuSet, Evidence, EvidenceLevel,
-    Explanation, FairServer, Finding, Histogram, InterruptLine, Load, Loss, LossKind, MeasureSettings,
-    Mechanism, Missing, Nanos, Policy, PreemptionModel, Quantity, RUN_SCHEMA, RtThrottling, Run, RunState,
-    Series, Severity, Signature, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool,
+    Activation, BOUND_SCHEMA, BlockMaxima, BlockingWindow, Bound, BoundView, BoundViews, CStateControl,
+    Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Evidence, EvidenceLevel, Explanation,
+    FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, Load, Loss, LossKind,
+    MeasureSettings, MeasuredWakeup, Mechanism, Missing, Nanos, Policy, PreemptionModel, Quantity,
+    RUN_SCHEMA, RtThrottling, RuleBreach, Run, RunState, Series, Severity, Signature, SourceKind, SourceName,
+    SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool, Variable, Verdict,
+    ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 
 /// A repeatable sequence of latencies with a long tail: xorshift, squared.
@@ -159,6 +162,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         }],
         series: all,
         worst: vec![explanation(3), explanation(2), explanation(1)],
+        bound: Some(bound()),
         findings: vec![Finding {
             id: "preemption-model".to_owned(),
             severity: Severity::Warning,
@@ -182,6 +186,114 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             remedy: "boot a PREEMPT_RT kernel with PREEMPT_TRACER".to_owned(),
         }],
         tables: Vec::new(),
+    }
+}
+
+/// Two sources of interrupts: a vector and the NMI.
+pub(crate) fn sources() -> [SourceName; 2] {
+    let vector =
+        SourceName { kind: SourceKind::Irq, vector: Some(236), irq: None, name: "local_timer".to_owned() };
+    [vector, SourceName { kind: SourceKind::Nmi, vector: None, irq: None, name: String::new() }]
+}
+
+/// A curve for each source, and one of all.
+pub(crate) fn workload_curves() -> Vec<WorkloadCurve> {
+    let [vector, nmi] = sources();
+    let curve = |source| WorkloadCurve {
+        cpu: Cpu(1),
+        source,
+        reach: Nanos::from_millis(10),
+        corners: vec![
+            CurveCorner { need: Nanos(0), at_least: Nanos(40), at_most: Nanos(40) },
+            CurveCorner { need: Nanos(90), at_least: Nanos(70), at_most: Nanos(71) },
+        ],
+    };
+    vec![curve(Some(vector)), curve(Some(nmi)), curve(None)]
+}
+
+fn bound() -> Bound {
+    let [vector, nmi] = sources();
+    let witness = WitnessInterval {
+        source: Some(vector.clone()),
+        start: Nanos(1_000),
+        end: Nanos(1_140),
+        count: 1,
+        demand: Nanos(40),
+        interrupts: vec![InterruptRecord {
+            source: vector.clone(),
+            start: Nanos(1_000),
+            duration: Nanos(40),
+        }],
+        omitted: 0,
+    };
+    let latency = |ns| BoundView { latency: Some(Nanos(ns)), converged: true, ..BoundView::default() };
+    let views = BoundViews {
+        none: latency(100),
+        sliding_window: BoundView {
+            at_least: Some(Nanos(139)),
+            last_grew: Some(Nanos(7)),
+            witness: Some(vec![witness.clone(), WitnessInterval { source: None, ..witness }]),
+            ..latency(140)
+        },
+        sporadic: BoundView { utilisation: Some(1.5), ..BoundView::default() },
+        replay: BoundView { reach: Some(Nanos(9)), ..BoundView::default() },
+        ..BoundViews::default()
+    };
+    let summary = |source, gap| SourceSummary {
+        source,
+        count: 3,
+        longest: Nanos(40),
+        shortest_gap: gap,
+        total: Nanos(90),
+    };
+    let cpu = CpuBound {
+        cpu: Cpu(1),
+        start: Some(Nanos(5)),
+        elapsed: Some(Nanos(100)),
+        poid: Nanos(50),
+        psd: Nanos(30),
+        dst: Nanos(20),
+        paie: Nanos(20),
+        interference_free: Nanos(100),
+        windows: vec![BlockingWindow {
+            variable: Variable::Poid,
+            start: Nanos(7),
+            end: Nanos(60),
+            duration: Nanos(50),
+            begin: WindowEdge {
+                caller: "rt_spin_lock+0x40".to_owned(),
+                tid: Tid(9),
+                comm: "hackbench".to_owned(),
+            },
+            finish: WindowEdge::default(),
+        }],
+        measured: Some(MeasuredWakeup {
+            latency: Nanos(80),
+            woken: Nanos(12),
+            tid: Tid(11),
+            comm: "cyclictest".to_owned(),
+            from_idle: true,
+        }),
+        interrupts: vec![summary(vector, Some(Nanos(90))), summary(nmi, None)],
+        views,
+        growth: vec![
+            GrowthSample { elapsed: Nanos(7), sliding_window: Some(Nanos(140)), ..GrowthSample::default() },
+            GrowthSample { elapsed: Nanos(100), ..GrowthSample::default() },
+        ],
+    };
+    Bound {
+        schema: BOUND_SCHEMA.to_owned(),
+        verdict: Verdict::Estimate,
+        reasons: vec!["3 events were lost".to_owned()],
+        notes: Vec::new(),
+        evidence: Evidence::Bound,
+        view: ViewKind::SlidingWindow,
+        cpus: vec![cpu],
+        breaches: vec![RuleBreach {
+            cpu: Cpu(1),
+            rule: "a rule".to_owned(),
+            events: vec!["an event".to_owned()],
+        }],
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use latebound_analysis::bound::ViewKind;
 use latebound_model::Nanos;
 
-use super::EXIT_STATUS;
+use super::{EXIT_STATUS, RecordArgs};
 
 /// Bound how late threads can get, from a saved trace
 ///
@@ -23,6 +23,7 @@ Examples:
       -e sched_switch -e sched_waking -e sched_wakeup sleep 10
   latebound bound trace.dat
   latebound bound trace.dat --view replay --max-latency 150us
+  latebound bound trace.dat --output trace.run && xdg-open trace.run/report.html
   latebound bound trace.dat --observations seen.json && latebound bound seen.json --format json
 
 The kernel needs PREEMPT_TRACER and IRQSOFF_TRACER for the preemptirq events.
@@ -56,6 +57,9 @@ pub(crate) struct BoundArgs {
     /// End with exit status 2 where the view's latency is above this on any CPU, or does not converge.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
+
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
 }
 
 /// A view as the command line names it.

@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::bound::{Breach, Observations, SavedOptions, ViewKind, Views, observe_saved};
-use latebound_model::Nanos;
+use latebound_analysis::bound::{Breach, Observations, Saved, SavedOptions, ViewKind, Views, observe_saved};
+use latebound_model::{Nanos, RuleBreach};
+use latebound_store::RunFolder;
 
 use crate::Outcome;
+use crate::bound_run;
 use crate::bound_text;
 use crate::cli::BoundArgs;
 use crate::output::Output;
@@ -19,40 +21,44 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         preempt_rt: args.preempt_rt,
         kallsyms: args.kallsyms.as_deref().map(read_whole).transpose()?,
     };
-    let mut breaches: Vec<Breach> = Vec::new();
-    let mut joined: Option<Observations> = None;
+    // Before anything is read: a place where nothing can be written is told at once.
+    let folder =
+        args.record.output.as_ref().map(|path| RunFolder::create(path, args.record.force)).transpose()?;
+    let mut joined: Option<Saved> = None;
     for file in &args.files {
-        let (mut observations, broken) =
-            read(file, &options).with_context(|| format!("cannot bound {}", file.display()))?;
+        let mut saved = read(file, &options).with_context(|| format!("cannot bound {}", file.display()))?;
         if args.files.len() > 1 {
-            name_file(&mut observations, file);
+            name_file(&mut saved.observations, file);
         }
-        breaches.extend(broken);
         match &mut joined {
-            Some(joined) => joined.append(observations),
-            None => joined = Some(observations),
+            Some(joined) => {
+                joined.observations.append(saved.observations);
+                joined.breaches.extend(saved.breaches);
+                joined.losses.extend(saved.losses);
+                joined.uname = joined.uname.take().filter(|uname| saved.uname.as_ref() == Some(uname));
+            }
+            None => joined = Some(saved),
         }
     }
-    let observations = joined.context("no FILE was given")?;
+    let saved = joined.context("no FILE was given")?;
+    let observations = &saved.observations;
     if let Some(file) = &args.observations {
         fs::write(file, observations.to_json()?)
             .with_context(|| format!("cannot write the observations to {}", file.display()))?;
     }
     let views = observations.views()?;
-    let bound = observations.bound_of(&views);
     let view = ViewKind::from(args.view);
+    let mut bound = observations.bound_of(&views, view);
+    bound.breaches = saved.breaches.iter().map(breach).collect();
+    let written = folder.map(|folder| bound_run::write(folder, &saved, &bound)).transpose();
     if output.is_json() {
         output.json(&bound)?;
     } else {
-        let told = bound_text::Told {
-            observations: &observations,
-            views: &views,
-            bound: &bound,
-            view,
-            breaches: &breaches,
-        };
+        let told =
+            bound_text::Told { observations, views: &views, bound: &bound, view, breaches: &saved.breaches };
         output.text(&told.text(&output.style()))?;
     }
+    written?;
     Ok(match args.max_latency {
         Some(limit) if views.iter().any(|views| passes(views, view, limit)) => Outcome::LimitPassed,
         _ => Outcome::Done,
@@ -61,15 +67,18 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
 
 /// A view without a value passes every limit.
 fn passes(views: &Views, kind: ViewKind, limit: Nanos) -> bool {
-    let view = views.iter().find(|(other, _)| *other == kind);
-    view.is_none_or(|(_, view)| view.latency().is_none_or(|latency| latency > limit))
+    views.get(kind).latency().is_none_or(|latency| latency > limit)
+}
+
+fn breach(breach: &Breach) -> RuleBreach {
+    RuleBreach { cpu: breach.cpu, rule: breach.rule.sentence().to_owned(), events: breach.events.clone() }
 }
 
 fn read_whole(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn read(path: &Path, options: &SavedOptions) -> Result<(Observations, Vec<Breach>)> {
+fn read(path: &Path, options: &SavedOptions) -> Result<Saved> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         bail!("it is not a regular file, and a trace is read from many places at once; save it to one");
@@ -83,10 +92,9 @@ fn read(path: &Path, options: &SavedOptions) -> Result<(Observations, Vec<Breach
             conditions.preempt_rt = true;
             conditions.notes.push("that the kernel was PREEMPT_RT is asserted by the user".to_owned());
         }
-        return Ok((observations, Vec::new()));
+        return Ok(Saved { observations, ..Saved::default() });
     }
-    let saved = observe_saved(file, options)?;
-    Ok((saved.observations, saved.breaches))
+    Ok(observe_saved(file, options)?)
 }
 
 /// JSON begins with a brace; none of the traces does.
