@@ -10,8 +10,10 @@ mod kernel;
 mod log;
 mod observe;
 mod recorder;
+mod relations;
 
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
+pub use relations::{RelationProbe, ThreadWaits};

@@ -341,7 +341,7 @@ fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbp
 }
 
 /// Has the kernel time BPF programs for as long as the descriptor lives (`BPF_ENABLE_STATS`, 5.8 and later).
-fn enable_statistics() -> Result<OwnedFd, ProbeError> {
+pub(crate) fn enable_statistics() -> Result<OwnedFd, ProbeError> {
     // SAFETY: takes a constant and returns a new descriptor or an error.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     if fd < 0 {
@@ -351,7 +351,7 @@ fn enable_statistics() -> Result<OwnedFd, ProbeError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn program_info(fd: i32) -> Option<libbpf_sys::bpf_prog_info> {
+pub(crate) fn program_info(fd: i32) -> Option<libbpf_sys::bpf_prog_info> {
     if fd < 0 {
         return None;
     }

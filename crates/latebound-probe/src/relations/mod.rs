@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `relations`: which real-time tasks wait for which kernel threads, as it happens.
+//!
+//! BPF programs tell the begin and the end of each wait through a ring, and count wake-ups in a map. This module loads
+//! those that the running kernel has hooks for and turns what they say into observations. It never decides a priority and
+//! changes nothing.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
+use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+
+use crate::error::ProbeError;
+use crate::kernel::KernelBtf;
+use crate::log;
+use crate::observe::{ProbeCost, enable_statistics, program_info};
+use skel::{RelationsSkel, RelationsSkelBuilder};
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    dead_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/relations.skel.rs"));
+}
+
+/// Programs that belong together: without one of their trace points none of them is loaded.
+struct Group {
+    what: &'static str,
+    programs: &'static [(&'static str, &'static str)],
+    since: &'static str,
+}
+
+/// Each with its trace points, in the order in which they are attached: ends before begins.
+const GROUPS: [Group; 7] = [
+    Group {
+        what: "whether a thread, a softirq or an interrupt does something",
+        programs: &[
+            ("relation_irq_exit", "irq_handler_exit"),
+            ("relation_irq_entry", "irq_handler_entry"),
+            ("relation_timer_exit", "hrtimer_expire_exit"),
+            ("relation_timer_entry", "hrtimer_expire_entry"),
+            ("relation_softirq_exit", "softirq_exit"),
+            ("relation_softirq_entry", "softirq_entry"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "waits for block requests",
+        programs: &[("relation_block_done", "block_io_done"), ("relation_block_start", "block_io_start")],
+        since: "6.5",
+    },
+    Group {
+        what: "waits for writeback",
+        programs: &[
+            ("relation_written", "writeback_single_inode"),
+            ("relation_dirty", "writeback_dirty_folio"),
+        ],
+        since: "5.18",
+    },
+    Group {
+        what: "waits for page reclaim",
+        programs: &[
+            ("relation_reclaimed", "mm_vmscan_kswapd_sleep"),
+            ("relation_reclaim", "mm_vmscan_wakeup_kswapd"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "waits for work items",
+        programs: &[
+            ("relation_executed", "workqueue_execute_end"),
+            ("relation_execute", "workqueue_execute_start"),
+            ("relation_queue", "workqueue_queue_work"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "wake-ups with data of a socket",
+        programs: &[("relation_data_ready", "sk_data_ready")],
+        since: "6.3",
+    },
+    Group {
+        what: "wake-ups",
+        programs: &[("relation_waking", "sched_waking"), ("relation_switch", "sched_switch")],
+        since: "5.5",
+    },
+];
+
+/// In the order of `enum lost`.
+const LOST: [(LossKind, &str); 3] = [
+    (LossKind::RingFull, "relations: waits that there was no room to tell of"),
+    (LossKind::MapFull, "relations: waits that there was no room to remember"),
+    (LossKind::MapFull, "relations: first wake-ups of a pair that there was no room to count"),
+];
+
+/// How long a kernel thread that somebody waits for was ready and did not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadWaits {
+    /// How often.
+    pub waits: u64,
+    /// In all.
+    pub total: Nanos,
+    /// The longest.
+    pub longest: Nanos,
+    /// How often a thread below the highest of those that wait ran last before it.
+    pub inversions: u64,
+    /// The waits of those, in all.
+    pub inverted: Nanos,
+    /// The longest of those.
+    pub longest_inversion: Nanos,
+    /// Who ran in that one.
+    pub by: Option<(Tid, String)>,
+}
+
+/// Programs that watch, until dropped.
+pub struct RelationProbe {
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    told: Rc<RefCell<Vec<Observation>>>,
+    malformed: Rc<RefCell<u64>>,
+    skel: RelationsSkel<'static>,
+    statistics: Option<OwnedFd>,
+    missing: Vec<Missing>,
+    counted: BTreeMap<Vec<u8>, u64>,
+    watched: BTreeMap<Tid, u8>,
+}
+
+impl std::fmt::Debug for RelationProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RelationProbe").finish_non_exhaustive()
+    }
+}
+
+impl RelationProbe {
+    /// Loads and attaches what the running kernel has trace points for. With `measure_cost` the kernel times the programs.
+    pub fn start(measure_cost: bool) -> Result<RelationProbe, ProbeError> {
+        let kernel = KernelBtf::load()?;
+        let mut missing = Vec::new();
+        let mut programs: Vec<&str> = Vec::new();
+        for group in &GROUPS {
+            match group.programs.iter().find(|program| !kernel.has_tracepoint(program.1)) {
+                None => programs.extend(group.programs.iter().map(|program| program.0)),
+                Some((_, lacks)) => missing.push(Missing {
+                    what: group.what.to_owned(),
+                    why: format!("this kernel has no trace point {lacks}"),
+                    remedy: format!("boot a kernel of {} or later", group.since),
+                }),
+            }
+        }
+        if programs.is_empty() {
+            return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
+        }
+        let statistics = measure_cost.then(enable_statistics).transpose()?;
+        let (loaded, said) = log::capture(|| load(&programs));
+        let mut skel =
+            loaded.map_err(|source| ProbeError::load("loading the programs of relations", source, &said))?;
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let malformed = Rc::new(RefCell::new(0));
+        let ring = {
+            let (told, malformed) = (Rc::clone(&told), Rc::clone(&malformed));
+            let mut builder = RingBufferBuilder::new();
+            // The ring belongs to the skeleton, which is leaked with its place: see load().
+            builder
+                .add(&skel.maps.events, move |bytes| {
+                    match decode(bytes) {
+                        Some(observation) => told.borrow_mut().push(observation),
+                        None => *malformed.borrow_mut() += 1,
+                    }
+                    0
+                })
+                .and_then(|builder| std::mem::take(builder).build())
+        };
+        let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))?;
+        let mut links = Vec::new();
+        for name in programs {
+            let Some(program) = skel.object_mut().progs_mut().find(|program| program.name() == name) else {
+                continue;
+            };
+            let (link, said) = log::capture(|| program.attach());
+            links.push(link.map_err(|error| {
+                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
+            })?);
+        }
+        Ok(RelationProbe {
+            _links: links,
+            ring,
+            told,
+            malformed,
+            skel,
+            statistics,
+            missing,
+            counted: BTreeMap::new(),
+            watched: BTreeMap::new(),
+        })
+    }
+
+    /// What was seen since the last call, in the order of events; wake-ups last.
+    pub fn poll(&mut self) -> Result<Vec<Observation>, ProbeError> {
+        self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of relations", error))?;
+        let mut seen = std::mem::take(&mut *self.told.borrow_mut());
+        let map = &self.skel.maps.edges;
+        for key in map.keys() {
+            let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
+            let (Some(edge), Some(count), Some(priority)) =
+                (Edge::decode(&key), number::<8>(&value, 0), number::<4>(&value, 8))
+            else {
+                *self.malformed.borrow_mut() += 1;
+                continue;
+            };
+            let before = self.counted.insert(key, count).unwrap_or(0);
+            if let (times @ 1.., Some(priority)) =
+                (count.saturating_sub(before), u8::try_from(priority).ok().and_then(Priority::new))
+            {
+                let Edge { by, task, network } = edge;
+                seen.push(Observation::Woke { at: now(), by, task, priority, times, network });
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Has the waits of a kernel thread counted from now on, against the highest of those that wait for it (0: nobody).
+    pub fn watch(&mut self, thread: Tid, highest: u8) -> Result<(), ProbeError> {
+        if self.watched.insert(thread, highest) == Some(highest) {
+            return Ok(());
+        }
+        let key = thread.0.to_ne_bytes();
+        let map = &self.skel.maps.watched;
+        let mut value = match map.lookup(&key, MapFlags::ANY) {
+            Ok(Some(value)) => value,
+            _ => vec![0; map.value_size() as usize],
+        };
+        // A wait that ends between reading and writing this is counted once too few.
+        value[WATCHED_HIGHEST..WATCHED_HIGHEST + 4].copy_from_slice(&u32::from(highest).to_ne_bytes());
+        let written = map.update(&key, &value, MapFlags::ANY);
+        written.map_err(|error| ProbeError::bpf("watching a kernel thread", error))
+    }
+
+    /// The waits of a thread that is watched.
+    pub fn waits(&self, thread: Tid) -> Option<ThreadWaits> {
+        let value = self.skel.maps.watched.lookup(&thread.0.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let word = |place: usize| number::<8>(&value, place * 8);
+        let by = number::<4>(&value, WATCHED_HIGHEST + 4)?;
+        let name = value.get(WATCHED_HIGHEST + 8..)?.split(|&byte| byte == 0).next()?;
+        Some(ThreadWaits {
+            waits: word(1)?,
+            total: Nanos(word(2)?),
+            longest: Nanos(word(3)?),
+            inversions: word(4)?,
+            inverted: Nanos(word(5)?),
+            longest_inversion: Nanos(word(6)?),
+            by: (by > 0).then(|| (Tid(by as i32), String::from_utf8_lossy(name).into_owned())),
+        })
+    }
+
+    /// What this kernel does not let be seen.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// What was lost so far.
+    pub fn losses(&self) -> Vec<Loss> {
+        let states = self.skel.maps.cpus.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let states = states.ok().flatten().unwrap_or_default();
+        let mut losses: Vec<Loss> = Vec::new();
+        for (place, (kind, what)) in LOST.into_iter().enumerate() {
+            let count = states.iter().filter_map(|state| number::<8>(state, place * 8)).sum();
+            losses.push(Loss { kind, place: what.to_owned(), count: Some(count) });
+        }
+        losses.push(Loss {
+            kind: LossKind::SampleDropped,
+            place: "relations: events that could not be read".to_owned(),
+            count: Some(*self.malformed.borrow()),
+        });
+        for program in self.skel.object().progs() {
+            if let Some(info) = program_info(program.as_fd().as_raw_fd()) {
+                losses.push(Loss {
+                    kind: LossKind::ProgramSkipped,
+                    place: program.name().to_string_lossy().into_owned(),
+                    count: Some(info.recursion_misses),
+                });
+            }
+        }
+        losses.retain(|loss| loss.count != Some(0));
+        losses
+    }
+
+    /// What each program cost so far: runs and time, by the kernel's own account. Empty unless that was asked for.
+    pub fn costs(&self) -> Vec<(String, ProbeCost)> {
+        if self.statistics.is_none() {
+            return Vec::new();
+        }
+        let programs = self.skel.object().progs();
+        programs
+            .filter_map(|program| {
+                let info = program_info(program.as_fd().as_raw_fd())?;
+                let cost = ProbeCost {
+                    runs: Some(info.run_cnt),
+                    time: Some(Nanos(info.run_time_ns)),
+                    kernel_memory: 0,
+                };
+                Some((program.name().to_string_lossy().into_owned(), cost))
+            })
+            .collect()
+    }
+}
+
+/// Where `highest` lies in `struct watched`.
+const WATCHED_HIGHEST: usize = 56;
+
+fn load(programs: &[&str]) -> libbpf_rs::Result<RelationsSkel<'static>> {
+    // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = RelationsSkelBuilder::default().open(place)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let load = programs.iter().any(|name| program.name() == *name);
+        program.set_autoload(load);
+    }
+    open.load()
+}
+
+fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut word = [0; 8];
+    word[..BYTES].copy_from_slice(bytes.get(at..at + BYTES)?);
+    #[cfg(target_endian = "big")]
+    word.rotate_left(BYTES);
+    Some(u64::from_ne_bytes(word))
+}
+
+/// `struct event`.
+fn decode(bytes: &[u8]) -> Option<Observation> {
+    let (at, of, id) = (Nanos(number::<8>(bytes, 0)?), number::<8>(bytes, 8)?, number::<8>(bytes, 16)?);
+    let (task, thread) = (tid(number::<4>(bytes, 24)?), tid(number::<4>(bytes, 28)?));
+    let &[operation, kind, priority, doer, ..] = bytes.get(32..)? else { return None };
+    let object = Object { kind: *RelationKind::ALL.get(usize::from(kind))?, of, id };
+    Some(match operation {
+        1 => {
+            let thread = (thread.0 != 0).then_some(thread);
+            Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread }
+        }
+        2 => Observation::Done { at, object, by: self::doer(u64::from(doer), thread)? },
+        3 => Observation::RunBy { at, object, worker: thread },
+        _ => return None,
+    })
+}
+
+struct Edge {
+    by: Doer,
+    task: Tid,
+    network: bool,
+}
+
+impl Edge {
+    /// `struct edge`.
+    fn decode(key: &[u8]) -> Option<Edge> {
+        let kind = usize::try_from(number::<4>(key, 12)?).ok()?;
+        Some(Edge {
+            by: doer(number::<4>(key, 8)?, tid(number::<4>(key, 0)?))?,
+            task: tid(number::<4>(key, 4)?),
+            network: *RelationKind::ALL.get(kind)? == RelationKind::NetworkReceive,
+        })
+    }
+}
+
+fn doer(number: u64, thread: Tid) -> Option<Doer> {
+    Some(match number {
+        0 => Doer::Task,
+        1 => Doer::Thread(thread),
+        2 => Doer::Softirq,
+        3 => Doer::Interrupt,
+        _ => return None,
+    })
+}
+
+fn tid(number: u64) -> Tid {
+    Tid(number as i32)
+}
+
+/// The clock of `bpf_ktime_get_ns`.
+fn now() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Which real-time tasks wait for which kernel threads, and over what.
+ *
+ * Every program is out after one or two compares where no real-time task is concerned. What concerns one is told to user
+ * space as an event; wake-ups, which are many, are counted here. What could not be told is counted.
+ *
+ * A real-time task is a user thread with an effective priority of a real-time class: what priority inheritance lends
+ * counts. Deadline tasks count as 99.
+ */
+#include "latebound/kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* The disk with its number; kernel.bpf.h names the disk's name alone. */
+struct gendisk___number {
+	int major;
+	int first_minor;
+};
+
+struct request_queue___number {
+	struct gendisk___number *disk;
+};
+
+struct request___number {
+	struct request_queue___number *q;
+};
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct writeback_control {
+	long nr_to_write;
+};
+
+struct worker_pool;
+
+struct pool_workqueue {
+	struct worker_pool *pool;
+};
+
+struct worker {
+	struct worker_pool *pool;
+};
+
+/* kernel/kthread.c */
+struct kthread {
+	void *data;
+};
+
+/* From 5.17 on a kernel thread's own data is here (e32cf5dfbe22). */
+struct task_struct___kthread {
+	void *worker_private;
+};
+
+#pragma clang attribute pop
+
+/* mirrored in mod.rs */
+enum operation { BEGIN = 1, DONE = 2, RUN_BY = 3 };
+enum kind { BLOCK_IO = 0, DIRTY_INODE = 1, RECLAIM = 2, WORK_ITEM = 3, NETWORK = 4, WAKEUP = 5 };
+enum doer { BY_TASK = 0, BY_THREAD = 1, BY_SOFTIRQ = 2, BY_INTERRUPT = 3 };
+enum lost { LOST_EVENT = 0, LOST_OBJECT = 1, LOST_EDGE = 2, LOST_KINDS = 3 };
+
+struct event {
+	u64 at;
+	u64 of;
+	u64 id;
+	u32 task;
+	u32 thread;
+	u8 operation;
+	u8 kind;
+	u8 priority;
+	u8 doer;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* What a real-time task waits for, by address. The generation tells one life of an address from the next. */
+struct object {
+	u64 of;
+	u64 id;
+	u64 generation;
+	u32 kind;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct object);
+} objects SEC(".maps");
+
+/* (address, task) that was told in this life of the address. */
+struct pair {
+	u64 address;
+	u64 task;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct pair);
+	__type(value, u64);
+} told SEC(".maps");
+
+/* The worker that started last in a pool and still runs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, u32);
+} running SEC(".maps");
+
+struct edge {
+	u32 thread;
+	u32 task;
+	u32 doer;
+	u32 kind;
+};
+
+struct woken {
+	u64 count;
+	u32 priority;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct edge);
+	__type(value, struct woken);
+} edges SEC(".maps");
+
+/* A kernel thread that somebody waits for, by user space's word. */
+struct watched {
+	u64 runnable_since;
+	u64 waits;
+	u64 wait_sum;
+	u64 wait_max;
+	u64 inversions;
+	u64 inversion_sum;
+	u64 inversion_max;
+	u32 highest; /* of those that wait */
+	u32 by; /* who ran in the worst one */
+	char by_comm[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, struct watched);
+} watched SEC(".maps");
+
+struct cpu_state {
+	u64 lost[LOST_KINDS];
+	u64 data_ready_at;
+	u32 data_ready_in;
+	u32 hard; /* interrupt handlers and timers that are being served */
+	u32 timer; /* of those, timers */
+	u32 softirq_in; /* the thread that the softirq runs in, and 1 */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu_state);
+} cpus SEC(".maps");
+
+u64 generations = 0;
+
+/* Set at the first work item that a real-time task queues: until then nobody asks who runs in a pool. */
+bool work_is_asked_for = false;
+
+static __always_inline struct cpu_state *this_cpu(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+static __always_inline void lose(u32 what)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu && what < LOST_KINDS)
+		cpu->lost[what]++;
+}
+
+/* The effective real-time priority of a user thread, as user space counts; 0: it is none. */
+static __always_inline u32 real_time(struct task_struct *task)
+{
+	int prio = task->prio;
+
+	/* MAX_RT_PRIO is 100 (include/linux/sched/prio.h); 99 is not a priority that user space can give. */
+	if (prio >= 99 || (task->flags & PF_KTHREAD))
+		return 0;
+	return prio < 0 ? 99 : 99 - prio;
+}
+
+/*
+ * In whose name the running code runs, by the entries and exits seen on this CPU: the kernel's own count is a variable that
+ * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). A softirq that ksoftirqd serves is that thread's; with
+ * PREEMPT_RT a softirq can be preempted, so it counts for the thread that it began in alone.
+ */
+static __always_inline u32 doer(struct task_struct *current, u32 *thread)
+{
+	struct cpu_state *cpu = this_cpu();
+	bool softirq = cpu && cpu->softirq_in == (u32)current->pid + 1;
+
+	*thread = 0;
+	if (cpu && cpu->hard)
+		return BY_INTERRUPT;
+	if ((current->flags & PF_KTHREAD) && current->pid) {
+		/* On the way out of an interrupt a softirq runs over whoever was there. "ksoftirqd", "ktimers", "irq/". */
+		if (softirq && !(current->comm[0] == 'k' && current->comm[1] == 's' && current->comm[2] == 'o') &&
+		    !(current->comm[0] == 'k' && current->comm[1] == 't' && current->comm[2] == 'i') &&
+		    !(current->comm[0] == 'i' && current->comm[1] == 'r' && current->comm[2] == 'q'))
+			return BY_SOFTIRQ;
+		*thread = current->pid;
+		return BY_THREAD;
+	}
+	return softirq || !current->pid ? BY_SOFTIRQ : BY_TASK;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(relation_irq_entry)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu)
+		cpu->hard++;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(relation_irq_exit)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu && cpu->hard)
+		cpu->hard--;
+	return 0;
+}
+
+/* The timer's interrupt wakes most of those that sleep; hrtimers of the softirq have their own bracket. */
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(relation_timer_entry, struct hrtimer *timer)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu && !timer->is_soft) {
+		cpu->hard++;
+		cpu->timer++;
+	}
+	return 0;
+}
+
+/* The timer may be gone by now, so that it cannot be asked which kind it was. */
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(relation_timer_exit)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu && cpu->timer && cpu->hard) {
+		cpu->timer--;
+		cpu->hard--;
+	}
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(relation_softirq_entry)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu)
+		cpu->softirq_in = (u32)bpf_get_current_pid_tgid() + 1;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(relation_softirq_exit)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu)
+		cpu->softirq_in = 0;
+	return 0;
+}
+
+static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event)
+		return lose(LOST_EVENT);
+	event->at = bpf_ktime_get_ns();
+	event->of = of;
+	event->id = id;
+	event->task = task;
+	event->thread = thread;
+	event->operation = operation;
+	event->kind = kind;
+	event->priority = priority;
+	event->doer = by;
+	event->reserved = 0;
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+/* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
+static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thread, bool fresh)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct pair pair = { .address = address, .task = (u32)current->pid };
+	struct object new = {}, *object;
+	u32 priority = real_time(current);
+	u64 *generation;
+
+	object = fresh ? 0 : bpf_map_lookup_elem(&objects, &address);
+	if (!object) {
+		new.of = of;
+		new.id = id;
+		new.kind = kind;
+		new.generation = __sync_fetch_and_add(&generations, 1) + 1;
+		if (bpf_map_update_elem(&objects, &address, &new, BPF_ANY))
+			return lose(LOST_OBJECT);
+		object = &new;
+	} else {
+		generation = bpf_map_lookup_elem(&told, &pair);
+		if (generation && *generation == object->generation)
+			return;
+	}
+	if (!fresh) {
+		u64 now = object->generation;
+
+		bpf_map_update_elem(&told, &pair, &now, BPF_ANY);
+	}
+	tell(BEGIN, kind, of, id, current->pid, priority, thread, 0);
+}
+
+static __always_inline void done(u64 address)
+{
+	struct object *object = bpf_map_lookup_elem(&objects, &address);
+	u32 thread, by, kind;
+	u64 of, id;
+
+	if (!object)
+		return;
+	of = object->of;
+	id = object->id;
+	kind = object->kind;
+	if (bpf_map_delete_elem(&objects, &address))
+		return;
+	by = doer(bpf_get_current_task_btf(), &thread);
+	tell(DONE, kind, of, id, 0, 0, thread, by);
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(relation_block_start, struct request___number *rq)
+{
+	struct gendisk___number *disk;
+
+	if (!real_time(bpf_get_current_task_btf()))
+		return 0;
+	disk = BPF_CORE_READ(rq, q, disk);
+	/* dev_t of the kernel: MKDEV (include/linux/kdev_t.h). */
+	begin(BLOCK_IO, (u64)rq,
+	      ((u64)BPF_CORE_READ(disk, major) << 20) | (u32)BPF_CORE_READ(disk, first_minor), (u64)rq, 0, true);
+	return 0;
+}
+
+SEC("tp_btf/block_io_done")
+int BPF_PROG(relation_block_done, struct request *rq)
+{
+	done((u64)rq);
+	return 0;
+}
+
+/* Every page that becomes dirty; the first of an inode by a task is told. */
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
+{
+	struct inode *inode;
+
+	if (!real_time(bpf_get_current_task_btf()) || !mapping)
+		return 0;
+	inode = mapping->host;
+	if (!inode)
+		return 0;
+	begin(DIRTY_INODE, (u64)inode, BPF_CORE_READ(inode, i_sb, s_dev), BPF_CORE_READ(inode, i_ino), 0, false);
+	return 0;
+}
+
+/*
+ * The end of writing one inode back (fs/fs-writeback.c, __writeback_single_inode). Where the allowance was not used up, all
+ * of its dirty pages went out.
+ */
+SEC("tp_btf/writeback_single_inode")
+int BPF_PROG(relation_written, struct inode *inode, struct writeback_control *wbc)
+{
+	if (wbc->nr_to_write > 0)
+		done((u64)inode);
+	return 0;
+}
+
+/* Nodes are numbers, far below every address. */
+SEC("tp_btf/mm_vmscan_wakeup_kswapd")
+int BPF_PROG(relation_reclaim, int nid)
+{
+	if (real_time(bpf_get_current_task_btf()))
+		begin(RECLAIM, (u64)(u32)nid, 0, (u32)nid, 0, false);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_kswapd_sleep")
+int BPF_PROG(relation_reclaimed, int nid)
+{
+	done((u64)(u32)nid);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 *worker, thread;
+	u64 pool;
+
+	/* In an interrupt the thread below has asked for nothing. */
+	if (!real_time(current) || doer(current, &thread) != BY_TASK)
+		return 0;
+	if (!work_is_asked_for)
+		work_is_asked_for = true;
+	pool = (u64)pwq->pool;
+	worker = bpf_map_lookup_elem(&running, &pool);
+	begin(WORK_ITEM, (u64)work, 0, (u64)work, worker ? *worker : 0, true);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(relation_execute, struct work_struct *work)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct task_struct___kthread *thread = (void *)current;
+	u64 address = (u64)work, pool;
+	u32 tid = current->pid;
+	struct kthread *kthread;
+	struct object *object;
+	struct worker *worker;
+
+	if (!work_is_asked_for)
+		return 0;
+	kthread = BPF_CORE_READ(thread, worker_private);
+	worker = (struct worker *)BPF_CORE_READ(kthread, data);
+	pool = (u64)BPF_CORE_READ(worker, pool);
+	if (pool)
+		bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
+	object = bpf_map_lookup_elem(&objects, &address);
+	if (object)
+		tell(RUN_BY, WORK_ITEM, object->of, object->id, 0, 0, tid, BY_THREAD);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(relation_executed, struct work_struct *work)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct task_struct___kthread *thread = (void *)current;
+	struct kthread *kthread;
+	struct worker *worker;
+	u64 pool;
+	u32 *last;
+
+	if (!work_is_asked_for)
+		return 0;
+	kthread = BPF_CORE_READ(thread, worker_private);
+	worker = (struct worker *)BPF_CORE_READ(kthread, data);
+	pool = (u64)BPF_CORE_READ(worker, pool);
+	last = bpf_map_lookup_elem(&running, &pool);
+	if (last && *last == current->pid)
+		bpf_map_delete_elem(&running, &pool);
+	/* The work itself may be freed by now; its address is not followed. */
+	done((u64)work);
+	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(relation_data_ready)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (cpu) {
+		cpu->data_ready_at = bpf_ktime_get_ns();
+		cpu->data_ready_in = (u32)bpf_get_current_pid_tgid();
+	}
+	return 0;
+}
+
+/* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
+#define AT_ONCE 20000
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(relation_waking, struct task_struct *task)
+{
+	struct task_struct *current;
+	struct edge edge = {};
+	struct woken new = { .count = 1 }, *known;
+	struct watched *thread;
+	struct cpu_state *cpu;
+	u32 priority;
+
+	if (task->flags & PF_KTHREAD) {
+		u32 tid = task->pid;
+
+		thread = bpf_map_lookup_elem(&watched, &tid);
+		if (thread && !thread->runnable_since)
+			thread->runnable_since = bpf_ktime_get_ns();
+		return 0;
+	}
+	priority = real_time(task);
+	if (!priority)
+		return 0;
+	current = bpf_get_current_task_btf();
+	edge.doer = doer(current, &edge.thread);
+	edge.kind = WAKEUP;
+	cpu = this_cpu();
+	if (cpu && cpu->data_ready_at) {
+		if (cpu->data_ready_in == (u32)current->pid && bpf_ktime_get_ns() - cpu->data_ready_at < AT_ONCE)
+			edge.kind = NETWORK;
+		cpu->data_ready_at = 0;
+	}
+	/* One task that wakes another is no affair of a kernel thread, unless as the network's softirq. */
+	if (edge.doer == BY_TASK)
+		return 0;
+	edge.task = task->pid;
+	known = bpf_map_lookup_elem(&edges, &edge);
+	if (known) {
+		__sync_fetch_and_add(&known->count, 1);
+		known->priority = priority;
+		return 0;
+	}
+	new.priority = priority;
+	/* Lost twice at most: another CPU that met the same edge first has one, and ours is counted as lost. */
+	if (bpf_map_update_elem(&edges, &edge, &new, BPF_NOEXIST))
+		lose(LOST_EDGE);
+	return 0;
+}
+
+static __always_inline u32 rank(struct task_struct *task)
+{
+	int prio = task->prio;
+
+	if (prio >= 99)
+		return 0;
+	return prio < 0 ? 100 : 99 - prio;
+}
+
+/*
+ * How long a kernel thread that somebody waits for was ready and did not run. It is an inversion where the thread that ran
+ * before it is below the highest of those that wait.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(relation_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct watched *thread;
+	u64 now, wait;
+	u32 tid;
+
+	if ((prev->flags & PF_KTHREAD) && prev->pid && (preempt || !prev->__state)) {
+		tid = prev->pid;
+		thread = bpf_map_lookup_elem(&watched, &tid);
+		if (thread)
+			thread->runnable_since = bpf_ktime_get_ns();
+	}
+	if (!(next->flags & PF_KTHREAD) || !next->pid)
+		return 0;
+	tid = next->pid;
+	thread = bpf_map_lookup_elem(&watched, &tid);
+	if (!thread || !thread->runnable_since)
+		return 0;
+	now = bpf_ktime_get_ns();
+	wait = now - thread->runnable_since;
+	thread->runnable_since = 0;
+	thread->waits++;
+	thread->wait_sum += wait;
+	if (wait > thread->wait_max)
+		thread->wait_max = wait;
+	if (!thread->highest || !prev->pid || rank(prev) >= thread->highest)
+		return 0;
+	thread->inversions++;
+	thread->inversion_sum += wait;
+	if (wait > thread->inversion_max) {
+		thread->inversion_max = wait;
+		thread->by = prev->pid;
+		bpf_probe_read_kernel_str(thread->by_comm, sizeof(thread->by_comm), prev->comm);
+	}
+	return 0;
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waits of known number are planted by a real-time thread, and the probe has to give back each of them.
+//!
+//! Needs root, real-time threads, and a disk below the build folder.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use latebound_model::Tid;
+use latebound_probe::RelationProbe;
+use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Below the build folder: a file system with a disk, which /tmp need not be.
+fn folder() -> tempfile::TempDir {
+    tempfile::TempDir::new_in(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).unwrap()
+}
+
+/// Runs this on a new thread of this real-time priority; its id and what came of it.
+fn at_priority<T: Send + 'static>(priority: i32, work: impl FnOnce() -> T + Send + 'static) -> (Tid, T) {
+    let thread = std::thread::spawn(move || {
+        let parameters = libc::sched_param { sched_priority: priority };
+        // SAFETY: the parameters live through the call; 0 is this thread.
+        let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+        assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: no arguments.
+        (Tid(unsafe { libc::gettid() }), work())
+    });
+    thread.join().unwrap()
+}
+
+/// Gathers until this many ends of the objects that the task waited for were seen, or two seconds are over.
+fn gather(probe: &mut RelationProbe, task: Tid, kind: RelationKind, ends: usize) -> Seen {
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut seen = Seen::default();
+    loop {
+        for observation in probe.poll().unwrap() {
+            seen.take(observation, task, kind);
+        }
+        if seen.done.len() >= ends || Instant::now() > until {
+            return seen;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    begun: Vec<(Object, Priority)>,
+    run_by: Vec<Object>,
+    done: Vec<(Object, Doer)>,
+}
+
+impl Seen {
+    fn take(&mut self, observation: Observation, who: Tid, kind: RelationKind) {
+        let mine: BTreeSet<Object> = self.begun.iter().map(|one| one.0).collect();
+        match observation {
+            Observation::Begin { object, task, priority, .. } if task == who && object.kind == kind => {
+                self.begun.push((object, priority));
+            }
+            Observation::RunBy { object, .. } if mine.contains(&object) => self.run_by.push(object),
+            Observation::Done { object, by, .. } if mine.contains(&object) => self.done.push((object, by)),
+            _ => {}
+        }
+    }
+
+    fn priorities(&self) -> BTreeSet<u8> {
+        self.begun.iter().map(|one| one.1.get()).collect()
+    }
+}
+
+fn assert_nothing_lost(probe: &RelationProbe) {
+    assert_eq!(probe.losses(), []);
+}
+
+#[test]
+fn live_planted_block_requests_begin_and_end_once_each() {
+    const PLANTED: usize = 37;
+    let _alone = alone();
+    let folder = folder();
+    let path = folder.path().join("blocks");
+    // Written and synced before, so that no write below has anything to allocate.
+    fs::write(&path, vec![1; PLANTED * 4096]).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let device = fs::metadata(&path).unwrap().dev();
+    let mut probe = RelationProbe::start(false).unwrap();
+    let (task, ()) = at_priority(41, move || {
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+        #[repr(align(4096))]
+        struct Page([u8; 4096]);
+        let page = Box::new(Page([2; 4096]));
+        for place in 0..PLANTED as u64 {
+            file.write_all_at(&page.0, place * 4096).unwrap();
+        }
+    });
+    let seen = gather(&mut probe, task, RelationKind::BlockIo, PLANTED);
+    assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
+    assert_eq!(seen.priorities(), BTreeSet::from([41]));
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    println!("{PLANTED} requests of {major}:{minor}, done by {:?}", seen.done[0].1);
+    assert_nothing_lost(&probe);
+}
+
+#[test]
+fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
+    const PLANTED: usize = 5;
+    let _alone = alone();
+    let folder = folder();
+    let base = folder.path().to_owned();
+    let mut probe = RelationProbe::start(false).unwrap();
+    let (task, inodes) = at_priority(42, move || {
+        let files = (0..PLANTED).map(|number| {
+            let mut file = File::create(base.join(number.to_string())).unwrap();
+            // Several pages each: an inode counts once.
+            for _ in 0..3 {
+                file.write_all(&[3; 8192]).unwrap();
+            }
+            file.metadata().unwrap().ino()
+        });
+        files.collect::<BTreeSet<u64>>()
+    });
+    // sync(2) has the flusher write back, as its own period would some seconds later.
+    let here = File::open(folder.path()).unwrap();
+    // SAFETY: the descriptor is open.
+    assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
+    let mut seen = gather(&mut probe, task, RelationKind::DirtyInode, PLANTED);
+    // The file system's own blocks are an inode of the block device's, and may become dirty too.
+    let device = folder.path().metadata().unwrap().dev();
+    let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));
+    seen.begun.retain(|one| one.0.of == device);
+    seen.done.retain(|one| one.0.of == device);
+    let begun: BTreeSet<u64> = seen.begun.iter().map(|one| one.0.id).collect();
+    assert_eq!((seen.begun.len(), begun), (PLANTED, inodes), "{seen:?}");
+    assert_eq!((seen.done.len(), seen.priorities()), (PLANTED, BTreeSet::from([42])));
+    assert!(seen.done.iter().all(|one| matches!(one.1, Doer::Thread(_))), "{seen:?}");
+    assert_nothing_lost(&probe);
+}
+
+#[test]
+fn live_planted_work_items_are_queued_run_and_done_once_each() {
+    const PLANTED: usize = 11;
+    let _alone = alone();
+    let (mut master, mut slave) = (0, 0);
+    // SAFETY: the pointers are to live integers; the others may be null (openpty(3)).
+    let made = unsafe {
+        libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            std::ptr::null_mut(),
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(made, 0);
+    // SAFETY: both were just made, and nothing else owns them.
+    let (mut master, _slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
+    let mut probe = RelationProbe::start(false).unwrap();
+    // What is written to a terminal is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued
+    // again only once it has run.
+    let (task, ()) = at_priority(43, move || {
+        for _ in 0..PLANTED {
+            master.write_all(b"x").unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let seen = gather(&mut probe, task, RelationKind::WorkItem, PLANTED);
+    let numbers = (seen.begun.len(), seen.run_by.len(), seen.done.len());
+    assert_eq!(numbers, (PLANTED, PLANTED, PLANTED), "{seen:?}");
+    assert!(seen.done.iter().all(|one| matches!(one.1, Doer::Thread(_))), "{seen:?}");
+    assert_nothing_lost(&probe);
+}
+
+#[test]
+fn live_planted_datagrams_wake_their_reader_once_each() {
+    const PLANTED: u64 = 29;
+    let _alone = alone();
+    let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = reader.local_addr().unwrap();
+    let mut probe = RelationProbe::start(false).unwrap();
+    let sending = std::thread::spawn(move || {
+        for _ in 0..PLANTED {
+            // Long enough that the reader sleeps again.
+            std::thread::sleep(Duration::from_millis(20));
+            writer.send_to(b"x", address).unwrap();
+        }
+    });
+    let (task, ()) = at_priority(44, move || {
+        let mut buffer = [0; 4];
+        for _ in 0..PLANTED {
+            reader.recv(&mut buffer).unwrap();
+        }
+    });
+    sending.join().unwrap();
+    let mut woken = 0;
+    for observation in probe.poll().unwrap() {
+        match observation {
+            Observation::Woke { task: who, times, network: true, priority, .. } if who == task => {
+                assert_eq!(priority.get(), 44);
+                woken += times;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(woken, PLANTED);
+    assert_nothing_lost(&probe);
+}
+
+#[test]
+fn live_what_normal_tasks_wait_for_is_no_relation() {
+    let _alone = alone();
+    let folder = folder();
+    let mut probe = RelationProbe::start(true).unwrap();
+    let path = folder.path().join("normal");
+    fs::write(&path, vec![1; 65_536]).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    // SAFETY: no arguments.
+    let own = Tid(unsafe { libc::gettid() });
+    let mine = |observation: &Observation| match *observation {
+        Observation::Begin { task, .. } | Observation::Woke { task, .. } => task == own,
+        _ => false,
+    };
+    assert!(!probe.poll().unwrap().iter().any(mine));
+    let costs = probe.costs();
+    let runs: u64 = costs.iter().filter_map(|(_, cost)| cost.runs).sum();
+    assert!(runs > 0, "{costs:?}");
+    for (program, cost) in costs {
+        let (runs, time) = (cost.runs.unwrap(), cost.time.unwrap().0);
+        println!("{program}: {runs} runs, {} ns each", time.checked_div(runs).unwrap_or(0));
+    }
+}
+
+#[test]
+fn live_a_wait_costs_little() {
+    const WAITS: u64 = 2_000;
+    let _alone = alone();
+    let folder = folder();
+    let path = folder.path().join("blocks");
+    fs::write(&path, vec![1; 4096]).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let mut probe = RelationProbe::start(true).unwrap();
+    let (task, ()) = at_priority(45, move || {
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+        #[repr(align(4096))]
+        struct Page([u8; 4096]);
+        let page = Box::new(Page([2; 4096]));
+        for _ in 0..WAITS {
+            file.write_all_at(&page.0, 0).unwrap();
+        }
+    });
+    let seen = gather(&mut probe, task, RelationKind::BlockIo, WAITS as usize);
+    assert_eq!(seen.begun.len() as u64, WAITS);
+    for (program, cost) in probe.costs() {
+        let (runs, time) = (cost.runs.unwrap(), cost.time.unwrap().0);
+        let Some(each) = time.checked_div(runs) else { continue };
+        println!("{program}: {runs} runs, {each} ns each");
+        // Far above what a run takes, for a machine that does other things meanwhile; docs/tune.md has what was measured.
+        assert!(each < 5_000, "{program}: {each} ns");
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what a probe sees to relations: which kernel thread it is that a task waits for, where the event does not say.
+//!
+//! A request names its disk, not the thread that will complete it; a dirty inode its device, not the worker that will write
+//! it back. So the threads that did so lately for the same device are taken. Work items name the worker that runs in the pool, if
+//! one does, and surely the one that runs them. Owns that memory, and the account of who waited for whom.
+
+use std::collections::BTreeMap;
+
+use latebound_model::{Nanos, Tid};
+use serde::{Deserialize, Serialize};
+
+use crate::priority::Priority;
+use crate::relations::{Object, Relation, RelationKind};
+use crate::tuner::Input;
+use crate::waiters::Strength;
+
+/// In whose name something was done.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Doer {
+    /// A kernel thread.
+    Thread(Tid),
+    /// A softirq that ran on top of whatever thread was there.
+    Softirq,
+    /// A hard interrupt.
+    Interrupt,
+    /// A user task.
+    Task,
+}
+
+/// One thing that a probe saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// A real-time task begins to wait.
+    Begin {
+        /// When.
+        at: Nanos,
+        /// Over what.
+        object: Object,
+        /// Who.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// The thread that stands before it, where it is known.
+        thread: Option<Tid>,
+    },
+    /// A worker takes a work item up.
+    RunBy {
+        /// When.
+        at: Nanos,
+        /// The item.
+        object: Object,
+        /// The worker.
+        worker: Tid,
+    },
+    /// It is done.
+    Done {
+        /// When.
+        at: Nanos,
+        /// What.
+        object: Object,
+        /// By whom.
+        by: Doer,
+    },
+    /// Wake-ups of a real-time task since the last time this was told.
+    Woke {
+        /// When it was told.
+        at: Nanos,
+        /// Who woke.
+        by: Doer,
+        /// Who was woken.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// How often.
+        times: u64,
+        /// Whether it was with data of a socket.
+        network: bool,
+    },
+}
+
+/// How often, and at which priority, a task waited for a thread (or was served by an interrupt or softirq).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// How often.
+    pub times: u64,
+    /// Its highest priority then.
+    pub priority: Priority,
+}
+
+/// Who did such work for a device how often.
+type Doers = BTreeMap<Doer, u64>;
+
+/// The memory and the account.
+#[derive(Clone, Debug)]
+pub struct Attribution {
+    /// Who completes requests of a device, or writes its inodes back.
+    doers: BTreeMap<(RelationKind, u64), Doers>,
+    /// What tasks wait for, with those that wait, oldest first.
+    open: BTreeMap<Object, Open>,
+    seen: BTreeMap<(Doer, Tid, RelationKind), Seen>,
+    /// An object that was not done after this long is given up: a file that was removed is never written back.
+    patience: Nanos,
+    expired: u64,
+    unpaired: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    since: Nanos,
+    waiting: Vec<(Tid, Priority)>,
+}
+
+/// Twice the kernel's `dirty_expire_centisecs`, which is 30 s unless set.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
+impl Default for Attribution {
+    fn default() -> Attribution {
+        Attribution {
+            doers: BTreeMap::new(),
+            open: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            patience: PATIENCE,
+            expired: 0,
+            unpaired: 0,
+        }
+    }
+}
+
+impl Attribution {
+    /// What one observation means. `kswapd` gives the thread of a node.
+    pub fn observe(&mut self, seen: Observation, kswapd: impl Fn(u64) -> Option<Tid>) -> Vec<Input> {
+        match seen {
+            Observation::Begin { at, object, task, priority, thread } => {
+                let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
+                open.waiting.push((task, priority));
+                let threads: Vec<Tid> = match object.kind {
+                    RelationKind::Reclaim => kswapd(object.id).into_iter().collect(),
+                    RelationKind::WorkItem => thread.into_iter().collect(),
+                    kind => self.threads_of(kind, object.of),
+                };
+                let strength = Strength::Soft;
+                let begin = |thread| Input::Begin(Relation { thread, object, task, priority, strength });
+                threads.into_iter().map(begin).collect()
+            }
+            Observation::RunBy { object, worker, .. } => {
+                let Some(open) = self.open.get(&object) else { return Vec::new() };
+                let strength = Strength::Soft;
+                let begin = |&(task, priority)| {
+                    Input::Begin(Relation { thread: worker, object, task, priority, strength })
+                };
+                std::iter::once(Input::Done(object)).chain(open.waiting.iter().map(begin)).collect()
+            }
+            Observation::Done { object, by, .. } => {
+                let Some(open) = self.open.remove(&object) else {
+                    self.unpaired += 1;
+                    return Vec::new();
+                };
+                if matches!(object.kind, RelationKind::BlockIo | RelationKind::DirtyInode) {
+                    *self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
+                }
+                let by = match (object.kind, kswapd(object.id)) {
+                    (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
+                    _ => by,
+                };
+                for (task, priority) in open.waiting {
+                    self.count(by, task, object.kind, priority, 1);
+                }
+                vec![Input::Done(object)]
+            }
+            Observation::Woke { by, task, priority, times, network, .. } => {
+                let kind = if network { RelationKind::NetworkReceive } else { RelationKind::Wakeup };
+                self.count(by, task, kind, priority, times);
+                match by {
+                    Doer::Thread(thread) => vec![Input::Woke(thread, task, priority, times)],
+                    _ => Vec::new(),
+                }
+            }
+        }
+    }
+
+    /// Gives up what was not done for too long.
+    pub fn expire(&mut self, now: Nanos) -> Vec<Input> {
+        let patience = self.patience;
+        let old: Vec<Object> = self
+            .open
+            .iter()
+            .filter(|(_, open)| now.saturating_sub(open.since) > patience)
+            .map(|(&one, _)| one)
+            .collect();
+        self.expired += old.len() as u64;
+        for object in &old {
+            self.open.remove(object);
+        }
+        old.into_iter().map(Input::Done).collect()
+    }
+
+    /// A kernel thread is gone: it does nothing for anybody any more.
+    pub fn gone(&mut self, thread: Tid) {
+        for doers in self.doers.values_mut() {
+            doers.remove(&Doer::Thread(thread));
+        }
+    }
+
+    /// Who waited for whom over what, how often.
+    pub fn seen(&self) -> impl Iterator<Item = (Doer, Tid, RelationKind, Seen)> + '_ {
+        self.seen.iter().map(|(&(doer, task, kind), &seen)| (doer, task, kind, seen))
+    }
+
+    /// What is waited for now: of which kind, since when, by how many.
+    pub fn open(&self) -> BTreeMap<RelationKind, u64> {
+        let mut open = BTreeMap::new();
+        for (object, waiting) in &self.open {
+            *open.entry(object.kind).or_default() += waiting.waiting.len() as u64;
+        }
+        open
+    }
+
+    /// How many objects were given up, and how many were done that nobody was known to wait for.
+    pub fn lost(&self) -> (u64, u64) {
+        (self.expired, self.unpaired)
+    }
+
+    fn threads_of(&self, kind: RelationKind, device: u64) -> Vec<Tid> {
+        let doers = self.doers.get(&(kind, device));
+        doers
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+            .filter_map(|doer| match doer {
+                Doer::Thread(thread) => Some(*thread),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn count(&mut self, by: Doer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
+        let seen = self.seen.entry((by, task, kind)).or_insert(Seen { times: 0, priority });
+        seen.times += times;
+        seen.priority = seen.priority.max(priority);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: Tid = Tid(20);
+    const AT: Nanos = Nanos::ZERO;
+
+    fn object(kind: RelationKind, id: u64) -> Object {
+        Object { kind, of: 5, id }
+    }
+
+    fn begin(object: Object, thread: Option<Tid>) -> Observation {
+        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread }
+    }
+
+    fn threads(inputs: &[Input]) -> Vec<i32> {
+        let thread = |input: &Input| match input {
+            Input::Begin(relation) => Some(relation.thread.0),
+            _ => None,
+        };
+        inputs.iter().filter_map(thread).collect()
+    }
+
+    #[test]
+    fn a_request_waits_for_the_threads_that_completed_others_of_its_disk() {
+        let mut attribution = Attribution::default();
+        let io = |id| object(RelationKind::BlockIo, id);
+        assert_eq!(attribution.observe(begin(io(1), None), |_| None), []);
+        attribution.observe(Observation::Done { at: AT, object: io(1), by: Doer::Thread(Tid(7)) }, |_| None);
+        assert_eq!(threads(&attribution.observe(begin(io(2), None), |_| None)), [7]);
+        attribution.observe(Observation::Done { at: AT, object: io(2), by: Doer::Interrupt }, |_| None);
+        assert_eq!(threads(&attribution.observe(begin(io(3), None), |_| None)), [7]);
+        attribution.gone(Tid(7));
+        assert_eq!(attribution.observe(begin(io(4), None), |_| None), []);
+        let seen: Vec<_> = attribution.seen().map(|(doer, _, _, seen)| (doer, seen.times)).collect();
+        assert_eq!(seen, [(Doer::Thread(Tid(7)), 1), (Doer::Interrupt, 1)]);
+        assert_eq!(attribution.open()[&RelationKind::BlockIo], 2);
+    }
+
+    #[test]
+    fn a_work_item_waits_for_the_pools_worker_until_its_own_takes_it_up() {
+        let mut attribution = Attribution::default();
+        let item = object(RelationKind::WorkItem, 1);
+        assert_eq!(threads(&attribution.observe(begin(item, Some(Tid(7))), |_| None)), [7]);
+        let run = Observation::RunBy { at: AT, object: item, worker: Tid(8) };
+        let inputs = attribution.observe(run, |_| None);
+        assert_eq!((&inputs[0], threads(&inputs)), (&Input::Done(item), vec![8]));
+        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(8)) };
+        assert_eq!(attribution.observe(done, |_| None), [Input::Done(item)]);
+        assert_eq!(
+            (attribution.observe(run, |_| None), attribution.observe(done, |_| None)),
+            (vec![], vec![])
+        );
+        assert_eq!(attribution.lost(), (0, 1));
+    }
+
+    #[test]
+    fn reclaim_waits_for_the_nodes_kswapd() {
+        let mut attribution = Attribution::default();
+        let node = object(RelationKind::Reclaim, 3);
+        let kswapd = |node| (node == 3).then_some(Tid(45));
+        assert_eq!(threads(&attribution.observe(begin(node, None), kswapd)), [45]);
+        attribution.observe(Observation::Done { at: AT, object: node, by: Doer::Task }, kswapd);
+        assert_eq!(attribution.seen().next().unwrap().0, Doer::Thread(Tid(45)));
+    }
+
+    #[test]
+    fn what_is_never_done_is_given_up_and_counted() {
+        let mut attribution = Attribution::default();
+        let inode = object(RelationKind::DirtyInode, 9);
+        attribution.observe(begin(inode, None), |_| None);
+        assert_eq!(attribution.expire(PATIENCE), []);
+        assert_eq!(attribution.expire(PATIENCE + Nanos(1)), [Input::Done(inode)]);
+        assert_eq!((attribution.lost(), attribution.open().len()), ((1, 0), 0));
+    }
+}
