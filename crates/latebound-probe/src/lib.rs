@@ -5,6 +5,7 @@
 //! them into the model's types. It never explains, never renders, never prints; what the running kernel lacks becomes
 //! a `Missing`, what was lost a `Loss`.
 
+mod bound;
 mod error;
 mod kernel;
 mod log;
@@ -12,6 +13,7 @@ mod observe;
 mod recorder;
 mod relations;
 
+pub use bound::{BoundMemory, BoundProbe, vector_name};
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};

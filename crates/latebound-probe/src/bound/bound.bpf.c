@@ -47,7 +47,8 @@ static __always_inline __u64 comm_half(const struct task_struct *task, __u32 hal
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct lb_callers callers = {};
+/* Filled before load. Not const: what is const and zero here would be zero for ever to the compiler. */
+struct lb_callers callers;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -56,8 +57,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lb_bound_memory);
 } cpus SEC(".maps");
-
-#define CALLERS ((const struct lb_callers *)&callers)
 
 static __always_inline struct lb_bound_memory *this_cpu(void)
 {
@@ -72,7 +71,7 @@ int BPF_PROG(preempt_disable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_preempt_disable(&memory->cpu, &memory->ring, CALLERS, caller);
+		lb_bound_preempt_disable(&memory->cpu, &memory->ring, &callers, caller);
 	return 0;
 }
 
@@ -92,7 +91,7 @@ int BPF_PROG(irq_disable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_irq_disable(&memory->cpu, &memory->ring, CALLERS, caller, parent);
+		lb_bound_irq_disable(&memory->cpu, &memory->ring, &callers, caller, parent);
 	return 0;
 }
 
@@ -102,7 +101,7 @@ int BPF_PROG(irq_enable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_irq_enable(&memory->cpu, &memory->ring, CALLERS, caller);
+		lb_bound_irq_enable(&memory->cpu, &memory->ring, &callers, caller);
 	return 0;
 }
 

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bound, live: the thread model runs in the kernel, per CPU, on every preempt, interrupt and scheduler event; this
+//! half loads it, gives it the kernel's callers, and takes the records.
+//!
+//! Owns the programs, what the kernel must have for them, and what of it was skipped. Folds nothing and judges nothing.
+
+mod memory;
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use latebound_abi::{BoundCpu, BoundRecord, CallerClasses, CallerTable};
+use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, libbpf_sys};
+
+use self::skel::{BoundSkel, BoundSkelBuilder};
+use crate::error::ProbeError;
+use crate::kernel::KernelBtf;
+use crate::log;
+
+pub use self::memory::BoundMemory;
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    dead_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/bound.skel.rs"));
+}
+
+/// Without these nothing can be said.
+const NEEDED: [&str; 6] =
+    ["preempt_disable", "preempt_enable", "irq_disable", "irq_enable", "sched_switch", "sched_waking"];
+/// The vectors of x86 whose events name an interrupt. Kernels are built without some of them.
+const VECTORS: [&str; 11] = [
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "thermal_apic",
+    "threshold_apic",
+    "deferred_error_apic",
+    "error_apic",
+    "spurious_apic",
+    "x86_platform_ipi",
+];
+
+/// The bits of a thread's flags that ask it to give way, of x86 and arm64 by the kernel's version (TIF_NEED_RESCHED and
+/// TIF_NEED_RESCHED_LAZY): arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13,
+/// arch/arm64 1 and 16; from 6.18 on x86 takes 4 and 5 of include/asm-generic/thread_info_tif.h.
+/// `sched_set_need_resched_tp`, where it exists, contradicts what is wrong here.
+const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
+    match (arm, version) {
+        (true, _) => (1, 16),
+        (false, (major, minor)) if major > 6 || (major == 6 && minor >= 18) => (4, 5),
+        (false, _) => (3, 4),
+    }
+}
+
+/// The name of a processor's vector, where it has always had the same number (arch/x86/include/asm/irq_vectors.h,
+/// 5.15 to 6.18).
+pub fn vector_name(vector: u32) -> &'static str {
+    if cfg!(target_arch = "aarch64") {
+        return "inter-processor interrupts";
+    }
+    match vector {
+        0xec => "local_timer",
+        0xf4 => "deferred_error_apic",
+        0xf6 => "irq_work",
+        0xf7 => "x86_platform_ipi",
+        0xf9 => "threshold_apic",
+        0xfa => "thermal_apic",
+        0xfb => "call_function_single",
+        0xfc => "call_function",
+        0xfd => "reschedule",
+        0xfe => "error_apic",
+        0xff => "spurious_apic",
+        _ => "",
+    }
+}
+
+/// The programs at work, until [`BoundProbe::stop`] or drop.
+pub struct BoundProbe {
+    links: Vec<Link>,
+    skel: BoundSkel<'static>,
+    memory: BoundMemory,
+    cpus: CpuSet,
+    missing: Vec<Missing>,
+}
+
+impl std::fmt::Debug for BoundProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BoundProbe").field("cpus", &self.cpus).finish_non_exhaustive()
+    }
+}
+
+impl BoundProbe {
+    /// The events that this kernel lacks and without which nothing can be bounded; empty where it has them all.
+    pub fn lacking(kernel: &KernelBtf) -> Vec<&'static str> {
+        NEEDED.into_iter().filter(|name| !kernel.has_tracepoint(name)).collect()
+    }
+
+    /// Loads and attaches the programs; events of these CPUs count from the return on. `version` is the kernel's, as
+    /// (6, 12).
+    pub fn start(
+        cpus: &CpuSet,
+        callers: &CallerClasses,
+        version: (u32, u32),
+    ) -> Result<BoundProbe, ProbeError> {
+        let kernel = KernelBtf::load()?;
+        let lacking = BoundProbe::lacking(&kernel);
+        if !lacking.is_empty() {
+            return Err(ProbeError::NothingToSee(format!(
+                "it has no {} events; boot one built with PREEMPT_TRACER and IRQSOFF_TRACER",
+                lacking.join(", ")
+            )));
+        }
+        let possible =
+            libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
+        if let Some(cpu) = cpus.iter().find(|cpu| cpu.0 as usize >= possible) {
+            return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
+        }
+        let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
+        let (skel, said) = log::capture(|| load(&kernel, &table, version, possible));
+        let skel = skel.map_err(|source| ProbeError::load("loading the bound's programs", source, &said))?;
+        let has_exit = kernel.has_tracepoint("sched_exit_tp");
+        let mut initial = BoundCpu::initial(has_exit);
+        initial.resize(skel.maps.cpus.value_size() as usize, 0);
+        for cpu in cpus.iter() {
+            skel.maps
+                .cpus
+                .update(&cpu.0.to_ne_bytes(), &initial, MapFlags::ANY)
+                .map_err(|error| ProbeError::bpf("giving every CPU its memory", error))?;
+        }
+        let memory = BoundMemory::map(skel.maps.cpus.as_fd(), possible)?;
+        let mut probe =
+            BoundProbe { links: Vec::new(), skel, memory, cpus: cpus.clone(), missing: missing(&kernel) };
+        probe.attach()?;
+        for cpu in cpus.iter() {
+            probe.memory.set_running(cpu, true);
+        }
+        Ok(probe)
+    }
+
+    fn attach(&mut self) -> Result<(), ProbeError> {
+        for program in self.skel.object_mut().progs_mut() {
+            if program.as_fd().as_raw_fd() < 0 {
+                continue;
+            }
+            let (link, said) = log::capture(|| program.attach());
+            self.links.push(link.map_err(|error| {
+                let name = program.name().to_string_lossy();
+                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
+            })?);
+        }
+        Ok(())
+    }
+
+    /// No more events count. What was written before can still be taken.
+    pub fn stop(&mut self) {
+        for cpu in self.cpus.iter() {
+            self.memory.set_running(cpu, false);
+        }
+        self.links.clear();
+    }
+
+    /// What this kernel does not show.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Takes what a CPU has written since the last time, at most so many words. Returns how many words it took.
+    pub fn take(&mut self, cpu: Cpu, limit: usize, each: impl FnMut(BoundRecord)) -> usize {
+        self.memory.take(cpu, limit, each)
+    }
+
+    /// The state of a CPU.
+    pub fn cpu(&self, cpu: Cpu) -> Option<BoundCpu> {
+        self.memory.cpu(cpu)
+    }
+
+    /// Programs that the kernel skipped: their events are missing.
+    pub fn skipped(&self) -> Vec<Loss> {
+        let programs = self.skel.object().progs().filter_map(|program| {
+            let runs = recursion_misses(program.as_fd().as_raw_fd())?;
+            (runs > 0).then(|| Loss {
+                kind: LossKind::ProgramSkipped,
+                place: format!("bound, {}", program.name().to_string_lossy()),
+                count: Some(runs),
+            })
+        });
+        programs.collect()
+    }
+}
+
+fn load(
+    kernel: &KernelBtf,
+    callers: &CallerTable,
+    version: (u32, u32),
+    possible: usize,
+) -> libbpf_rs::Result<BoundSkel<'static>> {
+    // The skeleton borrows the place its object lies in, which is one pointer large and never given back.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = BoundSkelBuilder::default().open(place)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let there = kernel.has_tracepoint(&program.name().to_string_lossy());
+        program.set_autoload(there);
+    }
+    open.maps.cpus.set_max_entries(u32::try_from(possible).unwrap_or(u32::MAX))?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        (constants.need_resched_bit, constants.lazy_bit) =
+            resched_bits(cfg!(target_arch = "aarch64"), version);
+    }
+    if let Some(variables) = open.maps.bss_data.as_deref_mut() {
+        let mut words = callers.words();
+        variables.callers.filter.fill_with(|| words.next().unwrap_or(0));
+        for range in &mut variables.callers.ranges {
+            range.start = words.next().unwrap_or(u64::MAX);
+            range.end = words.next().unwrap_or(u64::MAX);
+            range.role = words.next().unwrap_or(0);
+        }
+    }
+    open.load()
+}
+
+fn missing(kernel: &KernelBtf) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let has = |name: &str| kernel.has_tracepoint(name);
+    let vectors: Vec<&str> = VECTORS.into_iter().filter(|name| !has(&format!("{name}_entry"))).collect();
+    if cfg!(target_arch = "x86_64") && vectors.len() == VECTORS.len() {
+        missing.push(Missing {
+            what: "names of the processor's interrupts".to_owned(),
+            why: "this kernel has no irq_vectors events".to_owned(),
+            remedy: "boot a kernel with CONFIG_X86_LOCAL_APIC and CONFIG_TRACEPOINTS".to_owned(),
+        });
+    }
+    if !has("nmi_handler") {
+        missing.push(Missing {
+            what: "NMIs".to_owned(),
+            why: "this kernel has no event nmi:nmi_handler".to_owned(),
+            remedy: "nothing shows them here; what they take is not in the values".to_owned(),
+        });
+    }
+    missing
+}
+
+fn recursion_misses(fd: i32) -> Option<u64> {
+    if fd < 0 {
+        return None;
+    }
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: info is as large as said, all zero, and thus holds no pointers that the kernel would follow.
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
+    (result == 0).then_some(info.recursion_misses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_a_thread_have_moved_once() {
+        assert_eq!(resched_bits(false, (5, 15)), (3, 4));
+        assert_eq!(resched_bits(false, (6, 17)), (3, 4));
+        assert_eq!(resched_bits(false, (6, 18)), (4, 5));
+        assert_eq!(resched_bits(false, (7, 0)), (4, 5));
+        assert_eq!(resched_bits(true, (6, 12)), (1, 16));
+    }
+}
