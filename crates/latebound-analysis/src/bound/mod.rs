@@ -13,6 +13,7 @@
 mod curve;
 mod document;
 mod growth;
+mod live;
 mod observer;
 mod record;
 mod saved;
@@ -23,6 +24,7 @@ pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
 pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};
 pub use growth::{Samples, Snapshot};
 pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
+pub use live::LiveCpu;
 pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use record::{FoldedCpu, source_name};
 pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};

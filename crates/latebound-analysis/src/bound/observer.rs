@@ -173,29 +173,39 @@ impl CpuObserver {
     /// What speaks against calling the result a bound: one sentence each.
     pub fn problems(&self) -> Vec<String> {
         let cpu = self.cpu;
-        let counts = self.counts();
-        let mut problems: Vec<String> = Rule::ALL
-            .into_iter()
-            .filter(|&rule| self.model.broken(rule) > 0)
-            .map(|rule| format!("CPU {cpu}: broken {} times: {}", self.model.broken(rule), rule.sentence()))
-            .collect();
+        let mut problems = model_problems(cpu, &self.counts(), |rule| self.model.broken(rule));
         let mut note = |count: u64, what: &str| {
             if count > 0 {
                 problems.push(format!("CPU {cpu}: {what} ({count}x)"));
             }
         };
-        note(counts.lost, "events were lost");
-        note(counts.dropped, "a window was open when the state of the CPU was lost");
-        note(counts.resched_unknown, "the events did not say whether the thread was to give way");
         note(self.refused, "an interrupt could not be placed on the timeline");
         if let Some(error) = self.first_refused {
             problems.push(format!("CPU {cpu}: the first of them: {error}"));
         }
-        if counts.events == 0 {
-            problems.push(format!("CPU {cpu}: no events"));
-        }
         problems
     }
+}
+
+/// What a thread model's own account says against calling the result a bound: one sentence each.
+pub(super) fn model_problems(cpu: Cpu, counts: &ModelCounts, broken: impl Fn(Rule) -> u64) -> Vec<String> {
+    let mut problems: Vec<String> = Rule::ALL
+        .into_iter()
+        .filter(|&rule| broken(rule) > 0)
+        .map(|rule| format!("CPU {cpu}: broken {} times: {}", broken(rule), rule.sentence()))
+        .collect();
+    let mut note = |count: u64, what: &str| {
+        if count > 0 {
+            problems.push(format!("CPU {cpu}: {what} ({count}x)"));
+        }
+    };
+    note(counts.lost, "events were lost");
+    note(counts.dropped, "a window was open when the state of the CPU was lost");
+    note(counts.resched_unknown, "the events did not say whether the thread was to give way");
+    if counts.events == 0 {
+        problems.push(format!("CPU {cpu}: no events"));
+    }
+    problems
 }
 
 impl From<InterruptSource> for Source {
