@@ -14,7 +14,8 @@ use latebound_model::{
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
 };
 
-pub use bound::growth_text;
+pub use bound::{Part, evidence_text, growth_text, no_value, parts, window_text, worst_first};
+pub(crate) use bound::{blocking, source_class, variable_class};
 
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
 
@@ -302,7 +303,10 @@ fn late(run: &Run) -> Sentence {
     let all = wakeups.main();
     let sentence = Sentence::default();
     let Some(max) = all.max() else {
-        return seen(run);
+        return match &run.bound {
+            Some(bound) if run.worst.is_empty() => bound::late(bound),
+            _ => seen(run),
+        };
     };
     let count = grouped(all.count());
     let mut sentence = match all.count() {
@@ -400,6 +404,9 @@ pub fn settings_text(settings: &MeasureSettings, duration: Nanos) -> String {
 fn why(run: &Run) -> Sentence {
     let sentence = Sentence::default();
     let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) else {
+        if let Some(bound) = &run.bound {
+            return bound::why(bound);
+        }
         let reason = run.missing.iter().find(|missing| missing.what.contains("expla"));
         return match reason {
             Some(missing) => {
@@ -466,6 +473,9 @@ fn leading_kind(run: &Run) -> Option<CauseKind> {
 }
 
 fn change(run: &Run) -> (Sentence, Option<String>) {
+    if let (Some(bound), true, true) = (&run.bound, run.worst.is_empty(), run.findings.is_empty()) {
+        return (bound::change(bound), None);
+    }
     let leading = leading_kind(run);
     let words = leading.map_or(&[][..], bears_on);
     let mendable = |finding: &&&Finding| {

@@ -221,6 +221,38 @@ fn a_hostile_run_stays_text_in_a_real_browser() {
 }
 
 #[test]
+fn a_run_with_a_bound_draws_and_holds_its_numbers_in_a_real_browser() {
+    let run = support::bounded();
+    let page = Page::of(&run);
+    let dom = plain(&page.dom());
+    for cpu in &run.bound.as_ref().unwrap().cpus {
+        for (_, view) in cpu.views.iter() {
+            if let Some(latency) = view.latency {
+                holds(&dom, &nanoseconds(latency.0));
+            }
+        }
+        holds(&dom, &nanoseconds(cpu.measured.as_ref().unwrap().latency.0));
+        for of in &cpu.interrupts {
+            holds(&dom, &format!(">{}<", latebound_report::grouped(of.count)));
+        }
+    }
+    for text in ["does not converge: interrupts would take 1213 % of the CPU", "preempt_schedule_thunk+0x1a"]
+    {
+        holds(&dom, text);
+    }
+    page.screenshot("bound-wide", 1400, 2900, false);
+    page.screenshot("bound-dark", 1400, 2900, true);
+    page.screenshot("bound-phone", 480, 4600, false);
+    let hostile = Page::of(&support::hostile_bound());
+    let dom = hostile.dom();
+    assert!(
+        !dom.contains("<script") && !dom.contains("onload=\""),
+        "a name became an element or an attribute"
+    );
+    hostile.screenshot("bound-hostile", 1400, 6000, false);
+}
+
+#[test]
 fn print_shows_what_the_screen_folds_away() {
     let text = latebound_report::html::page(&support::rich());
     let rule = text.lines().find(|line| line.contains("::details-content")).expect("a rule for print");

@@ -66,6 +66,7 @@ fn terminal_texts_are_as_they_were() {
             golden(&format!("{fixture}-{verb}.txt"), &text);
         }
     }
+    golden("bounded-check.txt", &terminal::check_summary(&support::bounded(), None, &PLAIN));
     golden("rich-check-colour.txt", &terminal::check_summary(&support::rich(), None, &STYLES[1]));
     golden("rich-observe-52.txt", &texts(&support::rich(), &STYLES[2])[3].1);
 }
@@ -83,7 +84,7 @@ fn bare(line: &str) -> String {
 
 #[test]
 fn every_line_fits_the_width_save_commands_and_numbers_that_cannot_be_shorter() {
-    for run in [support::rich(), support::empty()] {
+    for run in [support::rich(), support::empty(), support::bounded()] {
         let commands: Vec<&str> = run.findings.iter().filter_map(|f| f.remedy.as_deref()).collect();
         for style in STYLES {
             for (verb, text) in texts(&run, &style) {
@@ -101,7 +102,7 @@ fn every_line_fits_the_width_save_commands_and_numbers_that_cannot_be_shorter() 
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    for run in [support::rich(), support::empty(), support::hostile()] {
+    for run in [support::rich(), support::empty(), support::hostile(), support::bounded()] {
         let coloured = texts(&run, &Style { color: true, ..PLAIN });
         for ((verb, plain), (_, coloured)) in texts(&run, &PLAIN).into_iter().zip(coloured) {
             assert!(!plain.contains('\x1b'), "{verb}");
@@ -114,8 +115,10 @@ fn colours_change_nothing_but_colours() {
 
 #[test]
 fn no_name_reaches_the_terminal_as_a_control_sequence() {
-    let run = support::hostile();
-    for style in STYLES {
+    for (run, style) in [support::hostile(), support::hostile_bound()]
+        .into_iter()
+        .flat_map(|run| STYLES.map(|style| (run.clone(), style)))
+    {
         for (verb, text) in texts(&run, &style) {
             for line in text.lines() {
                 let line = bare(line);
@@ -158,6 +161,16 @@ fn pictures_are_as_they_were() {
     let series = run.series.iter().find(|s| s.quantity == Quantity::Latency).unwrap();
     let layer = MaximaLayer { name: "CPU 0", maxima: series.block_maxima.as_ref().unwrap() };
     let drawn = svg::block_maxima("block maxima", &[layer], run.started_monotonic, 620.0).unwrap();
+    let bounded = support::bounded().bound.unwrap();
+    let (cpus, view) = (latebound_report::digest::worst_first(&bounded), bounded.view);
+    for (name, drawn) in [
+        ("bound-decomposition.svg", svg::decomposition("what it is made of", &cpus, view, 1280.0)),
+        ("bound-views.svg", svg::views("the views", cpus[0], view, 630.0)),
+        ("bound-witness.svg", svg::witness("the witness", cpus[0], view, 1240.0)),
+        ("bound-growth.svg", svg::growth("how it grew", cpus[0], view, 630.0)),
+    ] {
+        golden(name, &lines(drawn.unwrap()));
+    }
     golden("block-maxima.svg", &lines(drawn));
 }
 

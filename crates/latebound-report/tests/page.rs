@@ -50,7 +50,9 @@ fn elements(page: &str) -> Vec<(String, BTreeMap<String, String>)> {
 
 #[test]
 fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
-    for run in [support::rich(), support::empty(), support::hostile()] {
+    for run in
+        [support::rich(), support::empty(), support::hostile(), support::bounded(), support::hostile_bound()]
+    {
         let page = html::page(&run);
         assert!(!page.contains("NaN") && !page.contains(">inf<"));
         let mut ids = HashSet::new();
@@ -333,5 +335,30 @@ fn every_wide_picture_of_the_page_is_a_file_of_its_own_that_needs_nothing_else()
         );
         assert!(picture.svg.trim_end().ends_with("</svg>") && picture.svg.matches("<svg").count() == 1);
         assert!(!picture.label.is_empty() && picture.svg.contains(&picture.label));
+    }
+}
+
+#[test]
+fn a_bound_says_what_it_is_and_an_estimate_says_why_it_is_none() {
+    let mut run = support::bounded();
+    let page = html::page(&run);
+    assert!(page.contains("Bound: at most <b>") && page.contains("How late it can get"));
+    assert!(!page.contains("No wake-up was measured"), "nobody meant to");
+    let bound = run.bound.as_mut().unwrap();
+    bound.verdict = Verdict::Estimate;
+    bound.reasons = vec!["12 events were lost".into()];
+    let page = html::page(&run);
+    assert!(page.contains("Observed estimate: up to <b>") && page.contains("<li>12 events were lost</li>"));
+    assert!(page.contains("This is not a bound, because:"));
+}
+
+#[test]
+fn the_parts_of_a_cpu_add_up_to_its_value() {
+    let bound = support::bounded().bound.unwrap();
+    for cpu in &bound.cpus {
+        for kind in ViewKind::ALL {
+            let sum: u64 = latebound_report::digest::parts(cpu, kind).iter().map(|part| part.time.0).sum();
+            assert_eq!(sum, cpu.views.get(kind).latency.unwrap_or_default().0, "{kind:?}");
+        }
     }
 }

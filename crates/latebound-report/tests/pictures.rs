@@ -110,6 +110,43 @@ proptest! {
     }
 
     #[test]
+    fn pictures_of_any_bound_stay_inside_their_view_box(
+        numbers in prop::collection::vec(latency(), 12), durations in prop::collection::vec((latency(), latency()), 0..20),
+        grown in prop::collection::vec((latency(), prop::option::of(latency())), 0..40), name in "\\PC{0,15}", replay: bool,
+    ) {
+        let ns = |place: usize| Nanos(numbers[place]);
+        let source = |place: usize| SourceName {
+            kind: if place == 0 { SourceKind::Nmi } else { SourceKind::Irq }, vector: Some(place as u32), irq: None, name: name.clone(),
+        };
+        let interrupts = durations.iter().enumerate().map(|(place, &(start, duration))| InterruptRecord {
+            source: source(place), start: Nanos(start), duration: Nanos(duration),
+        });
+        let witness = WitnessInterval {
+            source: (!replay).then(|| source(1)), start: ns(0), end: ns(1), count: numbers[2], demand: ns(3),
+            interrupts: interrupts.collect(), omitted: 0,
+        };
+        let view = |latency, witness| BoundView { latency: Some(latency), converged: true, witness, ..BoundView::default() };
+        let cpu = CpuBound {
+            poid: ns(4), psd: ns(5), dst: ns(6), paie: ns(7),
+            measured: Some(MeasuredWakeup { latency: ns(8), woken: ns(9), tid: Tid(1), comm: name.clone(), from_idle: false }),
+            views: BoundViews { none: view(ns(10), None), sliding_window: view(ns(11), Some(vec![witness])), ..BoundViews::default() },
+            growth: grown.iter().map(|&(elapsed, value)| GrowthSample {
+                elapsed: Nanos(elapsed), sliding_window: value.map(Nanos), none: Some(ns(1)), ..GrowthSample::default()
+            }).collect(),
+            ..CpuBound::default()
+        };
+        let chosen = ViewKind::SlidingWindow;
+        for width in [400.0, 1280.0] {
+            for drawn in [
+                svg::decomposition("x", &[&cpu, &cpu], chosen, width), svg::views("x", &cpu, chosen, width),
+                svg::witness("x", &cpu, chosen, width), svg::growth("x", &cpu, chosen, width),
+            ].into_iter().flatten() {
+                check(&drawn)?;
+            }
+        }
+    }
+
+    #[test]
     fn timelines_stay_inside_their_view_box(
         due in latency(), ran in latency(), spans in prop::collection::vec((latency(), latency(), 0usize..16), 0..40),
         name in "\\PC{0,15}",

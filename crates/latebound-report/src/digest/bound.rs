@@ -1,7 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the bound of a Run says, before it is laid out.
+//! What the bound of a Run says, before it is laid out: what the value of a CPU is made of, whether it still grew, and
+//! the sentences of the answer.
 
-use latebound_model::{CpuBound, Nanos, ViewKind};
+use std::cmp::Reverse;
+
+use latebound_model::{
+    BlockingWindow, Bound, CpuBound, CpuSet, Evidence, Nanos, SourceKind, SourceName, Variable, Verdict,
+    ViewKind,
+};
+
+use super::{Sentence, cpus_text};
+use crate::text::{percent, printable, to_nanos};
+
+/// One addend of a CPU's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// `POID`, or a source of interrupts.
+    pub name: String,
+    /// The class that colours it.
+    pub class: &'static str,
+    /// How much.
+    pub time: Nanos,
+    /// The blocking variable, where it is one.
+    pub variable: Option<Variable>,
+    /// How many interrupts, where it is them.
+    pub count: u64,
+}
+
+/// The class of a blocking variable.
+pub(crate) const fn variable_class(variable: Variable) -> &'static str {
+    match variable {
+        Variable::Poid => "c-preempt",
+        Variable::Dst => "c-blocked",
+        Variable::Paie => "c-delayed",
+        Variable::Psd => "c-sched",
+    }
+}
+
+/// The class of a source of interrupts.
+pub(crate) fn source_class(source: &SourceName) -> &'static str {
+    match (source.kind, source.irq) {
+        (SourceKind::Nmi, _) => "c-nmi",
+        (_, Some(_)) => "c-irq",
+        _ if source.name.contains("timer") => "c-timer",
+        _ => "c-return",
+    }
+}
+
+/// What blocks without any interrupt: the longer of POID and DST, then PAIE, then PSD.
+pub(crate) fn blocking(cpu: &CpuBound) -> [Variable; 3] {
+    let first = if cpu.dst > cpu.poid { Variable::Dst } else { Variable::Poid };
+    [first, Variable::Paie, Variable::Psd]
+}
+
+/// The addends of a CPU's value in this view: they add up to it. Empty where there is no value.
+pub fn parts(cpu: &CpuBound, view: ViewKind) -> Vec<Part> {
+    let kept = cpu.views.get(view);
+    let Some(latency) = kept.latency else { return Vec::new() };
+    let of = |variable: Variable| Part {
+        name: variable.name().to_owned(),
+        class: variable_class(variable),
+        time: cpu.variable(variable),
+        variable: Some(variable),
+        count: 0,
+    };
+    let mut parts: Vec<Part> = blocking(cpu).map(of).into();
+    for interval in kept.witness.iter().flatten() {
+        let (name, class) = match &interval.source {
+            Some(source) => (source.to_string(), source_class(source)),
+            None => ("interrupts".to_owned(), "c-irq"),
+        };
+        parts.push(Part { name, class, time: interval.demand, variable: None, count: interval.count });
+    }
+    let sum: u128 = parts.iter().map(|part| u128::from(part.time.0)).sum();
+    let rest = u128::from(latency.0).saturating_sub(sum);
+    if rest > 0 {
+        let name = "other interrupts".to_owned();
+        parts.push(Part { name, class: "c-unaccounted", time: to_nanos(rest), variable: None, count: 0 });
+    }
+    parts.retain(|part| part.time > Nanos::ZERO);
+    parts
+}
+
+/// CPUs, those without a value first, then those with the largest.
+pub fn worst_first(bound: &Bound) -> Vec<&CpuBound> {
+    let mut cpus: Vec<&CpuBound> = bound.cpus.iter().collect();
+    cpus.sort_by_key(|cpu| Reverse(cpu.views.get(bound.view).latency.unwrap_or(Nanos(u64::MAX))));
+    cpus
+}
+
+/// Why a view has no value.
+pub fn no_value(view: &latebound_model::BoundView) -> String {
+    match (view.utilisation, view.at_least, view.at_most, view.reach) {
+        (Some(share), ..) => {
+            format!("does not converge: interrupts would take {:.0} % of the CPU", share * 100.0)
+        }
+        (_, Some(low), Some(high), _) => format!("between {low} and {high}: too wide to be given"),
+        (_, _, _, Some(reach)) => format!("longer than the {reach} that were kept"),
+        _ => "no value".to_owned(),
+    }
+}
 
 /// Whether a view still grew: where its last growth lies in the time that was observed.
 pub fn growth_text(cpu: &CpuBound, view: ViewKind) -> Option<String> {
@@ -18,4 +116,110 @@ pub fn growth_text(cpu: &CpuBound, view: ViewKind) -> Option<String> {
         view.name(),
         cpu.growth.len()
     ))
+}
+
+/// What kind of events the values rest on, in words.
+pub const fn evidence_text(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Bound => "preemption and interrupt on/off events, by the thread model",
+        Evidence::Scheduler => "the scheduler's own entry, exit and need-resched events",
+        Evidence::Events => "wake-ups, switches and interrupt events",
+        Evidence::User => "clock reads of user space",
+    }
+}
+
+/// How late it can get.
+pub(super) fn late(bound: &Bound) -> Sentence {
+    let set = CpuSet::new(bound.cpus.iter().map(|cpu| cpu.cpu));
+    let on = if set.is_empty() { String::new() } else { format!(" on {}", cpus_text(&set)) };
+    let sentence = Sentence::default();
+    let lead = bound.verdict.name();
+    let Some(worst) = bound.worst() else {
+        return match set.is_empty() {
+            true => sentence.say(format!("{lead}: nothing was observed.")),
+            false => sentence
+                .say(format!("{lead}: no value{on}, because the view \"{}\" has none.", bound.view.name())),
+        };
+    };
+    let most = if bound.verdict == Verdict::Bound { "at most" } else { "up to" };
+    let sentence = sentence.say(format!("{lead}: {most} ")).stress(worst.to_string());
+    let sentence = sentence.say(format!(" late{on}, by the view \"{}\"", bound.view.name()));
+    let seen = bound.cpus.iter().filter_map(|cpu| cpu.measured.as_ref()).map(|seen| seen.latency).max();
+    match seen {
+        Some(seen) => {
+            sentence.say("; the latest wake-up of the same time came ").stress(seen.to_string()).say(" late.")
+        }
+        None => sentence.say("."),
+    }
+}
+
+/// What the largest value is made of.
+pub(super) fn why(bound: &Bound) -> Sentence {
+    let sentence = Sentence::default();
+    let Some(cpu) = worst_first(bound).first().copied() else {
+        return sentence.say("Not known: no CPU was observed.");
+    };
+    let kept = cpu.views.get(bound.view);
+    let Some(latency) = kept.latency else {
+        return sentence.say(format!("CPU {} {}.", cpu.cpu, no_value(kept)));
+    };
+    let mut parts = parts(cpu, bound.view);
+    parts.sort_by_key(|part| Reverse(part.time));
+    let mut sentence = sentence.say(format!("{latency} on CPU {}: ", cpu.cpu));
+    let mut told = 0u128;
+    for (place, part) in parts.iter().take(4).enumerate() {
+        sentence = sentence.say(if place > 0 { "; " } else { "" }).stress(printable(&part.name));
+        let times = if part.count > 0 { format!(" {} times", part.count) } else { String::new() };
+        let share = percent(part.time.0.into(), latency.0.into());
+        sentence = sentence.say(format!("{times}, {} ({share})", part.time));
+        told += u128::from(part.time.0);
+    }
+    match u128::from(latency.0).saturating_sub(told) {
+        0 => sentence.say("."),
+        rest => sentence.say(format!("; all else {}.", to_nanos(rest))),
+    }
+}
+
+/// Where to begin.
+pub(super) fn change(bound: &Bound) -> Sentence {
+    let sentence = Sentence::default();
+    let cpu = worst_first(bound).first().copied();
+    let largest = cpu.and_then(|cpu| parts(cpu, bound.view).into_iter().max_by_key(|part| part.time));
+    let (Some(cpu), Some(part)) = (cpu, largest) else {
+        return sentence.say("Not known: there is no value to take apart.");
+    };
+    let sentence = sentence.say("The largest part is ").stress(printable(&part.name));
+    match part.variable.and_then(|variable| cpu.windows.iter().find(|window| window.variable == variable)) {
+        Some(window) => sentence.say(format!(
+            ": {}, {}. Shorten what it does there.",
+            part.variable.map_or("", Variable::sentence),
+            window_text(window)
+        )),
+        None if part.variable.is_some() => sentence.say(". The window that gave it was not kept."),
+        None => sentence.say(
+            ": move these interrupts to another CPU, or make their handlers shorter or rarer; the witness names them.",
+        ),
+    }
+}
+
+/// A window in words: who, from where to where.
+pub fn window_text(window: &BlockingWindow) -> String {
+    let named = |name: &str| if name.is_empty() { "?".to_owned() } else { printable(name).into_owned() };
+    let thread = |edge: &latebound_model::WindowEdge| format!("{} (tid {})", named(&edge.comm), edge.tid);
+    if window.begin.tid == window.finish.tid {
+        format!(
+            "in {} from {} to {}",
+            thread(&window.begin),
+            named(&window.begin.caller),
+            named(&window.finish.caller)
+        )
+    } else {
+        format!(
+            "from {} in {} to {} in {}",
+            named(&window.begin.caller),
+            thread(&window.begin),
+            named(&window.finish.caller),
+            thread(&window.finish)
+        )
+    }
 }

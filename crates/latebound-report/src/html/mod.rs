@@ -4,6 +4,7 @@
 //! Owns the order and the layout of the page. It shows every number with its sample count, marks those with losses, and
 //! never hides what is missing. Dark and light, wide and narrow, and print are all in `style.css`.
 
+mod bound;
 mod observed;
 mod parts;
 mod pictures;
@@ -50,8 +51,12 @@ pub fn page(run: &Run) -> String {
         m.element("body", &[], |m| {
             m.element("header", &[("class", "top")], |m| top(m, run, &wakeups, &answer)).line();
             m.element("main", &[], |m| {
-                wakeups::write(m, run, &wakeups);
+                // A Run of a bound alone measured nothing, which is no news.
+                if run.bound.is_none() || wakeups.main().count() > 0 {
+                    wakeups::write(m, run, &wakeups);
+                }
                 worst::write(m, run);
+                bound::write(m, run);
                 observed::write(m, run);
                 system::findings(m, run);
                 system::loads(m, run);
@@ -70,6 +75,7 @@ fn title(run: &Run, wakeups: &digest::Wakeups<'_>) -> String {
     let host = run.system.hostname.as_deref().unwrap_or("this system");
     match wakeups.main().max() {
         Some(max) => format!("{max} late: {host}"),
+        None if run.bound.is_some() => format!("{}: {host}", digest::answer(run).late.plain()),
         None => format!("latebound {}: {host}", run.verb),
     }
 }
@@ -166,9 +172,10 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
 
 fn nav(m: &mut Markup, run: &Run) {
     let links = [
-        ("#wakeups", "Wake-ups", true),
+        ("#wakeups", "Wake-ups", run.bound.is_none() || digest::wakeups(run).main().count() > 0),
         ("#worst", "Worst cases", !run.worst.is_empty()),
         ("#causes", "Causes", !run.worst.is_empty()),
+        ("#bound", "Bound", run.bound.is_some()),
         ("#observed", "Mechanisms", true),
         ("#findings", "Findings", !run.findings.is_empty()),
         ("#loads", "Loads", true),

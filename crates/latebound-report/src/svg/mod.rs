@@ -4,6 +4,7 @@
 //! Owns geometry: everything drawn lies inside the view box, every coordinate is a finite number. Colours are classes of
 //! `html/style.css`; a picture says what it shows in its `aria-label` and in `<title>`s.
 
+mod bound;
 mod distribution;
 mod maxima;
 mod scale;
@@ -13,6 +14,7 @@ use latebound_model::Nanos;
 
 use crate::markup::Markup;
 
+pub use bound::{decomposition, growth, views, witness};
 pub use distribution::{Layer, Marker, distribution, spark, survival};
 pub use maxima::{MaximaLayer, block_maxima};
 pub use scale::{LinearAxis, LogAxis, Tick};

@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Cause, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run, Series,
-    Severity,
+    Cause, CpuBound, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run,
+    Series, Severity, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -33,6 +33,8 @@ pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
     say(&mut w, "", &answer.late);
     w.blank();
     cpu_table(&mut w, run, CPUS);
+    w.blank();
+    bound_table(&mut w, run, CPUS);
     w.blank();
     say(&mut w, "Why: ", &answer.why);
     let totals = digest::cause_totals(&run.worst);
@@ -82,7 +84,7 @@ pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
     top_findings(&mut w, run, answer.command.as_deref());
     w.blank();
     // Of a Run that holds nothing, it would be no news that nothing was lost.
-    if !(run.series.is_empty() && run.losses.is_empty() && run.missing.is_empty()) {
+    if !(run.series.is_empty() && run.losses.is_empty() && run.missing.is_empty() && run.bound.is_none()) {
         losses_and_missing(&mut w, &digest::losses(run), &run.missing, LOSSES);
     }
     if let Some(report) = report {
@@ -92,6 +94,57 @@ pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
         w.end();
     }
     w.finish()
+}
+
+/// The views of a bound, CPU by CPU, with what was measured in the same time.
+fn bound_table(w: &mut Writer<'_>, run: &Run, most: usize) {
+    let Some(bound) = &run.bound else { return };
+    let cpus = digest::worst_first(bound);
+    let cell = |cpu: &CpuBound, kind: ViewKind| match cpu.views.get(kind).latency {
+        Some(latency) if kind == bound.view => Cell::new(Tone::Strong, latency.to_string()),
+        Some(latency) => latency.to_string().into(),
+        None => Cell::new(Tone::Soft, "none"),
+    };
+    let lines: Vec<Line> = cpus
+        .iter()
+        .take(most)
+        .map(|cpu| {
+            let seen = cpu.measured.as_ref().map(|seen| seen.latency);
+            let mut cells: Vec<Cell> = vec![cpu.cpu.to_string().into(), time(seen, false)];
+            cells.extend(ViewKind::ALL.map(|kind| cell(cpu, kind)));
+            Line::Cells(cells)
+        })
+        .collect();
+    let heads = [
+        Column::number("CPU", 0),
+        Column::number("seen", 1),
+        Column::number("no irqs", 2),
+        Column::number("worst one", 6),
+        Column::number("each once", 5),
+        Column::number("replay", 0),
+        Column::number("sliding", 0),
+        Column::number("longest each", 4),
+        Column::number("sporadic", 3),
+    ];
+    say(w, "", &Sentence(vec![digest::Piece { text: bound.verdict.name().to_owned(), strong: true }]));
+    table::write(w, 2, &heads, &lines);
+    if cpus.len() > most {
+        w.line(Tone::Soft, &format!("  and {} more CPUs, in the report", cpus.len() - most));
+    }
+    for cpu in cpus.iter().take(most) {
+        if let Some(text) = digest::growth_text(cpu, bound.view) {
+            w.line(Tone::Soft, &format!("  CPU {}: {text}", cpu.cpu));
+        }
+    }
+    for reason in bound.reasons.iter().take(LOSSES) {
+        w.item(0, (Tone::Warning, "Not a bound:"), 13, [(Tone::Plain, reason.as_str())]);
+    }
+    if bound.reasons.len() > LOSSES {
+        w.line(
+            Tone::Warning,
+            &format!("Not a bound: {} more reasons, in the report", bound.reasons.len() - LOSSES),
+        );
+    }
 }
 
 fn say(w: &mut Writer<'_>, lead: &str, sentence: &Sentence) {

@@ -2,7 +2,11 @@
 //! Runs made up in code, the same at every call: a rich one, an empty one, a hostile one.
 #![allow(dead_code, clippy::wildcard_imports, reason = "each test file uses its part")]
 
+mod bound;
+
 use latebound_model::*;
+
+pub(crate) use bound::{bounded, hostile_bound};
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);
