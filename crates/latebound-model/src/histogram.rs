@@ -195,6 +195,18 @@ impl Histogram {
         Some(Nanos(self.max))
     }
 
+    /// The `q`-quantile of these values together with `above` further ones that were not counted because they lay above what
+    /// could be; the greatest value here may be one of that kind. `None` where the quantile lies among them.
+    pub fn quantile_with_above(&self, q: f64, above: u64) -> Option<Nanos> {
+        if above == 0 {
+            return self.quantile(q);
+        }
+        let all = self.count.saturating_add(above) as f64;
+        let rank = (all * q).ceil();
+        (rank < self.count as f64 && all * (1.0 - q) >= 1.0)
+            .then(|| self.quantile(rank / self.count as f64))?
+    }
+
     /// How many values lie in buckets wholly at or above `threshold`; exact where a bucket begins at the threshold.
     pub fn count_at_or_above(&self, threshold: Nanos) -> u64 {
         self.counts.iter().skip(bucket_index(threshold.0)).sum()
@@ -265,6 +277,18 @@ impl TryFrom<Packed> for Histogram {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_quantile_among_values_above_the_histogram_is_not_known() {
+        let mut histogram = Histogram::new();
+        (1..=900).for_each(|value| histogram.record(Nanos(value * 1000)));
+        // 100 of 1000 values lay above: the median is the 500th of all, p89 is known, p95 is not.
+        let at = |q| histogram.quantile_with_above(q, 100).map(|value| value.0);
+        assert!(at(0.5).is_some_and(|value| (500_000..504_000).contains(&value)), "{:?}", at(0.5));
+        assert!(at(0.89).is_some());
+        assert_eq!((at(0.95), at(0.99)), (None, None));
+        assert_eq!(histogram.quantile_with_above(0.5, 0), histogram.quantile(0.5));
+    }
 
     #[test]
     fn every_bucket_begins_where_the_one_before_it_ends() {

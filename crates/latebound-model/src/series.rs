@@ -124,7 +124,7 @@ pub struct Series {
     pub subject: Subject,
     /// What the numbers rest on.
     pub evidence: Evidence,
-    /// The numbers people ask for first; always [`Summary::of`] the histogram.
+    /// The numbers people ask for first: [`Summary::of`] the histogram, without quantiles that lie among values lost above it.
     pub summary: Summary,
     /// All values.
     pub histogram: Histogram,

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether two sides may be compared at all, and what to keep in mind where they may.
+
+use latebound_model::Quantity;
+
+use crate::document::{Setting, SettingKind};
+use crate::facts::{RunFacts, SeriesKey, Side};
+
+/// Ways of measuring that make another quantity of the same name.
+const WAYS: [&str; 4] = ["policy", "period", "idle states while measuring", "timer slack"];
+/// Hardware: a difference there is one of machines, not of what was changed on one.
+const MACHINE: [&str; 4] = ["machine", "processor", "hypervisor", "CPUs on line"];
+
+/// What makes the sides unlike: a difference between them need not come from what the reader thinks of.
+pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<String> {
+    let mut found = Vec::new();
+    let both = || base.runs.iter().chain(&new.runs);
+    let emulated = both().filter(|run| run.emulation.is_some()).count();
+    if emulated > 0 && emulated < both().count() {
+        found.push(format!(
+            "{emulated} of {} Runs are of an emulated machine: its times say nothing about real ones",
+            both().count()
+        ));
+    } else if settings.iter().any(|setting| setting.name == "emulation") {
+        found.push("the emulated machines had different clocks or emulators".to_owned());
+    }
+    let tool = |run: &RunFacts| -> String {
+        let value = run.settings.iter().find(|(_, name, _)| name == "tool").map(|(.., value)| value.as_str());
+        value.unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+    };
+    let mut tools: Vec<String> = both().map(tool).collect();
+    tools.sort();
+    tools.dedup();
+    if tools.len() > 1 {
+        found.push(format!(
+            "they were measured by different tools ({}), whose clocks, priorities and defaults differ",
+            tools.join(", ")
+        ));
+    }
+    for setting in settings {
+        match setting.kind {
+            SettingKind::Load => found.push(format!("the loads differ: {}", values(setting))),
+            SettingKind::Measurement if WAYS.contains(&setting.name.as_str()) => {
+                found.push(format!("{} differs: {}", setting.name, values(setting)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// `1.00 ms against 200 us`.
+fn values(setting: &Setting) -> String {
+    let side = |values: &[crate::document::ValueOnRuns]| {
+        let shown: Vec<&str> = values.iter().map(|v| v.value.as_deref().unwrap_or("not set")).collect();
+        shown.join(" or ")
+    };
+    format!("{} against {}", side(&setting.base), side(&setting.new))
+}
+
+/// What to keep in mind.
+pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<String> {
+    let mut found = Vec::new();
+    let both = || base.runs.iter().chain(&new.runs);
+    if both().all(|run| run.emulation.is_some()) {
+        found.push(
+            "all Runs are of an emulated machine: their order and ratios mean something, their times do not"
+                .to_owned(),
+        );
+    }
+    for setting in settings.iter().filter(|setting| MACHINE.contains(&setting.name.as_str())) {
+        found.push(format!("other hardware, {}: {}", setting.name, values(setting)));
+    }
+    for (side, of) in [(base, |s: &Setting| s.base.len()), (new, |s: &Setting| s.new.len())]
+        as [(&Side, fn(&Setting) -> usize); 2]
+    {
+        let varying: Vec<&str> =
+            settings.iter().filter(|setting| of(setting) > 1).map(|setting| setting.name.as_str()).collect();
+        if !varying.is_empty() {
+            found.push(format!(
+                "the Runs of side {} are not alike themselves: {}",
+                side.name,
+                varying.join(", ")
+            ));
+        }
+    }
+    let count = |what: &dyn Fn(&RunFacts) -> bool| both().filter(|run| what(run)).count();
+    let all = both().count();
+    let incomplete = count(&|run| !run.name.complete);
+    if incomplete > 0 {
+        found.push(format!("{incomplete} of {all} Runs ended before their time"));
+    }
+    let failed = count(&|run| !run.load_errors.is_empty());
+    if failed > 0 {
+        let first = both().find_map(|run| run.load_errors.first()).map(String::as_str).unwrap_or_default();
+        found.push(format!("in {failed} of {all} Runs a load failed: {first}"));
+    }
+    let lossy = count(&|run| run.series.values().any(|series| series.lost));
+    if lossy > 0 {
+        found.push(format!("in {lossy} of {all} Runs some values were lost; the Runs say which"));
+    }
+    if count(&|run| run.imported) > 0 {
+        found.push("settings of the system are not on record where results were imported".to_owned());
+    }
+    let starts = |side: &Side| -> Option<(String, String)> {
+        let mut starts: Vec<&str> = side.runs.iter().map(|run| run.name.started_at.as_str()).collect();
+        starts.sort_unstable();
+        Some(((*starts.first()?).to_owned(), (*starts.last()?).to_owned()))
+    };
+    if let (Some((base_first, base_last)), Some((new_first, new_last))) = (starts(base), starts(new))
+        && base.runs.len() > 1
+        && new.runs.len() > 1
+        && (base_last < new_first || new_last < base_first)
+    {
+        found.push(
+            "one side was measured wholly before the other: what changed on the machine over that time looks like a \
+             difference between them; take turns to rule it out"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// Which series of both sides are compared: one free of coordinated omission where all Runs have it, otherwise the other.
+pub(crate) fn common_series(base: &Side, new: &Side) -> Vec<SeriesKey> {
+    let on = |side: &Side, key: &SeriesKey| side.runs.iter().any(|run| run.series.contains_key(key));
+    let mut keys: Vec<SeriesKey> = base.runs.iter().flat_map(|run| run.series.keys().cloned()).collect();
+    keys.sort();
+    keys.dedup();
+    keys.retain(|key| on(new, key));
+    let twin = |key: &SeriesKey| SeriesKey { quantity: Quantity::Latency, ..key.clone() };
+    let everywhere =
+        |key: &SeriesKey| base.runs.iter().chain(&new.runs).all(|run| run.series.contains_key(key));
+    let free: Vec<SeriesKey> = keys
+        .iter()
+        .filter(|key| key.quantity == Quantity::LatencyNaive && everywhere(&twin(key)))
+        .cloned()
+        .collect();
+    keys.retain(|key| !free.contains(key));
+    let naive: Vec<SeriesKey> =
+        keys.iter().filter(|key| key.quantity == Quantity::LatencyNaive).map(twin).collect();
+    keys.retain(|key| !naive.contains(key));
+    keys
+}
+
+/// Series that only one side has, in words.
+pub(crate) fn one_sided(base: &Side, new: &Side) -> Vec<String> {
+    let names = |side: &Side| {
+        let mut names: Vec<String> = side
+            .runs
+            .iter()
+            .flat_map(|run| {
+                let series = run.series.keys().map(|key| format!("{} {}", key.mechanism, key.subject));
+                series.chain(run.rates.keys().map(|(name, _)| name.clone()))
+            })
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (ours, theirs) = (names(base), names(new));
+    let mut found = Vec::new();
+    for (side, mine, others) in [(base, &ours, &theirs), (new, &theirs, &ours)] {
+        let only: Vec<&String> = mine.iter().filter(|name| !others.contains(name)).collect();
+        if let Some(first) = only.first() {
+            let rest = if only.len() > 1 { format!(" and {} more", only.len() - 1) } else { String::new() };
+            found.push(format!("only side {} has {first}{rest}; not compared", side.name));
+        }
+    }
+    found
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Did it get better, by how much, and how sure is that: sides of Runs in, a [`Comparison`] out.
+//!
+//! Owns what may be compared with what, which numbers of a Run are held against each other, and the document that says
+//! how it came out. A Run is reduced to [`RunFacts`] as soon as it is read, so that a thousand Runs need the memory of a few.
+//! Never opens a file, never prints; the arithmetic is `latebound-stats`.
+
+mod alike;
+mod causes;
+mod compare;
+mod document;
+mod facts;
+mod forecast;
+mod measures;
+mod settings;
+
+pub use compare::{Options, compare};
+pub use document::{
+    Against, COMPARE_SCHEMA, CauseShare, Comparison, Estimate, Family, Forecast, Level, Measure, RunName,
+    Setting, SettingKind, Share, SideSummary, Unit, ValueOnRuns, VerdictWord,
+};
+pub use facts::{RunFacts, Side};
