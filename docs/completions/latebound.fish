@@ -36,6 +36,8 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Me
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Watch everything that the kernel puts off: how often, how late, how long'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, from a saved trace'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Say what differs between Runs, by how much, and how sure that is'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run of another tool\'s results'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Say what this system can show, and which settings make it late'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run latebound, or any command, in a virtual machine with the kernel you name'
@@ -151,6 +153,29 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l preempt-rt
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l against -d 'Runs of another side; give --against again for a third' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l level -d 'How often a comparison of a system with itself may call any difference at all' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l margin -d 'A relative difference that does not matter' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l seed -d 'The seed of the random numbers; the same Runs with the same seed give the same answer' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l anyway -d 'Compare sides that are unlike (emulated with real, other loads, other periods): what is unlike is said'
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l all -d 'Also list what the kernel put off (softirqs, work items, …) where nothing can be said about it'
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -l fail-if-worse -d 'End with exit status 2 where the verdict on a latency that was timed, or on throughput, is worse'
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand compare" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand import" -s o -l output -d 'The folder of the Run; where not given, a summary is printed and nothing written' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand import" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand import" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand import" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand import" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l root -d 'Read /proc, /sys and /boot below this folder: a copy of another system\'s' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"

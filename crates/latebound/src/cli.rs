@@ -3,6 +3,7 @@
 //! from here. Holds no behaviour.
 
 mod bound;
+mod compare;
 mod lab;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use latebound_measure::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::BoundArgs;
+pub(crate) use compare::{CompareArgs, ImportArgs};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 
 const EXIT_STATUS: &str = "\
@@ -65,6 +67,8 @@ pub(crate) enum Verb {
     Explain(ExplainArgs),
     Observe(ObserveArgs),
     Bound(BoundArgs),
+    Compare(CompareArgs),
+    Import(ImportArgs),
     Doctor(DoctorArgs),
     Report(ReportArgs),
     Lab(LabArgs),

@@ -27,7 +27,7 @@ use crate::output::Output;
 pub(crate) enum Outcome {
     /// Exit status 0.
     Done,
-    /// Exit status 2: a latency was above `--max-latency`.
+    /// Exit status 2: a latency was above `--max-latency`, or what `--fail-if-worse` asks for came true.
     LimitPassed,
 }
 
@@ -47,7 +47,9 @@ fn main() -> ExitCode {
         Verb::Explain(args) => verbs::explain::run(&args, &output),
         Verb::Observe(args) => verbs::observe::run(&args, &output),
         Verb::Bound(args) => verbs::bound::run(&args, &output),
+        Verb::Compare(args) => verbs::compare::run(&args, &output),
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
+        Verb::Import(args) => verbs::import::run(&args, &output),
         Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
         Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),

@@ -3,8 +3,10 @@
 
 pub(crate) mod bound;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod measure;
 pub(crate) mod observe;

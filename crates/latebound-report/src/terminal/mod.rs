@@ -5,6 +5,7 @@
 //! shows it; only commands are never broken, so that they can be pasted. Times are ASCII (`us`), and without
 //! `unicode` everything is.
 
+mod compare;
 mod table;
 mod verbs;
 
@@ -12,6 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::{glued, printable};
 
+pub use compare::comparison;
 pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table};
 
 /// What the terminal can show.

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
 mod check;
+mod compare;
 mod output;
 mod places;
 mod signals;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `compare` and `import`, as people and scripts use them. Runs that differ by a known factor are made from one that was
+//! imported.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::tool::{assert_says, done, folder, latebound, ran};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-import/tests/samples").join(name)
+}
+
+/// Histograms in cyclictest's words: every value times `factor`, with some scatter from one to the next.
+fn results(folder: &Path, name: &str, factor: u64, count: u64) -> Vec<String> {
+    (0..count)
+        .map(|at| {
+            let file = format!("{name}{at}.txt");
+            let lines: String =
+                (10..40).map(|value| format!("{:06} {}\n", value * factor + at, 100 + 7 * at)).collect();
+            let total = 30 * (100 + 7 * at);
+            let max = 39 * factor + at;
+            let text = format!(
+                "# Histogram\n{lines}# Total: {total:09}\n# Max Latencies: {max:05}\n# Histogram Overflows: 00000\n"
+            );
+            fs::write(folder.join(&file), text).unwrap();
+            file
+        })
+        .collect()
+}
+
+fn compare(folder: &Path, base: &[String], new: &[String], more: &[&str]) -> crate::tool::Ran {
+    ran(latebound(folder).arg("compare").args(base).arg("--against").args(new).args(more))
+}
+
+#[test]
+fn twice_as_late_is_called_worse_and_fails_only_where_that_was_asked_for() {
+    let folder = folder();
+    let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
+    let told = compare(folder.path(), &base, &new, &[]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_says(
+        &told.out,
+        &["new against base: worse", "p99", "worse (p 0.002)", "6+6", "Whole Runs were compared"],
+    );
+    assert_eq!(compare(folder.path(), &base, &new, &["--fail-if-worse"]).code, Some(2));
+    assert_eq!(compare(folder.path(), &new, &base, &["--fail-if-worse"]).code, Some(0));
+    assert_says(&compare(folder.path(), &new, &base, &[]).out, &["better (p 0.002)"]);
+}
+
+#[test]
+fn the_document_has_its_shape_and_repeats() {
+    let folder = folder();
+    let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
+    let told = compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]);
+    let document: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(document["schema"], "latebound.compare/1");
+    assert_eq!(document["base"]["runs"].as_array().unwrap().len(), 6);
+    let measure = &document["against"][0]["measures"][0];
+    assert_eq!((&measure["statistic"], &measure["verdict"]), (&"p50".into(), &"worse".into()));
+    assert!(measure["ratio_low"].as_f64().unwrap() > 2.0);
+    assert_eq!(compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]).out, told.out);
+}
+
+#[test]
+fn unlike_sides_are_refused_until_they_are_compared_anyway() {
+    let folder = folder();
+    let base = results(folder.path(), "base", 1, 4);
+    let other = vec![sample("jitterdebugger.json").display().to_string()];
+    let refused = compare(folder.path(), &base, &other, &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_says(&refused.err, &["different tools (cyclictest, jitterdebugger)", "--anyway"]);
+    assert!(refused.out.is_empty());
+    let anyway = compare(folder.path(), &base, &other, &["--anyway"]);
+    assert_eq!(anyway.code, Some(0), "{anyway:?}");
+    assert_says(&anyway.out, &["Unlike: they were measured by different tools"]);
+}
+
+#[test]
+fn a_run_that_is_given_twice_or_is_none_is_named() {
+    let folder = folder();
+    let base = results(folder.path(), "base", 1, 2);
+    let twice = compare(folder.path(), &base, &base[..1], &[]);
+    assert_eq!(twice.code, Some(1));
+    assert_says(&twice.err, &["base0.txt is given twice"]);
+    fs::write(folder.path().join("notes.txt"), "nothing of the kind\n").unwrap();
+    let none = compare(folder.path(), &base, &["notes.txt".to_owned()], &[]);
+    assert_eq!(none.code, Some(1));
+    assert_says(&none.err, &["notes.txt", "is no result of cyclictest", "nothing of the kind"]);
+    let missing = compare(folder.path(), &base, &["gone.run".to_owned()], &[]);
+    assert_eq!(missing.code, Some(1));
+    assert_says(&missing.err, &["gone.run"]);
+}
+
+#[test]
+fn an_imported_result_becomes_a_run_that_other_verbs_read() {
+    let folder = folder();
+    let file = sample("rtla-timerlat-hist.txt").display().to_string();
+    done(folder.path(), &["import", &file, "--output", "timerlat.run"]);
+    let run = done(folder.path(), &["report", "timerlat.run", "--format", "json"]).run();
+    assert_eq!((run.verb.as_str(), run.tool.name.as_str(), run.series.len()), ("import", "rtla", 4));
+    assert!(folder.path().join("timerlat.run/report.html").is_file());
+    let again = ran(latebound(folder.path()).args(["import", &file, "--output", "timerlat.run"]));
+    assert_eq!(again.code, Some(1));
+    assert_says(&again.err, &["--force"]);
+    done(folder.path(), &["compare", "timerlat.run", "--against", &file]);
+}
