@@ -91,6 +91,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         }],
         series: all,
         worst: Vec::new(),
+        bound: None,
         findings: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),

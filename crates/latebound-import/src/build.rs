@@ -24,6 +24,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        bound: None,
         findings: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
