@@ -76,11 +76,12 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
 .PHONY: bench
-bench: packages-build+bench build tracefs ## Compare with cyclictest, bpftrace, perf and trace-cmd (docs/benchmarks.md)
+bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftrace, perf and trace-cmd (docs/benchmarks.md)
 	@$(CARGO) build --quiet --release --package latebound-probe --example observe
 	@$(CARGO) build --quiet --release --package latebound-trace --example trace_events
 	benches/wakeup-vs-cyclictest -- $(TARGET)/release/latebound measure --format json
 	benches/observe-vs-peers -- $(TARGET)/release/examples/observe
+	benches/observe-vs-peers --lab debian:6.12 --latebound $(TARGET)/release/latebound -- $(TARGET)/release/examples/observe
 	@if [ -n "$(TRACE)" ]; then set -x; \
 		benches/trace-vs-trace-cmd --reader $(TARGET)/release/examples/trace_events "$(TRACE)"; \
 	else echo "latebound: no trace to read; give one that trace-cmd recorded: make bench TRACE=trace.dat"; fi
