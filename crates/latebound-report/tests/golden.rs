@@ -191,3 +191,13 @@ fn rows_are_in_the_order_of_mechanisms_and_then_of_lateness() {
     let uncounted = hostile.iter().find(|row| row.mechanism == Mechanism::Work).unwrap();
     assert_eq!((uncounted.clipped, uncounted.losses), (Some(u64::MAX), None));
 }
+
+#[test]
+fn comparisons_read_as_they_did() {
+    // Five Runs of 1.5 s a side on a virtual machine, idle and under the load ipc, compared with --anyway.
+    let comparison: latebound_compare::Comparison =
+        serde_json::from_str(include_str!("compare.json")).unwrap();
+    golden("compare.txt", &terminal::comparison(&comparison, false, &STYLES[0]));
+    golden("compare-colour-120.txt", &terminal::comparison(&comparison, true, &STYLES[1]));
+    golden("compare-52.txt", &terminal::comparison(&comparison, false, &STYLES[2]));
+}

@@ -180,10 +180,10 @@ fn measures(w: &mut Writer<'_>, against: &Against, family: Family, all: bool) {
         Column { shrinks: false, ..Column::name("") },
         Column::number("base", 0),
         Column::number("new", 0),
-        Column { shrinks: false, ..Column::name("new/base") },
-        Column::name("verdict"),
-        Column::number("Runs", 1),
-        Column::number("values", 2),
+        Column { shrinks: false, spare: 1, ..Column::name("new/base") },
+        Column { shrinks: false, ..Column::name("verdict") },
+        Column::number("Runs", 2),
+        Column::number("values", 3),
     ];
     table::write(w, 0, &heads, &lines);
 }
