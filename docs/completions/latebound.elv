@@ -33,6 +33,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand import 'Make a Run of another tool''s results'
             cand doctor 'Say what this system can show, and which settings make it late'
             cand report 'Make the report of a Run again, or print its summary'
+            cand tune 'Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it'
             cand lab 'Run latebound, or any command, in a virtual machine with the kernel you name'
             cand schema 'Print the JSON Schema of run.json'
             cand generate 'Write man pages or completions, all made from the definition of the options'
@@ -175,6 +176,67 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;report'= {
             cand --html 'Write the page to this file (- for standard output) instead of printing the summary'
             cand --pictures 'Write the page''s pictures as SVG files to this folder instead of printing the summary; made where it is not there'
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune'= {
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand map 'Watch who waits for which kernel thread, and show what the policy would make of it'
+            cand run 'Let the priority of kernel threads follow from the tasks that wait for them'
+            cand fit 'Simulate a workload under each policy, and search the best weights for it'
+            cand config 'Print the default configuration, with what each value means'
+            cand schema 'Print the JSON Schema of the configuration'
+        }
+        &'latebound;tune;map'= {
+            cand --duration 'For how long to watch; until Ctrl-C where not given'
+            cand --config 'The configuration; the defaults where not given (`latebound tune config` prints them)'
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune;run'= {
+            cand --duration 'For how long; until Ctrl-C where not given'
+            cand --config 'The configuration; the defaults where not given (`latebound tune config` prints them)'
+            cand --journal 'Where the undo journal lies'
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand --dry-run 'Say what would be changed, and change nothing'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune;fit'= {
+            cand --loss 'By how many per cent any task''s worst response may get worse than with the policy off'
+            cand --simulations 'The most simulations'
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune;config'= {
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune;schema'= {
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand -h 'Print help (see more with ''--help'')'

@@ -40,6 +40,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Sa
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run of another tool\'s results'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Say what this system can show, and which settings make it late'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "tune" -d 'Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run latebound, or any command, in a virtual machine with the kernel you name'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "schema" -d 'Print the JSON Schema of run.json'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "generate" -d 'Write man pages or completions, all made from the definition of the options'
@@ -194,6 +195,61 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l duration -d 'For how long; until Ctrl-C where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'Where the undo journal lies' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l dry-run -d 'Say what would be changed, and change nothing'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l loss -d 'By how many per cent any task\'s worst response may get worse than with the policy off' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l simulations -d 'The most simulations' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from config" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from config" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from config" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from config" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from schema" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from schema" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

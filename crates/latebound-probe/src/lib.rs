@@ -18,4 +18,4 @@ pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
-pub use relations::{RelationProbe, ThreadWaits};
+pub use relations::{RelationOptions, RelationProbe, ThreadWaits};

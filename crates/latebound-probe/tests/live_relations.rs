@@ -16,8 +16,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use latebound_model::Tid;
-use latebound_probe::RelationProbe;
+use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
+
+const TIMED: RelationOptions = RelationOptions { measure_cost: true, wake_reader: false };
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -97,7 +99,7 @@ fn live_planted_block_requests_begin_and_end_once_each() {
     fs::write(&path, vec![1; PLANTED * 4096]).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
     let device = fs::metadata(&path).unwrap().dev();
-    let mut probe = RelationProbe::start(false).unwrap();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let (task, ()) = at_priority(41, move || {
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         #[repr(align(4096))]
@@ -121,7 +123,7 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     let _alone = alone();
     let folder = folder();
     let base = folder.path().to_owned();
-    let mut probe = RelationProbe::start(false).unwrap();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let (task, inodes) = at_priority(42, move || {
         let files = (0..PLANTED).map(|number| {
             let mut file = File::create(base.join(number.to_string())).unwrap();
@@ -168,7 +170,7 @@ fn live_planted_work_items_are_queued_run_and_done_once_each() {
     assert_eq!(made, 0);
     // SAFETY: both were just made, and nothing else owns them.
     let (mut master, _slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
-    let mut probe = RelationProbe::start(false).unwrap();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     // What is written to a terminal is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued
     // again only once it has run.
     let (task, ()) = at_priority(43, move || {
@@ -191,7 +193,7 @@ fn live_planted_datagrams_wake_their_reader_once_each() {
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
     let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = reader.local_addr().unwrap();
-    let mut probe = RelationProbe::start(false).unwrap();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let sending = std::thread::spawn(move || {
         for _ in 0..PLANTED {
             // Long enough that the reader sleeps again.
@@ -224,7 +226,7 @@ fn live_planted_datagrams_wake_their_reader_once_each() {
 fn live_what_normal_tasks_wait_for_is_no_relation() {
     let _alone = alone();
     let folder = folder();
-    let mut probe = RelationProbe::start(true).unwrap();
+    let mut probe = RelationProbe::start(TIMED).unwrap();
     let path = folder.path().join("normal");
     fs::write(&path, vec![1; 65_536]).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
@@ -252,7 +254,7 @@ fn live_a_wait_costs_little() {
     let path = folder.path().join("blocks");
     fs::write(&path, vec![1; 4096]).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
-    let mut probe = RelationProbe::start(true).unwrap();
+    let mut probe = RelationProbe::start(TIMED).unwrap();
     let (task, ()) = at_priority(45, move || {
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         #[repr(align(4096))]

@@ -29,6 +29,7 @@ use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
 pub use facts::Facts;
 pub use root::{ReadError, Root};
+pub use threads::{Thread, thread, threads};
 
 use survey::Survey;
 

@@ -47,7 +47,7 @@ impl<'a> Survey<'a> {
             config,
             command_line,
             capabilities: Capabilities::read(root),
-            threads: threads::read_all(root),
+            threads: threads::threads(root),
             preemption,
         }
     }

@@ -11,13 +11,17 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// A thread and what the scheduler holds it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Thread {
-    pub(crate) tid: Tid,
-    pub(crate) comm: String,
-    pub(crate) kernel: bool,
-    pub(crate) policy: Policy,
+pub struct Thread {
+    /// Its id.
+    pub tid: Tid,
+    /// Its name.
+    pub comm: String,
+    /// Whether it is a kernel thread.
+    pub kernel: bool,
+    /// Its policy.
+    pub policy: Policy,
     /// 1 to 99 for FIFO and RR, else 0 (`rt_priority`).
-    pub(crate) rt_priority: u32,
+    pub rt_priority: u32,
 }
 
 impl Thread {
@@ -68,8 +72,13 @@ impl Thread {
     }
 }
 
+/// One thread; `None` where there is none of this id.
+pub fn thread(root: &Root, tid: Tid) -> Option<Thread> {
+    Thread::parse(&root.text(&format!("/proc/{tid}/stat")).ok()?)
+}
+
 /// Every thread that may be seen, in the order of process ids.
-pub(crate) fn read_all(root: &Root) -> Result<Vec<Thread>, ReadError> {
+pub fn threads(root: &Root) -> Result<Vec<Thread>, ReadError> {
     let mut processes: Vec<i32> = numbers(root.names("/proc")?);
     processes.sort_unstable();
     let read = |path: String| root.text(&path).ok().as_deref().and_then(Thread::parse);

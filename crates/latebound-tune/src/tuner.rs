@@ -95,6 +95,8 @@ pub struct Tuner {
     held: BTreeMap<Tid, Held>,
     share: PageShare,
     governor: Governor,
+    /// The highest that the policy ever wanted for a thread.
+    highest: BTreeMap<Tid, Scheduling>,
 }
 
 impl Tuner {
@@ -111,6 +113,7 @@ impl Tuner {
             held: BTreeMap::new(),
             share: PageShare::ALL,
             governor: Governor::new(config.pace()),
+            highest: BTreeMap::new(),
             config,
         }
     }
@@ -245,6 +248,11 @@ impl Tuner {
         self.held.values()
     }
 
+    /// The highest that the policy wanted for a thread so far, before ceilings and rules.
+    pub fn highest_wanted(&self, thread: Tid) -> Option<Scheduling> {
+        self.highest.get(&thread).copied()
+    }
+
     /// How many relations, and how many wake-ups, there was no room for.
     pub fn lost(&self) -> (u64, u64) {
         (self.relations.lost(), self.edges.lost())
@@ -252,6 +260,10 @@ impl Tuner {
 
     fn decide(&mut self, thread: Tid, now: Nanos) {
         let Some(plan) = self.plan(thread) else { return };
+        let highest = self.highest.entry(thread).or_insert(plan.by_policy);
+        if plan.by_policy.rank() > highest.rank() {
+            *highest = plan.by_policy;
+        }
         self.held.remove(&thread);
         if let Some(violation) = plan.violations.first() {
             self.limited.insert(thread);
@@ -299,6 +311,7 @@ impl Tuner {
         self.learned.retain(|&(thread, _), _| thread != tid);
         self.roster.remove(tid);
         self.defaults.remove(&tid);
+        self.highest.remove(&tid);
         self.governor.forget(tid);
         self.limited.remove(&tid);
         self.held.remove(&tid);

@@ -5,6 +5,7 @@
 mod bound;
 mod compare;
 mod lab;
+mod tune;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use latebound_model::{CpuSet, Nanos, Policy, Tid};
 pub(crate) use bound::BoundArgs;
 pub(crate) use compare::{CompareArgs, ImportArgs};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -71,6 +73,7 @@ pub(crate) enum Verb {
     Import(ImportArgs),
     Doctor(DoctorArgs),
     Report(ReportArgs),
+    Tune(TuneArgs),
     Lab(LabArgs),
     /// Print the JSON Schema of run.json
     ///

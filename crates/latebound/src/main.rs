@@ -11,6 +11,8 @@ mod generate;
 mod live;
 mod output;
 mod session;
+mod tune_text;
+mod tuning;
 mod verbs;
 mod wakeups;
 mod worst;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Compare(args) => verbs::compare::run(&args, &output),
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
         Verb::Import(args) => verbs::import::run(&args, &output),
+        Verb::Tune(args) => verbs::tune::run(&args, &output),
         Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
         Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),

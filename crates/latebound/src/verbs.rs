@@ -11,3 +11,4 @@ pub(crate) mod lab;
 pub(crate) mod measure;
 pub(crate) mod observe;
 pub(crate) mod report;
+pub(crate) mod tune;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
@@ -104,6 +105,15 @@ const LOST: [(LossKind, &str); 3] = [
     (LossKind::MapFull, "relations: first wake-ups of a pair that there was no room to count"),
 ];
 
+/// What the probe is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelationOptions {
+    /// Whether the kernel is asked to time BPF programs ([`RelationProbe::costs`]). It then times all of the system.
+    pub measure_cost: bool,
+    /// Whether a wait that begins or ends wakes who sleeps in [`RelationProbe::wait`].
+    pub wake_reader: bool,
+}
+
 /// How long a kernel thread that somebody waits for was ready and did not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadWaits {
@@ -143,8 +153,8 @@ impl std::fmt::Debug for RelationProbe {
 }
 
 impl RelationProbe {
-    /// Loads and attaches what the running kernel has trace points for. With `measure_cost` the kernel times the programs.
-    pub fn start(measure_cost: bool) -> Result<RelationProbe, ProbeError> {
+    /// Loads and attaches what the running kernel has trace points for.
+    pub fn start(options: RelationOptions) -> Result<RelationProbe, ProbeError> {
         let kernel = KernelBtf::load()?;
         let mut missing = Vec::new();
         let mut programs: Vec<&str> = Vec::new();
@@ -161,8 +171,8 @@ impl RelationProbe {
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }
-        let statistics = measure_cost.then(enable_statistics).transpose()?;
-        let (loaded, said) = log::capture(|| load(&programs));
+        let statistics = options.measure_cost.then(enable_statistics).transpose()?;
+        let (loaded, said) = log::capture(|| load(&programs, options));
         let mut skel =
             loaded.map_err(|source| ProbeError::load("loading the programs of relations", source, &said))?;
         let told = Rc::new(RefCell::new(Vec::new()));
@@ -207,8 +217,29 @@ impl RelationProbe {
 
     /// What was seen since the last call, in the order of events; wake-ups last.
     pub fn poll(&mut self) -> Result<Vec<Observation>, ProbeError> {
+        let mut seen = self.poll_waits()?;
+        seen.extend(self.poll_wakeups());
+        Ok(seen)
+    }
+
+    /// Sleeps until a wait begins or ends, at most for so long. Needs [`RelationOptions::wake_reader`].
+    pub fn wait(&self, timeout: Duration) {
+        let mut events = libc::epoll_event { events: 0, u64: 0 };
+        let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the descriptor is the ring's, which lives as long as this; one event fits. A signal ends the wait as an
+        // event would, so that the answer does not matter.
+        unsafe { libc::epoll_wait(self.ring.epoll_fd(), &raw mut events, 1, millis) };
+    }
+
+    /// What began and ended since the last call: one look at the ring.
+    pub fn poll_waits(&mut self) -> Result<Vec<Observation>, ProbeError> {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of relations", error))?;
-        let mut seen = std::mem::take(&mut *self.told.borrow_mut());
+        Ok(std::mem::take(&mut *self.told.borrow_mut()))
+    }
+
+    /// The wake-ups since the last call: two system calls for each pair that was ever met.
+    pub fn poll_wakeups(&mut self) -> Vec<Observation> {
+        let mut seen = Vec::new();
         let map = &self.skel.maps.edges;
         for key in map.keys() {
             let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
@@ -226,7 +257,7 @@ impl RelationProbe {
                 seen.push(Observation::Woke { at: now(), by, task, priority, times, network });
             }
         }
-        Ok(seen)
+        seen
     }
 
     /// Has the waits of a kernel thread counted from now on, against the highest of those that wait for it (0: nobody).
@@ -318,13 +349,16 @@ impl RelationProbe {
 /// Where `highest` lies in `struct watched`.
 const WATCHED_HIGHEST: usize = 56;
 
-fn load(programs: &[&str]) -> libbpf_rs::Result<RelationsSkel<'static>> {
+fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<RelationsSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RelationsSkelBuilder::default().open(place)?;
     for mut program in open.open_object_mut().progs_mut() {
         let load = programs.iter().any(|name| program.name() == *name);
         program.set_autoload(load);
+    }
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.wake_reader = options.wake_reader;
     }
     open.load()
 }

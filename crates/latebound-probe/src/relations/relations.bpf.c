@@ -188,6 +188,9 @@ struct {
 	__type(value, struct cpu_state);
 } cpus SEC(".maps");
 
+/* Whether the reader sleeps on the ring; set before loading. A wake-up is an irq_work, so it is not for those that look anyway. */
+const volatile bool wake_reader = false;
+
 u64 generations = 0;
 
 /* Set at the first work item that a real-time task queues: until then nobody asks who runs in a pool. */
@@ -326,7 +329,7 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->priority = priority;
 	event->doer = by;
 	event->reserved = 0;
-	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, wake_reader ? 0 : BPF_RB_NO_WAKEUP);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */

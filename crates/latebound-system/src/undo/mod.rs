@@ -17,5 +17,5 @@ mod tests;
 mod watchdog;
 
 pub use journal::{Journal, Left, UndoError, Undone, recover, undo_file};
-pub use schedule::{Schedule, ThreadIdentity, schedule_of};
+pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule};
 pub use watchdog::Watchdog;

@@ -80,6 +80,12 @@ impl fmt::Display for Schedule {
     }
 }
 
+/// Sets the calling thread, which needs no journal: it ends with it. What it starts does not inherit it.
+pub fn set_own_schedule(schedule: Schedule) -> io::Result<()> {
+    // SCHED_FLAG_RESET_ON_FORK.
+    Schedule { flags: schedule.flags | 1, ..schedule }.apply(Tid(0))
+}
+
 /// How a thread is scheduled, without what priority inheritance lends it.
 pub fn schedule_of(tid: Tid) -> io::Result<Schedule> {
     // SAFETY: sched_attr is plain data; all zero is a valid value.

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The documents of `tune`, and their text. Reads no clock and no file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
+use latebound_report::printable;
+use latebound_system::undo::{Left, Undone};
+use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
+use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
+use serde::Serialize;
+
+use crate::tuning::Tuning;
+use crate::verbs::tune::named;
+
+/// A task that waited.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Waiter {
+    tid: Tid,
+    comm: Option<String>,
+    /// Its highest priority meanwhile.
+    priority: Priority,
+    over: RelationKind,
+    /// How often.
+    times: u64,
+}
+
+/// How long a thread was ready and did not run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Waits {
+    number: u64,
+    total: Nanos,
+    longest: Nanos,
+    /// Those behind a thread of lower priority than this, the highest that waits or, with nobody waiting, waited last.
+    inversions: u64,
+    inversions_below: Priority,
+    inversions_total: Nanos,
+    longest_inversion: Nanos,
+    longest_inversion_by: Option<String>,
+}
+
+/// One kernel thread.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MapThread {
+    tid: Tid,
+    comm: String,
+    class: ThreadClass,
+    runs_at: Scheduling,
+    /// The highest that the policy wanted, before ceilings and rules.
+    by_policy: Scheduling,
+    waiters: Vec<Waiter>,
+    waits: Option<Waits>,
+    /// Why a rule keeps it from what the policy wants now.
+    held: Option<String>,
+}
+
+/// What `tune map` says.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Map {
+    schema: &'static str,
+    duration: Nanos,
+    policy: PolicyKind,
+    threads: Vec<MapThread>,
+    /// What softirqs and interrupts did on top of other threads: no thread that could be tuned.
+    softirq: Vec<Waiter>,
+    interrupt: Vec<Waiter>,
+    /// What the tasks themselves, or other tasks, did.
+    task: Vec<Waiter>,
+    /// What was waited for and not done at the end.
+    open: BTreeMap<RelationKind, u64>,
+    /// Given up after a minute.
+    expired: u64,
+    losses: Vec<Loss>,
+    missing: Vec<Missing>,
+}
+
+impl Map {
+    pub(crate) fn of(tuning: &Tuning, policy: PolicyKind, duration: Nanos) -> Map {
+        let mut by_doer: BTreeMap<Doer, Vec<Waiter>> = BTreeMap::new();
+        for (doer, task, over, seen) in tuning.attribution.seen() {
+            let (tid, comm) = named(tuning, task);
+            let waiter = Waiter { tid, comm, priority: seen.priority, over, times: seen.times };
+            by_doer.entry(doer).or_default().push(waiter);
+        }
+        let mut of = |doer| by_doer.remove(&doer).unwrap_or_default();
+        let (softirq, interrupt, task) = (of(Doer::Softirq), of(Doer::Interrupt), of(Doer::Task));
+        let mut threads: Vec<MapThread> =
+            by_doer.into_iter().filter_map(|(doer, waiters)| thread(tuning, doer, waiters)).collect();
+        threads.sort_by_key(|one| {
+            let highest = one.waiters.iter().map(|waiter| waiter.priority).max();
+            (std::cmp::Reverse(highest), one.tid)
+        });
+        let (relations, wakeups) = tuning.tuner.lost();
+        let mut losses = tuning.probe.losses();
+        for (count, what) in [(relations, "relations remembered"), (wakeups, "pairs learned from wake-ups")] {
+            if count > 0 {
+                let kind = latebound_model::LossKind::MapFull;
+                losses.push(Loss { kind, place: what.to_owned(), count: Some(count) });
+            }
+        }
+        Map {
+            schema: "latebound.tune-map/1",
+            duration,
+            policy,
+            threads,
+            softirq,
+            interrupt,
+            task,
+            open: tuning.attribution.open(),
+            expired: tuning.attribution.lost().0,
+            losses,
+            missing: tuning.probe.missing().to_vec(),
+        }
+    }
+}
+
+fn thread(tuning: &Tuning, doer: Doer, waiters: Vec<Waiter>) -> Option<MapThread> {
+    let Doer::Thread(tid) = doer else { return None };
+    let member = tuning.tuner.roster().get(tid)?;
+    let plan = tuning.tuner.plan(tid)?;
+    let highest = waiters.iter().map(|waiter| waiter.priority).max()?;
+    let waits = tuning.probe.waits(tid).map(|waits| Waits {
+        inversions_below: highest,
+        number: waits.waits,
+        total: waits.total,
+        longest: waits.longest,
+        inversions: waits.inversions,
+        inversions_total: waits.inverted,
+        longest_inversion: waits.longest_inversion,
+        longest_inversion_by: waits.by.map(|(tid, comm)| format!("{comm} ({tid})")),
+    });
+    Some(MapThread {
+        tid,
+        comm: member.comm.clone(),
+        class: member.class,
+        runs_at: plan.default,
+        by_policy: tuning.tuner.highest_wanted(tid).unwrap_or(plan.by_policy),
+        waiters,
+        waits,
+        held: tuning.tuner.held().find(|held| held.thread == tid).map(|held| held.violation.to_string()),
+    })
+}
+
+/// One change, made or only said.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Made {
+    /// Since the start.
+    at: Nanos,
+    tid: Tid,
+    comm: Option<String>,
+    from: Scheduling,
+    to: Scheduling,
+    /// How many relations stand behind it, and the highest of them.
+    waiters: u64,
+    highest: Option<Priority>,
+    /// Why it could not be made.
+    error: Option<String>,
+}
+
+impl Made {
+    pub(crate) fn of(tuning: &Tuning, change: &Change, at: Nanos, error: Option<String>) -> Made {
+        let (tid, comm) = named(tuning, change.thread);
+        let Change { from, to, waiters, highest, .. } = *change;
+        Made { at, tid, comm, from, to, waiters, highest, error }
+    }
+}
+
+/// What `tune run` says at its end.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunDocument {
+    schema: &'static str,
+    dry_run: bool,
+    /// How many changes; the list holds the first of them.
+    changes: u64,
+    failed: u64,
+    /// From a wait to the priority that follows from it: how many, the median, the worst.
+    reactions: u64,
+    reaction_median: Option<Nanos>,
+    reaction_worst: Option<Nanos>,
+    first_changes: Vec<Made>,
+    restored: Option<usize>,
+    untouched: Option<usize>,
+    gone: Option<usize>,
+    /// What is not as it was, and why.
+    left: Vec<String>,
+    map: Map,
+}
+
+impl RunDocument {
+    pub(crate) fn new(
+        dry_run: bool,
+        map: Map,
+        first_changes: Vec<Made>,
+        [changes, failed]: [u64; 2],
+        reactions: &Histogram,
+        undone: Option<Undone>,
+    ) -> RunDocument {
+        let left = undone.iter().flat_map(|undone| &undone.left).map(|left| match left {
+            Left::Foreign { thread, is, was } => {
+                format!("thread {thread} is {is} by somebody else's doing; it was {was}")
+            }
+            Left::Refused { thread, was, error } => format!("thread {thread} was {was}: {error}"),
+        });
+        RunDocument {
+            schema: "latebound.tune-run/1",
+            dry_run,
+            changes,
+            failed,
+            reactions: reactions.count(),
+            reaction_median: reactions.quantile(0.5),
+            reaction_worst: reactions.max(),
+            first_changes,
+            left: left.collect(),
+            restored: undone.as_ref().map(|undone| undone.restored),
+            untouched: undone.as_ref().map(|undone| undone.untouched),
+            gone: undone.as_ref().map(|undone| undone.gone),
+            map,
+        }
+    }
+}
+
+fn who(tid: Tid, comm: Option<&str>) -> String {
+    comm.map_or_else(|| format!("thread {tid}"), |comm| format!("{} ({tid})", printable(comm)))
+}
+
+fn list(text: &mut String, waiters: &[Waiter]) {
+    for waiter in waiters {
+        let name = who(waiter.tid, waiter.comm.as_deref());
+        let Waiter { priority, times, over, .. } = waiter;
+        let _ = writeln!(text, "    {name:<28} priority {priority:>2}  {:<15} {times:>8} times", over.name());
+    }
+}
+
+/// The map for people.
+pub(crate) fn map(map: &Map) -> String {
+    let mut text = String::new();
+    if map.threads.is_empty() {
+        let _ = writeln!(
+            text,
+            "No kernel thread was seen that a real-time task waited for, in {}.",
+            map.duration
+        );
+    } else {
+        let _ = writeln!(text, "Kernel threads that real-time tasks waited for, in {}:", map.duration);
+    }
+    for thread in &map.threads {
+        let name = who(thread.tid, Some(&thread.comm));
+        let change = match thread.by_policy == thread.runs_at {
+            true => "as the policy wants it".to_owned(),
+            false => format!("the policy wanted {} at most", thread.by_policy),
+        };
+        let _ = writeln!(text, "\n  {name}: runs at {}, {change}", thread.runs_at);
+        list(&mut text, &thread.waiters);
+        if let Some(waits) = thread.waits.as_ref().filter(|waits| waits.number > 0) {
+            let _ = write!(
+                text,
+                "    was ready and did not run {} times, {} in all, {} at most",
+                waits.number, waits.total, waits.longest
+            );
+            if waits.inversions > 0 {
+                let by = waits.longest_inversion_by.as_deref().unwrap_or("another");
+                let _ = write!(
+                    text,
+                    ";\n    {} of them behind a thread below priority {}, {} in all, {} at most ({})",
+                    waits.inversions,
+                    waits.inversions_below,
+                    waits.inversions_total,
+                    waits.longest_inversion,
+                    printable(by)
+                );
+            }
+            text.push('\n');
+        }
+        if let Some(held) = &thread.held {
+            let _ = writeln!(text, "    held: {held}");
+        }
+    }
+    for (title, waiters) in [
+        ("Served by a softirq on top of other threads: no thread to tune", &map.softirq),
+        ("Served by an interrupt: no thread to tune", &map.interrupt),
+        ("Served by user tasks", &map.task),
+    ] {
+        if !waiters.is_empty() {
+            let _ = writeln!(text, "\n{title}:");
+            list(&mut text, waiters);
+        }
+    }
+    let open: Vec<String> = map.open.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    if !open.is_empty() {
+        let _ = writeln!(text, "\nNot done at the end: {}", open.join(", "));
+    }
+    if map.expired > 0 {
+        let _ = writeln!(text, "Given up after a minute without an end: {}", map.expired);
+    }
+    for loss in &map.losses {
+        let count = loss.count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        let _ = writeln!(text, "Lost: {} ({}): {count}", loss.place, loss.kind.name());
+    }
+    for missing in &map.missing {
+        let _ = writeln!(text, "Not seen: {missing}");
+    }
+    text
+}
+
+/// The account of a run for people.
+pub(crate) fn run(document: &RunDocument) -> String {
+    let mut text = String::new();
+    for made in &document.first_changes {
+        let name = who(made.tid, made.comm.as_deref());
+        let _ = write!(text, "{:>10}  {name:<28} {} -> {}", made.at.to_string(), made.from, made.to);
+        match made.highest {
+            Some(highest) => {
+                let _ = write!(text, "  ({} waiting, highest {highest})", made.waiters);
+            }
+            None => text.push_str("  (nobody waits)"),
+        }
+        if let Some(error) = &made.error {
+            let _ = write!(text, "  not made: {error}");
+        }
+        text.push('\n');
+    }
+    let kept = document.first_changes.len() as u64;
+    if document.changes > kept {
+        let _ = writeln!(text, "… and {} more", document.changes - kept);
+    }
+    let verb = if document.dry_run { "would have been made" } else { "made" };
+    let _ = writeln!(text, "\n{} changes {verb}, {} failed.", document.changes, document.failed);
+    if let (Some(median), Some(worst)) = (document.reaction_median, document.reaction_worst) {
+        let _ = writeln!(
+            text,
+            "From a wait to the priority that follows: median {median}, worst {worst}, n {}.",
+            document.reactions
+        );
+    }
+    if let (Some(restored), Some(untouched), Some(gone)) =
+        (document.restored, document.untouched, document.gone)
+    {
+        let _ = writeln!(
+            text,
+            "Given back at the end: {restored}; {untouched} were as before already, {gone} threads are gone."
+        );
+    }
+    for left in &document.left {
+        let _ = writeln!(text, "Not as before: {left}");
+    }
+    text.push('\n');
+    text + &map(&document.map)
+}
+
+/// One task under one policy.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TaskOutcome {
+    name: String,
+    n: usize,
+    unfinished: usize,
+    mean: Option<Nanos>,
+    worst: Option<Nanos>,
+}
+
+/// All tasks under one policy.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PolicyOutcome {
+    policy: String,
+    tasks: Vec<TaskOutcome>,
+    changes: u64,
+}
+
+/// What `tune fit` says.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FitDocument {
+    schema: &'static str,
+    agreement: Option<Agreement>,
+    policies: Vec<PolicyOutcome>,
+    weights: Vec<(String, Weight)>,
+    simulations: usize,
+    exhaustive: bool,
+    within_loss: bool,
+}
+
+impl FitDocument {
+    pub(crate) fn new(
+        workload: &Workload,
+        outcomes: Vec<(PolicyKind, Outcome)>,
+        agreement: Option<Agreement>,
+        fit: Fit,
+    ) -> FitDocument {
+        let of = |policy: String, outcome: &Outcome| PolicyOutcome {
+            policy,
+            changes: outcome.changes,
+            tasks: workload
+                .tasks
+                .iter()
+                .zip(&outcome.tasks)
+                .map(|(task, one)| task_outcome(&task.name, one))
+                .collect(),
+        };
+        let mut policies: Vec<PolicyOutcome> = outcomes
+            .iter()
+            .map(|(kind, outcome)| {
+                let name = match kind {
+                    PolicyKind::Off => "off",
+                    PolicyKind::Static => "static",
+                    PolicyKind::Pip => "pip",
+                    PolicyKind::WeightedAverage => "weighted-average",
+                };
+                of(name.to_owned(), outcome)
+            })
+            .collect();
+        policies.push(of("fitted".to_owned(), &fit.after));
+        let names = workload.servers.iter().map(|server| server.name.clone());
+        FitDocument {
+            schema: "latebound.tune-fit/1",
+            agreement,
+            policies,
+            weights: names.zip(fit.weights).collect(),
+            simulations: fit.simulations,
+            exhaustive: fit.exhaustive,
+            within_loss: fit.within_loss,
+        }
+    }
+}
+
+fn task_outcome(name: &str, responses: &Responses) -> TaskOutcome {
+    TaskOutcome {
+        name: name.to_owned(),
+        n: responses.times.len(),
+        unfinished: responses.unfinished,
+        mean: responses.mean(),
+        worst: responses.worst(),
+    }
+}
+
+/// The comparison and the weights for people.
+pub(crate) fn fit(document: &FitDocument) -> String {
+    let mut text = String::new();
+    match &document.agreement {
+        Some(found) => {
+            let _ = writeln!(
+                text,
+                "The simulation beside what was recorded, with the policy off: median error {} ({:.1} %), worst {}; n {}, \
+                 {} did not end.",
+                found.median_error,
+                found.share * 100.0,
+                found.worst_error,
+                found.compared,
+                found.unfinished
+            );
+        }
+        None => text.push_str(
+            "No recorded response times: nothing says how far the simulation is from the system.\n",
+        ),
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:<18} {:<18} {:>10} {:>10} {:>8} {:>10}",
+        "policy", "task", "worst", "mean", "n", "unfinished"
+    );
+    for policy in &document.policies {
+        for task in &policy.tasks {
+            let time = |time: Option<Nanos>| time.map_or_else(|| "-".to_owned(), |time| time.to_string());
+            let _ = writeln!(
+                text,
+                "  {:<18} {:<18} {:>10} {:>10} {:>8} {:>10}",
+                policy.policy,
+                printable(&task.name),
+                time(task.worst),
+                time(task.mean),
+                task.n,
+                task.unfinished
+            );
+        }
+    }
+    let how = if document.exhaustive { "every combination tried" } else { "one at a time until none helped" };
+    let _ = writeln!(text, "\nWeights found ({} simulations, {how}):", document.simulations);
+    for (name, weight) in &document.weights {
+        let _ = writeln!(text, "  {:<18} {weight}", printable(name));
+    }
+    if !document.within_loss {
+        text.push_str("No weights keep the loss allowed; these come nearest. Allow more with --loss.\n");
+    }
+    text
+}

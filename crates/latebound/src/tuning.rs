@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probe, attribution and policy kept in step, for the verbs of `tune`. Changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use latebound_model::{Nanos, Tid};
+use latebound_probe::{RelationOptions, RelationProbe};
+use latebound_system::undo::{Schedule, schedule_of};
+use latebound_system::{Root, Thread};
+use latebound_tune::{
+    Attribution, Config, Doer, Input, Member, Observation, Priority, RelationKind, Scheduling, ThreadClass,
+    Tuner,
+};
+
+/// What is seen and what follows from it.
+pub(crate) struct Tuning {
+    pub(crate) probe: RelationProbe,
+    pub(crate) attribution: Attribution,
+    pub(crate) tuner: Tuner,
+    root: Root,
+    kswapd: BTreeMap<u64, Tid>,
+    flushers: BTreeSet<Tid>,
+    /// Names of tasks and threads, kept because those that ended can no longer be asked.
+    names: BTreeMap<Tid, String>,
+}
+
+/// Names are kept of so many; of more, only those that are still there have one.
+const MOST_NAMES: usize = 100_000;
+
+impl Tuning {
+    /// Attaches the probe and takes all kernel threads in.
+    pub(crate) fn start(config: Config, wake_reader: bool, now: Nanos) -> Result<Tuning> {
+        let options = RelationOptions { wake_reader, ..RelationOptions::default() };
+        let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
+        let mut tuning = Tuning {
+            probe,
+            attribution: Attribution::default(),
+            tuner: Tuner::new(config),
+            root: Root::live(),
+            kswapd: BTreeMap::new(),
+            flushers: BTreeSet::new(),
+            names: BTreeMap::new(),
+        };
+        for thread in latebound_system::threads(&tuning.root).context("cannot list the threads")? {
+            tuning.take_in(thread, now);
+        }
+        Ok(tuning)
+    }
+
+    /// Takes what was seen since the last time; wake-ups too where asked for. Returns when the first of the
+    /// waits that it met began.
+    pub(crate) fn step(&mut self, wakeups: bool, now: Nanos) -> Result<Option<Nanos>> {
+        let mut seen = self.probe.poll_waits()?;
+        if wakeups {
+            seen.extend(self.probe.poll_wakeups());
+        }
+        for &observation in &seen {
+            self.meet(observation, now);
+            let kswapd = &self.kswapd;
+            for input in self.attribution.observe(observation, |node| kswapd.get(&node).copied()) {
+                self.tuner.input(input, now);
+            }
+        }
+        if wakeups {
+            for input in self.attribution.expire(now) {
+                self.tuner.input(input, now);
+            }
+            self.watch_waits()?;
+        }
+        Ok(seen.iter().find_map(|observation| match observation {
+            Observation::Begin { at, .. } | Observation::RunBy { at, .. } => Some(*at),
+            _ => None,
+        }))
+    }
+
+    /// The name of a task or thread, as far as it is known.
+    pub(crate) fn name(&self, tid: Tid) -> Option<&str> {
+        self.names.get(&tid).map(String::as_str)
+    }
+
+    /// Takes in threads and names that are met for the first time.
+    fn meet(&mut self, observation: Observation, now: Nanos) {
+        let (task, thread) = match observation {
+            Observation::Begin { task, thread, .. } => (Some(task), thread),
+            Observation::RunBy { worker, .. } => (None, Some(worker)),
+            Observation::Done { object, by: Doer::Thread(thread), .. } => {
+                if object.kind == RelationKind::DirtyInode && self.flushers.insert(thread) {
+                    // It is of another class now.
+                    self.names.remove(&thread);
+                }
+                (None, Some(thread))
+            }
+            Observation::Woke { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
+            Observation::Woke { task, .. } => (Some(task), None),
+            Observation::Done { .. } => (None, None),
+        };
+        for tid in task.into_iter().chain(thread) {
+            if !self.names.contains_key(&tid)
+                && let Some(thread) = latebound_system::thread(&self.root, tid)
+            {
+                self.take_in(thread, now);
+            }
+        }
+    }
+
+    fn take_in(&mut self, thread: Thread, now: Nanos) {
+        let Thread { tid, comm, kernel, .. } = thread;
+        if self.names.len() < MOST_NAMES {
+            self.names.insert(tid, comm.clone());
+        }
+        let writes_back = self.flushers.contains(&tid);
+        let Some(class) = ThreadClass::of(&comm, kernel, writes_back) else { return };
+        if class == ThreadClass::Kswapd
+            && let Some(node) = comm.strip_prefix("kswapd").and_then(|node| node.parse().ok())
+        {
+            self.kswapd.insert(node, tid);
+        }
+        if let Some(scheduling) = schedule_of(tid).ok().and_then(scheduling) {
+            self.tuner.input(Input::Thread(tid, Member { comm, class, scheduling }), now);
+        }
+    }
+
+    /// Has the waits of those counted that somebody waits for now, against the highest that waits.
+    fn watch_waits(&mut self) -> Result<()> {
+        let mut highest: BTreeMap<Tid, u8> = BTreeMap::new();
+        for (doer, _, _, seen) in self.attribution.seen() {
+            if let Doer::Thread(thread) = doer {
+                let waiting =
+                    self.tuner.relations().waiters(thread).and_then(latebound_tune::Waiters::maximum);
+                // Once seen it stays watched: the next wait may begin and end between two looks.
+                let level = waiting.unwrap_or(seen.priority).get();
+                highest.entry(thread).and_modify(|one| *one = level.max(*one)).or_insert(level);
+            }
+        }
+        for (thread, highest) in highest {
+            self.probe.watch(thread, highest)?;
+        }
+        Ok(())
+    }
+}
+
+/// The system's form of scheduling as the policy's.
+pub(crate) fn scheduling(schedule: Schedule) -> Option<Scheduling> {
+    let priority = match schedule.priority {
+        0 => None,
+        number => Some(Priority::new(u8::try_from(number).ok()?)?),
+    };
+    Some(Scheduling { policy: schedule.policy, priority, nice: i8::try_from(schedule.nice).ok()? })
+}
+
+/// The policy's form of scheduling as the system's; `None` for a reservation, which the policy never gives.
+pub(crate) fn schedule(scheduling: Scheduling) -> Option<Schedule> {
+    if scheduling.policy == latebound_model::Policy::Deadline {
+        return None;
+    }
+    let priority = scheduling.priority.map_or(0, |priority| u32::from(priority.get()));
+    Some(Schedule { policy: scheduling.policy, priority, ..Schedule::other(i32::from(scheduling.nice)) })
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound tune` as people use it. `live_` tests need root, BPF and a disk below the build folder; nothing on this machine is
+//! changed by any of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use latebound_system::Root;
+use serde_json::Value;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tune(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_latebound")).arg("tune").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = tune(arguments);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+    text(&output.stderr)
+}
+
+#[test]
+fn the_printed_configuration_is_one_that_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tune.toml");
+    fs::write(&path, tune(&["config"]).stdout).unwrap();
+    let config = latebound_tune::Config::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(config.policy, latebound_tune::PolicyKind::WeightedAverage);
+}
+
+#[test]
+fn a_dangerous_configuration_is_refused_with_the_reason_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tune.toml");
+    fs::write(&path, "[class.rcu]\npriority = 9\n[class.ksoftirqd]\npriority = 10\n").unwrap();
+    let said = refused(&["run", "--config", path.to_str().unwrap()]);
+    assert!(said.contains("RCU may not be below ksoftirqd") && said.contains("give at most 9"), "{said}");
+    let said = refused(&["map", "--config", "/nowhere/tune.toml"]);
+    assert!(said.contains("latebound tune config"), "{said}");
+}
+
+/// The inversion of figure 1 of the paper, as docs/tune.md shows it.
+const WORKLOAD: &str = include_str!("../../../docs/tune-workload.json");
+
+#[test]
+fn fit_finds_the_weight_and_shows_every_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("workload.json");
+    fs::write(&path, WORKLOAD).unwrap();
+    let output = tune(&["fit", path.to_str().unwrap(), "--loss", "20", "--format", "json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let worst = |policy: &str| {
+        let of = |one: &&Value| one["policy"] == policy;
+        let policy = document["policies"].as_array().unwrap().iter().find(of).unwrap();
+        policy["tasks"][0]["worst"].as_u64().unwrap()
+    };
+    // Computed by hand in crates/latebound-tune/tests/simulation.rs, in microseconds here.
+    assert_eq!((worst("off"), worst("pip"), worst("weighted-average")), (113_000, 12_000, 113_000));
+    assert_eq!((worst("fitted"), &document["weights"][0][1]), (12_000, &Value::from(0.9)));
+    let said = refused(&["fit", "/nowhere.json"]);
+    assert!(said.contains("/nowhere.json"), "{said}");
+    fs::write(&path, "{}").unwrap();
+    assert!(refused(&["fit", path.to_str().unwrap()]).contains("docs/tune.md"));
+}
+
+/// A real-time thread that writes blocks and files until it is stopped.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    tid: i32,
+    _folder: tempfile::TempDir,
+}
+
+impl Writer {
+    fn start(priority: i32) -> Writer {
+        let folder = tempfile::TempDir::new_in(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        let (stop, base) = (Arc::new(AtomicBool::new(false)), folder.path().to_owned());
+        let (tell, told) = std::sync::mpsc::channel();
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let parameters = libc::sched_param { sched_priority: priority };
+            // SAFETY: the parameters live through the call; 0 is this thread.
+            assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
+            // SAFETY: no arguments.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            write_until(&base, &stopped);
+        });
+        Writer { stop, thread: Some(thread), tid: told.recv().unwrap(), _folder: folder }
+    }
+}
+
+fn write_until(base: &Path, stopped: &AtomicBool) {
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+    let page = Box::new(Page([2; 4096]));
+    let flags = libc::O_DIRECT | libc::O_DSYNC;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(flags);
+    let file = options.open(base.join("blocks")).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut number = 0_u64;
+    while !stopped.load(Ordering::Relaxed) && Instant::now() < end {
+        // Grows, so that the file system has work for its workers.
+        file.write_all_at(&page.0, number * 4096).unwrap();
+        number += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn live_the_map_names_what_a_real_time_thread_waits_for() {
+    let _alone = alone();
+    let writer = Writer::start(46);
+    let output = tune(&["map", "--duration", "2s", "--format", "json"]);
+    let map: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lists = ["softirq", "interrupt", "task"].into_iter().map(|name| &map[name]);
+    let threads = map["threads"].as_array().unwrap();
+    let waiters: Vec<&Value> = lists
+        .chain(threads.iter().map(|one| &one["waiters"]))
+        .flat_map(|list| list.as_array().unwrap())
+        .collect();
+    let times = |over: &str| -> u64 {
+        let mine = waiters.iter().filter(|one| one["tid"] == writer.tid && one["over"] == over);
+        mine.inspect(|one| assert_eq!(one["priority"], 46)).map(|one| one["times"].as_u64().unwrap()).sum()
+    };
+    assert!(times("block_io") > 20, "{map:#}");
+    for thread in threads {
+        assert!(thread["comm"].is_string() && thread["runs_at"]["policy"].is_string(), "{thread:#}");
+    }
+    drop(writer);
+    let shown = text(&tune(&["map", "--duration", "300ms"]).stdout);
+    assert!(shown.contains("real-time task"), "{shown}");
+}
+
+/// What each kernel thread is scheduled as, those that come and go with their work left out.
+fn kernel_threads() -> BTreeMap<i32, String> {
+    let threads = latebound_system::threads(&Root::live()).unwrap();
+    let steady = threads.into_iter().filter(|thread| thread.kernel && !thread.comm.starts_with("kworker/u"));
+    steady.map(|thread| (thread.tid.0, format!("{} {}", thread.policy, thread.rt_priority))).collect()
+}
+
+#[test]
+fn live_a_dry_run_says_changes_and_makes_none() {
+    let _alone = alone();
+    let before = kernel_threads();
+    let writer = Writer::start(46);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["tune", "run", "--dry-run", "--duration", "2s", "--format", "json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let changed = |before: &BTreeMap<i32, String>| {
+        let now = kernel_threads();
+        now.iter().any(|(tid, is)| before.get(tid).is_some_and(|was| was != is))
+    };
+    while child.try_wait().unwrap().is_none() {
+        assert!(!changed(&before));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let document: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!((&document["dry_run"], &document["restored"]), (&Value::from(true), &Value::Null));
+    assert!(document["changes"].as_u64().is_some() && document["map"]["threads"].is_array());
+    drop(writer);
+}
