@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use latebound_measure::{LoadDone, LoadProcess, LoadSpec, load_main};
-use latebound_model::{CpuSet, Nanos};
+use latebound_model::{CpuSet, Mechanism, Nanos, Quantity};
 
 /// The first argument of the process that starts a load and is then killed.
 const PARENT: &str = "__parent";
@@ -24,6 +24,10 @@ const TESTS: &[(&str, fn())] = &[
     ("a_load_that_is_dropped_is_gone", a_load_that_is_dropped_is_gone),
     ("a_load_dies_with_the_process_that_started_it", a_load_dies_with_the_process_that_started_it),
     ("ipc_keeps_to_the_rate_that_it_is_given", ipc_keeps_to_the_rate_that_it_is_given),
+    (
+        "ipc_without_a_rate_times_messages_from_their_sending",
+        ipc_without_a_rate_times_messages_from_their_sending,
+    ),
     ("a_hog_is_busy_for_its_part_of_each_period", a_hog_is_busy_for_its_part_of_each_period),
     ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
@@ -187,6 +191,20 @@ fn ipc_keeps_to_the_rate_that_it_is_given() {
     assert!(throughput.done <= 3_000, "{throughput:?}");
     // What is late is sent at once, so only a machine that stands still at the very end sends much less.
     assert!(throughput.done > 2_000, "{throughput:?}");
+    // Every message that came has its lateness, and none came before it was due.
+    let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
+    assert_eq!((series.mechanism, series.quantity), (Mechanism::Operation, Quantity::Latency));
+    assert_eq!(series.histogram.count(), throughput.done);
+    assert_eq!(series.missed, 3_000 - throughput.done);
+    assert!(series.histogram.min() > Some(Nanos(500)), "{:?}", series.summary);
+}
+
+/// Without a rate nothing is due, so the time from sending is another quantity.
+fn ipc_without_a_rate_times_messages_from_their_sending() {
+    let done = run("ipc:groups=1", 300);
+    let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
+    assert_eq!((series.quantity, series.missed), (Quantity::LatencyNaive, 0));
+    assert_eq!(Some(series.histogram.count()), done.load.done);
 }
 
 fn a_hog_is_busy_for_its_part_of_each_period() {

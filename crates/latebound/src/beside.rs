@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use latebound_measure::{LoadProcess, LoadSpec};
-use latebound_model::{CpuSet, Load, Missing, Nanos, Run};
+use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
 
 use crate::cli::LoadChoice;
 
@@ -58,6 +58,7 @@ impl Running {
                     run.missing.extend(without_load(&done.load));
                     run.loads.push(done.load);
                     run.throughput.extend(done.throughput);
+                    done.series.into_iter().for_each(|series| add(run, series));
                 }
                 Err(error) => run.missing.push(Missing {
                     what: "what a load did".to_owned(),
@@ -66,6 +67,18 @@ impl Running {
                 }),
             }
         }
+    }
+}
+
+/// Adds a load's series to the Run, into the one of the same load where it ran twice.
+fn add(run: &mut Run, series: Series) {
+    match run.series.iter_mut().find(|other| other.id == series.id) {
+        Some(same) => {
+            same.histogram.merge(&series.histogram);
+            same.summary = Summary::of(&same.histogram);
+            same.missed += series.missed;
+        }
+        None => run.series.push(series),
     }
 }
 

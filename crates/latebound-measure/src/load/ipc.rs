@@ -3,18 +3,20 @@
 //! every receiver of its group in turn, 100 bytes at a time, over stream socket pairs.
 //!
 //! Unlike hackbench it can offer a rate: each message has a time at which it is due, and one that is late is sent
-//! at once, so that two kernels can be given the same load. Senders end by the clock; receivers end when
-//! their last sender is gone.
+//! at once, so that two kernels can be given the same load. Each message carries the time at which it was due (without a
+//! rate, at which it was sent), and its receiver counts how late it came. Senders end by the clock; receivers end
+//! when their last sender is gone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::Builder;
 
-use latebound_model::Nanos;
+use latebound_model::{Histogram, Nanos};
 
 use super::Work;
 use super::clock::Deadline;
+use crate::sys::clock;
 
 /// Senders, and receivers, of a group; as in hackbench.
 const MEMBERS: u64 = 20;
@@ -37,27 +39,35 @@ impl Pace {
 }
 
 fn send(receivers: &[UnixStream], pace: Option<Pace>, until: Deadline) -> Result<(), String> {
-    let message = [b'-'; MESSAGE];
+    let mut message = [b'-'; MESSAGE];
     for nth in 0.. {
-        let go_on = match pace {
-            Some(pace) => until.sleep_until(pace.due(nth)),
+        let due = pace.map(|pace| pace.due(nth));
+        let go_on = match due {
+            Some(due) => until.sleep_until(due),
             None => !until.over(),
         };
         if !go_on {
             break;
         }
+        let stamp = due.unwrap_or_else(clock::now);
+        message[..8].copy_from_slice(&stamp.0.to_ne_bytes());
         let mut receiver = &receivers[nth as usize % receivers.len()];
         receiver.write_all(&message).map_err(|error| format!("a sender's write failed: {error}"))?;
     }
     Ok(())
 }
 
-fn receive(mut socket: UnixStream) -> Result<u64, String> {
+/// How late each message came.
+fn receive(mut socket: UnixStream) -> Result<Histogram, String> {
     let mut message = [0; MESSAGE];
-    let mut received = 0;
+    let mut received = Histogram::new();
     loop {
         match socket.read_exact(&mut message) {
-            Ok(()) => received += 1,
+            Ok(()) => {
+                let [a, b, c, d, e, f, g, h, ..] = message;
+                let stamp = Nanos(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+                received.record(clock::now().saturating_sub(stamp));
+            }
             // Every sender of the group has ended and closed its end.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(received),
             Err(error) => return Err(format!("a receiver's read failed: {error}")),
@@ -68,9 +78,9 @@ fn receive(mut socket: UnixStream) -> Result<u64, String> {
 /// Runs the load; a unit is one message received.
 pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadline) -> Result<Work, String> {
     let groups = u64::from(groups);
-    let mut work = Work { done: 0, unit: "messages", offered: None, error: None };
+    let mut work = Work { done: 0, unit: "messages", offered: None, error: None, latency: None };
     let mut failed = |why: String| work.error = work.error.take().or(Some(why));
-    let (mut done, mut sent_for) = (0, Nanos::ZERO);
+    let (mut latency, mut sent_for) = (Histogram::new(), Nanos::ZERO);
     let small = || Builder::new().stack_size(64 * 1024);
     std::thread::scope(|scope| {
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
@@ -122,13 +132,14 @@ pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadli
         sent_for = until.elapsed().min(duration);
         for receiver in receivers {
             match receiver.join() {
-                Ok(Ok(received)) => done += received,
+                Ok(Ok(received)) => latency.merge(&received),
                 Ok(Err(why)) => failed(why),
                 Err(_) => failed("a receiver panicked".to_owned()),
             }
         }
     });
-    work.done = done;
+    work.done = latency.count();
+    work.latency = Some(latency);
     work.offered = rate.map(|rate| (u128::from(rate) * u128::from(sent_for.0) / 1_000_000_000) as u64);
     Ok(work)
 }

@@ -17,7 +17,9 @@ mod process;
 mod simple;
 mod spec;
 
-use latebound_model::{CpuSet, Load, Nanos, Throughput};
+use latebound_model::{
+    CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Quantity, Series, Subject, Throughput,
+};
 use serde::{Deserialize, Serialize};
 
 pub use process::{LoadError, LoadProcess, load_main};
@@ -33,6 +35,9 @@ pub struct LoadDone {
     pub load: Load,
     /// What it achieved in how long, where it counts work.
     pub throughput: Option<Throughput>,
+    /// How long its single operations took, where it times them.
+    #[serde(default)]
+    pub series: Vec<Series>,
 }
 
 /// What a built-in load counted.
@@ -41,6 +46,8 @@ struct Work {
     unit: &'static str,
     offered: Option<u64>,
     error: Option<String>,
+    /// How late each operation was done after it was due; after it was begun where nothing was due.
+    latency: Option<Histogram>,
 }
 
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
@@ -59,7 +66,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
     {
         let online = sched::affinity().map(|cpus| cpus.to_string()).unwrap_or_default();
         load.error = Some(format!("cannot run on CPU {cpus} ({error}); choose from {online}"));
-        return LoadDone { load, throughput: None };
+        return LoadDone { load, throughput: None, series: Vec::new() };
     }
     let until = Deadline::after(duration);
     let worked = match spec {
@@ -74,14 +81,14 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
         LoadSpec::Memory { size, threads } => simple::memory(*size, *threads, until),
         LoadSpec::Command { argv } => {
             load.error = process::run_command(argv, until);
-            return LoadDone { load, throughput: None };
+            return LoadDone { load, throughput: None, series: Vec::new() };
         }
     };
     let work = match worked {
         Ok(work) => work,
         Err(error) => {
             load.error = Some(error);
-            return LoadDone { load, throughput: None };
+            return LoadDone { load, throughput: None, series: Vec::new() };
         }
     };
     let throughput = Throughput {
@@ -91,8 +98,19 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
         duration: until.elapsed(),
         offered: work.offered,
     };
+    let series = work.latency.map(|latency| operations(&throughput, latency));
     load.done = Some(work.done);
     load.unit = work.unit.to_owned();
     load.error = work.error;
-    LoadDone { load, throughput: Some(throughput) }
+    LoadDone { load, throughput: Some(throughput), series: series.into_iter().collect() }
+}
+
+/// The operations of a load as a series. With a rate every operation has a time at which it is due, whether the load kept up
+/// or not; those that were due and never done are missed.
+fn operations(throughput: &Throughput, latency: Histogram) -> Series {
+    let quantity = if throughput.offered.is_some() { Quantity::Latency } else { Quantity::LatencyNaive };
+    let subject = Subject { name: throughput.name.clone(), task: None, cpu: None };
+    let mut series = Series::new(Mechanism::Operation, quantity, subject, Evidence::User, latency);
+    series.missed = throughput.offered.map_or(0, |offered| offered.saturating_sub(throughput.done));
+    series
 }

@@ -15,7 +15,7 @@ fn threads<F>(name: &str, count: u32, unit: &'static str, body: F) -> Result<Wor
 where
     F: Fn(u32) -> (u64, Result<(), String>) + Sync,
 {
-    let mut work = Work { done: 0, unit, offered: None, error: None };
+    let mut work = Work { done: 0, unit, offered: None, error: None, latency: None };
     std::thread::scope(|scope| {
         let mut running = Vec::new();
         for index in 0..count {
