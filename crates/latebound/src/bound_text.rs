@@ -8,7 +8,7 @@ use latebound_analysis::bound::{
     BlockingWindow, Bound, Breach, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline,
     Variable, Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
 };
-use latebound_model::{CpuBound, Nanos};
+use latebound_model::{CpuBound, Evidence, Nanos};
 use latebound_report::terminal::Style;
 use latebound_report::{grouped, printable};
 
@@ -53,6 +53,10 @@ impl Told<'_> {
         page.line(&head);
         if self.bound.verdict == Verdict::Bound {
             page.line("PREEMPT_RT, nothing lost, no rule of the model broken.");
+        }
+        if self.bound.evidence != Evidence::Bound {
+            let evidence = latebound_report::digest::evidence_text(self.bound.evidence);
+            page.line(&format!("From {evidence}."));
         }
         page.list("Not a bound, because", &self.bound.reasons);
         page.list("To be known with it", &self.bound.notes);

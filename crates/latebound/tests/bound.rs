@@ -393,8 +393,8 @@ fn files_that_are_no_traces_end_with_status_1_and_a_sentence() {
     refused(&[folder.path().to_str().unwrap()], "regular file");
     refused(&["/nonexistent/trace.dat"], "/nonexistent/trace.dat");
     refused(&[], "FILE");
-    let sched = "  a-1 [000] d..2. 1.000001: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120\n";
-    refused(&[&file(&folder, "sched.txt", sched)], "trace-cmd record");
+    let waking = "  a-1 [000] d..2. 1.000001: sched_waking: comm=b pid=2 prio=4 target_cpu=000\n";
+    refused(&[&file(&folder, "waking.txt", waking)], "trace-cmd record");
 }
 
 fn fixtures() -> PathBuf {
@@ -402,16 +402,65 @@ fn fixtures() -> PathBuf {
 }
 
 #[test]
-fn a_trace_without_blocking_events_says_what_to_record() {
+fn a_trace_without_blocking_events_is_an_estimate_that_says_what_to_record() {
     for name in ["v7-zstd.trace.dat", "v7-overwritten.trace.dat", "sched.perf.data", "sched.perf.txt"] {
-        let ran = bound(&[fixtures().join(name).to_str().unwrap()]);
-        assert_eq!(ran.code, Some(1), "{name}: {}", ran.err);
-        assert!(
-            ran.err.contains("preempt_disable") && ran.err.contains("-e preemptirq"),
-            "{name}: {}",
-            ran.err
+        let path = fixtures().join(name);
+        let result = bound_json(&[path.to_str().unwrap()]);
+        assert_eq!(
+            (&result["verdict"], &result["evidence"]),
+            (&json!("estimate"), &json!("events")),
+            "{name}"
         );
+        let reasons = result["reasons"].to_string();
+        assert!(reasons.contains("what is off while nobody waits is not known"), "{name}: {reasons}");
+        assert!(reasons.contains("-e preemptirq"), "{name}: {reasons}");
+        let human = bound(&[path.to_str().unwrap()]).out;
+        assert!(human.starts_with("Observed estimate") && !human.contains("Bound:"), "{name}: {human}");
     }
+}
+
+/// 1000 ns from waking to switch, of which 100 went to an interrupt; another of 40 came elsewhere.
+#[test]
+fn an_estimate_from_wake_ups_is_the_wait_net_of_interrupts_plus_their_worst_burst() {
+    let folder = tempfile::tempdir().unwrap();
+    let switch = |prev: &str, next: &str| format!("sched_switch: {prev} ==> {next}");
+    let (idle, fair, rt) = (
+        ("swapper/0-0", "prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R"),
+        ("hackbench-10", "next_comm=hackbench next_pid=10 next_prio=120"),
+        ("cyclictest-20", "next_comm=cyclictest next_pid=20 next_prio=4"),
+    );
+    let prev = "prev_comm=hackbench prev_pid=10 prev_prio=120 prev_state=R+";
+    let lines: Vec<String> = [
+        (0, idle.0, "d..2.", switch(idle.1, fair.1)),
+        (5_000, fair.0, "d.h..", "local_timer_entry: vector=236".to_owned()),
+        (5_040, fair.0, "d.h..", "local_timer_exit: vector=236".to_owned()),
+        (90_000, fair.0, "d..2.", "sched_waking: comm=cyclictest pid=20 prio=4 target_cpu=000".to_owned()),
+        (90_300, fair.0, "d.h..", "local_timer_entry: vector=236".to_owned()),
+        (90_400, fair.0, "d.h..", "local_timer_exit: vector=236".to_owned()),
+        (91_000, fair.0, "d..2.", switch(prev, rt.1)),
+        (95_000, rt.0, "d.h..", "local_timer_entry: vector=236".to_owned()),
+        (95_010, rt.0, "d.h..", "local_timer_exit: vector=236".to_owned()),
+    ]
+    .iter()
+    .map(|(at, who, flags, what)| format!("  {who} [000] {flags} 100.{at:09}: {what}"))
+    .collect();
+    let result = bound_json(&[&file(&folder, "stock.txt", text(&lines)), "--output", &place(&folder)]);
+    let cpu = &result["cpus"][0];
+    assert_eq!((&cpu["poid_ns"], &cpu["psd_ns"]), (&json!(900), &json!(0)));
+    assert_eq!(cpu["views"]["sliding_window"]["latency_ns"], 1000);
+    assert_eq!(cpu["measured"]["latency_ns"], 1000);
+    let window = &cpu["windows"][0];
+    assert_eq!(
+        (&window["begin"]["caller"], &window["finish"]["comm"]),
+        (&json!("sched_waking"), &json!("cyclictest"))
+    );
+    let run: Value =
+        serde_json::from_slice(&std::fs::read(Path::new(&place(&folder)).join("run.json")).unwrap()).unwrap();
+    assert_eq!(run["system"]["preemption"], Value::Null, "nothing says that it was PREEMPT_RT");
+}
+
+fn place(folder: &TempDir) -> String {
+    folder.path().join("made.run").into_os_string().into_string().unwrap()
 }
 
 /// The real trace, which is kept beside the repository.

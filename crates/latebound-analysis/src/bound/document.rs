@@ -351,7 +351,8 @@ impl Observations {
                 Conditions { preempt_rt: true, problems: vec![why.to_owned()], ..Conditions::default() }
             }
         };
-        if !preempt_rt {
+        // Of other evidence there is no bound on any kernel, which its maker says.
+        if !preempt_rt && evidence == Evidence::Bound {
             reasons.push(
                 "nothing shows that the kernel was PREEMPT_RT, for which alone Theorem 8 is proved"
                     .to_owned(),

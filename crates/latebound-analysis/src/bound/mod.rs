@@ -12,6 +12,7 @@
 
 mod curve;
 mod document;
+mod estimate;
 mod growth;
 mod live;
 mod observer;
@@ -22,6 +23,7 @@ mod views;
 
 pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
 pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};
+pub use estimate::Estimator;
 pub use growth::{Samples, Snapshot};
 pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
 pub use live::LiveCpu;

@@ -12,13 +12,17 @@ use latebound_abi::{
     CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
     SymbolsError,
 };
-use latebound_model::{BlockingWindow, Cpu, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge};
+use latebound_model::{
+    BlockingWindow, Cpu, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
+};
 use latebound_trace::{
-    Clock, CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols,
-    Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
+    Clock, CommandLines, Converter, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt,
+    Record, Symbols, Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem,
+    VectorId, for_each_event, lost_event,
 };
 
 use super::document::{Conditions, CpuObservations, Observations};
+use super::estimate::Estimator;
 use super::observer::CpuObserver;
 use super::timeline::Source;
 
@@ -102,12 +106,14 @@ struct Context<'t> {
     classes: CallerClasses,
     vectors: &'t [String],
     has_flags: bool,
+    /// Whether NMIs were recorded; `None` where the trace does not say.
+    nmis: Option<bool>,
 }
 
 impl<'t> Context<'t> {
     fn new(symbols: &'t Symbols, vectors: &'t [String], has_flags: bool) -> Result<Context<'t>, SavedError> {
         let classes = CallerClasses::from_ranges(|wanted| symbols.ranges(wanted))?;
-        Ok(Context { symbols, classes, vectors, has_flags })
+        Ok(Context { symbols, classes, vectors, has_flags, nmis: None })
     }
 }
 
@@ -115,14 +121,14 @@ fn clock_of(clock: &Clock) -> Result<(), SavedError> {
     if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
 }
 
-/// Whether the traced kernel had the events at all.
-fn events_of(formats: &Formats) -> Result<(), SavedError> {
-    for missing in ["preempt_disable", "irq_disable"] {
-        if formats.by_name("preemptirq", missing).is_none() {
-            return Err(SavedError::NoEvents { missing });
-        }
-    }
-    Ok(())
+/// Whether the trace describes the events that show blocking. Without them there is an estimate.
+fn shows_blocking(formats: &Formats) -> bool {
+    ["preempt_disable", "irq_disable"].iter().all(|name| formats.by_name("preemptirq", name).is_some())
+}
+
+/// Whether NMIs were among the events that were asked for: a trace describes only those.
+fn has_nmis(formats: &Formats) -> bool {
+    formats.by_name("nmi", "nmi_handler").is_some()
 }
 
 fn trace_dat<R: ReadAt + Sync>(
@@ -133,13 +139,19 @@ fn trace_dat<R: ReadAt + Sync>(
     let trace = TraceFile::open(source)?;
     let buffer = trace.buffer(&options.instance)?;
     clock_of(&buffer.clock)?;
-    events_of(trace.formats())?;
+    if !shows_blocking(trace.formats()) {
+        return estimate_dat(&trace, buffer);
+    }
     let decoder = trace.decoder()?;
     let symbols = match given {
         Some(symbols) => symbols,
         None => trace.symbols()?,
     };
-    let context = Context::new(&symbols, decoder.vector_names(), true)?;
+    let context = Context {
+        // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
+        nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
+        ..Context::new(&symbols, decoder.vector_names(), true)?
+    };
     let one = |data: usize| {
         let mut cpu = CpuReader::new(buffer.cpus[data].cpu);
         let mut stream = trace.cpu_events(buffer, &buffer.cpus[data])?;
@@ -199,10 +211,18 @@ fn perf_data<R: ReadAt>(
 ) -> Result<Saved, SavedError> {
     let mut trace = PerfTrace::open(source)?;
     clock_of(trace.clock())?;
-    events_of(trace.formats())?;
+    if !shows_blocking(trace.formats()) {
+        let (names, symbols) = (trace.decoder().vector_names().to_vec(), trace.symbols().clone());
+        let mut stream = Stream::new(&names, &symbols);
+        let tallies = trace.for_each(|item| stream.take(item))?;
+        return stream.finish(&tallies);
+    }
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());
     let decoder: Decoder = trace.decoder().clone();
-    let context = Context::new(&symbols, decoder.vector_names(), true)?;
+    let context = Context {
+        nmis: Some(has_nmis(trace.formats())),
+        ..Context::new(&symbols, decoder.vector_names(), true)?
+    };
     let mut cpus = Cpus::default();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);
@@ -216,12 +236,84 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     }
     let symbols = trace.symbols();
     // A text names the functions of its events, and nothing else.
-    let context = Context::new(&symbols, trace.vector_names(), trace.has_flags())
-        .map_err(|_| SavedError::NoEvents { missing: "preempt_disable and irq_disable" })?;
+    let Ok(context) = Context::new(&symbols, trace.vector_names(), trace.has_flags()) else {
+        let mut stream = Stream::new(trace.vector_names(), &symbols);
+        let tallies = trace.for_each(|item| stream.take(item))?;
+        return stream.finish(&tallies);
+    };
     let mut cpus = Cpus::default();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);
     finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())
+}
+
+/// An estimate from the events of a trace without those that show blocking.
+fn estimate_dat<R: ReadAt>(
+    trace: &TraceFile<R>,
+    buffer: &latebound_trace::Buffer,
+) -> Result<Saved, SavedError> {
+    let mut estimator = Estimator::new();
+    let mut switches = 0u64;
+    let tallies = for_each_event(trace, buffer, |event| {
+        switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
+        estimator.observe(&event);
+    })?;
+    let saved = estimated(estimator, switches, tallies.iter().map(|(cpu, tally)| (*cpu, *tally)))?;
+    Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
+}
+
+/// The events of a trace that has all CPUs in one stream, for an estimate.
+struct Stream<'t> {
+    vectors: &'t [String],
+    symbols: &'t Symbols,
+    converter: Converter,
+    estimator: Estimator,
+    switches: u64,
+}
+
+impl<'t> Stream<'t> {
+    fn new(vectors: &'t [String], symbols: &'t Symbols) -> Stream<'t> {
+        let (converter, estimator) = (Converter::new(), Estimator::new());
+        Stream { vectors, symbols, converter, estimator, switches: 0 }
+    }
+
+    fn take(&mut self, item: TypedItem<'_>) {
+        let event = match item {
+            TypedItem::Event(TypedEvent { cpu, at, decoded, .. }) => {
+                self.converter.convert(self.vectors, self.symbols, cpu, at, &decoded.record)
+            }
+            TypedItem::Flaw(flaw) => lost_event(&flaw, Nanos(flaw.after.unwrap_or(0))),
+        };
+        if let Some(event) = event {
+            self.switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
+            self.estimator.observe(&event);
+        }
+    }
+
+    fn finish(self, tallies: &BTreeMap<Cpu, Tally>) -> Result<Saved, SavedError> {
+        estimated(self.estimator, self.switches, tallies.iter().map(|(cpu, tally)| (*cpu, *tally)))
+    }
+}
+
+fn estimated(
+    estimator: Estimator,
+    switches: u64,
+    tallies: impl Iterator<Item = (Cpu, Tally)>,
+) -> Result<Saved, SavedError> {
+    if switches == 0 {
+        return Err(SavedError::NoEvents { missing: "preempt_disable, irq_disable or sched_switch" });
+    }
+    let mut saved = Saved::default();
+    let mut problems = vec![format!(
+        "for a bound record {RECORD} on a PREEMPT_RT kernel with PREEMPT_TRACER and IRQSOFF_TRACER"
+    )];
+    for (cpu, tally) in tallies {
+        saved.events += tally.events;
+        problems.extend(lost(cpu, &tally, 0));
+        saved.losses.extend(tally.losses(&format!("trace, CPU {cpu}")));
+    }
+    saved.observations = estimator.finish(problems);
+    Ok(saved)
 }
 
 /// The CPUs of a trace that has them all in one stream.
@@ -537,9 +629,16 @@ fn finish(
     if sum(|seen| seen.handlers) == 0 {
         problems.push("the trace has no events of interrupt handlers, so interrupts are not told apart; record with -e irq_vectors -e irq (on arm64 -e ipi -e irq)".to_owned());
     }
-    if sum(|seen| seen.nmis) == 0 {
-        notes
-            .push("no NMI was seen; whether nmi:nmi_handler was recorded, the trace does not say".to_owned());
+    match context.nmis {
+        _ if sum(|seen| seen.nmis) > 0 => {}
+        // The theorem counts NMIs, so a value without them is not the theorem's.
+        Some(false) => problems.push(
+            "NMIs were not recorded, and whether there were any, nothing shows; record with -e nmi"
+                .to_owned(),
+        ),
+        Some(true) => notes.push("NMIs were recorded, and there was none".to_owned()),
+        None => notes
+            .push("no NMI was seen; whether nmi:nmi_handler was recorded, the trace does not say".to_owned()),
     }
     let missing: Vec<String> = missing.iter().take(16).map(|cpu| cpu.to_string()).collect();
     if !missing.is_empty() {
