@@ -335,12 +335,16 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --pid --tid --comm --rt --duration --max-latency --worst --recorder-memory --load --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --duration --max-latency --worst --recorder-memory --load --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --trace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -87,6 +87,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;explain'= {
+            cand --trace 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root; with --comm, --tid or --rt'
             cand --pid 'Watch every thread of this process, those that it starts later included'
             cand --tid 'Watch this thread; may be given more than once'
             cand --comm 'Watch every thread with this name (comm, at most 15 bytes)'

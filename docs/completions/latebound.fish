@@ -94,6 +94,7 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace -d 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root; with --comm, --tid or --rt' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l pid -d 'Watch every thread of this process, those that it starts later included' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l tid -d 'Watch this thread; may be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 'Watch every thread with this name (comm, at most 15 bytes)' -r

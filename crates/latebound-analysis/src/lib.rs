@@ -4,5 +4,6 @@
 
 pub mod bound;
 mod explain;
+mod saved_events;
 
-pub use explain::{KernelFacts, LateActivation, explain, limits};
+pub use explain::{KernelFacts, LateActivation, SavedExplanations, Watched, explain, explain_saved, limits};

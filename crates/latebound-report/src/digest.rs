@@ -14,7 +14,7 @@ use latebound_model::{
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
 };
 
-pub use bound::{Part, evidence_text, growth_text, no_value, parts, window_text, worst_first};
+pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
 pub(crate) use bound::{blocking, source_class, variable_class};
 
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};

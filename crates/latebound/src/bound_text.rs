@@ -76,7 +76,7 @@ impl Told<'_> {
         ));
         for variable in Variable::ALL {
             match one.windows.iter().find(|window| window.variable == variable) {
-                Some(window) => blocking(page, window),
+                Some(window) => blocking(page, window, self.bound.evidence),
                 None => page.line(&format!(
                     "    {:<4} {:>13}  {}",
                     variable.name(),
@@ -135,12 +135,12 @@ impl Told<'_> {
     }
 }
 
-fn blocking(page: &mut Page, window: &BlockingWindow) {
+fn blocking(page: &mut Page, window: &BlockingWindow, evidence: Evidence) {
     let name = window.variable.name();
     page.line(&format!(
         "    {name:<4} {:>13} ns  {}, at {}",
         grouped(window.duration.0),
-        window.variable.sentence(),
+        latebound_report::digest::variable_text(window.variable, evidence),
         time(window.start)
     ));
     let net = (window.end.0.saturating_sub(window.start.0)).saturating_sub(window.duration.0);

@@ -140,7 +140,7 @@ pub(crate) struct MeasureArgs {
 ///
 /// Watches threads that run anyway. For the worst of their wake-ups the time from the expiry of the timer (or from
 /// the wake-up) to running is cut into named causes that add up to the whole. With a Run, shows the explanations it
-/// holds. Needs BPF.
+/// holds; with a saved trace, explains what that shows. Live it needs BPF.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("whom").required(true).multiple(false))]
 #[command(after_help = format!("\
@@ -149,12 +149,18 @@ Examples:
   latebound explain --comm jackd --worst 20
   latebound explain --rt --duration 1m --load ipc
   latebound explain latebound-check.run --worst 3
+  latebound explain --trace trace.dat --rt
 
 {EXIT_STATUS}"))]
 pub(crate) struct ExplainArgs {
     /// A Run whose explanations are shown; nothing is watched then.
     #[arg(value_name = "RUN", group = "whom", conflicts_with_all = ["duration", "load", "command", "output"])]
     pub(crate) run: Option<PathBuf>,
+
+    /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root; with --comm, --tid
+    /// or --rt.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output"])]
+    pub(crate) trace: Option<PathBuf>,
 
     /// Watch every thread of this process, those that it starts later included.
     #[arg(long, value_name = "PID", group = "whom", value_parser = parse_tid)]

@@ -576,3 +576,105 @@ fn a_damaged_trace_is_an_error_or_an_estimate_and_never_a_panic() {
     }
     assert!(errors > 0 && estimates > 0, "{errors} errors and {estimates} estimates");
 }
+
+fn explain(arguments: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    let output = command.arg("explain").args(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[test]
+fn the_worst_wake_ups_of_a_saved_trace_are_explained_without_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "trace.txt", text(&ftrace(3)));
+    for whom in [&["--rt"][..], &["--comm", "cyclictest"], &["--tid", "20"]] {
+        let ran = explain(&[&["--trace", &path, "--format", "json", "--worst", "2"][..], whom].concat());
+        assert_eq!(ran.code, Some(0), "{whom:?}: {}", ran.err);
+        let worst: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(worst.as_array().unwrap().len(), 2, "{whom:?}");
+        for one in worst.as_array().unwrap() {
+            let latency = one["started_at"].as_u64().unwrap() - one["requested_at"].as_u64().unwrap();
+            assert_eq!(latency, 450, "woken at 2050, on the CPU at 2500");
+            let of = |kind: &str| {
+                let causes = one["causes"].as_array().unwrap();
+                causes
+                    .iter()
+                    .filter(|cause| cause["kind"] == kind)
+                    .map(|cause| cause["duration"].as_u64().unwrap())
+                    .sum::<u64>()
+            };
+            // The interrupt ran on for 50; then the reader, which was to give way.
+            assert_eq!((of("interrupt"), of("preemption_off"), of("unaccounted")), (50, 400, 0), "{one}");
+        }
+    }
+    let ran = explain(&["--trace", &path, "--comm", "nobody"]);
+    assert_eq!((ran.code, ran.out.contains("No wake-up")), (Some(0), true), "{}", ran.err);
+    assert_eq!(explain(&["--trace", &path, "--rt", "--max-latency", "400ns"]).code, Some(2));
+    assert_eq!(explain(&["--trace", &file(&folder, "empty", ""), "--rt"]).code, Some(1));
+    assert_eq!(explain(&["--trace", &path]).code, Some(1), "of whom?");
+}
+
+#[test]
+fn the_latest_wake_up_of_the_real_trace_is_explained_to_the_nanosecond() {
+    let Some(path) = real_trace() else { return };
+    let ran = explain(&["--trace", &path, "--comm", "cyclictest", "--worst", "1", "--format", "json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let worst: Value = serde_json::from_str(&ran.out).unwrap();
+    let one = &worst[0];
+    let latency = one["started_at"].as_u64().unwrap() - one["requested_at"].as_u64().unwrap();
+    let by_peer = cyclictest_by_trace_cmd(&path);
+    assert!(latency >= *by_peer.iter().max().unwrap(), "{latency} {by_peer:?}");
+    let causes: u64 =
+        one["causes"].as_array().unwrap().iter().map(|cause| cause["duration"].as_u64().unwrap()).sum();
+    assert_eq!(causes, latency);
+    let unaccounted = one["causes"].as_array().unwrap().last().unwrap();
+    assert_eq!((&unaccounted["kind"], &unaccounted["duration"]), (&json!("unaccounted"), &json!(0)));
+}
+
+#[test]
+fn foreign_numbers_of_cpus_and_times_are_taken_or_refused_with_their_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let cpu = |number: u32| {
+        format!(
+            "{{\"cpu\":{number},\"poid_ns\":7,\"psd_ns\":5,\"dst_ns\":3,\"paie_ns\":1,\"interrupts\":[{{\"kind\":\"nmi\",\"start_ns\":5,\"duration_ns\":2}}]}}"
+        )
+    };
+    let document = |cpus: &[String]| {
+        format!("{{\"schema\":\"latebound.observations/1\",\"cpus\":[{}]}}", cpus.join(","))
+    };
+    let many: Vec<String> = (0..4096).map(cpu).collect();
+    let path = file(&folder, "many.json", document(&many));
+    let run = place(&folder);
+    let result = bound_json(&[&path, "--output", &run]);
+    assert_eq!(result["cpus"].as_array().unwrap().len(), 4096);
+    assert_eq!(result["cpus"][4095]["views"]["sliding_window"]["latency_ns"], 15);
+    assert!(Path::new(&run).join("report.html").exists());
+    let missing: Vec<String> = [0, 5, 4095].map(cpu).into();
+    let result = bound_json(&[&file(&folder, "gaps.json", document(&missing))]);
+    assert_eq!(result["cpus"][2]["cpu"], 4095);
+    for (from, to, expected) in [
+        ("\"poid_ns\":7", "\"poid_ns\":9223372036854775808", "2^63"),
+        ("\"poid_ns\":7", "\"poid_ns\":-7", "negative"),
+        ("\"poid_ns\":7", "\"poid_ns\":4611686018427387904", "2^61"),
+        ("\"duration_ns\":2", "\"duration_ns\":9223372036854775806", "2^63"),
+        ("\"start_ns\":5", "\"start_ns\":-5", "negative"),
+        (
+            "\"start_ns\":5,\"duration_ns\":2}",
+            "\"start_ns\":5,\"duration_ns\":2},{\"kind\":\"nmi\",\"start_ns\":5,\"duration_ns\":2}",
+            "same instant",
+        ),
+        (
+            "\"start_ns\":5,\"duration_ns\":2}",
+            "\"start_ns\":5,\"duration_ns\":2},{\"kind\":\"nmi\",\"start_ns\":4,\"duration_ns\":2}",
+            "before",
+        ),
+        ("\"cpu\":9,", "\"cpu\":-1,", "-1"),
+    ] {
+        let one = document(&[cpu(9)]);
+        assert!(one.contains(from), "{from}");
+        let ran = bound(&[&file(&folder, "bad.json", one.replacen(from, to, 1))]);
+        assert_eq!(ran.code, Some(1), "{to}: {}", ran.out);
+        assert!(ran.err.contains(expected) && !ran.err.contains("panicked"), "{to}: {}", ran.err);
+    }
+}

@@ -13,18 +13,18 @@ use latebound_abi::{
     SymbolsError,
 };
 use latebound_model::{
-    BlockingWindow, Cpu, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
+    BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    Clock, CommandLines, Converter, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt,
-    Record, Symbols, Tally, TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem,
-    VectorId, for_each_event, lost_event,
+    CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols, Tally,
+    TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
 };
 
 use super::document::{Conditions, CpuObservations, Observations};
 use super::estimate::Estimator;
 use super::observer::CpuObserver;
 use super::timeline::Source;
+use crate::saved_events::{self, Counted, check_clock};
 
 /// What the user knows and the trace may not.
 #[derive(Clone, Debug, Default)]
@@ -117,10 +117,6 @@ impl<'t> Context<'t> {
     }
 }
 
-fn clock_of(clock: &Clock) -> Result<(), SavedError> {
-    if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
-}
-
 /// Whether the trace describes the events that show blocking. Without them there is an estimate.
 fn shows_blocking(formats: &Formats) -> bool {
     ["preempt_disable", "irq_disable"].iter().all(|name| formats.by_name("preemptirq", name).is_some())
@@ -138,9 +134,9 @@ fn trace_dat<R: ReadAt + Sync>(
 ) -> Result<Saved, SavedError> {
     let trace = TraceFile::open(source)?;
     let buffer = trace.buffer(&options.instance)?;
-    clock_of(&buffer.clock)?;
+    check_clock(&buffer.clock)?;
     if !shows_blocking(trace.formats()) {
-        return estimate_dat(&trace, buffer);
+        return estimate(|visit| saved_events::of_dat(&trace, buffer, visit));
     }
     let decoder = trace.decoder()?;
     let symbols = match given {
@@ -210,12 +206,9 @@ fn perf_data<R: ReadAt>(
     given: Option<Symbols>,
 ) -> Result<Saved, SavedError> {
     let mut trace = PerfTrace::open(source)?;
-    clock_of(trace.clock())?;
+    check_clock(trace.clock())?;
     if !shows_blocking(trace.formats()) {
-        let (names, symbols) = (trace.decoder().vector_names().to_vec(), trace.symbols().clone());
-        let mut stream = Stream::new(&names, &symbols);
-        let tallies = trace.for_each(|item| stream.take(item))?;
-        return stream.finish(&tallies);
+        return estimate(|visit| saved_events::of_perf(&mut trace, visit));
     }
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());
     let decoder: Decoder = trace.decoder().clone();
@@ -237,9 +230,7 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     let symbols = trace.symbols();
     // A text names the functions of its events, and nothing else.
     let Ok(context) = Context::new(&symbols, trace.vector_names(), trace.has_flags()) else {
-        let mut stream = Stream::new(trace.vector_names(), &symbols);
-        let tallies = trace.for_each(|item| stream.take(item))?;
-        return stream.finish(&tallies);
+        return estimate(|visit| saved_events::of_text(&trace, visit));
     };
     let mut cpus = Cpus::default();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
@@ -248,68 +239,25 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
 }
 
 /// An estimate from the events of a trace without those that show blocking.
-fn estimate_dat<R: ReadAt>(
-    trace: &TraceFile<R>,
-    buffer: &latebound_trace::Buffer,
+fn estimate(
+    read: impl FnOnce(&mut dyn FnMut(Event)) -> Result<Counted, SavedError>,
 ) -> Result<Saved, SavedError> {
     let mut estimator = Estimator::new();
     let mut switches = 0u64;
-    let tallies = for_each_event(trace, buffer, |event| {
+    let counted = read(&mut |event| {
         switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
         estimator.observe(&event);
     })?;
-    let saved = estimated(estimator, switches, tallies.iter().map(|(cpu, tally)| (*cpu, *tally)))?;
-    Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
-}
-
-/// The events of a trace that has all CPUs in one stream, for an estimate.
-struct Stream<'t> {
-    vectors: &'t [String],
-    symbols: &'t Symbols,
-    converter: Converter,
-    estimator: Estimator,
-    switches: u64,
-}
-
-impl<'t> Stream<'t> {
-    fn new(vectors: &'t [String], symbols: &'t Symbols) -> Stream<'t> {
-        let (converter, estimator) = (Converter::new(), Estimator::new());
-        Stream { vectors, symbols, converter, estimator, switches: 0 }
-    }
-
-    fn take(&mut self, item: TypedItem<'_>) {
-        let event = match item {
-            TypedItem::Event(TypedEvent { cpu, at, decoded, .. }) => {
-                self.converter.convert(self.vectors, self.symbols, cpu, at, &decoded.record)
-            }
-            TypedItem::Flaw(flaw) => lost_event(&flaw, Nanos(flaw.after.unwrap_or(0))),
-        };
-        if let Some(event) = event {
-            self.switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
-            self.estimator.observe(&event);
-        }
-    }
-
-    fn finish(self, tallies: &BTreeMap<Cpu, Tally>) -> Result<Saved, SavedError> {
-        estimated(self.estimator, self.switches, tallies.iter().map(|(cpu, tally)| (*cpu, *tally)))
-    }
-}
-
-fn estimated(
-    estimator: Estimator,
-    switches: u64,
-    tallies: impl Iterator<Item = (Cpu, Tally)>,
-) -> Result<Saved, SavedError> {
     if switches == 0 {
         return Err(SavedError::NoEvents { missing: "preempt_disable, irq_disable or sched_switch" });
     }
-    let mut saved = Saved::default();
+    let mut saved = Saved { uname: counted.uname, ..Saved::default() };
     let mut problems = vec![format!(
         "for a bound record {RECORD} on a PREEMPT_RT kernel with PREEMPT_TRACER and IRQSOFF_TRACER"
     )];
-    for (cpu, tally) in tallies {
+    for (cpu, tally) in &counted.tallies {
         saved.events += tally.events;
-        problems.extend(lost(cpu, &tally, 0));
+        problems.extend(lost(*cpu, tally, 0));
         saved.losses.extend(tally.losses(&format!("trace, CPU {cpu}")));
     }
     saved.observations = estimator.finish(problems);

@@ -17,6 +17,7 @@
 
 mod classify;
 mod precedence;
+mod saved;
 mod signature;
 mod thread;
 mod timeline;
@@ -27,6 +28,8 @@ use latebound_model::{
     Cause, CauseKind, Cpu, Event, EventKind, Explanation, FairServer, Loss, LossKind, Mechanism, Nanos,
     PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
 };
+
+pub use self::saved::{SavedExplanations, Watched, explain_saved};
 
 use self::classify::{Case, Key};
 

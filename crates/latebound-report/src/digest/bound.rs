@@ -128,6 +128,18 @@ pub const fn evidence_text(evidence: Evidence) -> &'static str {
     }
 }
 
+/// What a variable is, in words, on this evidence: an estimate sees something else than the thread model does.
+pub const fn variable_text(variable: Variable, evidence: Evidence) -> &'static str {
+    match (evidence, variable) {
+        (Evidence::Scheduler, Variable::Poid) => "told to give way, until the scheduler began",
+        (Evidence::Scheduler, Variable::Psd) => "the scheduler, from its entry to its exit",
+        (Evidence::Scheduler, Variable::Dst) => "the scheduler, from the switch to its exit",
+        (Evidence::Events, Variable::Poid) => "a real-time thread, from its waking to the switch to it",
+        (Evidence::Bound, _) | (_, Variable::Paie) => variable.sentence(),
+        _ => "not told apart on this evidence",
+    }
+}
+
 /// How late it can get.
 pub(super) fn late(bound: &Bound) -> Sentence {
     let set = CpuSet::new(bound.cpus.iter().map(|cpu| cpu.cpu));
@@ -192,7 +204,7 @@ pub(super) fn change(bound: &Bound) -> Sentence {
     match part.variable.and_then(|variable| cpu.windows.iter().find(|window| window.variable == variable)) {
         Some(window) => sentence.say(format!(
             ": {}, {}. Shorten what it does there.",
-            part.variable.map_or("", Variable::sentence),
+            part.variable.map_or("", |variable| variable_text(variable, bound.evidence)),
             window_text(window)
         )),
         None if part.variable.is_some() => sentence.say(". The window that gave it was not kept."),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How late it can get: the verdict, what it is made of, the views beside each other, the witness, and how it grew.
 
-use latebound_model::{Bound, CpuBound, Nanos, Run, Variable, Verdict, ViewKind};
+use latebound_model::{Bound, CpuBound, Evidence, Nanos, Run, Variable, Verdict, ViewKind};
 
 use super::parts::{number, number_cell, picture, prose, section, table, time, time_cell, value};
 use super::since_start;
@@ -137,14 +137,14 @@ fn detail(m: &mut Markup, run: &Run, bound: &Bound, cpu: &CpuBound) {
             svg::witness("What the value rests on, over time", cpu, bound.view, width)
         });
         m.element("div", &[("class", "parts")], |m| {
-            windows(m, run, cpu);
+            windows(m, run, bound.evidence, cpu);
             sources(m, cpu);
         });
     })
     .line();
 }
 
-fn windows(m: &mut Markup, run: &Run, cpu: &CpuBound) {
+fn windows(m: &mut Markup, run: &Run, evidence: Evidence, cpu: &CpuBound) {
     table(m, &["Blocking", "Time", "When", "Who"], &[1, 2], |m| {
         for variable in Variable::ALL {
             let window = cpu.windows.iter().find(|window| window.variable == variable);
@@ -152,7 +152,7 @@ fn windows(m: &mut Markup, run: &Run, cpu: &CpuBound) {
                 m.element("td", &[("class", "name")], |m| {
                     let swatch = format!("swatch {}", digest::variable_class(variable));
                     m.leaf("i", &[("class", &swatch)], "").leaf("b", &[], variable.name());
-                    m.empty("br", &[]).leaf("small", &[], variable.sentence());
+                    m.empty("br", &[]).leaf("small", &[], digest::variable_text(variable, evidence));
                 });
                 m.element("td", &[("class", "n")], |m| value(m, Some(cpu.variable(variable)), 1, false));
                 let when = window.map(|window| since_start(run, window.start)).unwrap_or_default();

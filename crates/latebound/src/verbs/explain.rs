@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound explain`: the worst wake-ups of any thread, cause by cause; live, or of a Run that is there already.
 
+use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_analysis::{KernelFacts, LateActivation, SavedExplanations, Watched, explain_saved};
 use latebound_model::{Mechanism, Nanos, Run, RunState};
 use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
 use latebound_report::terminal::Style;
@@ -25,6 +27,9 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         run.worst.truncate(args.recorder.worst);
         print(&run, output)?;
         return Ok(wakeups::outcome(&run, args.max_latency));
+    }
+    if let Some(path) = &args.trace {
+        return saved(path, args, output);
     }
     let loads = Loads::parse(&args.load)?;
     let watch = watched(args)?;
@@ -73,6 +78,54 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     print(&run, output)?;
     written?;
     Ok(wakeups::outcome(&run, args.max_latency))
+}
+
+/// The worst wake-ups of a saved trace. Nothing of this system bears on them.
+fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
+    let watched = match &args.comm {
+        Some(comm) => Watched::Comm(comm.clone()),
+        None if args.rt => Watched::RealTime,
+        None => Watched::Threads(args.tid.clone()),
+    };
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !file.metadata()?.is_file() {
+        bail!(
+            "{} is not a regular file, and a trace is read from many places at once; save it to one",
+            path.display()
+        );
+    }
+    // The second reading is of the same open file, whatever becomes of its name.
+    let found =
+        explain_saved(|| file.try_clone(), "", &watched, args.recorder.worst, &KernelFacts::default())
+            .with_context(|| format!("cannot explain {}", path.display()))?;
+    if output.is_json() {
+        output.json(&found.worst)?;
+    } else {
+        output.text(&saved_text(&found, &output.style()))?;
+    }
+    let worst = found.latencies.max();
+    Ok(match args.max_latency {
+        Some(limit) if worst.is_some_and(|worst| worst > limit) => Outcome::LimitPassed,
+        _ => Outcome::Done,
+    })
+}
+
+fn saved_text(found: &SavedExplanations, style: &Style) -> String {
+    let start = found.start.unwrap_or_default();
+    let count = latebound_report::grouped(found.latencies.count());
+    let mut text = match found.latencies.max() {
+        Some(max) => format!("{count} wake-ups of watched threads in the trace, up to {max} late.\n"),
+        None => "No wake-up of a watched thread is in the trace.\n".to_owned(),
+    };
+    for loss in &found.losses {
+        let count = loss.count.map_or_else(|| "an unknown number of".to_owned(), latebound_report::grouped);
+        text.push_str(&format!("Lost: {count} {} ({})\n", loss.kind.name(), loss.place));
+    }
+    for worst in &found.worst {
+        text.push('\n');
+        text.push_str(&terminal::explanation(worst, start, style));
+    }
+    text
 }
 
 fn watched(args: &ExplainArgs) -> Result<Watch> {

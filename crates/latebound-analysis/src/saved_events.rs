@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of a saved trace of any kind, in the words of the model: what explanations and estimates are made of.
+
+use std::collections::BTreeMap;
+
+use latebound_model::{Cpu, Event, Nanos};
+use latebound_trace::{
+    Buffer, Clock, Converter, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceFile, TraceKind, TypedEvent,
+    TypedItem, for_each_event, lost_event,
+};
+
+use crate::bound::SavedError;
+
+/// What was counted while the events were read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) tallies: BTreeMap<Cpu, Tally>,
+    /// System, name, release and machine of the traced system, where the trace says.
+    pub(crate) uname: Option<String>,
+}
+
+/// Whether a clock's values are times.
+pub(crate) fn check_clock(clock: &Clock) -> Result<(), SavedError> {
+    if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
+}
+
+/// Gives the events of a trace of any kind to `visit`, those of one CPU in the order of the trace.
+pub(crate) fn visit<R: ReadAt>(
+    source: R,
+    instance: &str,
+    visit: impl FnMut(Event),
+) -> Result<Counted, SavedError> {
+    match TraceKind::of(&source)? {
+        TraceKind::TraceDat => {
+            let trace = TraceFile::open(source)?;
+            let buffer = trace.buffer(instance)?;
+            check_clock(&buffer.clock)?;
+            of_dat(&trace, buffer, visit)
+        }
+        TraceKind::PerfData => {
+            let mut trace = PerfTrace::open(source)?;
+            check_clock(trace.clock())?;
+            of_perf(&mut trace, visit)
+        }
+        TraceKind::Text => {
+            let trace = TextTrace::open(source)?;
+            if !trace.has_times() {
+                return Err(SavedError::Clock("a counter".to_owned()));
+            }
+            of_text(&trace, visit)
+        }
+    }
+}
+
+pub(crate) fn of_dat<R: ReadAt>(
+    trace: &TraceFile<R>,
+    buffer: &Buffer,
+    visit: impl FnMut(Event),
+) -> Result<Counted, SavedError> {
+    let tallies = for_each_event(trace, buffer, visit)?.into_iter().collect();
+    Ok(Counted { tallies, uname: trace.uname().map(str::to_owned) })
+}
+
+pub(crate) fn of_perf<R: ReadAt>(
+    trace: &mut PerfTrace<R>,
+    visit: impl FnMut(Event),
+) -> Result<Counted, SavedError> {
+    let (vectors, symbols) = (trace.decoder().vector_names().to_vec(), trace.symbols().clone());
+    let take = converted(&vectors, &symbols, visit);
+    Ok(Counted { tallies: trace.for_each(take)?, uname: None })
+}
+
+pub(crate) fn of_text<R: ReadAt>(
+    trace: &TextTrace<R>,
+    visit: impl FnMut(Event),
+) -> Result<Counted, SavedError> {
+    let symbols = trace.symbols();
+    let take = converted(trace.vector_names(), &symbols, visit);
+    Ok(Counted { tallies: trace.for_each(take)?, uname: None })
+}
+
+/// Turns typed items into events of the model.
+fn converted(
+    vectors: &[String],
+    symbols: &Symbols,
+    mut visit: impl FnMut(Event),
+) -> impl FnMut(TypedItem<'_>) {
+    let mut converter = Converter::new();
+    move |item| {
+        let event = match item {
+            TypedItem::Event(TypedEvent { cpu, at, decoded, .. }) => converter
+                .convert(vectors, symbols, cpu, at, &decoded.record)
+                .map(|event| Event { current: Some(decoded.tid), ..event }),
+            TypedItem::Flaw(flaw) => lost_event(&flaw, Nanos(flaw.after.unwrap_or(0))),
+        };
+        if let Some(event) = event {
+            visit(event);
+        }
+    }
+}
