@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use latebound_model::{Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Run};
+use latebound_model::{Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Run};
 use serde::Serialize;
 
 use crate::context::Lab;
@@ -34,7 +34,7 @@ pub struct MatrixPlan {
 }
 
 /// One run of one kernel.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Cell {
     /// The kernel's name.
     pub kernel: String,
@@ -42,7 +42,13 @@ pub struct Cell {
     pub run: u32,
     /// The folder of the Run, below the folder of the matrix.
     pub folder: Option<PathBuf>,
-    /// The greatest wake-up latency in it.
+    /// The median of its wake-up latencies.
+    pub p50: Option<Nanos>,
+    /// 99 %.
+    pub p99: Option<Nanos>,
+    /// 99.9 %.
+    pub p99_9: Option<Nanos>,
+    /// The greatest.
     pub max: Option<Nanos>,
     /// Why there is no Run.
     pub error: Option<String>,
@@ -65,6 +71,8 @@ pub struct Row {
     pub failed: u32,
     /// Wake-ups in all runs together.
     pub count: u64,
+    /// Latencies that were lost, in all runs together; `None` where not even that is known.
+    pub lost: Option<u64>,
     /// Their median.
     pub p50: Option<Nanos>,
     /// 99 %.
@@ -75,6 +83,9 @@ pub struct Row {
     pub max: Option<Nanos>,
     /// The least of the runs' greatest: with `max`, how far the worst case varies from run to run.
     pub least_max: Option<Nanos>,
+    /// The latencies of each run, to draw.
+    #[serde(skip)]
+    pub latencies: Vec<Histogram>,
 }
 
 /// A finished matrix.
@@ -84,6 +95,8 @@ pub struct Matrix {
     pub schema: &'static str,
     /// The clock of the machines: emulated times compare with each other only.
     pub clock: &'static str,
+    /// How the machines' times can be believed, as their Runs say; empty where a processor ran them.
+    pub emulation: Vec<Emulation>,
     /// One row a kernel, in the order asked for.
     pub rows: Vec<Row>,
     /// Every run, in the order in which they were made.
@@ -160,9 +173,16 @@ pub fn matrix(lab: &Lab<'_>, plan: &MatrixPlan, folder: &Path) -> Result<Matrix,
             row(name, &mine)
         })
         .collect();
+    let mut emulation: Vec<Emulation> = Vec::new();
+    for way in done.iter().filter_map(|(.., run)| run.as_ref()?.system.emulation.as_ref()) {
+        if !emulation.contains(way) {
+            emulation.push(way.clone());
+        }
+    }
     let matrix = Matrix {
         schema: "latebound.matrix/1",
         clock: plan.job.machine.clock.name(),
+        emulation,
         rows,
         cells: done.into_iter().map(|(_, cell, _)| cell).collect(),
     };
@@ -175,7 +195,7 @@ pub fn matrix(lab: &Lab<'_>, plan: &MatrixPlan, folder: &Path) -> Result<Matrix,
 
 fn one(lab: &Lab<'_>, plan: &MatrixPlan, kernel: &Kernel, run: u32, folder: &Path) -> (Cell, Option<Run>) {
     let below = Path::new(&kernel.name.file_name()).join(format!("{run}.run"));
-    let mut cell = Cell { kernel: kernel.name.to_string(), run, folder: None, max: None, error: None };
+    let mut cell = Cell { kernel: kernel.name.to_string(), run, ..Cell::default() };
     let result = guest::run(lab, kernel, &plan.job, &folder.join(&below), false).map_err(LabError::from);
     let read = result.and_then(|outcome| match outcome.run {
         Some(place) => Ok(latebound_store::read_run(place)?),
@@ -183,7 +203,9 @@ fn one(lab: &Lab<'_>, plan: &MatrixPlan, kernel: &Kernel, run: u32, folder: &Pat
     });
     match read {
         Ok(record) => {
-            cell.max = metric::latency(&record, Mechanism::TimerWakeup).max();
+            let latency = metric::latency(&record, Mechanism::TimerWakeup);
+            (cell.p50, cell.p99) = (latency.quantile(0.5), latency.quantile(0.99));
+            (cell.p99_9, cell.max) = (latency.quantile(0.999), latency.max());
             cell.folder = Some(below);
             (cell, Some(record))
         }
@@ -197,10 +219,11 @@ fn one(lab: &Lab<'_>, plan: &MatrixPlan, kernel: &Kernel, run: u32, folder: &Pat
 /// Makes a kernel's row of its runs.
 fn row(kernel: String, runs: &[(&Cell, Option<&Run>)]) -> Row {
     let records: Vec<&Run> = runs.iter().filter_map(|(_, run)| *run).collect();
+    let latencies: Vec<Histogram> =
+        records.iter().map(|run| metric::latency(run, Mechanism::TimerWakeup)).collect();
     let mut all = Histogram::new();
-    for run in &records {
-        all.merge(&metric::latency(run, Mechanism::TimerWakeup));
-    }
+    latencies.iter().for_each(|run| all.merge(run));
+    let losses = records.iter().flat_map(|run| metric::losses(run, Mechanism::TimerWakeup));
     let evidence =
         |run: &&Run| run.evidence.iter().filter(|level| level.available).map(|level| level.evidence).max();
     Row {
@@ -211,11 +234,13 @@ fn row(kernel: String, runs: &[(&Cell, Option<&Run>)]) -> Row {
         runs: u32::try_from(records.len()).unwrap_or(u32::MAX),
         failed: u32::try_from(runs.len() - records.len()).unwrap_or(u32::MAX),
         count: all.count(),
+        lost: losses.map(|loss| loss.count).sum(),
         p50: all.quantile(0.5),
         p99: all.quantile(0.99),
         p99_9: all.quantile(0.999),
         max: all.max(),
         least_max: runs.iter().filter_map(|(cell, _)| cell.max).min(),
+        latencies,
     }
 }
 
@@ -302,6 +327,7 @@ mod tests {
         let matrix = Matrix {
             schema: "latebound.matrix/1",
             clock: "instructions",
+            emulation: Vec::new(),
             rows: vec![row("debian:6.12@full", Some(Nanos(1_500_000))), row("traced:6.12", None)],
             cells: Vec::new(),
         };

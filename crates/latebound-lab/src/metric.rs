@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use latebound_model::{Histogram, Mechanism, Nanos, Quantity, Run};
+use latebound_model::{Histogram, Loss, Mechanism, Nanos, Quantity, Run};
 
 use crate::error::LabError;
 
@@ -49,6 +49,12 @@ pub(crate) fn latency(run: &Run, mechanism: Mechanism) -> Histogram {
         all.merge(&series.histogram);
     }
     all
+}
+
+/// What was lost of a mechanism's latencies.
+pub(crate) fn losses(run: &Run, mechanism: Mechanism) -> impl Iterator<Item = &Loss> {
+    let of = move |s: &&latebound_model::Series| s.mechanism == mechanism && s.quantity == Quantity::Latency;
+    run.series.iter().filter(of).flat_map(|series| &series.losses)
 }
 
 impl Metric {

@@ -6,7 +6,8 @@ mod support;
 
 use std::path::Path;
 
-use latebound_model::{Histogram, Mechanism, Nanos, Quantity, Run};
+use latebound_model::{Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, Run};
+use latebound_report::html::{self, Matrix, MatrixKernel};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer};
 use latebound_report::terminal::{self, Style};
 use unicode_width::UnicodeWidthStr;
@@ -172,6 +173,57 @@ fn pictures_are_as_they_were() {
         golden(name, &lines(drawn.unwrap()));
     }
     golden("block-maxima.svg", &lines(drawn));
+}
+
+fn matrix() -> Matrix {
+    let run = |typical: u64, worst: u64| {
+        let mut histogram = Histogram::new();
+        histogram.record_n(Nanos(typical), 1_800);
+        histogram.record_n(Nanos(typical * 5 / 4), 190);
+        histogram.record_n(Nanos(typical * 2), 9);
+        histogram.record(Nanos(worst));
+        histogram
+    };
+    let kernel = |name: &str, preemption, evidence, runs: Vec<Histogram>| MatrixKernel {
+        name: name.to_owned(),
+        release: Some("6.12.117".to_owned()),
+        preemption: Some(preemption),
+        evidence: Some(evidence),
+        runs,
+        failed: 0,
+        lost: Some(0),
+    };
+    let mut bad = kernel("debian:6.12@full", PreemptionModel::Full, Evidence::Events, Vec::new());
+    (bad.failed, bad.preemption, bad.evidence, bad.release) = (3, None, None, None);
+    let none = [(30_000, 180_000), (30_400, 900_000), (29_000, 240_000)].map(|(p, w)| run(p, w)).to_vec();
+    let mut lossy = kernel("traced:6.12-rt", PreemptionModel::Rt, Evidence::Bound, vec![run(41_000, 95_000)]);
+    lossy.lost = Some(17);
+    Matrix {
+        job: "measure --duration 2s --load <all>".to_owned(),
+        emulation: vec![Emulation { by: "qemu-tcg".to_owned(), clock: "instructions".to_owned() }],
+        kernels: vec![
+            kernel("debian:6.12@none", PreemptionModel::None, Evidence::Events, none),
+            bad,
+            kernel("debian:6.12-rt", PreemptionModel::Rt, Evidence::Events, vec![run(29_500, 62_000)]),
+            lossy,
+        ],
+    }
+}
+
+#[test]
+fn a_matrix_is_drawn_as_it_was_and_says_what_its_times_are() {
+    let picture = html::matrix_picture(&matrix()).unwrap();
+    golden("matrix.svg", &picture.svg.replace("><", ">\n<"));
+    let page = html::matrix_page(&matrix());
+    let main = page.split_once("<body>").unwrap().1;
+    golden("matrix.html", &main.replace("><", ">\n<"));
+    for text in [&picture.svg, &page] {
+        assert!(text.contains("Emulated (qemu-tcg, instructions clock)"), "{text}");
+        assert!(text.contains("&lt;all&gt;") && !text.contains("<all>"), "{text}");
+    }
+    let nothing = Matrix { kernels: vec![matrix().kernels[1].clone()], ..matrix() };
+    assert_eq!(html::matrix_picture(&nothing), None);
+    assert!(html::matrix_page(&nothing).contains("0 (3 failed)"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use latebound_model::*;
 use latebound_report::Markup;
-use latebound_report::svg::{self, Layer, Marker, MaximaLayer};
+use latebound_report::svg::{self, Layer, Marker, MatrixRow, MaximaLayer};
 use proptest::prelude::*;
 
 /// Values of an attribute, as they stand in the text.
@@ -167,6 +167,26 @@ proptest! {
             for drawn in drawn.into_iter().chain(svg::enlarged(&explanation, width)) {
                 check(&drawn)?;
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_matrix_stays_inside_its_view_box(
+        runs in prop::collection::vec(prop::collection::vec(latency(), 0..60), 0..9), each in 1usize..4,
+        name in "\\PC{0,60}", width in 300.0f64..1400.0,
+    ) {
+        let rows: Vec<MatrixRow> = runs
+            .chunks(each)
+            .map(|runs| MatrixRow { name: name.clone(), facts: name.clone(), runs: runs.iter().map(|run| histogram(run)).collect() })
+            .collect();
+        let drawn = svg::matrix("x", &[&name, "face"], &rows, width);
+        prop_assert_eq!(drawn.is_some(), runs.iter().any(|run| !run.is_empty()));
+        if let Some(drawn) = drawn {
+            check(&drawn)?;
         }
     }
 }

@@ -259,6 +259,17 @@ fn live_lab_a_matrix_runs_side_by_side_by_instructions_and_makes_a_table() {
         serde_json::from_slice(&std::fs::read(place.join("matrix.json")).unwrap()).unwrap();
     assert_eq!(matrix["rows"][0]["count"], 2000);
     assert_eq!(matrix["rows"][1]["preemption"], "rt");
+    assert_eq!(matrix["rows"][0]["lost"], 0);
+    assert_eq!(matrix["cells"][1]["max"], matrix["rows"][1]["max"]);
+    // Two runs in all, each with its face: where the times come from and what the kernel could show.
+    for picture in ["matrix.svg", "matrix.html"] {
+        let picture = std::fs::read_to_string(place.join(picture)).unwrap();
+        for words in
+            ["(qemu-tcg, instructions clock)", "measure --duration 2s", "debian:6.12@full", "evidence events"]
+        {
+            assert!(picture.contains(words), "{words} in {picture}");
+        }
+    }
     for run in ["debian-6.12-full/1.run", "debian-6.12-rt/1.run"] {
         assert_eq!(latebound_store::read_run(place.join(run)).unwrap().verb, "measure");
     }

@@ -5,6 +5,7 @@
 //! never hides what is missing. Dark and light, wide and narrow, and print are all in `style.css`.
 
 mod bound;
+mod matrix;
 mod observed;
 mod parts;
 mod pictures;
@@ -19,6 +20,7 @@ use crate::markup::Markup;
 use crate::text::{any_lost, loss_text};
 use parts::{number, prose, section, time, value};
 
+pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
 
 const STYLE: &str = include_str!("style.css");
@@ -30,24 +32,7 @@ pub fn page(run: &Run) -> String {
     let mut page = Markup::new();
     page.own("<!DOCTYPE html>\n");
     page.element("html", &[("lang", "en")], |m| {
-        m.element("head", &[], |m| {
-            m.empty("meta", &[("charset", "utf-8")]);
-            m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
-            m.empty(
-                "meta",
-                &[("name", "generator"), ("content", &format!("{} {}", run.tool.name, run.tool.version))],
-            );
-            m.leaf("title", &[], &title(run, &wakeups)).line();
-            // The page says itself that it needs nothing from anywhere, and the browser holds it to that.
-            let nothing = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-            m.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", nothing)]);
-            m.empty("link", &[("rel", "icon"), ("href", "data:,")]);
-            m.element("style", &[], |m| {
-                m.own(STYLE);
-            })
-            .line();
-        })
-        .line();
+        head(m, &format!("{} {}", run.tool.name, run.tool.version), &title(run, &wakeups));
         m.element("body", &[], |m| {
             m.element("header", &[("class", "top")], |m| top(m, run, &wakeups, &answer)).line();
             m.element("main", &[], |m| {
@@ -69,6 +54,25 @@ pub fn page(run: &Run) -> String {
     });
     page.line();
     page.into_string()
+}
+
+/// The head of a page that needs nothing from anywhere.
+fn head(m: &mut Markup, generator: &str, title: &str) {
+    m.element("head", &[], |m| {
+        m.empty("meta", &[("charset", "utf-8")]);
+        m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
+        m.empty("meta", &[("name", "generator"), ("content", generator)]);
+        m.leaf("title", &[], title).line();
+        // The page says itself that it needs nothing from anywhere, and the browser holds it to that.
+        let nothing = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+        m.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", nothing)]);
+        m.empty("link", &[("rel", "icon"), ("href", "data:,")]);
+        m.element("style", &[], |m| {
+            m.own(STYLE);
+        })
+        .line();
+    })
+    .line();
 }
 
 fn title(run: &Run, wakeups: &digest::Wakeups<'_>) -> String {

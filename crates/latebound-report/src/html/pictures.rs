@@ -28,7 +28,8 @@ pub fn pictures(run: &Run) -> Vec<Picture> {
         .collect()
 }
 
-fn standalone((svg, number): (&str, usize)) -> Option<Picture> {
+/// A picture with its size and its style in it; `svg` ends before its closing tag.
+pub(super) fn standalone((svg, number): (&str, usize)) -> Option<Picture> {
     let (head, body) = svg.strip_prefix("<svg ")?.split_once('>')?;
     let attribute =
         |name: &str| head.split_once(&format!("{name}=\""))?.1.split_once('"').map(|(value, _)| value);

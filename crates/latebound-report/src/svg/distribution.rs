@@ -35,16 +35,16 @@ const LEFT: f64 = 62.0;
 
 /// A column of a histogram: whole buckets only, so that no value is counted in two places.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Column {
+pub(super) struct Column {
     from: f64,
     to: f64,
     /// Values in it.
-    count: u64,
+    pub(super) count: u64,
     /// Values for each [`COLUMN`] of its width: the height, so that equal areas are equal counts on any grid.
-    density: f64,
+    pub(super) density: f64,
 }
 
-fn columns(histogram: &Histogram, axis: &LogAxis, from: f64, to: f64) -> Vec<Column> {
+pub(super) fn columns(histogram: &Histogram, axis: &LogAxis, from: f64, to: f64) -> Vec<Column> {
     let steps = ((to - from) / COLUMN).floor().max(1.0) as usize;
     // Edges of columns lie on edges of buckets; where buckets are wider than columns, a column is one bucket.
     let mut edges: Vec<u64> = (0..steps)
@@ -154,7 +154,7 @@ pub fn distribution(label: &str, layers: &[Layer<'_>], markers: &[Marker], width
 }
 
 /// The outline of the filled columns; runs of neighbours are one stroke.
-fn outline(columns: &[Column], counts: &LogAxis, frame: &Frame) -> String {
+pub(super) fn outline(columns: &[Column], counts: &LogAxis, frame: &Frame) -> String {
     let mut path = String::new();
     let mut open: Option<f64> = None;
     let base = n(frame.bottom);

@@ -6,6 +6,7 @@
 
 mod bound;
 mod distribution;
+mod matrix;
 mod maxima;
 mod scale;
 mod timeline;
@@ -16,6 +17,8 @@ use crate::markup::Markup;
 
 pub use bound::{decomposition, growth, views, witness};
 pub use distribution::{Layer, Marker, distribution, spark, survival};
+pub use matrix::{MatrixRow, matrix};
+pub(crate) use matrix::{QUANTILES, merged, over_runs};
 pub use maxima::{MaximaLayer, block_maxima};
 pub use scale::{LinearAxis, LogAxis, Tick};
 pub use timeline::{enlarged, timeline};

@@ -11,6 +11,7 @@ use latebound_lab::{
     Machine, MatrixPlan, Metric, Origin, Payload, Probe, Verdict,
 };
 use latebound_model::Nanos;
+use latebound_report::html;
 
 use crate::Outcome;
 use crate::cli::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
@@ -138,13 +139,45 @@ fn matrix(lab: &Lab<'_>, args: &LabMatrixArgs, output: &Output) -> Result<Outcom
     let folder = folder_for("matrix", args.output.as_ref())?;
     let plan = MatrixPlan { kernels, runs: args.runs, jobs: args.jobs, job };
     let matrix = latebound_lab::matrix(lab, &plan, &folder)?;
+    let shown = pictured(&matrix, &args.job);
+    let page = folder.join("matrix.html");
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&page, &html::matrix_page(&shown))?;
+    if let Some(picture) = html::matrix_picture(&shown) {
+        write(&folder.join("matrix.svg"), &picture.svg)?;
+    }
     match output.is_json() {
         true => output.json(&matrix)?,
-        false => output.text(&format!("{}\nRuns: {}\n", matrix.table(), folder.display()))?,
+        false => output.text(&format!(
+            "{}\nRuns: {}\nPicture: {}\n",
+            matrix.table(),
+            folder.display(),
+            page.display()
+        ))?,
     }
     match matrix.rows.iter().any(|row| row.failed > 0) {
         true => bail!("some runs failed; the Runs of the others are in {}", folder.display()),
         false => Ok(Outcome::Done),
+    }
+}
+
+/// The matrix as the report draws it.
+fn pictured(matrix: &latebound_lab::Matrix, job: &[String]) -> html::Matrix {
+    let kernel = |row: &latebound_lab::Row| html::MatrixKernel {
+        name: row.kernel.clone(),
+        release: row.release.clone(),
+        preemption: row.preemption,
+        evidence: row.evidence,
+        runs: row.latencies.clone(),
+        failed: row.failed,
+        lost: row.lost,
+    };
+    html::Matrix {
+        job: job.join(" "),
+        emulation: matrix.emulation.clone(),
+        kernels: matrix.rows.iter().map(kernel).collect(),
     }
 }
 
