@@ -56,7 +56,8 @@ test  shellcheck        checks the scripts
 test  stress-ng         loads
 test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read
-test  xz-utils          unpacks kernel sources
+test  xz-utils          unpacks kernel sources and modules
+test  zstd              unpacks the lab's stock kernels, which boot faster so
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
 bench linux-perf        the overhead to compare with

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::context::Lab;
+use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::program;
 
@@ -27,23 +27,50 @@ pub(crate) fn require_apt(purpose: &str) -> Result<(), LabError> {
     )
 }
 
+/// Everything that apt's answers come from: the lists, what is installed, and how sources and versions are chosen.
+const ANSWERS_FROM: [&str; 9] = [
+    "/var/lib/apt/lists",
+    "/var/lib/dpkg/status",
+    "/etc/apt",
+    "/etc/apt/apt.conf.d",
+    "/etc/apt/preferences",
+    "/etc/apt/preferences.d",
+    "/etc/apt/sources.list",
+    "/etc/apt/sources.list.d",
+    "/var/lib/dpkg/arch",
+];
+
+/// What apt says. Each question takes it half a second or more, so an answer is kept until anything that it comes from
+/// changes.
+fn asked(lab: &Lab<'_>, doing: &str, question: &[&str]) -> Result<String, LabError> {
+    let changed = |path: &&str| fs::metadata(path).and_then(|about| about.modified()).ok();
+    let stamp = format!("{question:?} {:?}\n", ANSWERS_FROM.iter().map(changed).collect::<Vec<_>>());
+    let kept = lab.folder("apt")?.join(key(&question.join(" ")));
+    let known = fs::read_to_string(&kept).ok();
+    if let Some(answer) = known.as_ref().and_then(|text| text.strip_prefix(&stamp)) {
+        return Ok(answer.to_owned());
+    }
+    let answer = program::output(doing, Command::new("apt-cache").args(question).env("LC_ALL", "C"))?;
+    // By renaming, so that another process reads the old answer or the new one. One that cannot be kept is asked for again.
+    let part = kept.with_extension(std::process::id().to_string());
+    let _ = fs::write(&part, stamp + &answer).and_then(|()| fs::rename(&part, &kept));
+    Ok(answer)
+}
+
 /// The image package of a version and flavour, newest first where several would do.
-pub(crate) fn image_package(version: &str, rt: bool) -> Result<String, LabError> {
+pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<String, LabError> {
     let flavour = if rt { "rt-" } else { "" };
     let wanted = format!("linux-image-{version}-{flavour}{}", architecture());
-    let names = package_names("linux-image-")?;
+    let names = package_names(lab, "linux-image-")?;
     if let Some(exact) = names.iter().find(|name| **name == wanted) {
-        return resolve_metapackage(exact);
+        return resolve_metapackage(lab, exact);
     }
     choose_image(&names, version, rt, architecture()).ok_or(LabError::NoPackage { package: wanted })
 }
 
 /// A metapackage is followed to the package that it depends on.
-fn resolve_metapackage(package: &str) -> Result<String, LabError> {
-    let text = program::output(
-        "ask apt what a kernel package needs",
-        Command::new("apt-cache").args(["depends", "--important", package]),
-    )?;
+fn resolve_metapackage(lab: &Lab<'_>, package: &str) -> Result<String, LabError> {
+    let text = asked(lab, "ask apt what a kernel package needs", &["depends", "--important", package])?;
     let real = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "))
@@ -52,9 +79,9 @@ fn resolve_metapackage(package: &str) -> Result<String, LabError> {
 }
 
 /// Every package name that begins so.
-pub(crate) fn package_names(prefix: &str) -> Result<Vec<String>, LabError> {
+pub(crate) fn package_names(lab: &Lab<'_>, prefix: &str) -> Result<Vec<String>, LabError> {
     require_apt("a kernel of the distribution")?;
-    let text = program::output("list apt's packages", Command::new("apt-cache").args(["pkgnames", prefix]))?;
+    let text = asked(lab, "list apt's packages", &["pkgnames", prefix])?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -86,11 +113,8 @@ pub(crate) fn numbers(text: &str) -> Vec<u64> {
 }
 
 /// The version of a package that apt would install.
-pub(crate) fn candidate(package: &str) -> Result<String, LabError> {
-    let text = program::output(
-        "ask apt for a version",
-        Command::new("apt-cache").args(["policy", package]).env("LC_ALL", "C"),
-    )?;
+pub(crate) fn candidate(lab: &Lab<'_>, package: &str) -> Result<String, LabError> {
+    let text = asked(lab, "ask apt for a version", &["policy", package])?;
     text.lines()
         .find_map(|line| line.trim().strip_prefix("Candidate: "))
         .filter(|version| *version != "(none)")
@@ -100,7 +124,7 @@ pub(crate) fn candidate(package: &str) -> Result<String, LabError> {
 
 /// The folder with a package's files, unpacked once.
 pub(crate) fn unpacked(lab: &Lab<'_>, package: &str) -> Result<PathBuf, LabError> {
-    let version = candidate(package)?;
+    let version = candidate(lab, package)?;
     let name = format!("{package}_{}", version.replace(':', "%3a"));
     let folder = lab.folder("packages")?.join(&name);
     if folder.is_dir() {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::console::{self, GuestEnd, Seen};
 use crate::context::{Event, Lab};
 use crate::error::LabError;
+use crate::folder::JobFolder;
 use crate::kernel::Kernel;
 use crate::machine::{self, Clock, Machine};
 use crate::module::{self, Module};
@@ -30,6 +31,9 @@ const TRIPS: u32 = 2;
 
 /// A verb that writes a Run of its own is told to write it here, and it is brought back from here.
 const GUEST_FOLDER: &str = "/run/latebound";
+
+/// In the environment of a verb in a guest: where its Run will lie on the host.
+pub const SHOWN_AS: &str = "LATEBOUND_RUN_SHOWN_AS";
 
 /// Verbs that write a Run.
 const RUN_VERBS: [&str; 4] = ["check", "measure", "explain", "observe"];
@@ -107,45 +111,6 @@ pub fn console_beside(run: &Path) -> PathBuf {
     run.with_file_name(format!("{}.console.log", name.strip_suffix(".run").unwrap_or(&name)))
 }
 
-/// A folder for one job, removed with the value.
-struct JobFolder(PathBuf);
-
-impl JobFolder {
-    /// Beside the place of the result, so that the Run can be put there by renaming it; the guest sees it too, which
-    /// it would not below /run or /dev/shm.
-    fn make(beside: &Path) -> Result<JobFolder, LabError> {
-        let parent =
-            beside.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = fs::canonicalize(parent).map_err(LabError::io("find the folder", parent))?;
-        let name = beside.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        for number in 0.. {
-            let path = parent.join(format!(".{name}.{}.{number}.latebound-lab", std::process::id()));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(JobFolder(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(LabError::Io { doing: "make the folder", path, source }),
-            }
-        }
-        Err(LabError::unexpected(parent.display().to_string(), "no name is free for a folder in it"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, LabError> {
-        let path = self.path(name);
-        fs::write(&path, text).map_err(LabError::io("write", &path))?;
-        Ok(path)
-    }
-}
-
-impl Drop for JobFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The host's folders that a guest cannot see, because it has its own there.
 const HIDDEN: [&str; 4] = ["/run/", "/dev/", "/proc/", "/sys/"];
 
@@ -179,7 +144,7 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
 }
 
 /// The shell script that the guest runs, and whether a Run comes out.
-fn script(job: &Job, modules: &[PathBuf]) -> Result<(String, bool), LabError> {
+fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool), LabError> {
     // By instructions, anything that waits for the host takes as long as the next timer: so the job does not meet the
     // host between its first and its last line.
     let staged = job.machine.clock == Clock::Instructions;
@@ -194,7 +159,9 @@ fn script(job: &Job, modules: &[PathBuf]) -> Result<(String, bool), LabError> {
             (std::iter::once(binary).chain(arguments).collect(), has_run)
         }
     };
-    let mut text = String::new();
+    // The verb says where its Run lies: not here, where it is gone with the machine.
+    let shown = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
+    let mut text = format!("export {SHOWN_AS}={}\n", shell::quote(&shown.display().to_string()));
     for module in modules {
         text += &format!(
             "insmod {} || {{ echo 'the module could not be loaded' >&2; exit 1; }}\n",
@@ -306,17 +273,17 @@ fn attempt(
     kvm: bool,
 ) -> Result<Outcome, Failure> {
     let folder = JobFolder::make(output)?;
-    visible(&folder.0, "the folder")?;
+    visible(&folder.place, "the folder")?;
     let share = folder.path("share");
     fs::create_dir(&share).map_err(LabError::io("make the folder", &share))?;
     let modules = match &job.module {
-        Some(module) => module::build(lab, kernel, module, &folder.0)?,
+        Some(module) => module::build(lab, kernel, module, &folder.place)?,
         None => Vec::new(),
     };
     for module in &modules {
         visible(module, "the module")?;
     }
-    let (text, has_run) = script(job, &modules)?;
+    let (text, has_run) = script(job, &modules, output)?;
     folder.write("share/job", &text)?;
     let init = folder.write("init", INIT)?;
     set_executable(&init)?;
@@ -421,6 +388,8 @@ fn compose(
         "panic=-1".to_owned(),
         "net.ifnames=0".to_owned(),
         format!("latebound.clock={}", machine.clock.name()),
+        // Three seconds of instructions that the kernel's cryptography spends on testing itself.
+        "cryptomgr.notests".to_owned(),
     ];
     append.insert(
         0,
@@ -445,6 +414,14 @@ fn compose(
         append: &append,
     };
     let mut words = virtme::compose(lab, &request, init)?;
+    // The same kernel, unpacked here and not by the emulated processor. KVM gets the image: it unpacks fast, and the
+    // entry for hypervisors (CONFIG_PVH) is one more thing that could be missing.
+    if let (false, Some(unpacked)) = (kvm, &kernel.unpacked)
+        && let Some(at) = words.iter().position(|word| word == "-kernel")
+        && let Some(image) = words.get_mut(at + 1)
+    {
+        *image = unpacked.display().to_string();
+    }
     if machine.clock == Clock::Instructions {
         let more = ["-icount", "shift=3,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"];
         words.extend(more.map(str::to_owned));
@@ -514,10 +491,11 @@ mod tests {
     fn a_job_by_the_hosts_clock_writes_straight_to_the_shared_folder() {
         let payload =
             Payload::Verb { binary: "/opt/late bound".into(), arguments: words("check --load ipc") };
-        let (text, has_run) = script(&job(payload, Clock::Host), &["/m/a.ko".into()]).unwrap();
+        let (text, has_run) =
+            script(&job(payload, Clock::Host), &["/m/a.ko".into()], Path::new("/h/a b.run")).unwrap();
         assert_eq!(
             text,
-            "insmod /m/a.ko || { echo 'the module could not be loaded' >&2; exit 1; }\ncd '/home/a b' || exit 1\n\
+            "export LATEBOUND_RUN_SHOWN_AS='/h/a b.run'\ninsmod /m/a.ko || { echo 'the module could not be loaded' >&2; exit 1; }\ncd '/home/a b' || exit 1\n\
              exec '/opt/late bound' check --output /run/latebound/run --load ipc\n"
         );
         assert!(has_run);
@@ -526,7 +504,7 @@ mod tests {
     #[test]
     fn a_job_by_instructions_meets_the_host_only_before_and_after() {
         let payload = Payload::Verb { binary: "/opt/latebound".into(), arguments: words("check") };
-        let (text, _) = script(&job(payload, Clock::Instructions), &[]).unwrap();
+        let (text, _) = script(&job(payload, Clock::Instructions), &[], Path::new("x")).unwrap();
         let during: Vec<&str> = text.lines().filter(|line| line.contains(" check ")).collect();
         assert_eq!(
             during,
@@ -542,7 +520,10 @@ mod tests {
     fn a_program_where_the_guest_has_its_own_folder_is_refused() {
         let payload = Payload::Verb { binary: "/run/latebound-test".into(), arguments: words("check") };
         assert!(
-            script(&job(payload, Clock::Host), &[]).unwrap_err().to_string().contains("put it elsewhere")
+            script(&job(payload, Clock::Host), &[], Path::new("x"))
+                .unwrap_err()
+                .to_string()
+                .contains("put it elsewhere")
         );
     }
 

@@ -2,14 +2,13 @@
 //! From a kernel's name to the files that a machine boots.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::name::{KernelName, Origin};
-use crate::{debian, program, traced};
+use crate::{debian, image, program, traced};
 
 /// A kernel that is here.
 #[derive(Clone, Debug)]
@@ -20,6 +19,8 @@ pub struct Kernel {
     pub release: Option<String>,
     /// The image to boot.
     pub image: PathBuf,
+    /// The kernel that is packed in the image, for machines that would unpack it in emulation.
+    pub(crate) unpacked: Option<PathBuf>,
     /// Its configuration, where that lies beside it.
     pub config: Option<PathBuf>,
     /// Its own build folder, where it was built here.
@@ -30,12 +31,47 @@ pub struct Kernel {
 pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
     match &name.origin {
         Origin::Debian { version, rt } => {
-            let package = debian::image_package(version, *rt)?;
+            let package = debian::image_package(lab, version, *rt)?;
             packaged(lab, name, &debian::unpacked(lab, &package)?)
         }
         Origin::Traced { version, rt } => from_build(name, &traced::build(lab, version, *rt)?),
         Origin::Path(path) => from_path(lab, name, path),
     }
+}
+
+/// Says, in a kernel's folder of modules, that it is ready to boot.
+const READY: &str = "latebound-ready";
+
+/// What a machine loads while it boots. Distributions pack their modules, and unpacking these six takes an emulated processor
+/// as long as a third of the boot.
+const BOOT_MODULES: [&str; 9] = [
+    "drivers/block",
+    "drivers/char",
+    "drivers/net",
+    "drivers/virtio",
+    "fs/9p",
+    "fs/netfs",
+    "fs/overlayfs",
+    "net/9p",
+    "net/core",
+];
+
+/// Unpacks the modules in a folder itself, not those below it. Where a program for it is missing they stay as they are.
+fn unpack_modules(folder: &Path) -> Result<(), LabError> {
+    let packed = |extension: &str| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.to_string_lossy().ends_with(&format!(".ko.{extension}"))).collect()
+    };
+    for (extension, unpacker) in [("xz", "xz"), ("zst", "zstd"), ("gz", "gzip")] {
+        let files = packed(extension);
+        if files.is_empty() || program::find(unpacker).is_none() {
+            continue;
+        }
+        let mut command = Command::new(unpacker);
+        command.args(["-d", "-q", "-f"]).args((unpacker == "zstd").then_some("--rm")).args(files);
+        program::output("unpack a kernel's modules", &mut command)?;
+    }
+    Ok(())
 }
 
 /// The kernel in an unpacked image package.
@@ -50,15 +86,34 @@ fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, La
         })?;
     // Debian 13 and later have /usr/lib/modules in the package itself.
     let base = if files.join("lib/modules").is_dir() { files.to_owned() } else { files.join("usr") };
-    if !base.join("lib/modules").join(&release).join("modules.dep.bin").is_file() {
-        let _lock = lab.lock(&format!("depmod-{release}"), &release)?;
-        let depmod = program::find("depmod").unwrap_or_else(|| "depmod".into());
-        program::output("index a kernel's modules", Command::new(depmod).arg("-b").arg(&base).arg(&release))?;
-    }
     let config = Some(boot.join(format!("config-{release}"))).filter(|file| file.is_file());
+    let unpacked = boot.join(format!("vmlinux-{release}"));
+    let modules = base.join("lib/modules").join(&release);
+    let ready = modules.join(READY);
+    if !ready.is_file() {
+        let _lock = lab.lock(&format!("depmod-{release}"), &release)?;
+        if !ready.is_file() {
+            lab.progress(&format!("making {release} ready to boot"));
+            for folder in BOOT_MODULES {
+                unpack_modules(&modules.join("kernel").join(folder))?;
+            }
+            let depmod = program::find("depmod").unwrap_or_else(|| "depmod".into());
+            program::output(
+                "index a kernel's modules",
+                Command::new(depmod).arg("-b").arg(&base).arg(&release),
+            )?;
+            // Only with this entry does QEMU take an unpacked kernel.
+            let text = config.as_ref().and_then(|config| fs::read_to_string(config).ok()).unwrap_or_default();
+            if text.lines().any(|line| line == "CONFIG_PVH=y") {
+                image::unpack(&boot.join(format!("vmlinuz-{release}")), &unpacked);
+            }
+            fs::write(&ready, "").map_err(LabError::io("write", &ready))?;
+        }
+    }
     Ok(Kernel {
         name: name.clone(),
         image: boot.join(format!("vmlinuz-{release}")),
+        unpacked: Some(unpacked).filter(|file| file.is_file()),
         release: Some(release),
         config,
         build: None,
@@ -80,6 +135,7 @@ pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, Lab
         release: release.map(|text| text.trim().to_owned()),
         config: Some(folder.join(".config")).filter(|file| file.is_file()),
         build: Some(folder.to_owned()),
+        unpacked: None,
         image,
     })
 }
@@ -99,11 +155,11 @@ fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, La
         let exact = commit(&path)?;
         return from_build(name, &traced::build_tree(lab, &path, &exact, false)?);
     }
-    let release = release_of_image(&path);
+    let release = image::release(&path);
     let config = release.as_ref().and_then(|release| {
         path.parent().map(|folder| folder.join(format!("config-{release}"))).filter(|file| file.is_file())
     });
-    Ok(Kernel { name: name.clone(), release, image: path, config, build: None })
+    Ok(Kernel { name: name.clone(), release, image: path, unpacked: None, config, build: None })
 }
 
 /// What a source tree is exactly: a commit without changes.
@@ -120,23 +176,6 @@ fn commit(tree: &Path) -> Result<String, LabError> {
         ));
     }
     Ok(format!("commit {}", head.trim()))
-}
-
-/// The release in the header of an x86 image (Linux 6.12, Documentation/arch/x86/boot.rst: "HdrS" at 0x202, the
-/// offset of the version's text less 0x200 at 0x20e).
-fn release_of_image(image: &Path) -> Option<String> {
-    let mut file = fs::File::open(image).ok()?;
-    let mut header = [0u8; 0x210];
-    file.read_exact(&mut header).ok()?;
-    if header.get(0x202..0x206)? != b"HdrS" {
-        return None;
-    }
-    let offset = u64::from(u16::from_le_bytes([header[0x20e], header[0x20f]])) + 0x200;
-    file.seek(SeekFrom::Start(offset)).ok()?;
-    let mut text = Vec::new();
-    file.take(128).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    text.split([' ', '\0']).next().filter(|release| !release.is_empty()).map(str::to_owned)
 }
 
 /// Where modules for this kernel are built: its own build folder, or its headers from the distribution.
@@ -161,7 +200,7 @@ fn headers(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> {
         &[program::program("make", "make"), program::program("gcc", "gcc")],
     )?;
     let package = format!("linux-headers-{release}");
-    let exact = debian::candidate(&package)?;
+    let exact = debian::candidate(lab, &package)?;
     let name = format!("{package}_{}", exact.replace(':', "%3a"));
     let joined = lab.folder("headers")?.join(&name);
     let build = joined.join("usr/src").join(&package);

@@ -11,7 +11,9 @@ mod console;
 mod context;
 mod debian;
 mod error;
+mod folder;
 mod guest;
+mod image;
 mod kernel;
 mod list;
 mod machine;
@@ -29,7 +31,7 @@ pub use bisect::{BisectError, Judged, Plan as BisectPlan, Probe, Verdict, bisect
 pub use console::GuestEnd;
 pub use context::{Event, Lab};
 pub use error::LabError;
-pub use guest::{Failure, Job, Outcome, Payload, console_beside, run};
+pub use guest::{Failure, Job, Outcome, Payload, SHOWN_AS, console_beside, run};
 pub use kernel::{Kernel, obtain};
 pub use list::{Listed, kernels, table as kernels_table};
 pub use machine::{Accelerator, Clock, Machine, parse_bytes};

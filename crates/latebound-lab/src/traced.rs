@@ -46,7 +46,7 @@ fn not_taken(fragment: &str, config: &str) -> Vec<String> {
 fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     debian::require_apt("a traced kernel")?;
     let package = format!("linux-source-{version}");
-    let exact = format!("{package} {}", debian::candidate(&package)?);
+    let exact = format!("{package} {}", debian::candidate(lab, &package)?);
     let folder = lab.folder("sources")?.join(exact.replace([' ', ':'], "_"));
     if folder.is_dir() {
         return Ok((folder, exact));
@@ -79,7 +79,7 @@ pub(crate) fn build(lab: &Lab<'_>, version: &str, rt: bool) -> Result<PathBuf, L
 
 /// Whether a traced kernel is built, without building or downloading anything.
 pub(crate) fn built(lab: &Lab<'_>, version: &str, rt: bool) -> Option<PathBuf> {
-    let exact = debian::candidate(&format!("linux-source-{version}")).ok()?;
+    let exact = debian::candidate(lab, &format!("linux-source-{version}")).ok()?;
     let inputs = inputs(&format!("linux-source-{version} {exact}"), rt).ok()?;
     let folder = lab.cache().join("kernels").join(key(&inputs));
     is_done(&folder, &inputs).then_some(folder)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commits of a kernel's source tree as a row of kernels to bisect. The user's own checkout is not touched: commits
-//! are checked out in a work tree of the cache.
+//! The commits of a kernel's source tree as a row of kernels to bisect. The user's repository is only read: commits are
+//! checked out in a clone in the cache that has the repository's objects for its own (`git clone --shared`). The clone stays,
+//! because make builds again what was checked out anew: a row that was interrupted goes on where it was.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +21,8 @@ pub struct Commits {
     rt: bool,
     /// The commits' hashes, oldest first.
     pub hashes: Vec<String>,
+    /// Two rows of one repository would check out and build in the same place.
+    _lock: File,
 }
 
 fn git(tree: &Path, doing: &str, arguments: &[&str]) -> Result<String, LabError> {
@@ -51,8 +54,10 @@ pub fn commits(lab: &Lab<'_>, tree: &Path, good: &str, bad: &str, rt: bool) -> R
             tree.display()
         )));
     }
-    let work = lab.folder("worktrees")?.join(key(&tree.display().to_string()));
-    Ok(Commits { tree, work, rt, hashes })
+    let name = key(&tree.display().to_string());
+    let lock = lab.lock(&format!("tree-{name}"), "the commits of this source tree")?;
+    let work = lab.folder("worktrees")?.join(name);
+    Ok(Commits { tree, work, rt, hashes, _lock: lock })
 }
 
 impl Commits {
@@ -61,14 +66,17 @@ impl Commits {
     pub fn kernel(&self, lab: &Lab<'_>, index: usize) -> Result<Kernel, LabError> {
         let hash =
             self.hashes.get(index).ok_or_else(|| LabError::Machine(format!("there is no commit {index}")))?;
+        lab.progress(&format!("checking out {hash}"));
         if !self.work.join(".git").exists() {
             debian::remove(&self.work)?;
-            git(&self.tree, "forget old work trees", &["worktree", "prune"])?;
-            let place = self.work.display().to_string();
-            git(&self.tree, "make a work tree", &["worktree", "add", "--detach", "--force", &place, hash])?;
-        } else {
-            git(&self.work, "check out a commit", &["checkout", "--detach", "--force", "--quiet", hash])?;
+            let part = self.work.with_extension("part");
+            debian::remove(&part)?;
+            let place = part.display().to_string();
+            let clone = ["clone", "--shared", "--no-checkout", "--quiet", ".", &place];
+            git(&self.tree, "make a clone to build in", &clone)?;
+            fs::rename(&part, &self.work).map_err(LabError::io("put in its place", &self.work))?;
         }
+        git(&self.work, "check out a commit", &["checkout", "--detach", "--force", "--quiet", hash])?;
         let folder = lab.folder("bisect")?.join(format!(
             "{}{}",
             key(&self.tree.display().to_string()),
@@ -87,14 +95,6 @@ impl Commits {
     }
 }
 
-impl Drop for Commits {
-    /// The user's repository keeps no work tree of ours; the build folder stays for the next time.
-    fn drop(&mut self) {
-        let place = self.work.display().to_string();
-        let _ = git(&self.tree, "remove the work tree", &["worktree", "remove", "--force", &place]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +109,8 @@ mod tests {
             super::git(folder.path(), "test", &all).unwrap();
         };
         git(&["init", "--quiet"]);
+        fs::write(folder.path().join("same"), "").unwrap();
+        git(&["add", "same"]);
         for number in 0..commits {
             fs::write(folder.path().join("file"), number.to_string()).unwrap();
             git(&["add", "file"]);
@@ -129,7 +131,31 @@ mod tests {
             .map(|n| git(repository.path(), "test", &["rev-parse", &format!("t{n}")]).unwrap())
             .collect();
         assert_eq!(row.hashes, expected);
+        // Nothing is built here, for it is no kernel: but each commit was checked out, and what it shares with the one
+        // before was left as it was.
+        let place = |name: &str| row.work.join(name);
+        assert!(row.kernel(&lab, 1).is_err());
+        assert_eq!(fs::read_to_string(place("file")).unwrap(), "2");
+        let before = fs::metadata(place("same")).unwrap().modified().unwrap();
+        assert!(row.kernel(&lab, 3).is_err());
+        assert_eq!(fs::read_to_string(place("file")).unwrap(), "4");
+        assert_eq!(fs::metadata(place("same")).unwrap().modified().unwrap(), before);
         assert_eq!(fs::read_to_string(repository.path().join("file")).unwrap(), "4");
+        assert_eq!(git(repository.path(), "test", &["worktree", "list"]).unwrap().lines().count(), 1);
+    }
+
+    #[test]
+    fn two_rows_of_one_repository_wait_for_each_other() {
+        let repository = repository(2);
+        let cache = tempfile::tempdir().unwrap();
+        let stop = AtomicBool::new(false);
+        let lab = Lab::new(cache.path().to_owned(), &|_| {}, &stop);
+        let first = commits(&lab, repository.path(), "t0", "t1", false).unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let second = commits(&lab, repository.path(), "t0", "t1", false);
+        assert!(matches!(second, Err(LabError::Stopped)), "{second:?}");
+        drop(first);
+        assert!(commits(&lab, repository.path(), "t0", "t1", false).is_ok());
     }
 
     #[test]

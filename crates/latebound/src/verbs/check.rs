@@ -67,7 +67,11 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(worst.missing());
     probes.finish(&mut run);
     run.missing.extend(record.take_problem());
-    let report = record.path().map(|path| path.join(latebound_store::REPORT_FILE).display().to_string());
+    // In a lab's guest the Run is written to a folder that goes with the machine, and then brought to this one.
+    let shown = std::env::var_os(latebound_lab::SHOWN_AS).map(std::path::PathBuf::from);
+    let report = record.path().map(|path| {
+        shown.as_deref().unwrap_or(path).join(latebound_store::REPORT_FILE).display().to_string()
+    });
     let written = record.finish(&mut run, html::page);
     let report = report.filter(|_| written.is_ok());
 
