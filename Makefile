@@ -76,12 +76,13 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
 .PHONY: bench
-bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftrace, perf and trace-cmd (docs/benchmarks.md)
+bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftrace, perf, trace-cmd and virtme-ng (docs/benchmarks.md)
 	@$(CARGO) build --quiet --release --package latebound-probe --example observe
 	@$(CARGO) build --quiet --release --package latebound-trace --example trace_events
 	benches/wakeup-vs-cyclictest -- $(TARGET)/release/latebound measure --format json
 	benches/observe-vs-peers -- $(TARGET)/release/examples/observe
 	benches/observe-vs-peers --lab debian:6.12 --latebound $(TARGET)/release/latebound -- $(TARGET)/release/examples/observe
+	benches/lab-vs-virtme-ng -- $(TARGET)/release/latebound
 	@if [ -n "$(TRACE)" ]; then set -x; \
 		benches/trace-vs-trace-cmd --reader $(TARGET)/release/examples/trace_events --bound $(TARGET)/release/latebound "$(TRACE)"; \
 	else echo "latebound: no trace to read; give one that trace-cmd recorded: make bench TRACE=trace.dat"; fi

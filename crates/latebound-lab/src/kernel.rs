@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use latebound_model::PreemptionModel;
+
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::name::{KernelName, Origin};
@@ -29,6 +31,36 @@ pub struct Kernel {
 
 /// Makes the kernel be here: downloads or builds what is missing.
 pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
+    if let Origin::Debian { version, .. } | Origin::Traced { version, .. } = &name.origin {
+        has_model(name, version, None)?;
+    }
+    let kernel = find(lab, name)?;
+    let config = kernel.config.as_ref().and_then(|config| fs::read_to_string(config).ok());
+    has_model(name, kernel.release.as_deref().unwrap_or_default(), config.as_deref())?;
+    Ok(kernel)
+}
+
+/// Refuses a preemption model that a kernel does not know: it would boot with another one and say so only in its log.
+fn has_model(name: &KernelName, release: &str, config: Option<&str>) -> Result<(), LabError> {
+    let Some(model) = name.preemption else { return Ok(()) };
+    let refuse = |why: String| Err(LabError::KernelName { name: name.to_string(), why });
+    let version = debian::numbers(release);
+    if model == PreemptionModel::Lazy && version.len() >= 2 && version < vec![6, 13] {
+        return refuse(format!(
+            "the lazy model came with Linux 6.13, and this is {release}; it needs a suite of the distribution that has a \
+             later kernel, such as the backports of Debian 13"
+        ));
+    }
+    let lacks = |option: &str| config.is_some_and(|text| !text.lines().any(|line| line == option));
+    if lacks("CONFIG_PREEMPT_DYNAMIC=y") {
+        return refuse(format!(
+            "{release} is built with one preemption model (no CONFIG_PREEMPT_DYNAMIC); leave the @ out"
+        ));
+    }
+    Ok(())
+}
+
+fn find(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
     match &name.origin {
         Origin::Debian { version, rt } => {
             let package = debian::image_package(lab, version, *rt)?;
@@ -253,4 +285,23 @@ fn headers(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> {
     }
     fs::rename(&part, &joined).map_err(LabError::io("put in its place", &joined))?;
     Ok(build)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preemption_model_that_the_kernel_does_not_know_is_refused() {
+        let dynamic = Some("CONFIG_PREEMPT_DYNAMIC=y\n");
+        let asked = |name: &str, release: &str, config| has_model(&name.parse().unwrap(), release, config);
+        assert!(asked("debian:6.12@full", "6.12.117+deb12-amd64", dynamic).is_ok());
+        assert!(asked("debian:6.12", "6.12", Some("")).is_ok());
+        assert!(asked("debian:6.13@lazy", "6.13", None).is_ok());
+        assert!(asked("./linux@lazy", "", dynamic).is_ok(), "of an unknown release nothing is known");
+        let error = asked("debian:6.12@lazy", "6.12", None).unwrap_err().to_string();
+        assert!(error.contains("Linux 6.13") && error.contains("debian:6.12"), "{error}");
+        let error = asked("./linux@none", "5.10.1", Some("CONFIG_PREEMPT=y\n")).unwrap_err().to_string();
+        assert!(error.contains("leave the @ out"), "{error}");
+    }
 }

@@ -164,7 +164,7 @@ pub fn table(kernels: &[Listed]) -> String {
         let here = if kernel.here { "here     " } else { "can be had" };
         text += &format!("{:<width$}  {here:<10}  {shows:<21}  {}\n", kernel.name, kernel.what);
     }
-    text + "\nA PREEMPT_DYNAMIC kernel is booted with another preemption model by @none, @voluntary, @full or @lazy.\n"
+    text + "\nA PREEMPT_DYNAMIC kernel is booted with another preemption model by @none, @voluntary or @full, from 6.13 on also by @lazy.\n"
 }
 
 #[cfg(test)]
