@@ -18,7 +18,7 @@ use crate::program;
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
 /// The project's modules.
-pub const OWN_MODULES: [&str; 1] = ["latebound_defer"];
+pub const OWN_MODULES: [&str; 2] = ["latebound_bound", "latebound_defer"];
 
 /// A module, or a folder of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,12 @@ impl FromStr for Module {
             .find(|name| *name == text)
             .map_or_else(|| Module::Folder(text.into()), Module::Own))
     }
+}
+
+/// The folder that modules for this kernel are built with (`make -C FOLDER M=…`); headers are fetched where they are not
+/// there.
+pub fn module_headers(lab: &Lab<'_>, kernel: &Kernel) -> Result<PathBuf, LabError> {
+    module_build_folder(lab, kernel)
 }
 
 /// Builds for a kernel, on the host; what is built in a folder of somebody else's is built in a copy, in `scratch`.
