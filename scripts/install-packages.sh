@@ -53,6 +53,7 @@ test  python3-venv      keeps duckdb, pyarrow, pandas, jsonschema and virtme-ng 
 test  qemu-system-x86   the lab's machines
 test  rt-tests          cyclictest and hackbench, to compare with
 test  shellcheck        checks the scripts
+test  sparse            checks the kernel modules
 test  stress-ng         loads
 test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read

@@ -36,7 +36,7 @@ const GUEST_FOLDER: &str = "/run/latebound";
 pub const SHOWN_AS: &str = "LATEBOUND_RUN_SHOWN_AS";
 
 /// Verbs that write a Run.
-const RUN_VERBS: [&str; 4] = ["check", "measure", "explain", "observe"];
+const RUN_VERBS: [&str; 5] = ["check", "defer", "measure", "explain", "observe"];
 
 /// What runs in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,8 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
     let Some(at) = arguments.iter().position(|word| RUN_VERBS.contains(&word.as_str())) else {
         return Ok((arguments.to_vec(), false));
     };
+    // `defer run` has its options behind the second word.
+    let at = at + usize::from(arguments.get(at + 1).is_some_and(|word| word == "run"));
     let own = arguments.iter().take_while(|word| *word != "--");
     if let Some(word) =
         own.into_iter().find(|word| *word == "-o" || *word == "--output" || word.starts_with("--output="))
@@ -479,6 +481,11 @@ mod tests {
         assert_eq!(line, words("--format json check --output /r --duration 3s -- stress-ng -o x"));
         assert!(has_run);
         assert_eq!(with_output(&words("doctor --all"), "/r").unwrap(), (words("doctor --all"), false));
+        assert_eq!(
+            with_output(&words("defer run --count 3"), "/r").unwrap(),
+            (words("defer run --output /r --count 3"), true),
+            "its options belong to the second word"
+        );
     }
 
     #[test]

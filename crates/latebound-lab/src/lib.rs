@@ -37,6 +37,6 @@ pub use list::{Listed, kernels, table as kernels_table};
 pub use machine::{Accelerator, Clock, Machine, parse_bytes};
 pub use matrix::{Cell, MATRIX_FILE, Matrix, MatrixPlan, Row, matrix};
 pub use metric::Metric;
-pub use module::{Module, OWN_MODULES};
+pub use module::{Module, OWN_MODULES, module_headers};
 pub use name::{KernelName, Origin};
 pub use tree::{Commits, commits};

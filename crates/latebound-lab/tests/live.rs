@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -221,4 +222,36 @@ fn module_runs_in(kernel: &str, release: &str) {
         .unwrap_or_else(|| panic!("{}", done.stdout));
     assert!(said.contains(release) && said.contains("by kworker"), "{said}");
     assert!(done.stdout.lines().any(|line| line == "lab_hello"), "{}", done.stdout);
+}
+
+/// No machine is started: the headers are the same that a guest's modules are built with.
+#[test]
+fn live_lab_the_projects_modules_are_built_without_a_warning_of_the_compiler_or_of_sparse() {
+    let stop = AtomicBool::new(false);
+    let lab = Lab::new(Lab::default_cache().unwrap(), &|_| {}, &stop);
+    let folder = tempfile::tempdir().unwrap();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for kernel in ["debian:6.12", "debian:6.12-rt"] {
+        let module = folder.path().join(kernel.replace(':', "-"));
+        for (from, to) in [("kmod", module.clone()), ("crates/latebound-abi/include", module.join("include"))]
+        {
+            assert!(Command::new("cp").arg("-r").arg(top.join(from)).arg(to).status().unwrap().success());
+        }
+        let kernel = latebound_lab::obtain(&lab, &kernel.parse().unwrap()).unwrap();
+        let output = Command::new("make")
+            .arg("-C")
+            .arg(latebound_lab::module_headers(&lab, &kernel).unwrap())
+            .arg(format!("M={}", module.display()))
+            .args(["W=1", "KCFLAGS=-Werror", "C=2", "CHECK=sparse -Wsparse-error", "modules"])
+            .env_remove("MAKEFLAGS")
+            .env_remove("MAKELEVEL")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("warning:"), "{said}");
+        assert!(said.contains("CHECK"), "sparse ran: {said}");
+        for name in latebound_lab::OWN_MODULES {
+            assert!(module.join(format!("{name}.ko")).is_file(), "{name}: {said}");
+        }
+    }
 }
