@@ -37,11 +37,13 @@ pub enum Mechanism {
     BlockRequest,
     /// An operation of a workload (a message, a transaction), from when it was due to when it was done.
     Operation,
+    /// A plain call by the requester: what measuring itself costs.
+    Direct,
 }
 
 impl Mechanism {
     /// Every mechanism, in the order in which tables list them.
-    pub const ALL: [Mechanism; 13] = [
+    pub const ALL: [Mechanism; 14] = [
         Mechanism::TimerWakeup,
         Mechanism::ThreadWakeup,
         Mechanism::HardIrq,
@@ -55,6 +57,7 @@ impl Mechanism {
         Mechanism::Hrtimer,
         Mechanism::BlockRequest,
         Mechanism::Operation,
+        Mechanism::Direct,
     ];
 
     /// The name people read: `softirq`, `block request`.
@@ -73,6 +76,7 @@ impl Mechanism {
             Mechanism::Hrtimer => "hrtimer",
             Mechanism::BlockRequest => "block request",
             Mechanism::Operation => "operation",
+            Mechanism::Direct => "direct call",
         }
     }
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Activations that we cause: every way of the kernel to put work off, requested and timed by the module latebound_defer.
+//!
+//! Owns the way from a plan through `/dev/latebound_defer` to distributions and counts. Never loads the module, never
+//! prints, and explains nothing. What it changes (the scheduling of the module's threads) ends with the run.
+
+mod device;
+mod error;
+mod plan;
+mod run;
+mod tally;
+
+pub use device::{Device, Kernel};
+pub use error::DeferError;
+pub use plan::{Context, Mechanism, Request, Settings};
+pub use run::{Progress, run};
+pub use tally::Measured;

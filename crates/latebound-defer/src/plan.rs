@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is to be requested: pure values, and the names by which they are written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use latebound_abi::defer as abi;
+use latebound_model::{Cpu, Nanos, Policy};
+
+use crate::error::DeferError;
+
+fn find<const N: usize>(
+    names: &[&'static str; N],
+    what: &'static str,
+    word: &str,
+) -> Result<usize, DeferError> {
+    names.iter().position(|name| *name == word).ok_or_else(|| DeferError::Unknown {
+        what,
+        word: word.to_owned(),
+        names: names.join(", "),
+    })
+}
+
+/// A mechanism of the module, by its number in `latebound/defer.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mechanism(u16);
+
+impl Mechanism {
+    /// Every mechanism that the header names.
+    pub fn all() -> impl Iterator<Item = Mechanism> {
+        (0..abi::MECHANISMS.len() as u16).map(Mechanism)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Its name: `work_highpri`.
+    pub fn name(self) -> &'static str {
+        abi::MECHANISMS[usize::from(self.0)]
+    }
+
+    /// The kernel's mechanism that it is a case of.
+    pub fn of_the_kernel(self) -> latebound_model::Mechanism {
+        use latebound_model::Mechanism as M;
+        match self.name() {
+            "direct" => M::Direct,
+            "tasklet" | "tasklet_hi" => M::Tasklet,
+            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" => M::Softirq,
+            "kthread" | "kthread_worker" => M::KernelThread,
+            "irq_thread" => M::ThreadedIrq,
+            "irq_work" | "irq_work_hard" | "irq_work_lazy" => M::IrqWork,
+            "hrtimer_hard" | "hrtimer_soft" => M::Hrtimer,
+            "smp_call" => M::Vector,
+            "task_work" | "user" => M::ThreadWakeup,
+            _ => M::Work,
+        }
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Mechanism {
+    type Err = DeferError;
+
+    fn from_str(word: &str) -> Result<Mechanism, DeferError> {
+        find(&abi::MECHANISMS, "mechanism", word).map(|at| Mechanism(at as u16))
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Context(u8);
+
+impl Context {
+    /// Every context.
+    pub fn all() -> impl Iterator<Item = Context> {
+        (0..abi::CONTEXTS.len() as u8).map(Context)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its name: `hardirq`.
+    pub fn name(self) -> &'static str {
+        abi::CONTEXTS[usize::from(self.0)]
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Context {
+    type Err = DeferError;
+
+    fn from_str(word: &str) -> Result<Context, DeferError> {
+        find(&abi::CONTEXTS, "context", word).map(|at| Context(at as u8))
+    }
+}
+
+/// One series of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// By which mechanism.
+    pub mechanism: Mechanism,
+    /// From where.
+    pub context: Context,
+    /// Where it is to run.
+    pub cpu: Cpu,
+    /// How many triggers.
+    pub triggers: u32,
+    /// Requests in each trigger; all but the first are merged where the mechanism merges.
+    pub burst: u32,
+    /// How long the item keeps its CPU.
+    pub execution: Nanos,
+    /// How long an occupant keeps the pool ahead of each request; zero for none.
+    pub busy: Nanos,
+    /// Request also while an earlier request waits.
+    pub open_loop: bool,
+}
+
+impl Request {
+    /// What people call it: `work_highpri from hardirq, to CPU 1`.
+    pub fn label(&self, requester: Cpu) -> String {
+        let place = if self.cpu == requester { String::new() } else { format!(", to CPU {}", self.cpu) };
+        let busy = if self.busy == Nanos::ZERO { "" } else { ", pool busy" };
+        format!("{} from {}{place}{busy}", self.mechanism, self.context)
+    }
+}
+
+/// What all series have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The CPU that requests.
+    pub cpu: Cpu,
+    /// From one trigger to the next.
+    pub period: Nanos,
+    /// How far ahead hrtimers are set.
+    pub timer: Nanos,
+    /// Room for starts that were not read yet.
+    pub ring_records: u32,
+    /// How the thread that requests from task context is scheduled: FIFO or RR with a priority; `None` for SCHED_OTHER.
+    pub requester: Option<(Policy, u32)>,
+    /// How threads that are a mechanism themselves are scheduled.
+    pub runner: Option<(Policy, u32)>,
+    /// After so long without a start, the run is over though requests wait.
+    pub patience: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_as_what_it_names() {
+        for mechanism in Mechanism::all() {
+            assert_eq!(mechanism.name().parse::<Mechanism>().unwrap(), mechanism);
+        }
+        for context in Context::all() {
+            assert_eq!(context.name().parse::<Context>().unwrap(), context);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_mechanism_is_answered_with_those_that_are() {
+        let text = "takslet".parse::<Mechanism>().unwrap_err().to_string();
+        assert!(text.contains("\"takslet\"") && text.contains("tasklet_hi, softirq_irq_poll"), "{text}");
+    }
+}

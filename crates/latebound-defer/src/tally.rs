@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From starts to distributions. Pure.
+
+use latebound_abi::defer::{Counts, Record};
+use latebound_model::{Cpu, Evidence, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
+
+use crate::plan::Request;
+
+/// What became of one series.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What was asked for.
+    pub request: Request,
+    /// The CPU that requested.
+    pub requester: Cpu,
+    /// From the request to the start.
+    pub latency: Histogram,
+    /// From the start to the end.
+    pub execution: Histogram,
+    /// Starts on another CPU than that of the request.
+    pub cross_cpu: u64,
+    /// Requests that started together with an earlier one, by the records.
+    pub merged_in_records: u64,
+    /// Starts whose stamps are in the wrong order; they are in no distribution.
+    pub negative: u64,
+    /// What the module counted.
+    pub counts: Counts,
+    /// Welford's sums of the latency, in ns.
+    mean: f64,
+    squares: f64,
+}
+
+impl Measured {
+    pub(crate) fn new(request: Request, requester: Cpu) -> Measured {
+        Measured {
+            request,
+            requester,
+            latency: Histogram::new(),
+            execution: Histogram::new(),
+            cross_cpu: 0,
+            merged_in_records: 0,
+            negative: 0,
+            counts: Counts::default(),
+            mean: 0.0,
+            squares: 0.0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, record: &Record) {
+        self.merged_in_records += u64::from(record.merged);
+        self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
+        let latency = record.started_ns.checked_sub(record.requested_ns);
+        let execution = record.ended_ns.checked_sub(record.started_ns);
+        let (Some(latency), Some(execution)) = (latency, execution) else {
+            self.negative += 1;
+            return;
+        };
+        self.latency.record(Nanos(latency));
+        self.execution.record(Nanos(execution));
+        // Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products" (1962).
+        let distance = latency as f64 - self.mean;
+        self.mean += distance / self.latency.count() as f64;
+        self.squares += distance * (latency as f64 - self.mean);
+    }
+
+    /// The standard deviation of the latency; `None` for fewer than two values.
+    pub fn standard_deviation(&self) -> Option<Nanos> {
+        let count = self.latency.count();
+        (count > 1).then(|| Nanos((self.squares / (count - 1) as f64).sqrt().round() as u64))
+    }
+
+    /// Requests that never started, or whose start was not recorded.
+    pub fn lost(&self) -> u64 {
+        self.counts.refused + u64::from(self.counts.waiting) + self.counts.records_lost + self.negative
+    }
+
+    /// The two distributions as series of a Run. `load` is `idle` or `loaded`.
+    pub fn series(&self, load: &str) -> [Series; 2] {
+        let subject = |cpu| Subject {
+            name: format!("{}, {load}", self.request.label(self.requester)),
+            cpu,
+            ..Subject::default()
+        };
+        let make = |quantity, histogram: &Histogram| {
+            let mut series = Series::new(
+                self.request.mechanism.of_the_kernel(),
+                quantity,
+                subject(Some(self.requester)),
+                Evidence::User,
+                histogram.clone(),
+            );
+            series.merged = self.counts.merged;
+            series.missed = self.counts.turns_missed;
+            series.cross_cpu = self.cross_cpu;
+            let loss = |kind, count: u64| Loss {
+                kind,
+                place: format!("defer, {}", self.request.label(self.requester)),
+                count: Some(count),
+            };
+            let losses = [
+                loss(LossKind::RingFull, self.counts.records_lost),
+                loss(LossKind::Unpaired, self.counts.refused + u64::from(self.counts.waiting)),
+                loss(LossKind::NegativeDelta, self.negative),
+            ];
+            series.losses = losses.into_iter().filter(|loss| loss.count != Some(0)).collect();
+            series
+        };
+        [make(Quantity::Latency, &self.latency), make(Quantity::Execution, &self.execution)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Context, Mechanism};
+
+    fn measured(latencies: &[u64]) -> Measured {
+        let mechanism: Mechanism = "tasklet".parse().unwrap();
+        let context: Context = "hardirq".parse().unwrap();
+        let request = Request {
+            mechanism,
+            context,
+            cpu: Cpu(0),
+            triggers: 1,
+            burst: 1,
+            execution: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            open_loop: false,
+        };
+        let mut measured = Measured::new(request, Cpu(0));
+        for &latency in latencies {
+            measured.add(&Record {
+                requested_ns: 1_000_000,
+                started_ns: 1_000_000 + latency,
+                ended_ns: 1_000_500 + latency,
+                merged: 2,
+                started_cpu: 1,
+                ..Record::default()
+            });
+        }
+        measured
+    }
+
+    #[test]
+    fn the_standard_deviation_is_that_of_a_sample() {
+        // 2, 4, 4, 4, 5, 5, 7, 9: mean 5, sum of squares 32, over 7.
+        let values: Vec<u64> = [2, 4, 4, 4, 5, 5, 7, 9].iter().map(|value| value * 1_000).collect();
+        assert_eq!(measured(&values).standard_deviation(), Some(Nanos(2_138)));
+        assert_eq!(measured(&[7]).standard_deviation(), None);
+    }
+
+    #[test]
+    fn merges_and_starts_elsewhere_are_counted_and_a_backward_stamp_is_a_loss_and_no_value() {
+        let mut measured = measured(&[10, 20]);
+        measured.add(&Record { requested_ns: 5, started_ns: 4, ended_ns: 6, ..Record::default() });
+        assert_eq!((measured.merged_in_records, measured.cross_cpu), (4, 2));
+        assert_eq!((measured.latency.count(), measured.lost()), (2, 1));
+        let [latency, execution] = measured.series("idle");
+        assert_eq!(latency.losses.len(), 1);
+        assert_eq!(execution.summary.max, Some(Nanos(500)));
+        assert_eq!(latency.id, "tasklet/tasklet from hardirq, idle/cpu0/latency");
+    }
+}
