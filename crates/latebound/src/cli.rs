@@ -4,6 +4,7 @@
 
 mod bound;
 mod compare;
+mod defer;
 mod lab;
 mod tune;
 
@@ -15,6 +16,7 @@ use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::BoundArgs;
 pub(crate) use compare::{CompareArgs, ImportArgs};
+pub(crate) use defer::{DeferArgs, DeferCommand, DeferRunArgs};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
 
@@ -71,6 +73,7 @@ pub(crate) enum Verb {
     Bound(BoundArgs),
     Compare(CompareArgs),
     Import(ImportArgs),
+    Defer(DeferArgs),
     Doctor(DoctorArgs),
     Report(ReportArgs),
     Tune(TuneArgs),

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Observe(args) => verbs::observe::run(&args, &output),
         Verb::Bound(args) => verbs::bound::run(&args, &output),
         Verb::Compare(args) => verbs::compare::run(&args, &output),
+        Verb::Defer(args) => verbs::defer::run(&args, &output),
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
         Verb::Import(args) => verbs::import::run(&args, &output),
         Verb::Tune(args) => verbs::tune::run(&args, &output),

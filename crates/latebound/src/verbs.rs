@@ -4,6 +4,7 @@
 pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod defer;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod import;

@@ -6,6 +6,7 @@
 //! `unicode` everything is.
 
 mod compare;
+mod defer;
 mod table;
 mod verbs;
 
@@ -14,6 +15,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::text::{glued, printable};
 
 pub use compare::comparison;
+pub use defer::{DeferRow, defer_table};
 pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table};
 
 /// What the terminal can show.

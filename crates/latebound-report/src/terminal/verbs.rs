@@ -234,7 +234,7 @@ fn losses_and_missing(
 }
 
 /// A value, or a dash where too few were counted; marked where values were lost.
-fn time(value: Option<Nanos>, lossy: bool) -> Cell {
+pub(super) fn time(value: Option<Nanos>, lossy: bool) -> Cell {
     match value {
         Some(value) if lossy => Cell::new(Tone::Warning, format!("{value}*")),
         Some(value) => value.to_string().into(),

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `latebound defer`. Holds no behaviour.
+
+use clap::{Args, Subcommand};
+use latebound_defer::{Context, Mechanism};
+use latebound_model::{CpuSet, Nanos};
+
+use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
+
+/// Request and time every way that the kernel has to put work off
+///
+/// Work items, tasklets, softirqs, kernel threads, threaded interrupts, irq_work, timers, calls to other CPUs, RCU
+/// callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. Needs the kernel module
+/// latebound_defer, which is built in kmod/ and loaded by you, or by `latebound lab run --module latebound_defer`.
+#[derive(Debug, Args)]
+pub(crate) struct DeferArgs {
+    #[command(subcommand)]
+    pub(crate) command: DeferCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeferCommand {
+    Run(Box<DeferRunArgs>),
+}
+
+/// Measure the mechanisms, interleaved, idle and then under load
+///
+/// One start is requested at each period, of one series after the other: a series is a mechanism requested from a
+/// context, to run on a CPU. Where an earlier request of a series has not started, its turn passes (it is counted).
+/// With loads everything is measured twice: idle, and beside them. The line "direct" is what the harness costs.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  latebound defer run
+  latebound defer run --mechanism tasklet,work,kthread,user --count 10000 --load rt-hog:priority=1,busy=10ms,period=10ms
+  latebound defer run --mechanism work --context hardirq --busy 200us
+  latebound defer run --mechanism tasklet --context hardirq --burst 14
+  latebound lab run --kernel debian:6.12-rt --module latebound_defer -- defer run --count 200 --period 1ms
+
+{EXIT_STATUS}"))]
+pub(crate) struct DeferRunArgs {
+    /// The mechanisms, with commas between them; all that the kernel has where not given.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) mechanism: Vec<Mechanism>,
+
+    /// Where requests come from: task, softirq, hardirq; all three where not given.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) context: Vec<Context>,
+
+    /// The CPU that requests.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) cpu: u32,
+
+    /// CPUs to run on, where the mechanism can be sent to another; the requesting one where not given.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) to: Option<CpuSet>,
+
+    /// Triggers of each series.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) count: u32,
+
+    /// Requests in each trigger, right one after the other; mechanisms that merge start once for all of them.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) burst: u32,
+
+    /// Between two triggers, to which up to a quarter is added at random.
+    #[arg(long, value_name = "TIME", default_value = "200us")]
+    pub(crate) period: Nanos,
+
+    /// How far ahead hrtimers are set.
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    pub(crate) timer: Nanos,
+
+    /// How long each item keeps its CPU; at most 1 ms.
+    #[arg(long, value_name = "TIME", default_value = "0us")]
+    pub(crate) execution: Nanos,
+
+    /// Also measure work items and kthread_worker behind an item that keeps their pool busy for so long; at most 100 ms.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) busy: Option<Nanos>,
+
+    /// Request also while an earlier request of the series waits: it is merged, or waits behind.
+    #[arg(long)]
+    pub(crate) open_loop: bool,
+
+    /// The policy of the thread that requests from task context.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
+    pub(crate) requester_policy: PolicyName,
+
+    /// Its real-time priority; only for fifo and rr.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) requester_priority: u32,
+
+    /// The policy of kthread, kthread_worker, task_work and user.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
+    pub(crate) runner_policy: PolicyName,
+
+    /// Their real-time priority; only for fifo and rr.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) runner_priority: u32,
+
+    /// Give up on requests when nothing has started for so long.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) patience: Nanos,
+
+    #[command(flatten)]
+    pub(crate) load: LoadChoice,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound defer`: every way the kernel puts work off, requested by us, and how late each one starts.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use latebound_defer::{Context, Device, Kernel, Measured, Mechanism, Request, Settings};
+use latebound_model::{Cpu, CpuSet, Missing, Nanos, Policy, Run, RunState, Summary};
+use latebound_report::html;
+use latebound_report::terminal::{self, DeferRow};
+use latebound_system::{Facts, Root};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::beside::Loads;
+use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
+use crate::output::Output;
+use crate::session::{self, Progress, Record, Stop};
+
+/// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
+const RING_RECORDS: u32 = 1 << 16;
+
+/// Until loads, which are processes of their own, have begun; an emulated machine takes a second.
+const LOADS_BEGIN: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
+    let DeferCommand::Run(args) = &args.command;
+    measure(args, output)
+}
+
+/// The measurement of all series under one load.
+struct Phase {
+    name: &'static str,
+    measured: Vec<Measured>,
+}
+
+fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
+    let loads = Loads::parse(&args.load)?;
+    let settings = settings(args)?;
+    let stop = Stop::on_signals()?;
+    let device = Device::open()?;
+    let (requests, lacking) = requests(args, &device.kernel());
+    if requests.is_empty() {
+        bail!("nothing is left to measure: {}", lacking.join("; "));
+    }
+    let root = Root::live();
+    let doctor = latebound_system::doctor(&root, &Facts::live());
+    let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let mut run = session::new_run("defer", doctor, None);
+    let record = Record::begin(&args.record, None, &run)?;
+    run.missing.extend(lacking.into_iter().map(|what| Missing {
+        what,
+        why: "this kernel does not have it, or does not let modules use it".to_owned(),
+        remedy: "another kernel: latebound lab run --kernel … --module latebound_defer".to_owned(),
+    }));
+
+    let mut phases = vec![phase("idle", device, &settings, &requests, &stop)?];
+    let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
+    if is_loaded && !stop.is_set() {
+        let running = loads.start(None, &allowed)?;
+        std::thread::sleep(LOADS_BEGIN);
+        phases.push(phase("loaded", Device::open()?, &settings, &requests, &stop)?);
+        running.finish(&mut run);
+    }
+    run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
+    run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
+    for phase in &phases {
+        run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
+    }
+    let written = record.finish(&mut run, html::page);
+    print(&phases, &run, output)?;
+    written?;
+    Ok(Outcome::Done)
+}
+
+fn settings(args: &DeferRunArgs) -> Result<Settings> {
+    let scheduling = |policy: PolicyName, priority: u32, whose: &str| match Policy::from(policy) {
+        Policy::Fifo | Policy::RoundRobin if !(1..=99).contains(&priority) => {
+            bail!("--{whose}-priority {priority} is not a real-time priority; write 1 to 99")
+        }
+        policy @ (Policy::Fifo | Policy::RoundRobin) => Ok(Some((policy, priority))),
+        Policy::Deadline => bail!("--{whose}-policy deadline cannot be had here; write fifo, rr or other"),
+        _ => Ok(None),
+    };
+    Ok(Settings {
+        cpu: Cpu(args.cpu),
+        period: args.period,
+        timer: args.timer,
+        ring_records: RING_RECORDS,
+        requester: scheduling(args.requester_policy, args.requester_priority, "requester")?,
+        runner: scheduling(args.runner_policy, args.runner_priority, "runner")?,
+        patience: args.patience,
+    })
+}
+
+/// The series, and what was left out. What cannot be sent to another CPU is asked for on the requesting one, once.
+fn requests(args: &DeferRunArgs, kernel: &Kernel) -> (Vec<Request>, Vec<String>) {
+    let mechanisms: Vec<Mechanism> =
+        if args.mechanism.is_empty() { Mechanism::all().collect() } else { args.mechanism.clone() };
+    let contexts: Vec<Context> =
+        if args.context.is_empty() { Context::all().collect() } else { args.context.clone() };
+    let to = args.to.clone().unwrap_or_else(|| CpuSet::new([Cpu(args.cpu)]));
+    let (mut requests, mut lacking) = (Vec::new(), Vec::new());
+    for mechanism in mechanisms {
+        if !kernel.has(mechanism) {
+            lacking.push(format!("the mechanism {mechanism}"));
+            continue;
+        }
+        let cpus: Vec<Cpu> =
+            if kernel.can_be_remote(mechanism) { to.iter().collect() } else { vec![Cpu(args.cpu)] };
+        let busy = args.busy.filter(|_| kernel.can_be_busy(mechanism));
+        for &context in &contexts {
+            for &cpu in &cpus {
+                for busy in std::iter::once(Nanos::ZERO).chain(busy) {
+                    requests.push(Request {
+                        mechanism,
+                        context,
+                        cpu,
+                        triggers: args.count,
+                        burst: args.burst,
+                        execution: args.execution,
+                        busy,
+                        open_loop: args.open_loop,
+                    });
+                }
+            }
+        }
+    }
+    (requests, lacking)
+}
+
+fn phase(
+    name: &'static str,
+    device: Device,
+    settings: &Settings,
+    requests: &[Request],
+    stop: &Stop,
+) -> Result<Phase> {
+    let mut progress = Progress::new(None);
+    let started = Instant::now();
+    let measured = latebound_defer::run(device, settings, requests, stop.flag(), |so_far| {
+        progress.show(|| {
+            let seconds = started.elapsed().as_secs();
+            format!("{name}: {} starts of {} triggers, {seconds} s", so_far.starts, so_far.triggers)
+        });
+    })?;
+    progress.clear();
+    Ok(Phase { name, measured })
+}
+
+/// A line of the JSON document.
+#[derive(Serialize)]
+struct Row<'a> {
+    load: &'a str,
+    mechanism: &'a str,
+    context: &'a str,
+    requested_cpu: u32,
+    cpu: u32,
+    busy_ns: u64,
+    latency: Summary,
+    standard_deviation_ns: Option<Nanos>,
+    execution: Summary,
+    triggers: u64,
+    requests: u64,
+    starts: u64,
+    merged: u64,
+    refused: u64,
+    waiting: u32,
+    empty_starts: u64,
+    turns_missed: u64,
+    records_lost: u64,
+    cross_cpu: u64,
+}
+
+fn print(phases: &[Phase], run: &Run, output: &Output) -> Result<()> {
+    if output.is_json() {
+        let rows: Vec<Row<'_>> =
+            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(p.name, m))).collect();
+        let document = serde_json::json!({
+            "schema": "latebound.defer/1",
+            "rows": rows,
+            "triggers_late": phases.iter().map(|p| late(&p.measured)).sum::<u64>(),
+            "missing": run.missing,
+        });
+        return output.json(&document);
+    }
+    let style = output.style();
+    let groups: Vec<(&str, Vec<DeferRow<'_>>)> =
+        phases.iter().map(|p| (p.name, p.measured.iter().map(text_row).collect())).collect();
+    output.text(&(terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
+}
+
+/// Triggers that came while the requester was busy with the last one; each series says the number of the whole run.
+fn late(measured: &[Measured]) -> u64 {
+    measured.iter().map(|measured| measured.counts.triggers_late).max().unwrap_or(0)
+}
+
+fn row<'a>(load: &'a str, measured: &Measured) -> Row<'a> {
+    let (request, counts) = (&measured.request, &measured.counts);
+    Row {
+        load,
+        mechanism: request.mechanism.name(),
+        context: request.context.name(),
+        requested_cpu: measured.requester.0,
+        cpu: request.cpu.0,
+        busy_ns: request.busy.0,
+        latency: Summary::of(&measured.latency),
+        standard_deviation_ns: measured.standard_deviation(),
+        execution: Summary::of(&measured.execution),
+        triggers: counts.triggers,
+        requests: counts.requests,
+        starts: counts.starts,
+        merged: counts.merged,
+        refused: counts.refused,
+        waiting: counts.waiting,
+        empty_starts: counts.empty_starts,
+        turns_missed: counts.turns_missed,
+        records_lost: counts.records_lost,
+        cross_cpu: measured.cross_cpu,
+    }
+}
+
+fn text_row(measured: &Measured) -> DeferRow<'_> {
+    DeferRow {
+        mechanism: measured.request.mechanism.name(),
+        context: measured.request.context.name(),
+        cpu: measured.request.cpu,
+        is_busy: measured.request.busy > Nanos::ZERO,
+        latency: &measured.latency,
+        standard_deviation: measured.standard_deviation(),
+        execution: &measured.execution,
+        merged: measured.counts.merged,
+        lost: measured.lost(),
+        turns_missed: measured.counts.turns_missed,
+        cross_cpu: measured.cross_cpu,
+    }
+}
