@@ -4,7 +4,7 @@
 fn main() {
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed=src/native.c");
-    println!("cargo::rerun-if-changed=src/native_defer.c");
+    println!("cargo::rerun-if-changed=src/native_devices.c");
     println!("cargo::rerun-if-changed=src/native_thread_model.c");
     println!("cargo::rerun-if-changed=src/native_bound_record.c");
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
@@ -12,7 +12,7 @@ fn main() {
     println!("cargo::metadata=include={}", include.display());
     cc::Build::new()
         .file("src/native.c")
-        .file("src/native_defer.c")
+        .file("src/native_devices.c")
         .file("src/native_thread_model.c")
         .file("src/native_bound_record.c")
         .include(&include)

@@ -3,6 +3,7 @@
 //!
 //! Owns the headers, their native compilation, and the names of functions by which callers are told apart. Holds no policy and does no I/O.
 
+pub mod bound_device;
 mod bound_record;
 mod callers;
 pub mod defer;

@@ -5,6 +5,7 @@
 //! Owns the programs, what the kernel must have for them, and what of it was skipped. Folds nothing and judges nothing.
 
 mod memory;
+mod module;
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,6 +21,7 @@ use crate::kernel::KernelBtf;
 use crate::log;
 
 pub use self::memory::BoundMemory;
+pub use self::module::BoundModule;
 
 #[allow(
     missing_docs,
@@ -116,10 +118,7 @@ impl BoundProbe {
         let kernel = KernelBtf::load()?;
         let lacking = BoundProbe::lacking(&kernel);
         if !lacking.is_empty() {
-            return Err(ProbeError::NothingToSee(format!(
-                "it has no {} events; boot one built with PREEMPT_TRACER and IRQSOFF_TRACER",
-                lacking.join(", ")
-            )));
+            return Err(lacking_events(&lacking));
         }
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
@@ -229,18 +228,28 @@ fn load(
     open.load()
 }
 
+fn lacking_events(lacking: &[&str]) -> ProbeError {
+    ProbeError::NothingToSee(format!(
+        "it has no {} events; boot one built with PREEMPT_TRACER and IRQSOFF_TRACER",
+        lacking.join(", ")
+    ))
+}
+
 fn missing(kernel: &KernelBtf) -> Vec<Missing> {
+    let has_vectors = VECTORS.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
+    missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"))
+}
+
+fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let has = |name: &str| kernel.has_tracepoint(name);
-    let vectors: Vec<&str> = VECTORS.into_iter().filter(|name| !has(&format!("{name}_entry"))).collect();
-    if cfg!(target_arch = "x86_64") && vectors.len() == VECTORS.len() {
+    if cfg!(target_arch = "x86_64") && !has_vectors {
         missing.push(Missing {
             what: "names of the processor's interrupts".to_owned(),
             why: "this kernel has no irq_vectors events".to_owned(),
             remedy: "boot a kernel with CONFIG_X86_LOCAL_APIC and CONFIG_TRACEPOINTS".to_owned(),
         });
     }
-    if !has("nmi_handler") {
+    if !has_nmis {
         missing.push(Missing {
             what: "NMIs".to_owned(),
             why: "this kernel has no event nmi:nmi_handler".to_owned(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0
-/* What the header makes of the structures, for the test that compares it with Rust. */
+/* What the headers of the modules' devices make of their structures, for the tests that compare them with Rust. */
 #include <stddef.h>
 
+#include "latebound/bound_device.h"
 #include "latebound/defer.h"
 
 __u64 latebound_defer_layout(__u32 what)
@@ -31,6 +32,18 @@ __u64 latebound_defer_layout(__u32 what)
 	case 114: return LB_DEFER_EXECUTION_MAX_NS;
 	case 115: return LB_DEFER_BUSY_MAX_NS;
 	case 200: return LB_DEFER_RCU;
+	default: return ~0ULL;
+	}
+}
+
+__u64 latebound_bound_device_layout(__u32 what)
+{
+	switch (what) {
+	case 0: return LB_BOUND_IOC_INFO;
+	case 1: return LB_BOUND_IOC_ATTACH;
+	case 2: return LB_BOUND_DEVICE_ABI;
+	case 3: return offsetof(struct lb_bound_info, bytes);
+	case 4: return LB_BOUND_HAS_SET_NEED_RESCHED;
 	default: return ~0ULL;
 	}
 }
