@@ -28,6 +28,9 @@ _latebound() {
             latebound,compare)
                 cmd="latebound__subcmd__compare"
                 ;;
+            latebound,defer)
+                cmd="latebound__subcmd__defer"
+                ;;
             latebound,doctor)
                 cmd="latebound__subcmd__doctor"
                 ;;
@@ -57,6 +60,9 @@ _latebound() {
                 ;;
             latebound,tune)
                 cmd="latebound__subcmd__tune"
+                ;;
+            latebound__subcmd__defer,run)
+                cmd="latebound__subcmd__defer__subcmd__run"
                 ;;
             latebound__subcmd__lab,bisect)
                 cmd="latebound__subcmd__lab__subcmd__bisect"
@@ -95,7 +101,7 @@ _latebound() {
 
     case "${cmd}" in
         latebound)
-            opts="-h -V --format --color --help --version check measure explain observe bound compare import doctor report tune lab schema generate __load"
+            opts="-h -V --format --color --help --version check measure explain observe bound compare import defer doctor report tune lab schema generate __load"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -290,6 +296,122 @@ _latebound() {
                     return 0
                     ;;
                 --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__defer)
+            opts="-h -V --format --color --help --version run"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__defer__subcmd__run)
+            opts="-o -h -V --mechanism --context --cpu --to --count --burst --period --timer --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --load --output --force --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --mechanism)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --context)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --burst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --execution)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --busy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --requester-policy)
+                    COMPREPLY=($(compgen -W "fifo rr deadline other" -- "${cur}"))
+                    return 0
+                    ;;
+                --requester-priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runner-policy)
+                    COMPREPLY=($(compgen -W "fifo rr deadline other" -- "${cur}"))
+                    return 0
+                    ;;
+                --runner-priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -38,6 +38,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Wa
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, from a saved trace'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Say what differs between Runs, by how much, and how sure that is'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run of another tool\'s results'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "defer" -d 'Request and time every way that the kernel has to put work off'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Say what this system can show, and which settings make it late'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "tune" -d 'Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it'
@@ -178,6 +179,46 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -f -a "run" -d 'Measure the mechanisms, interleaved, idle and then under load'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l mechanism -d 'The mechanisms, with commas between them; all that the kernel has where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l context -d 'Where requests come from: task, softirq, hardirq; all three where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l cpu -d 'The CPU that requests' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l to -d 'CPUs to run on, where the mechanism can be sent to another; the requesting one where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l count -d 'Triggers of each series' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l burst -d 'Requests in each trigger, right one after the other; mechanisms that merge start once for all of them' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l period -d 'Between two triggers, to which up to a quarter is added at random' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l timer -d 'How far ahead hrtimers are set' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l execution -d 'How long each item keeps its CPU; at most 1 ms' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l busy -d 'Also measure work items and kthread_worker behind an item that keeps their pool busy for so long; at most 100 ms' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-policy -d 'The policy of the thread that requests from task context' -r -f -a "fifo\t''
+rr\t''
+deadline\t''
+other\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-priority -d 'Its real-time priority; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-policy -d 'The policy of kthread, kthread_worker, task_work and user' -r -f -a "fifo\t''
+rr\t''
+deadline\t''
+other\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'Their real-time priority; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l patience -d 'Give up on requests when nothing has started for so long' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l open-loop -d 'Request also while an earlier request of the series waits: it is merged, or waits behind'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l root -d 'Read /proc, /sys and /boot below this folder: a copy of another system\'s' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -273,7 +314,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -295,7 +336,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -321,7 +362,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
 instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A module of latebound\'s own (latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
