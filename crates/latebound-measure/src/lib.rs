@@ -18,5 +18,5 @@ mod tally;
 mod wakeup;
 
 pub use error::MeasureError;
-pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, ParseLoadError, load_main, run_load};
+pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, ParseLoadError, load_main, run_load};
 pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD};

@@ -28,6 +28,10 @@ const TESTS: &[(&str, fn())] = &[
         "ipc_without_a_rate_times_messages_from_their_sending",
         ipc_without_a_rate_times_messages_from_their_sending,
     ),
+    (
+        "messages_over_the_loopback_interface_are_timed_both_ways",
+        messages_over_the_loopback_interface_are_timed_both_ways,
+    ),
     ("a_hog_is_busy_for_its_part_of_each_period", a_hog_is_busy_for_its_part_of_each_period),
     ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
@@ -197,6 +201,25 @@ fn ipc_keeps_to_the_rate_that_it_is_given() {
     assert_eq!(series.histogram.count(), throughput.done);
     assert_eq!(series.missed, 3_000 - throughput.done);
     assert!(series.histogram.min() > Some(Nanos(500)), "{:?}", series.summary);
+}
+
+fn messages_over_the_loopback_interface_are_timed_both_ways() {
+    for text in ["tcp:size=14,rate=2000", "tcp:size=300,rate=2000,nagle=on", "udp:size=850,rate=2000"] {
+        let done = run(text, 500);
+        assert_eq!(done.load.error, None, "{text}");
+        let [series] = done.series.as_slice() else { panic!("{text}: {:?}", done.series) };
+        let throughput = done.throughput.expect("messages are counted");
+        assert_eq!(series.quantity, Quantity::Latency, "{text}");
+        assert_eq!(series.histogram.count(), throughput.done, "{text}");
+        assert!((600..=1_001).contains(&throughput.done), "{text}: {throughput:?}");
+    }
+    for text in ["tcp:mode=ping-pong", "udp:mode=ping-pong", "tcp:size=500"] {
+        let done = run(text, 300);
+        assert_eq!(done.load.error, None, "{text}");
+        let [series] = done.series.as_slice() else { panic!("{text}: {:?}", done.series) };
+        assert_eq!(series.quantity, Quantity::LatencyNaive, "{text}");
+        assert!(series.histogram.count() > 100, "{text}: {:?}", series.summary);
+    }
 }
 
 /// Without a rate nothing is due, so the time from sending is another quantity.

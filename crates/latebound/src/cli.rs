@@ -340,7 +340,7 @@ pub(crate) struct WakeupArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadChoice {
-    /// A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be
+    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be
     /// given more than once. Each ends by its own clock.
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Vec<String>,

@@ -24,15 +24,15 @@ const MESSAGE: usize = 100;
 
 /// When a sender's messages are due: sender `index` of `senders` sends every `senders`-th message.
 #[derive(Clone, Copy)]
-struct Pace {
-    start: Nanos,
-    index: u64,
-    senders: u64,
-    rate: u64,
+pub(super) struct Pace {
+    pub(super) start: Nanos,
+    pub(super) index: u64,
+    pub(super) senders: u64,
+    pub(super) rate: u64,
 }
 
 impl Pace {
-    fn due(&self, message: u64) -> Nanos {
+    pub(super) fn due(&self, message: u64) -> Nanos {
         let nth = u128::from(message) * u128::from(self.senders) + u128::from(self.index);
         self.start + Nanos((nth * 1_000_000_000 / u128::from(self.rate)) as u64)
     }

@@ -13,6 +13,7 @@
 mod clock;
 mod io;
 mod ipc;
+mod net;
 mod process;
 mod simple;
 mod spec;
@@ -23,7 +24,7 @@ use latebound_model::{
 use serde::{Deserialize, Serialize};
 
 pub use process::{LoadError, LoadProcess, load_main};
-pub use spec::{LoadSpec, ParseLoadError};
+pub use spec::{LoadSpec, NetMode, ParseLoadError};
 
 use crate::sys::sched;
 use clock::Deadline;
@@ -75,6 +76,12 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
             simple::rt_hog(*priority, *busy, *period, *cpu, until)
         }
         LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until),
+        LoadSpec::Tcp { size, rate, mode, nagle } => {
+            net::tcp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, *nagle, until)
+        }
+        LoadSpec::Udp { size, rate, mode } => {
+            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, until)
+        }
         LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until),
         LoadSpec::Fork { workers } => simple::fork(*workers, until),
         LoadSpec::Io { path, size } => io::run(path, *size, until),

@@ -14,6 +14,11 @@ pub(super) const USAGE: &[(&str, &str)] = &[
     ("cpu", "threads=N (default: one for each CPU)"),
     ("rt-hog", "priority=10,busy=300us,period=1ms,cpu=N (default: the last CPU given)"),
     ("ipc", "groups=1,rate=N messages a second (default: as fast as possible)"),
+    (
+        "tcp",
+        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,nagle=off|on",
+    ),
+    ("udp", "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong"),
     ("timer", "threads=50,period=1ms"),
     ("fork", "workers=1"),
     ("io", "path=/tmp,size=16MiB"),
@@ -47,6 +52,26 @@ pub enum LoadSpec {
         /// Messages offered each second, over all groups; `None` for as many as possible.
         rate: Option<u64>,
     },
+    /// Messages over TCP between two threads, through the loopback interface.
+    Tcp {
+        /// Bytes of a message.
+        size: u32,
+        /// Messages offered each second; `None` for as many as possible.
+        rate: Option<u64>,
+        /// One way, or there and back.
+        mode: NetMode,
+        /// Whether the kernel may hold small messages back (Nagle).
+        nagle: bool,
+    },
+    /// The same over UDP.
+    Udp {
+        /// Bytes of a message.
+        size: u32,
+        /// Messages offered each second; `None` for as many as possible.
+        rate: Option<u64>,
+        /// One way, or there and back.
+        mode: NetMode,
+    },
     /// Threads that sleep for short times.
     Timer {
         /// How many.
@@ -78,6 +103,24 @@ pub enum LoadSpec {
         /// The program and its arguments; never empty.
         argv: Vec<String>,
     },
+}
+
+/// Which way messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetMode {
+    /// One way, without waiting for an answer.
+    Stream,
+    /// There and back, the next one after the answer.
+    PingPong,
+}
+
+impl NetMode {
+    const fn name(self) -> &'static str {
+        match self {
+            NetMode::Stream => "stream",
+            NetMode::PingPong => "ping-pong",
+        }
+    }
 }
 
 /// Why a text is not a load.
@@ -197,6 +240,26 @@ impl<'a> Options<'a> {
             .ok_or_else(|| self.bad(option, value, "write a size from 64KiB to 1TiB, for example 16MiB"))
     }
 
+    /// Size, rate and mode of messages over a network.
+    fn network(&mut self) -> Result<(u32, Option<u64>, NetMode), ParseLoadError> {
+        // Eight bytes hold the time at which a message was due; larger ones than these UDP does not carry.
+        let size = self.small("size", 8..=65_000)?.unwrap_or(100);
+        let rate = self.number("rate", 1..=100_000_000)?;
+        let mode = match self.take("mode") {
+            None | Some("stream") => NetMode::Stream,
+            Some("ping-pong") if rate.is_none() => NetMode::PingPong,
+            Some("ping-pong") => {
+                return Err(self.bad(
+                    "mode",
+                    "ping-pong",
+                    "it waits for each answer and so has no rate; leave one out",
+                ));
+            }
+            Some(other) => return Err(self.bad("mode", other, "write stream or ping-pong")),
+        };
+        Ok((size, rate, mode))
+    }
+
     fn finish(self) -> Result<(), ParseLoadError> {
         match self.given.first() {
             None => Ok(()),
@@ -256,6 +319,19 @@ impl FromStr for LoadSpec {
                 groups: options.small("groups", 1..=100)?.unwrap_or(1),
                 rate: options.number("rate", 1..=100_000_000)?,
             },
+            "tcp" => {
+                let (size, rate, mode) = options.network()?;
+                let nagle = match options.take("nagle") {
+                    None | Some("off") => false,
+                    Some("on") => true,
+                    Some(other) => return Err(options.bad("nagle", other, "write on or off")),
+                };
+                LoadSpec::Tcp { size, rate, mode, nagle }
+            }
+            "udp" => {
+                let (size, rate, mode) = options.network()?;
+                LoadSpec::Udp { size, rate, mode }
+            }
             "timer" => LoadSpec::Timer {
                 threads: options.small("threads", 1..=4_096)?.unwrap_or(50),
                 period: options.time("period", Nanos::from_millis(1), Nanos::from_micros(10))?,
@@ -291,6 +367,8 @@ impl LoadSpec {
             LoadSpec::Cpu { .. } => "cpu",
             LoadSpec::RtHog { .. } => "rt-hog",
             LoadSpec::Ipc { .. } => "ipc",
+            LoadSpec::Tcp { .. } => "tcp",
+            LoadSpec::Udp { .. } => "udp",
             LoadSpec::Timer { .. } => "timer",
             LoadSpec::Fork { .. } => "fork",
             LoadSpec::Io { .. } => "io",
@@ -314,6 +392,14 @@ impl LoadSpec {
             LoadSpec::Ipc { groups, rate } => {
                 parts.push(format!("groups={groups}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
+            }
+            LoadSpec::Tcp { size, rate, mode, .. } | LoadSpec::Udp { size, rate, mode } => {
+                parts.push(format!("size={size}"));
+                parts.extend(rate.map(|rate| format!("rate={rate}")));
+                parts.push(format!("mode={}", mode.name()));
+                if let LoadSpec::Tcp { nagle, .. } = self {
+                    parts.push(format!("nagle={}", if *nagle { "on" } else { "off" }));
+                }
             }
             LoadSpec::Timer { threads, period } => {
                 parts.push(format!("threads={threads}"));
@@ -363,6 +449,9 @@ mod tests {
             ("rt-hog:period=10ms,cpu=1", "rt-hog:priority=10,busy=3ms,period=10ms,cpu=1"),
             (" ipc: groups = 2 , rate=20000 ", "ipc:groups=2,rate=20000"),
             ("ipc", "ipc:groups=1"),
+            ("tcp", "tcp:size=100,mode=stream,nagle=off"),
+            ("tcp:size=14,nagle=on,rate=10000", "tcp:size=14,rate=10000,mode=stream,nagle=on"),
+            ("udp:mode=ping-pong", "udp:size=100,mode=ping-pong"),
             ("timer", "timer:threads=50,period=1ms"),
             ("fork:", "fork:workers=1"),
             ("io:size=1048576B", "io:path=/tmp,size=1MiB"),
@@ -375,12 +464,15 @@ mod tests {
     #[test]
     fn a_load_that_cannot_be_read_says_what_to_write() {
         for (text, expected) in [
-            ("", "write one of cpu, rt-hog, ipc, timer, fork, io, memory, or pass a command"),
+            ("", "write one of cpu, rt-hog, ipc, tcp, udp, timer, fork, io, memory, or pass a command"),
             ("ping", "\"ping\" is not a load"),
             ("ipc:size=3", "ipc:groups=1,rate=N"),
             ("ipc:rate", "ipc:rate= does not work: write a whole number from 1"),
             ("ipc:rate=0", "from 1 to 100000000"),
             ("ipc:groups=-1", "from 1 to 100"),
+            ("tcp:size=7", "from 8 to 65000"),
+            ("udp:mode=ping-pong,rate=5", "has no rate"),
+            ("udp:nagle=on", "no option \"nagle\""),
             ("rt-hog:priority=100", "from 1 to 99"),
             ("rt-hog:busy=300", "write it as 300ns, 300us"),
             ("rt-hog:busy=2ms,period=1ms", "longer than the period of 1ms"),
@@ -404,6 +496,8 @@ mod tests {
                 LoadSpec::Cpu { threads: Some(n) },
                 LoadSpec::RtHog { priority: n, busy: Nanos(busy), period: Nanos(9_000_001), cpu: cpu.map(Cpu) },
                 LoadSpec::Ipc { groups: n, rate },
+                LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, nagle: n % 2 == 0 },
+                LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong },
                 LoadSpec::Timer { threads: n, period: Nanos(busy * 10) },
                 LoadSpec::Fork { workers: n },
                 LoadSpec::Io { path: PathBuf::from("/var/tmp"), size: size * 4_096 },

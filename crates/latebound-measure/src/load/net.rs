@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages over TCP or UDP between two threads, through the loopback interface: one way, or there and back.
+//!
+//! With a rate each message has a time at which it is due, whether the load keeps up or not, and its lateness counts from
+//! there. Ping-pong sends the next message when the last one has come back, so nothing is ever due.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latebound_model::{Histogram, Nanos};
+
+use super::Work;
+use super::clock::Deadline;
+use super::ipc::Pace;
+use super::spec::NetMode;
+use crate::sys::clock;
+
+/// How long a receiver waits before it looks whether it is over.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What is sent, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) size: usize,
+    pub(super) rate: Option<u64>,
+    pub(super) mode: NetMode,
+}
+
+/// One end of a connection, for whole messages.
+trait End: Send {
+    /// Sends a message whole.
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()>;
+    /// Receives one; `false` where none came in time, an error at the end.
+    fn receive(&mut self, message: &mut [u8]) -> std::io::Result<bool>;
+}
+
+/// A stream, with how much of the message under way has come.
+struct Stream(TcpStream, usize);
+
+impl End for Stream {
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        self.0.write_all(message)
+    }
+
+    fn receive(&mut self, message: &mut [u8]) -> std::io::Result<bool> {
+        while self.1 < message.len() {
+            match self.0.read(&mut message[self.1..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.1 += read,
+                Err(error) if is_timeout(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.1 = 0;
+        Ok(true)
+    }
+}
+
+impl End for UdpSocket {
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        UdpSocket::send(self, message).map(drop)
+    }
+
+    fn receive(&mut self, message: &mut [u8]) -> std::io::Result<bool> {
+        match self.recv(message) {
+            Ok(_) => Ok(true),
+            Err(error) if is_timeout(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Over TCP. `nagle` leaves the kernel's delay of small messages on.
+pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline) -> Result<Work, String> {
+    let pair = || -> std::io::Result<(TcpStream, TcpStream)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        let (far, _) = listener.accept()?;
+        for end in [&near, &far] {
+            end.set_nodelay(!nagle)?;
+            end.set_read_timeout(Some(PATIENCE))?;
+            // A receiver that was left behind must not hold its sender for ever.
+            end.set_write_timeout(Some(PATIENCE * 20))?;
+        }
+        Ok((near, far))
+    };
+    let (near, far) =
+        pair().map_err(|error| format!("no TCP connection on the loopback interface ({error})"))?;
+    Ok(exchange(Stream(near, 0), Stream(far, 0), plan, until))
+}
+
+/// Over UDP, which may lose messages: those that were due and never came are missed.
+pub(super) fn udp(plan: Plan, until: Deadline) -> Result<Work, String> {
+    let pair = || -> std::io::Result<(UdpSocket, UdpSocket)> {
+        let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        near.connect(far.local_addr()?)?;
+        far.connect(near.local_addr()?)?;
+        for end in [&near, &far] {
+            end.set_read_timeout(Some(PATIENCE))?;
+        }
+        Ok((near, far))
+    };
+    let (near, far) =
+        pair().map_err(|error| format!("no UDP sockets on the loopback interface ({error})"))?;
+    Ok(exchange(near, far, plan, until))
+}
+
+fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline) -> Work {
+    let over = AtomicBool::new(false);
+    let (sent, there, back) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| match plan.mode {
+            NetMode::Stream => receive(far, plan, &over).map(Some),
+            NetMode::PingPong => echo(far, plan, &over).map(|()| None),
+        });
+        let ended = match plan.mode {
+            NetMode::Stream => send(near, plan, until).map(|sent| (sent, None)),
+            NetMode::PingPong => {
+                ping(near, plan, until).map(|histogram| (histogram.count(), Some(histogram)))
+            }
+        };
+        over.store(true, Ordering::Relaxed);
+        let other = other.join().unwrap_or_else(|_| Err("the receiver panicked".to_owned()));
+        match ended {
+            Ok((sent, back)) => (Ok(sent), other, back),
+            Err(why) => (Err(why), other, None),
+        }
+    });
+    let error = sent.as_ref().err().or(there.as_ref().err()).cloned();
+    let latency = back.or(there.ok().flatten()).unwrap_or_default();
+    let time = until.elapsed();
+    let due = |rate: u64| (u128::from(rate) * u128::from(time.0) / 1_000_000_000) as u64;
+    // What was due and could not even be sent is offered all the same.
+    let offered = plan
+        .rate
+        .map(|rate| due(rate).min(sent.as_ref().map_or(u64::MAX, |sent| (*sent).max(latency.count()))));
+    Work { done: latency.count(), unit: "messages", offered, error, latency: Some(latency) }
+}
+
+fn send(mut near: impl End, plan: Plan, until: Deadline) -> Result<u64, String> {
+    let mut message = vec![b'-'; plan.size];
+    let pace = plan.rate.map(|rate| Pace { start: until.start(), index: 0, senders: 1, rate });
+    for nth in 0.. {
+        let due = pace.map(|pace| pace.due(nth));
+        let go_on = match due {
+            Some(due) => until.sleep_until(due),
+            None => !until.over(),
+        };
+        if !go_on {
+            return Ok(nth);
+        }
+        stamp(&mut message, due.unwrap_or_else(clock::now));
+        near.send(&message).map_err(|error| format!("a send failed: {error}"))?;
+    }
+    Ok(0)
+}
+
+fn receive(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<Histogram, String> {
+    let mut message = vec![0; plan.size];
+    let mut histogram = Histogram::new();
+    loop {
+        match far.receive(&mut message) {
+            Ok(true) => histogram.record(clock::now().saturating_sub(stamped(&message))),
+            Ok(false) if over.load(Ordering::Relaxed) => return Ok(histogram),
+            Ok(false) => {}
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(histogram),
+            Err(error) => return Err(format!("a receive failed: {error}")),
+        }
+    }
+}
+
+fn ping(mut near: impl End, plan: Plan, until: Deadline) -> Result<Histogram, String> {
+    let mut message = vec![b'-'; plan.size];
+    let mut histogram = Histogram::new();
+    while !until.over() {
+        let begun = clock::now();
+        stamp(&mut message, begun);
+        near.send(&message).map_err(|error| format!("a send failed: {error}"))?;
+        // An answer that comes after the patience is of an older message.
+        loop {
+            match near.receive(&mut message) {
+                Ok(true) if stamped(&message) == begun => {
+                    histogram.record(clock::now().saturating_sub(begun));
+                    break;
+                }
+                Ok(true) => {}
+                Ok(false) if until.over() => return Ok(histogram),
+                Ok(false) => {}
+                Err(error) => return Err(format!("a receive failed: {error}")),
+            }
+        }
+    }
+    Ok(histogram)
+}
+
+fn echo(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<(), String> {
+    let mut message = vec![0; plan.size];
+    loop {
+        match far.receive(&mut message) {
+            Ok(true) => far.send(&message).map_err(|error| format!("an answer failed: {error}"))?,
+            Ok(false) if over.load(Ordering::Relaxed) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(format!("a receive failed: {error}")),
+        }
+    }
+}
+
+fn stamp(message: &mut [u8], time: Nanos) {
+    message[..8].copy_from_slice(&time.0.to_ne_bytes());
+}
+
+fn stamped(message: &[u8]) -> Nanos {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&message[..8]);
+    Nanos(u64::from_ne_bytes(bytes))
+}
