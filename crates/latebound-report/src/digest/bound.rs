@@ -208,6 +208,10 @@ pub(super) fn change(bound: &Bound) -> Sentence {
             window_text(window)
         )),
         None if part.variable.is_some() => sentence.say(". The window that gave it was not kept."),
+        // A class stands for a kind of source: only a device's interrupts can be moved.
+        None if part.class != "c-irq" => sentence.say(
+            ": the processor's own, which cannot be moved. Isolate the CPU (isolcpus, nohz_full), so that fewer timers and other CPUs need it; the witness names the interrupts.",
+        ),
         None => sentence.say(
             ": move these interrupts to another CPU, or make their handlers shorter or rarer; the witness names them.",
         ),
