@@ -2,7 +2,10 @@
 //! The process that undoes everything when the one that it watches dies. Owns that process and nothing else.
 //!
 //! It is forked before the watched process has other threads, shares none of its signals, cannot be reached by Ctrl-C,
-//! has its memory locked, and runs above everything that may be raised. It sleeps on a pidfd: no timer, no polling.
+//! has its memory locked, and runs above everything that may be raised. It sleeps on a robust mutex that the watched
+//! process holds: no timer, no polling. The kernel gives that on as a dying thread's first step, before it frees memory and
+//! closes files (kernel/exit.c, do_exit: exit_mm comes to futex_exit_release, 6.18). The end of the process, which a pidfd
+//! would tell, may come much later, above all where a SCHED_DEADLINE budget has to pay for it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -36,6 +39,7 @@ impl Watchdog {
         }
         let owner = ThreadIdentity::of(&Root::live(), Tid(std::process::id() as i32))
             .map_err(|error| refused(error.to_string()))?;
+        let mutex = robust_mutex().map_err(|error| refused(format!("a robust mutex: {error}")))?;
         let mut ends = [0; 2];
         // SAFETY: the array has room for the two descriptors.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -50,7 +54,7 @@ impl Watchdog {
         }
         if pid == 0 {
             drop(ready);
-            watch(owner, journal.path(), priority, tell);
+            watch(owner, journal.path(), priority, tell, mutex);
         }
         drop(tell);
         let watchdog = Watchdog { pid };
@@ -112,14 +116,21 @@ fn refused(why: String) -> UndoError {
 }
 
 /// The child's life. Never returns.
-fn watch(owner: ThreadIdentity, journal: &Path, priority: u32, tell: OwnedFd) -> ! {
+fn watch(
+    owner: ThreadIdentity,
+    journal: &Path,
+    priority: u32,
+    tell: OwnedFd,
+    mutex: *mut libc::pthread_mutex_t,
+) -> ! {
     let status = match prepare(owner, priority) {
         Err(_) => 1,
-        Ok(watched) => {
+        Ok(()) => {
             // SAFETY: one byte from a live buffer.
             unsafe { libc::write(tell.as_raw_fd(), b"r".as_ptr().cast(), 1) };
             drop(tell);
-            wait_for_end(&watched);
+            // SAFETY: initialised, and mapped for as long as this process lives. EOWNERDEAD is what is waited for.
+            unsafe { libc::pthread_mutex_lock(mutex) };
             i32::from(undo_file(journal).is_err())
         }
     };
@@ -127,7 +138,7 @@ fn watch(owner: ThreadIdentity, journal: &Path, priority: u32, tell: OwnedFd) ->
     unsafe { libc::_exit(status) }
 }
 
-fn prepare(owner: ThreadIdentity, priority: u32) -> io::Result<OwnedFd> {
+fn prepare(owner: ThreadIdentity, priority: u32) -> io::Result<()> {
     // SAFETY: none of these touches memory of this process.
     unsafe {
         // Away from the terminal and the group, so that Ctrl-C and hang-ups of the parent do not come here.
@@ -143,18 +154,41 @@ fn prepare(owner: ThreadIdentity, priority: u32) -> io::Result<OwnedFd> {
     // Best where it may: memory pressure must not end the one that would mend it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     Schedule::fifo(priority).apply(Tid(0))?;
-    // SAFETY: a descriptor or -1 comes back.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, owner.tid.0, 0) } as i32;
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+    // Between the fork and here the owner may have died: its mutex is given on all the same, but a parent that is another one
+    // by now says so at once.
+    // SAFETY: no arguments.
+    if unsafe { libc::getppid() } != owner.tid.0 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // SAFETY: the kernel just made it, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(())
 }
 
-/// A pidfd can be read when the whole process has ended (pidfd_open(2)).
-fn wait_for_end(watched: &OwnedFd) {
-    let mut poll = libc::pollfd { fd: watched.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd, live through the call.
-    while unsafe { libc::poll(&raw mut poll, 1, -1) } != 1 {}
+/// A mutex in memory that a child shares, held by the calling thread, given on by the kernel when that dies.
+fn robust_mutex() -> io::Result<*mut libc::pthread_mutex_t> {
+    let check = |error: i32| if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) };
+    // SAFETY: a fresh mapping, which is never given back: the process's end depends on it.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<libc::pthread_mutex_t>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mutex: *mut libc::pthread_mutex_t = memory.cast();
+    // SAFETY: the attributes are initialised before they are used and outlive it; the mutex's memory is large enough.
+    unsafe {
+        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+        check(libc::pthread_mutexattr_init(&raw mut attributes))?;
+        check(libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED))?;
+        check(libc::pthread_mutexattr_setrobust(&raw mut attributes, libc::PTHREAD_MUTEX_ROBUST))?;
+        check(libc::pthread_mutex_init(mutex, &raw const attributes))?;
+        check(libc::pthread_mutex_lock(mutex))?;
+    }
+    Ok(mutex)
 }
