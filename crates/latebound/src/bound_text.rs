@@ -135,6 +135,94 @@ impl Told<'_> {
     }
 }
 
+/// What was followed live: the same, without a witness, since interrupts were folded while they came.
+pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
+    let mut page = Page { out: String::new(), width: style.width };
+    let (word, name) = (bound.verdict.name(), bound.view.name());
+    page.line(&match bound.worst() {
+        // What is no bound does not say "at most".
+        Some(worst) if bound.verdict == Verdict::Estimate => {
+            format!("{word}: up to {} late ({name})", exact(worst))
+        }
+        Some(worst) => format!("{word}: at most {} late ({name})", exact(worst)),
+        None => format!("{word}: no value, because {name} gives none on a CPU"),
+    });
+    if bound.verdict == Verdict::Bound {
+        page.line("PREEMPT_RT, nothing lost, no rule of the model broken.");
+    }
+    page.list("Not a bound, because", &bound.reasons);
+    page.list("To be known with it", &bound.notes);
+    for cpu in &bound.cpus {
+        page.line("");
+        live_cpu(&mut page, bound.view, cpu);
+    }
+    if !bound.breaches.is_empty() {
+        page.line("");
+        page.line("Rules that were broken, with the events that led there:");
+        for breach in bound.breaches.iter().take(SHOWN) {
+            page.line(&format!("  CPU {}: {}", breach.cpu, breach.rule));
+            for event in &breach.events {
+                page.line(&format!("      {}", printable(event)));
+            }
+        }
+    }
+    page.line("");
+    page.line(footer);
+    page.out
+}
+
+fn live_cpu(page: &mut Page, chosen: ViewKind, cpu: &CpuBound) {
+    page.line(&format!("CPU {}", cpu.cpu));
+    page.line(&format!(
+        "  without interrupts: max(POID {}, DST {}) + PAIE {} + PSD {} = {}",
+        grouped(cpu.poid.0),
+        grouped(cpu.dst.0),
+        grouped(cpu.paie.0),
+        grouped(cpu.psd.0),
+        exact(cpu.interference_free)
+    ));
+    cpu.windows.iter().for_each(|window| blocking(page, window, Evidence::Bound));
+    let interrupts: u64 = cpu.interrupts.iter().map(|source| source.count).sum();
+    page.line(&format!("  with {} interrupts:", grouped(interrupts)));
+    for (kind, view) in cpu.views.iter() {
+        let mark = if kind == chosen { '>' } else { ' ' };
+        let value = match (view.latency, view.utilisation, view.reach) {
+            (Some(latency), ..) => format!("{:>13} ns", grouped(latency.0)),
+            (None, Some(utilisation), _) => format!(
+                "{:>13}     does not converge: interrupts would take {:.0} % of the CPU",
+                "-",
+                utilisation * 100.0
+            ),
+            (None, None, Some(reach)) => {
+                format!("{:>13}     beyond {reach}, which is as far as is kept", "-")
+            }
+            (None, None, None) => format!("{:>13}     not known to within 2 %", "-"),
+        };
+        page.line(&format!("  {mark} {:<34} {value}", kind.name()));
+    }
+    if let Some(text) = latebound_report::digest::growth_text(cpu, chosen) {
+        page.line(&format!("  {text}"));
+    }
+    if let Some(measured) = &cpu.measured {
+        page.line(&format!(
+            "    {:<34} {:>13} ns  {} (tid {})",
+            "latest wake-up measured beside it",
+            grouped(measured.latency.0),
+            shown(&measured.comm),
+            measured.tid
+        ));
+    }
+    page.line("  interrupts by what they took:");
+    for source in cpu.interrupts.iter().take(SHOWN) {
+        page.line(&format!(
+            "    {:<34} {:>9} x  longest {:>11} ns",
+            printable(&source.source.to_string()),
+            grouped(source.count),
+            grouped(source.longest.0)
+        ));
+    }
+}
+
 fn blocking(page: &mut Page, window: &BlockingWindow, evidence: Evidence) {
     let name = window.variable.name();
     page.line(&format!(

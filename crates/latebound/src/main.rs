@@ -9,6 +9,7 @@ mod bound_text;
 mod cli;
 mod generate;
 mod live;
+mod live_bound;
 mod output;
 mod session;
 mod tune_text;

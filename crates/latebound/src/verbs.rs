@@ -2,6 +2,7 @@
 //! One file per verb. A verb starts the parts, keeps them in step, and hands their results to the Run and the report.
 
 pub(crate) mod bound;
+pub(crate) mod bound_live;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod defer;

@@ -251,6 +251,22 @@ impl<'de> Deserialize<'de> for Schema {
     }
 }
 
+/// Why there is no bound without PREEMPT_RT.
+pub(super) const NOT_RT: &str =
+    "nothing shows that the kernel was PREEMPT_RT, for which alone Theorem 8 is proved";
+
+/// Why there is no bound where a thread was later than it.
+pub(super) fn too_late(cpu: Cpu, measured: &MeasuredWakeup, allowed: Nanos) -> String {
+    format!(
+        "CPU {cpu}: {} (tid {}) ran {} ns after it was woken{}, later than the {} ns that the sliding window allows: events are missing, or the CPU does what the model does not know",
+        measured.comm,
+        measured.tid,
+        measured.latency.0,
+        if measured.from_idle { " on an idle CPU" } else { "" },
+        allowed.0,
+    )
+}
+
 impl Observations {
     /// Reads a document.
     pub fn from_json(json: &[u8]) -> Result<Observations, DocumentError> {
@@ -353,10 +369,7 @@ impl Observations {
         };
         // Of other evidence there is no bound on any kernel, which its maker says.
         if !preempt_rt && evidence == Evidence::Bound {
-            reasons.push(
-                "nothing shows that the kernel was PREEMPT_RT, for which alone Theorem 8 is proved"
-                    .to_owned(),
-            );
+            reasons.push(NOT_RT.to_owned());
         }
         if self.cpus.is_empty() {
             reasons.push("no CPU was observed".to_owned());
@@ -365,15 +378,7 @@ impl Observations {
             if let (Some(measured), Some(latency)) = (&one.measured, views.sliding_window.latency())
                 && measured.latency > latency
             {
-                reasons.push(format!(
-                    "CPU {}: {} (tid {}) ran {} ns after it was woken{}, later than the {} ns that the sliding window allows: events are missing, or the CPU does what the model does not know",
-                    one.cpu,
-                    measured.comm,
-                    measured.tid,
-                    measured.latency.0,
-                    if measured.from_idle { " on an idle CPU" } else { "" },
-                    latency.0,
-                ));
+                reasons.push(too_late(one.cpu, measured, latency));
             }
         }
         let enough = reasons.is_empty() && evidence == Evidence::Bound;

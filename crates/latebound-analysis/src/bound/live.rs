@@ -11,11 +11,13 @@ use latebound_abi::{
     BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent, BreachKind, Rule, WindowKind,
 };
 use latebound_model::{
-    BlockingWindow, Cpu, CpuBound, GrowthSample, MeasuredWakeup, Nanos, RuleBreach, Tid, Variable, WindowEdge,
+    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, GrowthSample, MeasuredWakeup, Nanos,
+    RuleBreach, Tid, Variable, Verdict, ViewKind, WindowEdge,
 };
 use latebound_trace::Symbols;
 
 use super::curve::{Fold, FoldLimits, FoldedViews};
+use super::document::{NOT_RT, too_late};
 use super::growth::Samples;
 use super::observer::model_problems;
 use super::record::FoldedCpu;
@@ -257,6 +259,66 @@ impl LiveCpu {
             ));
         }
         notes
+    }
+}
+
+/// All CPUs of a live observation, and what may be said of them.
+#[derive(Clone, Debug)]
+pub struct LiveBound {
+    preempt_rt: bool,
+    view: ViewKind,
+    /// What speaks against calling it a bound, apart from what the CPUs say.
+    pub problems: Vec<String>,
+    notes: Vec<String>,
+    breaches: Vec<RuleBreach>,
+    cpus: Vec<CpuBound>,
+}
+
+impl LiveBound {
+    /// Without any CPU; `view` speaks for them.
+    pub fn new(preempt_rt: bool, view: ViewKind) -> LiveBound {
+        LiveBound {
+            preempt_rt,
+            view,
+            problems: Vec::new(),
+            notes: Vec::new(),
+            breaches: Vec::new(),
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Adds a CPU with its record and the probe's account of it.
+    pub fn add(&mut self, live: &LiveCpu, state: &BoundCpu, record: CpuBound, symbols: &Symbols) {
+        self.problems.extend(live.problems(state));
+        self.problems.extend(record.measured.as_ref().and_then(|measured| {
+            let allowed =
+                record.views.sliding_window.latency.filter(|&allowed| allowed < measured.latency)?;
+            Some(too_late(live.cpu, measured, allowed))
+        }));
+        self.notes.extend(live.notes(state));
+        self.breaches.extend(live.breaches(symbols));
+        self.cpus.push(record);
+    }
+
+    /// The record.
+    pub fn finish(self) -> Bound {
+        let mut reasons = self.problems;
+        if !self.preempt_rt {
+            reasons.push(NOT_RT.to_owned());
+        }
+        if self.cpus.is_empty() {
+            reasons.push("no CPU was observed".to_owned());
+        }
+        Bound {
+            schema: BOUND_SCHEMA.to_owned(),
+            verdict: if reasons.is_empty() { Verdict::Bound } else { Verdict::Estimate },
+            reasons,
+            notes: self.notes,
+            evidence: Evidence::Bound,
+            view: self.view,
+            cpus: self.cpus,
+            breaches: self.breaches,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHE
 pub use estimate::Estimator;
 pub use growth::{Samples, Snapshot};
 pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
-pub use live::LiveCpu;
+pub use live::{LiveBound, LiveCpu};
 pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use record::{FoldedCpu, source_name};
 pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};

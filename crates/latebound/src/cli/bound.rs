@@ -5,20 +5,23 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use latebound_analysis::bound::ViewKind;
-use latebound_model::Nanos;
+use latebound_model::{CpuSet, Nanos};
 
-use super::{EXIT_STATUS, RecordArgs};
+use super::{EXIT_STATUS, LoadChoice, RecordArgs};
 
-/// Bound how late threads can get, from a saved trace
+/// Bound how late threads can get, on this system or from a saved trace
 ///
 /// cyclictest says what happened; this says how late it could have become: the longest blocking windows and the worst
-/// bursts of interrupts that the trace shows, put together by Theorem 8 of "Demystifying the Real-Time Linux Scheduling
-/// Latency" (ECRTS 2020). Reads trace.dat, perf.data, ftrace text and observations.json, told apart by their content,
-/// without root. The values are called a bound only where the kernel was PREEMPT_RT, nothing was lost and no rule of the
+/// bursts of interrupts that were seen, put together by Theorem 8 of "Demystifying the Real-Time Linux Scheduling Latency"
+/// (ECRTS 2020). Without a FILE it follows this system, as root, until --duration is over or Ctrl-C, and measures wake-ups
+/// beside it; memory does not grow with time. With one it reads trace.dat, perf.data, ftrace text and observations.json, told
+/// apart by their content, without root. The values are called a bound only where the kernel was PREEMPT_RT, nothing was lost and no rule of the
 /// model was broken; otherwise they are an estimate, with every reason.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
+  latebound bound --duration 1h
+  latebound bound --duration 10m --cpus 2-3 --load ipc --load io --format json
   trace-cmd record -C mono -e preemptirq -e irq_vectors -e irq -e nmi \\
       -e sched_switch -e sched_waking -e sched_wakeup sleep 10
   latebound bound trace.dat
@@ -30,8 +33,9 @@ The kernel needs PREEMPT_TRACER and IRQSOFF_TRACER for the preemptirq events.
 
 {EXIT_STATUS}"))]
 pub(crate) struct BoundArgs {
-    /// What was recorded. Several files are taken for several recordings of one system: the largest counts.
-    #[arg(value_name = "FILE", required = true)]
+    /// What was recorded; this system is followed where none is given. Several files are taken for several recordings of
+    /// one system: the largest counts.
+    #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
     /// How the interrupts are thought to arrive: the view whose witness is shown and that --max-latency is held against.
@@ -39,11 +43,11 @@ pub(crate) struct BoundArgs {
     pub(crate) view: ViewName,
 
     /// Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so.
-    #[arg(long)]
+    #[arg(long, requires = "files")]
     pub(crate) preempt_rt: bool,
 
     /// The traced kernel's /proc/kallsyms, for traces without symbols (perf.data).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "files")]
     pub(crate) kallsyms: Option<PathBuf>,
 
     /// Read this instance of a trace.dat instead of the top buffer.
@@ -51,12 +55,27 @@ pub(crate) struct BoundArgs {
     pub(crate) instance: String,
 
     /// Also write what was observed to this file, as a document that `latebound bound` reads.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "files")]
     pub(crate) observations: Option<PathBuf>,
 
     /// End with exit status 2 where the view's latency is above this on any CPU, or does not converge.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
+
+    /// For how long to follow this system; until q or Ctrl-C where not given.
+    #[arg(long, value_name = "TIME", conflicts_with = "files", help_heading = "Live")]
+    pub(crate) duration: Option<Nanos>,
+
+    /// CPUs to follow, as 0-3,6; all that this process may use where not given.
+    #[arg(long, value_name = "LIST", conflicts_with = "files", help_heading = "Live")]
+    pub(crate) cpus: Option<CpuSet>,
+
+    /// Do not measure wake-ups beside (one thread a CPU, fifo 95, every millisecond), with which the bound is compared.
+    #[arg(long, conflicts_with = "files", help_heading = "Live")]
+    pub(crate) no_measure: bool,
+
+    #[command(flatten)]
+    pub(crate) load: LoadChoice,
 
     #[command(flatten)]
     pub(crate) record: RecordArgs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `latebound bound`: how late a saved trace, or saved observations, say that threads can get.
+//! `latebound bound FILE`: how late a saved trace, or saved observations, say that threads can get.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,6 +16,12 @@ use crate::cli::BoundArgs;
 use crate::output::Output;
 
 pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
+    if args.files.is_empty() {
+        return super::bound_live::run(args, output);
+    }
+    if !(args.load.load.is_empty() && args.load.command.is_empty()) {
+        bail!("a load runs beside a live observation; leave out the files, or --load and the command");
+    }
     let options = SavedOptions {
         instance: args.instance.clone(),
         preempt_rt: args.preempt_rt,
