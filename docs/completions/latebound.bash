@@ -145,7 +145,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__bound)
-            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --output --force --format --color --help --version"
+            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --no-measure --load --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -168,6 +168,18 @@ _latebound() {
                     return 0
                     ;;
                 --max-latency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

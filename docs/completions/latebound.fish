@@ -35,7 +35,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "check" -d 'Meas
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Measure how late periodic wake-ups are'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Watch everything that the kernel puts off: how often, how late, how long'
-complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, from a saved trace'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, on this system or from a saved trace'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Say what differs between Runs, by how much, and how sure that is'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run of another tool\'s results'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "defer" -d 'Request and time every way that the kernel has to put work off'
@@ -146,6 +146,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l kallsyms -
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l instance -d 'Read this instance of a trace.dat instead of the top buffer' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l observations -d 'Also write what was observed to this file, as a document that `latebound bound` reads' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l max-latency -d 'End with exit status 2 where the view\'s latency is above this on any CPU, or does not converge' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l duration -d 'For how long to follow this system; until q or Ctrl-C where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l cpus -d 'CPUs to follow, as 0-3,6; all that this process may use where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run beside: cpu, rt-hog, ipc, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -153,6 +156,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l color -d '
 always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l preempt-rt -d 'Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l no-measure -d 'Do not measure wake-ups beside (one thread a CPU, fifo 95, every millisecond), with which the bound is compared'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
