@@ -187,8 +187,9 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
-    let mut watch = Watch::start(&cpus, &release, preempt_rt, ViewKind::from(args.view))?;
+    // Loads first: starting them may wait for a disk, and nobody takes records meanwhile.
     let loads = loads.start(args.duration, &allowed)?;
+    let mut watch = Watch::start(&cpus, &release, preempt_rt, ViewKind::from(args.view))?;
     if !args.no_measure {
         let options = MeasureOptions { duration: args.duration, worst_kept: 1, ..MeasureOptions::new(cpus) };
         match Measurement::start(options) {
