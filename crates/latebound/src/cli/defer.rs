@@ -13,6 +13,10 @@ use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
 /// callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. Needs the kernel module
 /// latebound_defer, which is built in kmod/ and loaded by you, or by `latebound lab run --module latebound_defer`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound lab run --kernel debian:6.12-rt --module latebound_defer -- defer run --count 200 --period 1ms
+  latebound defer run --mechanism tasklet,work,kthread,user --count 10000")]
 pub(crate) struct DeferArgs {
     #[command(subcommand)]
     pub(crate) command: DeferCommand,

@@ -64,6 +64,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
+    run.missing.extend(phases.iter().filter_map(|phase| not_requested(phase, args.patience, stop.is_set())));
     for phase in &phases {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
     }
@@ -146,6 +147,24 @@ fn phase(
     })?;
     progress.clear();
     Ok(Phase { name, measured })
+}
+
+/// A series without numbers looks like one without lateness; so what was never requested is said.
+fn not_requested(phase: &Phase, patience: Nanos, is_stopped: bool) -> Option<Missing> {
+    let (mut asked, mut wanted) = (0, 0);
+    for measured in &phase.measured {
+        asked += measured.counts.triggers;
+        wanted += u64::from(measured.request.triggers);
+    }
+    (asked < wanted).then(|| Missing {
+        what: format!("{} of {wanted} triggers, {}", wanted - asked, phase.name),
+        why: if is_stopped {
+            "the run was stopped".to_owned()
+        } else {
+            format!("nothing started for {patience}, so the run was ended")
+        },
+        remedy: "more --patience, fewer requests (--count), or a load that leaves the requester its turn".to_owned(),
+    })
 }
 
 /// A line of the JSON document.
