@@ -163,7 +163,8 @@ fn not_requested(phase: &Phase, patience: Nanos, is_stopped: bool) -> Option<Mis
         } else {
             format!("nothing started for {patience}, so the run was ended")
         },
-        remedy: "more --patience, fewer requests (--count), or a load that leaves the requester its turn".to_owned(),
+        remedy: "more --patience, fewer requests (--count), or a load that leaves the requester its turn"
+            .to_owned(),
     })
 }
 
