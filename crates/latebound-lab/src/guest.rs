@@ -36,7 +36,7 @@ const GUEST_FOLDER: &str = "/run/latebound";
 pub const SHOWN_AS: &str = "LATEBOUND_RUN_SHOWN_AS";
 
 /// Verbs that write a Run.
-const RUN_VERBS: [&str; 5] = ["check", "defer", "measure", "explain", "observe"];
+const RUN_VERBS: [&str; 6] = ["bound", "check", "defer", "measure", "explain", "observe"];
 
 /// What runs in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
