@@ -34,7 +34,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand defer 'Request and time every way that the kernel has to put work off'
             cand doctor 'Say what this system can show, and which settings make it late'
             cand report 'Make the report of a Run again, or print its summary'
-            cand tune 'Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it'
+            cand tune 'Show which kernel threads hold up real-time tasks, and let their priority follow'
             cand lab 'Run latebound, or any command, in a virtual machine with the kernel you name'
             cand schema 'Print the JSON Schema of run.json'
             cand generate 'Write man pages or completions, all made from the definition of the options'

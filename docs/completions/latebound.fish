@@ -41,7 +41,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Mak
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "defer" -d 'Request and time every way that the kernel has to put work off'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Say what this system can show, and which settings make it late'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
-complete -c latebound -n "__fish_latebound_needs_command" -f -a "tune" -d 'Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "tune" -d 'Show which kernel threads hold up real-time tasks, and let their priority follow'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run latebound, or any command, in a virtual machine with the kernel you name'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "schema" -d 'Print the JSON Schema of run.json'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "generate" -d 'Write man pages or completions, all made from the definition of the options'

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use latebound_model::Nanos;
 
-/// Show which kernel threads hold up which real-time tasks, and give them the priority they should have for it
+/// Show which kernel threads hold up real-time tasks, and let their priority follow
 ///
 /// A real-time task that writes a file waits for a worker that writes it back; one that reads a disk, for the thread of
 /// its interrupt. Their fixed priorities are wrong for somebody all the time. `map` shows who waits for whom; `run` lets
