@@ -200,7 +200,9 @@ impl Drop for Busy {
 }
 
 /// With a period that the tick's is no multiple of, wake-ups meet the tick at every phase, so that the worst meeting is
-/// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen.
+/// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen. The quantiles repeat to
+/// the nanosecond. A maximum is one wake-up of 40 000, and two boots do not meet the same one: 58 and 60 us were seen, and
+/// 65 and 70. What a busy host does to a guest without this clock is milliseconds.
 #[test]
 fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let once = || {
@@ -225,9 +227,9 @@ fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let loaded = once();
     drop(busy);
     eprintln!("p50, max, max after the first second: idle {idle:?}, loaded {loaded:?}");
-    for (idle, loaded) in idle.into_iter().zip(loaded) {
+    for ((idle, loaded), allowed) in idle.into_iter().zip(loaded).zip([0.05, 0.05, 0.2, 0.2]) {
         let apart = idle.0.abs_diff(loaded.0) as f64 / idle.0.max(loaded.0) as f64;
-        assert!(apart <= 0.05, "{idle} on an idle host, {loaded} on a loaded one");
+        assert!(apart <= allowed, "{idle} on an idle host, {loaded} on a loaded one");
     }
 }
 
