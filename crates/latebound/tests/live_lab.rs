@@ -202,7 +202,7 @@ impl Drop for Busy {
 /// With a period that the tick's is no multiple of, wake-ups meet the tick at every phase, so that the worst meeting is
 /// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen. The quantiles repeat to
 /// the nanosecond. A maximum is one wake-up of 40 000, and two boots do not meet the same one: 58 and 60 us were seen, and
-/// 65 and 70. What a busy host does to a guest without this clock is milliseconds.
+/// 65 and 70.
 #[test]
 fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let once = || {
