@@ -17,7 +17,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, libbpf_sys};
 
 use self::skel::{BoundSkel, BoundSkelBuilder};
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, VECTOR_NAMES};
 use crate::log;
 
 pub use self::memory::BoundMemory;
@@ -38,20 +38,6 @@ mod skel {
 /// Without these nothing can be said.
 const NEEDED: [&str; 6] =
     ["preempt_disable", "preempt_enable", "irq_disable", "irq_enable", "sched_switch", "sched_waking"];
-/// The vectors of x86 whose events name an interrupt. Kernels are built without some of them.
-const VECTORS: [&str; 11] = [
-    "local_timer",
-    "reschedule",
-    "call_function",
-    "call_function_single",
-    "irq_work",
-    "thermal_apic",
-    "threshold_apic",
-    "deferred_error_apic",
-    "error_apic",
-    "spurious_apic",
-    "x86_platform_ipi",
-];
 
 /// The bits of a thread's flags that ask it to give way, of x86 and arm64 by the kernel's version (TIF_NEED_RESCHED and
 /// TIF_NEED_RESCHED_LAZY): arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13,
@@ -236,7 +222,7 @@ fn lacking_events(lacking: &[&str]) -> ProbeError {
 }
 
 fn missing(kernel: &KernelBtf) -> Vec<Missing> {
-    let has_vectors = VECTORS.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
+    let has_vectors = VECTOR_NAMES.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
     missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"))
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use latebound_model::{Mechanism, Missing};
 
 use crate::kernel::KernelBtf;
+use crate::kernel::VECTOR_NAMES;
 
 /// The mechanisms that can be observed, in the order of the tables.
 pub(super) const OBSERVABLE: [Mechanism; 10] = [
@@ -19,21 +20,6 @@ pub(super) const OBSERVABLE: [Mechanism; 10] = [
     Mechanism::KernelThread,
     Mechanism::Hrtimer,
     Mechanism::BlockRequest,
-];
-
-/// The processor's vectors in the order of their numbers in `interrupts.bpf.h`.
-pub(super) const VECTOR_NAMES: [&str; 11] = [
-    "local_timer",
-    "reschedule",
-    "call_function",
-    "call_function_single",
-    "irq_work",
-    "thermal_apic",
-    "threshold_apic",
-    "deferred_error_apic",
-    "error_apic",
-    "spurious_apic",
-    "x86_platform_ipi",
 ];
 
 /// Where a program hooks in. A trace point's program bears its name unless told otherwise.

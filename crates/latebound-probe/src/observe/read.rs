@@ -15,7 +15,7 @@ use super::layout::{
     HOT_SOFTIRQ_LATENCY, HOT_VECTOR_EXECUTION, Name, Worst, histogram, load,
 };
 use super::losses::LOST;
-use super::programs::VECTOR_NAMES;
+use crate::kernel::VECTOR_NAMES;
 
 /// `enum kind` of `shared.bpf.h`: a key's top byte.
 const KIND_IRQ: u64 = 1;
