@@ -7,8 +7,8 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 use latebound_model::{
@@ -22,7 +22,7 @@ use crate::recorder::{Plan, Reader, Recorder};
 use crate::sys::{clock, memory, sched};
 use crate::wakeup::{self, Ended, Setup};
 
-/// Between the last thread being ready and the first expiry.
+/// Between the last thread being there and the first expiry, beside what each thread needs to be told.
 const LEAD: Nanos = Nanos::from_millis(2);
 
 /// The shortest period that is taken.
@@ -246,7 +246,10 @@ fn hold_dma_latency(value: Nanos) -> Result<File, MeasureError> {
     hold().map_err(|source| MeasureError::DmaLatency { value, source })
 }
 
-type Go = (Plan, Arc<Recorder>);
+/// What a thread is to serve, in times since the start that all of them share, and where it records.
+type Go = (Plan, Recorder);
+/// A thread's index, its plan with the times of the clock, and its recorder.
+type Began = (usize, Plan, Arc<Recorder>);
 /// A thread's index, and its id and whether it is pinned, or why it could not be prepared.
 type Ready = (usize, Result<(Tid, bool), MeasureError>);
 type Starting = (Cpu, mpsc::Sender<Go>, JoinHandle<Result<Ended, MeasureError>>);
@@ -260,19 +263,52 @@ fn abandon(starting: Vec<Starting>) {
     }
 }
 
-/// The life of a measuring thread: prepare, report, wait for the plan, serve it.
+/// The start that the measuring threads share. They choose it themselves, when the last of them is there: the thread that
+/// starts them may be kept from its CPU for longer than any lead, and the first wake-up would be late by that.
+struct Start {
+    threads: Barrier,
+    lead: Nanos,
+    /// Nanoseconds of the clock; 0 until it is chosen.
+    at: AtomicU64,
+}
+
+impl Start {
+    fn new(threads: usize) -> Start {
+        // The last to be told must sleep before the first expiry.
+        let lead = LEAD + Nanos(200_000 * threads as u64);
+        Start { threads: Barrier::new(threads), lead, at: AtomicU64::new(0) }
+    }
+
+    /// Waits for the others; the same time for each of them, a little from now.
+    fn agree(&self) -> Nanos {
+        if self.threads.wait().is_leader() {
+            self.at.store((clock::now() + self.lead).0, Ordering::Relaxed);
+        }
+        // The barrier's lock orders the store before what the others read.
+        self.threads.wait();
+        Nanos(self.at.load(Ordering::Relaxed))
+    }
+}
+
+/// The life of a measuring thread: prepare, report, wait for the plan and for the others, serve it.
 fn thread_main(
     setup: Setup,
     ready: &mpsc::Sender<Ready>,
     index: usize,
     go: &mpsc::Receiver<Go>,
+    start: &Start,
+    began: &mpsc::Sender<Began>,
     stop: &AtomicBool,
 ) -> Result<Ended, MeasureError> {
     let prepared = setup.apply();
     let pinned = matches!(prepared, Ok(true));
     // Nobody listens any more only where the start failed; then no plan comes either.
     let _ = ready.send((index, prepared.map(|pinned| (sched::tid(), pinned))));
-    let Ok((plan, recorder)) = go.recv() else { return Ok(Ended::Stopped) };
+    let Ok((plan, mut recorder)) = go.recv() else { return Ok(Ended::Stopped) };
+    let plan = plan.starting_at(start.agree());
+    recorder.set_plan(plan);
+    let recorder = Arc::new(recorder);
+    let _ = began.send((index, plan, Arc::clone(&recorder)));
     wakeup::run(&plan, &recorder, pinned.then_some(setup.cpu), stop).map_err(|source| MeasureError::Thread {
         cpu: setup.cpu,
         what: "sleep",
@@ -294,6 +330,8 @@ impl Measurement {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, prepared) = mpsc::channel();
+        let (begin, began) = mpsc::channel();
+        let start = Arc::new(Start::new(options.cpus.len()));
         let mut starting: Vec<Starting> = Vec::new();
         for (index, cpu) in options.cpus.iter().enumerate() {
             let setup = Setup {
@@ -304,11 +342,12 @@ impl Measurement {
                 timer_slack: options.timer_slack,
             };
             let (go, plan) = mpsc::channel::<Go>();
-            let (ready, stop) = (ready.clone(), Arc::clone(&stop));
+            let (ready, begin) = (ready.clone(), begin.clone());
+            let (start, stop) = (Arc::clone(&start), Arc::clone(&stop));
             let thread = Builder::new()
                 .name(format!("measure/{cpu}"))
                 .stack_size(256 * 1024)
-                .spawn(move || thread_main(setup, &ready, index, &plan, &stop));
+                .spawn(move || thread_main(setup, &ready, index, &plan, &start, &begin, &stop));
             match thread {
                 Ok(thread) => starting.push((cpu, go, thread)),
                 Err(source) => {
@@ -317,7 +356,7 @@ impl Measurement {
                 }
             }
         }
-        drop(ready);
+        drop((ready, begin));
         let mut tids = vec![(Tid(0), false); starting.len()];
         let mut failure = None;
         for (index, prepared) in prepared.iter().take(starting.len()) {
@@ -347,49 +386,40 @@ impl Measurement {
                 remedy: "make an exclusive cpuset of one CPU and start latebound inside it".to_owned(),
             });
         }
-        let mut workers = Vec::new();
-        let mut going = Vec::new();
-        let plan_from = |start: Nanos, index: usize| Plan {
-            start,
-            first: start + Nanos(options.offset.0 * index as u64),
-            end: options.duration.map_or(Nanos(u64::MAX), |duration| start + duration),
+        // The recorders are made, and their memory touched, before the threads agree on a start: on a slow machine that
+        // takes tens of milliseconds.
+        let plan = |index: usize| Plan {
+            start: Nanos::ZERO,
+            first: Nanos(options.offset.0 * index as u64),
+            end: options.duration.unwrap_or(Nanos(u64::MAX)),
             period: options.period,
             block: options.block,
             worst_kept: options.worst_kept,
         };
-        // The recorders are made, and their memory touched, before the clock of the measurement starts: on a slow machine
-        // that takes tens of milliseconds.
-        let recorders: Vec<_> = (0..starting.len())
-            .map(|index| {
-                let plan = plan_from(Nanos::ZERO, index);
-                (Recorder::new(plan), Reader::new(&plan))
-            })
-            .collect();
-        let started_at = clock::now() + LEAD + Nanos(200_000 * starting.len() as u64);
-        for (index, (((cpu, go, thread), (tid, pinned)), (mut recorder, mut reader))) in
-            starting.into_iter().zip(tids).zip(recorders).enumerate()
+        let readers: Vec<_> = (0..starting.len()).map(|index| Reader::new(&plan(index))).collect();
+        let recorders: Vec<_> = (0..starting.len()).map(|index| Recorder::new(plan(index))).collect();
+        for (index, ((_, go, _), recorder)) in starting.iter().zip(recorders).enumerate() {
+            // A thread that is gone has no receiver, and brings nothing back below.
+            let _ = go.send((plan(index), recorder));
+        }
+        let mut begun: Vec<Began> = began.iter().take(starting.len()).collect();
+        begun.sort_by_key(|(index, ..)| *index);
+        let started_at = begun.first().map_or_else(clock::now, |(_, plan, _)| plan.start);
+        let mut workers = Vec::new();
+        for ((((cpu, _, thread), (tid, pinned)), (_, plan, recorder)), mut reader) in
+            starting.into_iter().zip(tids).zip(begun).zip(readers)
         {
-            let plan = plan_from(started_at, index);
-            recorder.set_plan(plan);
             reader.set_start(plan.start);
-            let recorder = Arc::new(recorder);
-            let name = if pinned { "measure".to_owned() } else { format!("measure-{cpu}") };
-            let task = task_of(tid, cpu, &options);
-            going.push((go, plan, Arc::clone(&recorder)));
             workers.push(Worker {
                 cpu,
                 pinned,
-                task,
-                name,
+                task: task_of(tid, cpu, &options),
+                name: if pinned { "measure".to_owned() } else { format!("measure-{cpu}") },
                 recorder,
                 reader: Mutex::new(reader),
                 thread: Some(thread),
                 ended: None,
             });
-        }
-        for (go, plan, recorder) in going {
-            // A thread that is gone has no receiver; its end is found when it is joined.
-            let _ = go.send((plan, recorder));
         }
         Ok(Measurement {
             settings: options.settings(),
@@ -553,4 +583,31 @@ fn task_of(tid: Tid, cpu: Cpu, options: &MeasureOptions) -> Task {
         _ => None,
     };
     Task { tid, comm: format!("measure/{cpu}"), policy: Some(options.policy), prio, kernel: false }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_is_the_same_for_all_and_after_the_last_was_there() {
+        let start = Start::new(3);
+        let came: Vec<(Nanos, Nanos)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = [0, 1, 20]
+                .map(|late_ms| {
+                    let start = &start;
+                    scope.spawn(move || {
+                        std::thread::sleep(std::time::Duration::from_millis(late_ms));
+                        (clock::now(), start.agree())
+                    })
+                })
+                .into_iter()
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let last = came.iter().map(|(at, _)| *at).max().unwrap();
+        assert!(came.iter().all(|(_, agreed)| *agreed == came[0].1), "{came:?}");
+        assert!(came[0].1 >= last + LEAD, "{came:?}");
+    }
 }

@@ -40,6 +40,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The plan of times since the start, by the clock.
+    pub(crate) fn starting_at(self, start: Nanos) -> Plan {
+        let from = |time: Nanos| Nanos(time.0.saturating_add(start.0));
+        Plan { start: from(self.start), first: from(self.first), end: from(self.end), ..self }
+    }
+
     fn blocks(&self) -> usize {
         match self.end.0 {
             u64::MAX => crate::tally::MOST_BLOCKS / 4,
