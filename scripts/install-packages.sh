@@ -61,6 +61,7 @@ test  xz-utils          unpacks kernel sources and modules
 test  zstd              unpacks the lab's stock kernels, which boot faster so
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
+bench iputils-ping      echo requests over loopback, a load
 bench linux-perf        the overhead to compare with
 bench python3           runs the comparisons
 bench rt-tests          cyclictest, to compare with, and hackbench, the load
