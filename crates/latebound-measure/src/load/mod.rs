@@ -19,7 +19,7 @@ mod simple;
 mod spec;
 
 use latebound_model::{
-    CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Quantity, Series, Subject, Throughput,
+    CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Policy, Quantity, Series, Subject, Throughput,
 };
 use serde::{Deserialize, Serialize};
 
@@ -72,8 +72,10 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
     let until = Deadline::after(duration);
     let worked = match spec {
         LoadSpec::Cpu { threads } => simple::cpu(*threads, until),
-        LoadSpec::RtHog { priority, busy, period, cpu } => {
-            simple::rt_hog(*priority, *busy, *period, *cpu, until)
+        LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {
+            let policy = if *is_round_robin { Policy::RoundRobin } else { Policy::Fifo };
+            let hog = simple::Hog { policy, priority: *priority, busy: *busy, period: *period };
+            simple::rt_hog(hog, *threads, *cpu, until)
         }
         LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until),
         LoadSpec::Tcp { size, rate, mode, nagle } => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loads whose threads know nothing of each other: computing, hogging, sleeping, forking, touching memory.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Builder;
 
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
@@ -66,27 +67,42 @@ pub(super) fn cpu(count: Option<u32>, until: Deadline) -> Result<Work, String> {
     })
 }
 
-/// Is busy by the clock for a part of each period, under SCHED_FIFO; a unit is one such burst. Periods that passed
-/// while it was late or throttled are not made up for.
-pub(super) fn rt_hog(
-    priority: u32,
-    busy: Nanos,
-    period: Nanos,
-    cpu: Option<Cpu>,
-    until: Deadline,
-) -> Result<Work, String> {
+/// How often a hog looks whether the others are there.
+const GATHERING: Nanos = Nanos::from_millis(5);
+
+/// A real-time thread that is busy for a part of each period.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hog {
+    /// SCHED_FIFO or SCHED_RR.
+    pub(super) policy: Policy,
+    /// Its priority.
+    pub(super) priority: u32,
+    /// How long it is busy, by the clock.
+    pub(super) busy: Nanos,
+    /// In each period of this length.
+    pub(super) period: Nanos,
+}
+
+/// So many of them on one CPU; a unit is one burst of one. Periods that passed while it was late or throttled are not made
+/// up for.
+pub(super) fn rt_hog(hog: Hog, count: u32, cpu: Option<Cpu>, until: Deadline) -> Result<Work, String> {
     let allowed = allowed()?;
     let cpu = cpu.or_else(|| allowed.iter().last()).unwrap_or_default();
-    threads("load-rt-hog", 1, "bursts", |_| {
+    let Hog { policy, priority, busy, period } = hog;
+    // None takes the CPU before all are there: at 100 % the first would keep the others from being started.
+    let there = AtomicU32::new(0);
+    threads("load-rt-hog", count, "bursts", |_| {
         let prepared = sched::set_affinity(&CpuSet::new([cpu]))
             .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
             .and_then(|()| {
-                sched::set_scheduling(Scheduling::RealTime { policy: Policy::Fifo, priority })
-                    .map_err(|error| format!("SCHED_FIFO {priority} was refused ({error}); run as root"))
+                sched::set_scheduling(Scheduling::RealTime { policy, priority })
+                    .map_err(|error| format!("SCHED_{policy} {priority} was refused ({error}); run as root"))
             });
+        there.fetch_add(1, Ordering::Relaxed);
         if prepared.is_err() {
             return (0, prepared);
         }
+        while there.load(Ordering::Relaxed) < count && until.sleep_until(clock::now() + GATHERING) {}
         let (mut done, mut next) = (0, clock::now());
         while until.sleep_until(next) {
             let burst_end = clock::now() + busy;

@@ -12,7 +12,10 @@ use latebound_model::{Cpu, Nanos};
 /// The built-in loads with their options and defaults, as `--help` shows them.
 pub(super) const USAGE: &[(&str, &str)] = &[
     ("cpu", "threads=N (default: one for each CPU)"),
-    ("rt-hog", "priority=10,busy=300us,period=1ms,cpu=N (default: the last CPU given)"),
+    (
+        "rt-hog",
+        "priority=10,busy=300us,period=1ms,threads=1,policy=fifo|rr,cpu=N (default: the last CPU given)",
+    ),
     ("ipc", "groups=1,rate=N messages a second (default: as fast as possible)"),
     (
         "tcp",
@@ -34,7 +37,7 @@ pub enum LoadSpec {
         /// How many; `None` for one on each CPU.
         threads: Option<u32>,
     },
-    /// A SCHED_FIFO thread that is busy for a part of each period.
+    /// Real-time threads on one CPU, each busy for a part of each period.
     RtHog {
         /// Its priority, 1 to 99.
         priority: u32,
@@ -42,6 +45,10 @@ pub enum LoadSpec {
         busy: Nanos,
         /// The period.
         period: Nanos,
+        /// How many.
+        threads: u32,
+        /// Whether those of one priority take turns (SCHED_RR) or not (SCHED_FIFO).
+        is_round_robin: bool,
         /// Where; `None` for the last CPU given.
         cpu: Option<Cpu>,
     },
@@ -312,8 +319,14 @@ impl FromStr for LoadSpec {
                         format!("it is longer than the period of {}; write at most that", time_text(period));
                     return Err(options.bad("busy", &time_text(busy), why));
                 }
+                let threads = options.small("threads", 1..=4_096)?.unwrap_or(1);
+                let is_round_robin = match options.take("policy") {
+                    None | Some("fifo") => false,
+                    Some("rr") => true,
+                    Some(other) => return Err(options.bad("policy", other, "write fifo or rr")),
+                };
                 let cpu = options.small("cpu", 0..=65_535)?.map(Cpu);
-                LoadSpec::RtHog { priority, busy, period, cpu }
+                LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu }
             }
             "ipc" => LoadSpec::Ipc {
                 groups: options.small("groups", 1..=100)?.unwrap_or(1),
@@ -383,10 +396,16 @@ impl LoadSpec {
         let mut parts = Vec::new();
         match self {
             LoadSpec::Cpu { threads } => parts.extend(threads.map(|threads| format!("threads={threads}"))),
-            LoadSpec::RtHog { priority, busy, period, cpu } => {
+            LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {
                 parts.push(format!("priority={priority}"));
                 parts.push(format!("busy={}", time_text(*busy)));
                 parts.push(format!("period={}", time_text(*period)));
+                if *threads != 1 {
+                    parts.push(format!("threads={threads}"));
+                }
+                if *is_round_robin {
+                    parts.push("policy=rr".to_owned());
+                }
                 parts.extend(cpu.map(|cpu| format!("cpu={cpu}")));
             }
             LoadSpec::Ipc { groups, rate } => {
@@ -447,6 +466,10 @@ mod tests {
             ("cpu:threads=2", "cpu:threads=2"),
             ("rt-hog", "rt-hog:priority=10,busy=300us,period=1ms"),
             ("rt-hog:period=10ms,cpu=1", "rt-hog:priority=10,busy=3ms,period=10ms,cpu=1"),
+            (
+                "rt-hog:threads=10,policy=rr,priority=1",
+                "rt-hog:priority=1,busy=300us,period=1ms,threads=10,policy=rr",
+            ),
             (" ipc: groups = 2 , rate=20000 ", "ipc:groups=2,rate=20000"),
             ("ipc", "ipc:groups=1"),
             ("tcp", "tcp:size=100,mode=stream,nagle=off"),
@@ -476,6 +499,7 @@ mod tests {
             ("rt-hog:priority=100", "from 1 to 99"),
             ("rt-hog:busy=300", "write it as 300ns, 300us"),
             ("rt-hog:busy=2ms,period=1ms", "longer than the period of 1ms"),
+            ("rt-hog:policy=other", "write fifo or rr"),
             ("rt-hog:period=1us", "from 10.0 us to 1h"),
             ("io:size=16MB", "for example 16MiB"),
             ("memory:size=1KiB", "from 64KiB"),
@@ -494,7 +518,14 @@ mod tests {
         ) {
             for spec in [
                 LoadSpec::Cpu { threads: Some(n) },
-                LoadSpec::RtHog { priority: n, busy: Nanos(busy), period: Nanos(9_000_001), cpu: cpu.map(Cpu) },
+                LoadSpec::RtHog {
+                    priority: n,
+                    busy: Nanos(busy),
+                    period: Nanos(9_000_001),
+                    threads: n,
+                    is_round_robin: n % 2 == 0,
+                    cpu: cpu.map(Cpu),
+                },
                 LoadSpec::Ipc { groups: n, rate },
                 LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, nagle: n % 2 == 0 },
                 LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong },
