@@ -47,6 +47,8 @@ enum lb_second {
 #define LB_IS_WAITED 4U
 #define LB_IS_DUE 8U
 #define LB_ENDS_BY_BARRIER 16U
+/* May be requested again by its own item, which then runs once more. */
+#define LB_CAN_COUNT 32U
 
 struct lb_mechanism {
 	const char *name;
@@ -59,8 +61,12 @@ struct lb_mechanism {
 	void (*cancel)(struct lb_slot *slot);
 };
 
-/* Requests that have not started. Two can wait while the kernel has not told us yet that one of them started. */
+/*
+ * Requests that have not started. Two can wait while the kernel has not told us yet that one of them started; with
+ * LB_DEFER_COUNTER as many as find room. Powers of two, since the positions wrap.
+ */
 #define LB_FIFO 4U
+#define LB_FIFO_COUNTER 4096U
 
 struct lb_request {
 	u64 at_ns;
@@ -73,7 +79,8 @@ struct lb_slot {
 	struct lb_defer_series series;
 
 	raw_spinlock_t lock;
-	struct lb_request fifo[LB_FIFO];
+	struct lb_request *fifo;
+	unsigned int fifo_size;
 	unsigned int head, tail;
 	u32 merged;
 	struct lb_defer_counts counts;
@@ -124,8 +131,10 @@ struct lb_run {
 	struct hrtimer timer;
 	struct tasklet_struct tasklet;
 	struct task_struct *thread;
-	struct lb_slot *step;
+	/* The turn that a requester in a context has been given and has not taken; never one of LB_DEFER_HARDIRQ. */
+	struct lb_slot *steps[LB_DEFER_CONTEXTS];
 	unsigned int cursor;
+	u32 in_train;
 	u32 random;
 	bool stopping;
 	bool all_requested;

@@ -126,7 +126,8 @@ static long wait_for_request(struct lb_run *run, struct lb_defer_wait *wait)
 	long error;
 
 	mutex_lock(&run->mutex);
-	slot = run->state >= LB_RUNNING ? slot_of(run, wait->index) : NULL;
+	/* Before the start too, so that the thread need not find its way here through the load that it is measured under. */
+	slot = run->state >= LB_PLANNED ? slot_of(run, wait->index) : NULL;
 	mutex_unlock(&run->mutex);
 	/* Slots live as long as the file. */
 	if (!slot || !(slot->mechanism->flags & LB_IS_WAITED))

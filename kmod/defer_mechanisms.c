@@ -518,13 +518,15 @@ static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISMS] = {
 	[LB_DEFER_WORK_BH] = WORK("work_bh"),
 	[LB_DEFER_WORK_BH_HIGHPRI] = WORK("work_bh_highpri"),
 #endif
-	[LB_DEFER_TASKLET] = { "tasklet", LB_SECOND_TOLD, 0, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
-	[LB_DEFER_TASKLET_HI] = { "tasklet_hi", LB_SECOND_TOLD, 0, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
+	[LB_DEFER_TASKLET] = { "tasklet", LB_SECOND_TOLD, LB_CAN_COUNT, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
+	[LB_DEFER_TASKLET_HI] = { "tasklet_hi", LB_SECOND_TOLD, LB_CAN_COUNT, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
 #ifdef LB_HAS_IRQ_POLL
-	[LB_DEFER_SOFTIRQ_IRQ_POLL] = { "softirq_irq_poll", LB_SECOND_SILENT, 0, poll_setup, poll_arm, poll_cancel },
+	[LB_DEFER_SOFTIRQ_IRQ_POLL] = { "softirq_irq_poll", LB_SECOND_SILENT, LB_CAN_COUNT,
+					poll_setup, poll_arm, poll_cancel },
 #endif
 #ifdef LB_HAS_NAPI
-	[LB_DEFER_SOFTIRQ_NET_RX] = { "softirq_net_rx", LB_SECOND_SILENT, 0, napi_setup, napi_arm, napi_cancel },
+	[LB_DEFER_SOFTIRQ_NET_RX] = { "softirq_net_rx", LB_SECOND_SILENT, LB_CAN_COUNT,
+				      napi_setup, napi_arm, napi_cancel },
 #endif
 	[LB_DEFER_KTHREAD] = { "kthread", LB_SECOND_SILENT, LB_CAN_REMOTE, thread_setup, thread_arm, thread_cancel },
 	[LB_DEFER_KTHREAD_WORKER] = { "kthread_worker", LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY,

@@ -42,7 +42,7 @@ bool lb_slot_first(struct lb_slot *slot, struct lb_request *request)
 	raw_spin_lock_irqsave(&slot->lock, flags);
 	found = slot->head != slot->tail;
 	if (found)
-		*request = slot->fifo[slot->tail % LB_FIFO];
+		*request = slot->fifo[slot->tail % slot->fifo_size];
 	raw_spin_unlock_irqrestore(&slot->lock, flags);
 	return found;
 }
@@ -107,7 +107,7 @@ static bool take(struct lb_slot *slot, struct lb_defer_record *record)
 		raw_spin_unlock_irqrestore(&slot->lock, flags);
 		return false;
 	}
-	request = slot->fifo[slot->tail % LB_FIFO];
+	request = slot->fifo[slot->tail % slot->fifo_size];
 	WRITE_ONCE(slot->tail, slot->tail + 1);
 	slot->handed = false;
 	record->merged = slot->merged;
@@ -122,6 +122,7 @@ static bool take(struct lb_slot *slot, struct lb_defer_record *record)
 	record->requested_from = slot->series.context;
 	record->started_in = context_now();
 	record->runner_tid = current->pid;
+	record->kind = LB_DEFER_START_OF_ITEM;
 	record->reserved = 0;
 	return true;
 }
@@ -163,6 +164,9 @@ void lb_slot_started(struct lb_slot *slot)
 	record.started_ns = started_ns;
 	record.ended_ns = ktime_get_ns();
 	give(slot, &record);
+	/* What was kept meanwhile. The item is pending already where the last request came while it ran: then this merges. */
+	if ((slot->series.flags & LB_DEFER_COUNTER) && lb_slot_waits(slot) && !READ_ONCE(slot->run->stopping))
+		slot->mechanism->arm(slot, 0);
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------ */
@@ -171,6 +175,7 @@ static void request(struct lb_slot *slot)
 {
 	const struct lb_mechanism *mechanism = slot->mechanism;
 	bool silent = mechanism->second != LB_SECOND_TOLD, merged = false;
+	bool keeps = slot->series.flags & LB_DEFER_COUNTER;
 	struct lb_request new;
 	unsigned long flags;
 	int answer;
@@ -182,12 +187,14 @@ static void request(struct lb_slot *slot)
 
 	raw_spin_lock_irqsave(&slot->lock, flags);
 	slot->counts.requests++;
-	if (silent && slot->head != slot->tail) {
+	if (silent && slot->head != slot->tail && !keeps) {
 		merged = true;
 		slot->counts.merged++;
 		slot->merged++;
-	} else if (slot->head - slot->tail < LB_FIFO) {
-		slot->fifo[slot->head % LB_FIFO] = new;
+	} else if (slot->head - slot->tail < slot->fifo_size) {
+		if (keeps && slot->head != slot->tail)
+			slot->counts.kept++;
+		slot->fifo[slot->head % slot->fifo_size] = new;
 		WRITE_ONCE(slot->head, slot->head + 1);
 	} else {
 		slot->counts.refused++;
@@ -199,7 +206,7 @@ static void request(struct lb_slot *slot)
 	if (merged && mechanism->second == LB_SECOND_KEPT)
 		return;
 	answer = mechanism->arm(slot, new.at_ns);
-	if (answer == LB_ARM_NEW || merged)
+	if (answer == LB_ARM_NEW || merged || (keeps && answer == LB_ARM_MERGED))
 		return;
 
 	/* It was not taken: the entry is still the newest, since only this requester adds to the slot. */
@@ -226,11 +233,14 @@ static void take_step(struct lb_slot *slot)
 	}
 }
 
-/* The next series whose turn it is. */
+/*
+ * The next series whose turn it is. One whose requester is still busy with its last turn, or was not let run since, is passed
+ * over, so that a requester that a load keeps from running holds up nothing but its own context.
+ */
 static struct lb_slot *next_slot(struct lb_run *run)
 {
+	bool some = false, late = false;
 	unsigned int tried;
-	bool some = false;
 
 	for (tried = 0; tried < run->slot_count; tried++) {
 		struct lb_slot *slot = run->slots[run->cursor];
@@ -239,6 +249,10 @@ static struct lb_slot *next_slot(struct lb_run *run)
 		if (slot->counts.triggers == slot->series.triggers)
 			continue;
 		some = true;
+		if (READ_ONCE(run->steps[slot->series.context])) {
+			late = true;
+			continue;
+		}
 		if (!(slot->series.flags & LB_DEFER_OPEN_LOOP) && lb_slot_waits(slot)) {
 			slot->counts.turns_missed++;
 			continue;
@@ -247,26 +261,47 @@ static struct lb_slot *next_slot(struct lb_run *run)
 	}
 	if (!some)
 		WRITE_ONCE(run->all_requested, true);
+	if (late)
+		atomic64_inc(&run->triggers_late);
 	return NULL;
 }
 
-static void trigger(struct lb_run *run)
+static void record_top_half(struct lb_run *run, struct lb_slot *slot, u64 due_ns, u64 started_ns)
 {
+	struct lb_defer_record record = {
+		.requested_ns = due_ns,
+		.started_ns = started_ns,
+		.ended_ns = ktime_get_ns(),
+		.sequence = slot->counts.triggers,
+		.series = slot->series.index,
+		.runner_tid = current->pid,
+		.mechanism = slot->series.mechanism,
+		.requested_from = LB_DEFER_HARDIRQ,
+		.started_in = LB_DEFER_HARDIRQ,
+		.requested_cpu = raw_smp_processor_id(),
+		.started_cpu = raw_smp_processor_id(),
+		.kind = LB_DEFER_TOP_HALF,
+	};
+
+	give(slot, &record);
+}
+
+static void trigger(struct lb_run *run, u64 due_ns)
+{
+	u64 started_ns = ktime_get_ns();
 	struct lb_slot *slot;
 
-	if (READ_ONCE(run->step)) {
-		atomic64_inc(&run->triggers_late);
-		return;
-	}
 	slot = next_slot(run);
 	if (!slot)
 		return;
 	slot->counts.triggers++;
 	if (slot->series.context == LB_DEFER_HARDIRQ) {
 		take_step(slot);
+		if (run->plan.flags & LB_DEFER_TOP_HALVES)
+			record_top_half(run, slot, due_ns, started_ns);
 		return;
 	}
-	smp_store_release(&run->step, slot);
+	smp_store_release(&run->steps[slot->series.context], slot);
 	if (slot->series.context == LB_DEFER_SOFTIRQ)
 		tasklet_hi_schedule(&run->tasklet);
 	else
@@ -277,12 +312,17 @@ static enum hrtimer_restart trigger_timer(struct hrtimer *timer)
 {
 	struct lb_run *run = container_of(timer, struct lb_run, timer);
 	u64 period_ns = run->plan.period_ns;
+	ktime_t now, next;
 
 	if (READ_ONCE(run->stopping))
 		return HRTIMER_NORESTART;
-	trigger(run);
+	trigger(run, ktime_to_ns(hrtimer_get_expires(timer)));
 	if (run->all_requested)
 		return HRTIMER_NORESTART;
+	if (run->plan.train && ++run->in_train == run->plan.train) {
+		run->in_train = 0;
+		period_ns = run->plan.pause_ns;
+	}
 	if (run->plan.jitter_ns) {
 		/* xorshift (Marsaglia, 2003, triple 13, 17, 5). */
 		run->random ^= run->random << 13;
@@ -290,19 +330,22 @@ static enum hrtimer_restart trigger_timer(struct hrtimer *timer)
 		run->random ^= run->random << 5;
 		period_ns += ((u64)run->random * run->plan.jitter_ns) >> 32;
 	}
-	hrtimer_set_expires(timer, ktime_add_ns(ktime_get(), period_ns));
+	now = ktime_get();
+	next = ktime_add_ns(run->plan.train ? hrtimer_get_expires(timer) : now, period_ns);
+	/* A source of interrupts keeps its pace; what it could not deliver in time it delivers later. */
+	hrtimer_set_expires(timer, ktime_after(next, now) ? next : ktime_add_ns(now, LB_DEFER_PERIOD_MIN_NS));
 	return HRTIMER_RESTART;
 }
 
 static void trigger_tasklet(struct tasklet_struct *tasklet)
 {
 	struct lb_run *run = container_of(tasklet, struct lb_run, tasklet);
-	struct lb_slot *slot = smp_load_acquire(&run->step);
+	struct lb_slot *slot = smp_load_acquire(&run->steps[LB_DEFER_SOFTIRQ]);
 
 	if (!slot)
 		return;
 	take_step(slot);
-	smp_store_release(&run->step, NULL);
+	smp_store_release(&run->steps[LB_DEFER_SOFTIRQ], NULL);
 }
 
 static int trigger_thread(void *data)
@@ -316,14 +359,14 @@ static int trigger_thread(void *data)
 		set_current_state(TASK_IDLE);
 		if (kthread_should_stop())
 			break;
-		slot = smp_load_acquire(&run->step);
-		if (!slot || slot->series.context != LB_DEFER_TASK) {
+		slot = smp_load_acquire(&run->steps[LB_DEFER_TASK]);
+		if (!slot) {
 			schedule();
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
 		take_step(slot);
-		smp_store_release(&run->step, NULL);
+		smp_store_release(&run->steps[LB_DEFER_TASK], NULL);
 	}
 	__set_current_state(TASK_RUNNING);
 	return 0;
@@ -343,7 +386,9 @@ int lb_run_plan(struct lb_run *run, struct lb_defer_plan *plan)
 		return -ENODEV;
 	if (plan->period_ns < LB_DEFER_PERIOD_MIN_NS || plan->period_ns > NSEC_PER_SEC ||
 	    plan->jitter_ns > NSEC_PER_SEC || plan->timer_ns > NSEC_PER_SEC || !plan->ring_records ||
-	    plan->ring_records > LB_DEFER_RING_MAX || (plan->ring_records & (plan->ring_records - 1)))
+	    plan->ring_records > LB_DEFER_RING_MAX || (plan->ring_records & (plan->ring_records - 1)) ||
+	    plan->pause_ns > NSEC_PER_SEC || (plan->train && plan->pause_ns < LB_DEFER_PERIOD_MIN_NS) ||
+	    (plan->flags & ~LB_DEFER_TOP_HALVES))
 		return -EINVAL;
 	run->ring = vzalloc(array_size(plan->ring_records, sizeof(*run->ring)));
 	if (!run->ring)
@@ -371,7 +416,11 @@ static bool acceptable(const struct lb_run *run, const struct lb_defer_series *s
 {
 	if (series->context >= LB_DEFER_CONTEXTS || !series->triggers || !series->burst ||
 	    series->burst > LB_DEFER_BURST_MAX || series->execution_ns > LB_DEFER_EXECUTION_MAX_NS ||
-	    series->busy_ns > LB_DEFER_BUSY_MAX_NS || (series->flags & ~(LB_DEFER_OPEN_LOOP | LB_DEFER_BUSY)))
+	    series->busy_ns > LB_DEFER_BUSY_MAX_NS ||
+	    (series->flags & ~(LB_DEFER_OPEN_LOOP | LB_DEFER_BUSY | LB_DEFER_COUNTER)))
+		return false;
+	if ((series->flags & LB_DEFER_COUNTER) &&
+	    (!(series->flags & LB_DEFER_OPEN_LOOP) || !(mechanism->flags & LB_CAN_COUNT)))
 		return false;
 	if (series->cpu != run->plan.cpu && !(mechanism->flags & LB_CAN_REMOTE))
 		return false;
@@ -398,6 +447,12 @@ int lb_run_add(struct lb_run *run, struct lb_defer_series *series)
 	slot = kzalloc(sizeof(*slot), GFP_KERNEL);
 	if (!slot)
 		return -ENOMEM;
+	slot->fifo_size = series->flags & LB_DEFER_COUNTER ? LB_FIFO_COUNTER : LB_FIFO;
+	slot->fifo = kvzalloc(array_size(slot->fifo_size, sizeof(*slot->fifo)), GFP_KERNEL);
+	if (!slot->fifo) {
+		kfree(slot);
+		return -ENOMEM;
+	}
 	series->index = run->slot_count;
 	series->runner_tid = 0;
 	slot->run = run;
@@ -407,6 +462,7 @@ int lb_run_add(struct lb_run *run, struct lb_defer_series *series)
 	init_swait_queue_head(&slot->waiters);
 	error = mechanism->setup ? mechanism->setup(slot) : 0;
 	if (error) {
+		kvfree(slot->fifo);
 		kfree(slot);
 		return error;
 	}
@@ -458,8 +514,11 @@ bool lb_run_is_over(struct lb_run *run)
 
 	if (run->state == LB_STOPPED)
 		return true;
-	if (run->state != LB_RUNNING || !READ_ONCE(run->all_requested) || smp_load_acquire(&run->step))
+	if (run->state != LB_RUNNING || !READ_ONCE(run->all_requested))
 		return false;
+	for (at = 0; at < LB_DEFER_CONTEXTS; at++)
+		if (smp_load_acquire(&run->steps[at]))
+			return false;
 	for (at = 0; at < run->slot_count; at++)
 		if (lb_slot_waits(run->slots[at]))
 			return false;
@@ -471,8 +530,10 @@ void lb_run_free(struct lb_run *run)
 	unsigned int at;
 
 	lb_run_stop(run);
-	for (at = 0; at < run->slot_count; at++)
+	for (at = 0; at < run->slot_count; at++) {
+		kvfree(run->slots[at]->fifo);
 		kfree(run->slots[at]);
+	}
 	vfree(run->ring);
 	kfree(run);
 }

@@ -2,7 +2,7 @@
 //! The structures and commands of `latebound/defer.h`, as the module latebound_defer knows them.
 
 /// The version that both sides have to agree on.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Series in one run.
 pub const SERIES_MAX: usize = 256;
 /// Requests in one trigger.
@@ -18,6 +18,16 @@ pub const BUSY_MAX_NS: u32 = 100_000_000;
 pub const OPEN_LOOP: u8 = 1;
 /// [`Series::flags`]: keep the pool busy ahead of each request.
 pub const BUSY: u8 = 2;
+/// [`Series::flags`]: keep count of what would be merged, so that each request has a start of its own.
+pub const COUNTER: u8 = 4;
+
+/// [`Plan::flags`]: record each trigger from hard interrupt context too.
+pub const TOP_HALVES: u32 = 1;
+
+/// [`Record::kind`]: an item started.
+pub const START_OF_ITEM: u32 = 0;
+/// [`Record::kind`]: a trigger, from when its interrupt was due.
+pub const TOP_HALF: u32 = 1;
 
 /// Commands, for `ioctl`.
 pub mod command {
@@ -68,6 +78,9 @@ pub struct Plan {
     pub timer_ns: u64,
     pub ring_records: u32,
     pub requester_tid: i32,
+    pub train: u32,
+    pub flags: u32,
+    pub pause_ns: u64,
 }
 
 /// `struct lb_defer_series`.
@@ -98,6 +111,7 @@ pub struct Counts {
     pub requests: u64,
     pub starts: u64,
     pub merged: u64,
+    pub kept: u64,
     pub refused: u64,
     pub empty_starts: u64,
     pub turns_missed: u64,
@@ -134,7 +148,8 @@ pub struct Record {
     pub started_in: u8,
     pub requested_cpu: u16,
     pub started_cpu: u16,
-    pub reserved: u64,
+    pub kind: u32,
+    pub reserved: u32,
 }
 
 /// The names of the mechanisms, by number.
@@ -168,6 +183,9 @@ pub const MECHANISMS: [&str; 28] = [
     "task_work",
     "user",
 ];
+
+/// [`Record::started_in`]: a softirq.
+pub const SOFTIRQ: u8 = 1;
 
 /// The names of the contexts, by number.
 pub const CONTEXTS: [&str; 3] = ["task", "softirq", "hardirq"];
@@ -209,10 +227,10 @@ mod tests {
             offset_of!(Record, series) as u64,
             offset_of!(Record, merged) as u64,
             offset_of!(Record, mechanism) as u64,
-            offset_of!(Record, started_cpu) as u64,
+            offset_of!(Record, kind) as u64,
             offset_of!(Series, busy_ns) as u64,
             offset_of!(Counts, triggers_late) as u64,
-            offset_of!(Plan, requester_tid) as u64,
+            offset_of!(Plan, pause_ns) as u64,
             MECHANISMS.len() as u64,
             CONTEXTS.len() as u64,
             u64::from(ABI),

@@ -19,10 +19,10 @@ __u64 latebound_defer_layout(__u32 what)
 	case 101: return offsetof(struct lb_defer_record, series);
 	case 102: return offsetof(struct lb_defer_record, merged);
 	case 103: return offsetof(struct lb_defer_record, mechanism);
-	case 104: return offsetof(struct lb_defer_record, started_cpu);
+	case 104: return offsetof(struct lb_defer_record, kind);
 	case 105: return offsetof(struct lb_defer_series, busy_ns);
 	case 106: return offsetof(struct lb_defer_counts, triggers_late);
-	case 107: return offsetof(struct lb_defer_plan, requester_tid);
+	case 107: return offsetof(struct lb_defer_plan, pause_ns);
 	case 108: return LB_DEFER_MECHANISMS;
 	case 109: return LB_DEFER_CONTEXTS;
 	case 110: return LB_DEFER_ABI;

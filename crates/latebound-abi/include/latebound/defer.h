@@ -20,7 +20,7 @@
 
 #include "types.h"
 
-#define LB_DEFER_ABI 1
+#define LB_DEFER_ABI 2
 #define LB_DEFER_SERIES_MAX 256U
 #define LB_DEFER_BURST_MAX 1024U
 #define LB_DEFER_PERIOD_MIN_NS 10000U
@@ -80,6 +80,18 @@ enum lb_defer_context {
 #define LB_DEFER_OPEN_LOOP 1U
 /* Queue an item that keeps the pool busy for busy_ns ahead of each request (work items and kthread_worker). */
 #define LB_DEFER_BUSY 2U
+/*
+ * Keep count of requests that found an earlier one waiting, and let the item request itself again until each had a start of
+ * its own. Without it they are merged into one start. Only with OPEN_LOOP, and for mechanisms that merge.
+ */
+#define LB_DEFER_COUNTER 4U
+
+/* lb_defer_plan.flags: also record each trigger from hard interrupt context, from its expiry to its end. */
+#define LB_DEFER_TOP_HALVES 1U
+
+/* lb_defer_record.kind. A top half's requested_ns is when its interrupt was due. */
+#define LB_DEFER_START_OF_ITEM 0U
+#define LB_DEFER_TOP_HALF 1U
 
 struct lb_defer_info {
 	__u32 abi;
@@ -104,6 +116,10 @@ struct lb_defer_plan {
 	__u32 ring_records;
 	/* Out: the thread that requests from task context, SCHED_OTHER until somebody changes it. */
 	__s32 requester_tid;
+	/* After so many triggers a pause, 0 for none; and how long it is. */
+	__u32 train;
+	__u32 flags;
+	__u64 pause_ns;
 };
 
 struct lb_defer_series {
@@ -133,7 +149,9 @@ struct lb_defer_counts {
 	__u64 starts;
 	/* Requests that found an earlier one waiting, and start with it. */
 	__u64 merged;
-	/* Requests that the kernel did not take. */
+	/* With COUNTER: requests that found an earlier one waiting and were kept. */
+	__u64 kept;
+	/* Requests that the kernel did not take, or that found no room to be kept. */
 	__u64 refused;
 	/* Starts that found nothing requested: a request had come in between and was answered already. */
 	__u64 empty_starts;
@@ -141,7 +159,7 @@ struct lb_defer_counts {
 	__u64 turns_missed;
 	/* Records that found the ring full. */
 	__u64 records_lost;
-	/* Triggers that came while the requester was still busy with the last one; of the whole run. */
+	/* Triggers for which only requesters still busy with their last turn were left; of the whole run. */
 	__u64 triggers_late;
 };
 
@@ -172,7 +190,8 @@ struct lb_defer_record {
 	__u8 started_in;
 	__u16 requested_cpu;
 	__u16 started_cpu;
-	__u64 reserved;
+	__u32 kind;
+	__u32 reserved;
 };
 
 /* _IOR, _IOW and _IOWR of the type 'L', spelled out for those who have no linux/ioctl.h. */
