@@ -183,14 +183,16 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run" -f -a "run" -d 'Measure the mechanisms, interleaved, idle and then under load'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "run" -d 'Measure the mechanisms, interleaved, idle and then under load'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "lost" -d 'Count the softirqs that are lost when interrupts come faster than their bottom half runs'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "advise" -d 'Name the ways that met a budget, with margins, by what `defer run` measured'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l mechanism -d 'The mechanisms, with commas between them; all that the kernel has where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l context -d 'Where requests come from: task, softirq, hardirq; all three where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l cpu -d 'The CPU that requests' -r
@@ -212,6 +214,7 @@ deadline\t''
 other\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'Their real-time priority; only for fifo and rr' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l patience -d 'Give up on requests when nothing has started for so long' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l limit -d 'End each measurement, idle and under load, after so long; what was not requested by then is named' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
@@ -220,9 +223,37 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l open-loop -d 'Request also while an earlier request of the series waits: it is merged, or waits behind'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l intervals -d 'Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l mechanism -d 'The bottom halves, with commas between them: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx; tasklet where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l trains -d 'How many trains' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l cpu -d 'The CPU that the interrupts come to' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l irqs -d 'Interrupts in a train' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l period -d 'From one interrupt of a train to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l execution -d 'How long the bottom half runs; at most 1 ms' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l pause -d 'From one train to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l budget -d 'How late a start may be' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l context -d 'From where it is requested: task, softirq, hardirq; any where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l may-sleep -d 'Only ways whose work may sleep (wait for memory, a lock, a device)'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l root -d 'Read /proc, /sys and /boot below this folder: a copy of another system\'s' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand doctor" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"

@@ -4,14 +4,22 @@
 //! Owns the way from a plan through `/dev/latebound_defer` to distributions and counts. Never loads the module, never
 //! prints, and explains nothing. What it changes (the scheduling of the module's threads) ends with the run.
 
+mod advise;
 mod device;
 mod error;
+mod ksoftirqd;
 mod plan;
 mod run;
+mod signature;
 mod tally;
+mod train;
 
+pub use advise::{Advice, Needs, advise};
 pub use device::{Device, Kernel};
 pub use error::DeferError;
+pub use ksoftirqd::Ksoftirqd;
 pub use plan::{Context, Mechanism, Request, Settings};
-pub use run::{Progress, run};
+pub use run::{Prepared, Progress};
+pub use signature::{Facts, Signature, Starved};
 pub use tally::Measured;
+pub use train::{Train, TrainSums, latency, sums, trains};

@@ -127,9 +127,27 @@ pub struct Request {
     pub busy: Nanos,
     /// Request also while an earlier request waits.
     pub open_loop: bool,
+    /// Keep count of requests that would be merged, so that each has a start of its own; with `open_loop` only.
+    pub counter: bool,
 }
 
+/// From so many triggers on, a slow mechanism's requests are spread over several items.
+const LONG: u32 = 1_000;
+
 impl Request {
+    /// The triggers of each item that takes part. A mechanism that starts with the next tick or grace period whatever is
+    /// done gives each item one start in so long; several items that take turns give several.
+    pub fn shares(&self) -> impl Iterator<Item = u32> {
+        let items = match self.mechanism.name() {
+            _ if self.triggers < LONG || self.open_loop => 1,
+            "rcu" => 16,
+            "work_delayed" | "irq_work_lazy" | "timer" => 4,
+            _ => 1,
+        };
+        let triggers = self.triggers;
+        (0..items).map(move |item| triggers / items + u32::from(item < triggers % items))
+    }
+
     /// What people call it: `work_highpri from hardirq, to CPU 1`.
     pub fn label(&self, requester: Cpu) -> String {
         let place = if self.cpu == requester { String::new() } else { format!(", to CPU {}", self.cpu) };
@@ -145,6 +163,14 @@ pub struct Settings {
     pub cpu: Cpu,
     /// From one trigger to the next.
     pub period: Nanos,
+    /// Each period is longer by up to this, at random, so that requests meet every phase of the tick.
+    pub jitter: Nanos,
+    /// After so many triggers a pause; zero for none.
+    pub train: u32,
+    /// How long it is.
+    pub pause: Nanos,
+    /// Also record the triggers themselves.
+    pub top_halves: bool,
     /// How far ahead hrtimers are set.
     pub timer: Nanos,
     /// Room for starts that were not read yet.
@@ -155,6 +181,8 @@ pub struct Settings {
     pub runner: Option<(Policy, u32)>,
     /// After so long without a start, the run is over though requests wait.
     pub patience: Nanos,
+    /// After so long the run is over whatever was requested.
+    pub limit: Option<Nanos>,
 }
 
 #[cfg(test)]
@@ -168,6 +196,27 @@ mod tests {
         }
         for context in Context::all() {
             assert_eq!(context.name().parse::<Context>().unwrap(), context);
+        }
+    }
+
+    #[test]
+    fn the_items_of_a_slow_mechanism_share_exactly_its_triggers() {
+        let request = |mechanism: &str, triggers| Request {
+            mechanism: mechanism.parse().unwrap(),
+            context: "hardirq".parse().unwrap(),
+            cpu: Cpu(0),
+            triggers,
+            burst: 1,
+            execution: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            open_loop: false,
+            counter: false,
+        };
+        for (mechanism, triggers, items) in
+            [("rcu", 10_007, 16), ("timer", 1_001, 4), ("work", 10_000, 1), ("rcu", 999, 1)]
+        {
+            let shares: Vec<u32> = request(mechanism, triggers).shares().collect();
+            assert_eq!((shares.len(), shares.iter().sum()), (items, triggers), "{mechanism}");
         }
     }
 

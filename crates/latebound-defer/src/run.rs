@@ -2,7 +2,9 @@
 //! One run of the module, from the plan to what became of it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use latebound_abi::defer as abi;
@@ -10,11 +12,15 @@ use latebound_model::{Cpu, Policy};
 
 use crate::device::Device;
 use crate::error::DeferError;
+use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{Request, Settings};
 use crate::tally::Measured;
 
 /// How often starts are taken. Seldom, since it is work beside what is measured.
 const TAKE_EVERY: Duration = Duration::from_millis(20);
+
+/// How many records are taken at once.
+const BATCH: usize = 1024;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,77 +31,140 @@ pub struct Progress {
     pub triggers: u64,
 }
 
-/// Requests all of this, interleaved, until each series had its triggers and all of them have started; until `stop`;
-/// or until nothing has started for as long as the settings say.
-pub fn run(
-    device: Device,
-    settings: &Settings,
-    requests: &[Request],
-    stop: &AtomicBool,
-    mut progress: impl FnMut(Progress),
-) -> Result<Vec<Measured>, DeferError> {
-    let mut plan = abi::Plan {
-        abi: abi::ABI,
-        cpu: settings.cpu.0,
-        period_ns: settings.period.0,
-        // A quarter, so that requests meet every phase of the tick.
-        jitter_ns: settings.period.0 / 4,
-        timer_ns: settings.timer.0,
-        ring_records: settings.ring_records,
-        requester_tid: 0,
-    };
-    device.plan(&mut plan)?;
-    schedule(plan.requester_tid, settings.requester)?;
-    let mut waited = Vec::new();
-    for request in requests {
-        let series = add(&device, settings, request)?;
-        if series.runner_tid != 0 {
-            schedule(series.runner_tid, settings.runner)?;
+/// A run with all its threads and items made, before anything is requested.
+///
+/// Made before the loads begin: under a load that takes a CPU for itself each of some dozen threads would wait for its
+/// creation, a second each on a kernel that gives fair threads 50 ms of a second.
+#[derive(Debug)]
+pub struct Prepared {
+    device: Arc<Device>,
+    requests: Vec<Request>,
+    settings: Settings,
+    /// For each series of the module, which request it belongs to.
+    owners: Vec<usize>,
+    waiters: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Prepared {
+    /// Makes everything that the requests need.
+    pub fn new(device: Device, settings: &Settings, requests: &[Request]) -> Result<Prepared, DeferError> {
+        let mut plan = abi::Plan {
+            abi: abi::ABI,
+            cpu: settings.cpu.0,
+            period_ns: settings.period.0,
+            jitter_ns: settings.jitter.0,
+            timer_ns: settings.timer.0,
+            ring_records: settings.ring_records,
+            train: settings.train,
+            pause_ns: settings.pause.0,
+            flags: if settings.top_halves { abi::TOP_HALVES } else { 0 },
+            requester_tid: 0,
+        };
+        device.plan(&mut plan)?;
+        schedule(plan.requester_tid, settings.requester)?;
+        let mut prepared = Prepared {
+            device: Arc::new(device),
+            requests: requests.to_vec(),
+            settings: *settings,
+            owners: Vec::new(),
+            waiters: Vec::new(),
+        };
+        for (owner, request) in requests.iter().enumerate() {
+            for share in request.shares() {
+                prepared.add(owner, &Request { triggers: share, ..*request })?;
+            }
         }
-        if device.kernel().is_waited(request.mechanism) {
-            waited.push((series.index, request.cpu));
-        }
+        Ok(prepared)
     }
-    let mut measured: Vec<Measured> =
-        requests.iter().map(|request| Measured::new(*request, settings.cpu)).collect();
-    let triggers = requests.iter().map(|request| u64::from(request.triggers)).sum();
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        device.start()?;
-        for (index, cpu) in waited {
-            let device = &device;
-            threads.push(scope.spawn(move || wait(device, index, cpu, settings.runner)));
+
+    fn add(&mut self, owner: usize, request: &Request) -> Result<(), DeferError> {
+        let series = add(&self.device, &self.settings, request)?;
+        self.owners.push(owner);
+        if series.runner_tid != 0 {
+            schedule(series.runner_tid, self.settings.runner)?;
         }
-        let taken = take(&device, settings, stop, &mut measured, |starts| {
+        if self.device.kernel().is_waited(request.mechanism) {
+            let (device, cpu, runner) = (Arc::clone(&self.device), request.cpu, self.settings.runner);
+            self.waiters.push(std::thread::spawn(move || wait(&device, series.index, cpu, runner)));
+        }
+        Ok(())
+    }
+
+    /// Requests all of it, interleaved, until each series had its triggers and all of them have started; until `stop`;
+    /// until the time of the settings is over; or until nothing has started for as long as they say.
+    ///
+    /// `ended` is called when nothing is to be measured any more, and before what still waits is waited for: the place to
+    /// take loads away. Every record also goes to `each`.
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(Progress),
+        mut each: impl FnMut(&abi::Record),
+        ended: impl FnOnce(),
+    ) -> Result<Vec<Measured>, DeferError> {
+        let mut measured: Vec<Measured> =
+            self.requests.iter().map(|request| Measured::new(*request, self.settings.cpu)).collect();
+        let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
+        let ksoftirqd = Ksoftirqd::of_this_kernel();
+        let owners = std::mem::take(&mut self.owners);
+        let mut tally = |records: &[abi::Record]| {
+            for record in records {
+                each(record);
+                let owner = owners.get(record.series as usize);
+                if let Some(measured) = owner.and_then(|owner| measured.get_mut(*owner)) {
+                    measured.add(record, &ksoftirqd);
+                }
+            }
+        };
+        self.device.start()?;
+        let taken = take(&self.device, &self.settings, stop, &mut tally, |starts| {
             progress(Progress { starts, triggers });
         });
+        ended();
         // Also where taking failed: the threads end with the run.
-        device.stop()?;
-        for thread in threads {
+        self.end()?;
+        taken?;
+        // What was still in the ring when the run was stopped.
+        let mut buffer = vec![abi::Record::default(); BATCH];
+        while let Some(count) = self.device.read(&mut buffer)?.filter(|count| *count > 0) {
+            tally(&buffer[..count]);
+        }
+        for (index, owner) in (0..).zip(&owners) {
+            measured[*owner].add_counts(&self.device.counts(index)?);
+        }
+        Ok(measured)
+    }
+
+    fn end(&mut self) -> Result<(), DeferError> {
+        self.device.stop()?;
+        for thread in self.waiters.drain(..) {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|source| {
                 DeferError::Io { doing: "waiting for requests in a user thread", source }
             })?;
         }
-        taken
-    })?;
-    // What was still in the ring when the run was stopped.
-    let mut buffer = vec![abi::Record::default(); 1024];
-    while let Some(count) = device.read(&mut buffer)?.filter(|count| *count > 0) {
-        tally(&mut measured, &buffer[..count]);
+        Ok(())
     }
-    for (index, measured) in measured.iter_mut().enumerate() {
-        measured.counts = device.counts(index as u32)?;
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // The threads in WAIT hold the device; without a stop they would wait, and hold it, for ever.
+        let _ = self.device.stop();
+        for thread in self.waiters.drain(..) {
+            let _ = thread.join();
+        }
     }
-    Ok(measured)
 }
 
 fn add(device: &Device, settings: &Settings, request: &Request) -> Result<abi::Series, DeferError> {
     let nanos = |value: latebound_model::Nanos| u32::try_from(value.0).unwrap_or(u32::MAX);
-    let busy = request.busy.0 > 0;
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let mut series = abi::Series {
         mechanism: request.mechanism.number(),
         context: request.context.number(),
-        flags: if busy { abi::BUSY } else { 0 } | if request.open_loop { abi::OPEN_LOOP } else { 0 },
+        flags: flag(request.busy.0 > 0, abi::BUSY)
+            | flag(request.open_loop, abi::OPEN_LOOP)
+            | flag(request.counter, abi::COUNTER),
         cpu: request.cpu.0,
         triggers: request.triggers,
         burst: request.burst,
@@ -107,32 +176,29 @@ fn add(device: &Device, settings: &Settings, request: &Request) -> Result<abi::S
     Ok(series)
 }
 
-fn tally(measured: &mut [Measured], records: &[abi::Record]) {
-    for record in records {
-        if let Some(measured) = measured.get_mut(record.series as usize) {
-            measured.add(record);
-        }
-    }
-}
-
 fn take(
     device: &Device,
     settings: &Settings,
     stop: &AtomicBool,
-    measured: &mut [Measured],
+    tally: &mut impl FnMut(&[abi::Record]),
     mut progress: impl FnMut(u64),
 ) -> Result<(), DeferError> {
-    let mut buffer = vec![abi::Record::default(); 1024];
+    let mut buffer = vec![abi::Record::default(); BATCH];
     let mut starts = 0;
-    let mut last = Instant::now();
-    while !stop.load(Ordering::Relaxed) && last.elapsed() < settings.patience.to_duration() {
-        let Some(count) = device.read(&mut buffer)? else { break };
+    let begun = Instant::now();
+    let mut last = begun;
+    while let Some(count) = device.read(&mut buffer)? {
         if count > 0 {
             last = Instant::now();
             starts += count as u64;
-            tally(measured, &buffer[..count]);
+            tally(&buffer[..count]);
         }
         progress(starts);
+        // After the read: this thread may itself have been kept from running for longer than it is patient.
+        let is_over = settings.limit.is_some_and(|limit| begun.elapsed() >= limit.to_duration());
+        if stop.load(Ordering::Relaxed) || is_over || last.elapsed() >= settings.patience.to_duration() {
+            break;
+        }
         if count < buffer.len() {
             std::thread::sleep(TAKE_EVERY);
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From starts to distributions. Pure.
 
-use latebound_abi::defer::{Counts, Record};
+use latebound_abi::defer::{Counts, Record, START_OF_ITEM};
 use latebound_model::{Cpu, Evidence, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
 
+use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::Request;
 
 /// What became of one series.
@@ -23,6 +24,8 @@ pub struct Measured {
     pub merged_in_records: u64,
     /// Starts whose stamps are in the wrong order; they are in no distribution.
     pub negative: u64,
+    /// Starts of it by the thread ksoftirqd of its CPU.
+    pub by_ksoftirqd: u64,
     /// What the module counted.
     pub counts: Counts,
     /// Welford's sums of the latency, in ns.
@@ -40,13 +43,34 @@ impl Measured {
             cross_cpu: 0,
             merged_in_records: 0,
             negative: 0,
+            by_ksoftirqd: 0,
             counts: Counts::default(),
             mean: 0.0,
             squares: 0.0,
         }
     }
 
-    pub(crate) fn add(&mut self, record: &Record) {
+    /// The counts of one of the items that served it.
+    pub(crate) fn add_counts(&mut self, counts: &Counts) {
+        let sum = &mut self.counts;
+        sum.waiting += counts.waiting;
+        sum.triggers += counts.triggers;
+        sum.requests += counts.requests;
+        sum.starts += counts.starts;
+        sum.merged += counts.merged;
+        sum.kept += counts.kept;
+        sum.refused += counts.refused;
+        sum.empty_starts += counts.empty_starts;
+        sum.turns_missed += counts.turns_missed;
+        sum.records_lost += counts.records_lost;
+        sum.triggers_late = counts.triggers_late;
+    }
+
+    pub(crate) fn add(&mut self, record: &Record, ksoftirqd: &Ksoftirqd) {
+        if record.kind != START_OF_ITEM {
+            return;
+        }
+        self.by_ksoftirqd += u64::from(ksoftirqd.ran(record));
         self.merged_in_records += u64::from(record.merged);
         self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
         let latency = record.started_ns.checked_sub(record.requested_ns);
@@ -126,17 +150,19 @@ mod tests {
             execution: Nanos::ZERO,
             busy: Nanos::ZERO,
             open_loop: false,
+            counter: false,
         };
         let mut measured = Measured::new(request, Cpu(0));
         for &latency in latencies {
-            measured.add(&Record {
+            let record = Record {
                 requested_ns: 1_000_000,
                 started_ns: 1_000_000 + latency,
                 ended_ns: 1_000_500 + latency,
                 merged: 2,
                 started_cpu: 1,
                 ..Record::default()
-            });
+            };
+            measured.add(&record, &Ksoftirqd::default());
         }
         measured
     }
@@ -152,7 +178,8 @@ mod tests {
     #[test]
     fn merges_and_starts_elsewhere_are_counted_and_a_backward_stamp_is_a_loss_and_no_value() {
         let mut measured = measured(&[10, 20]);
-        measured.add(&Record { requested_ns: 5, started_ns: 4, ended_ns: 6, ..Record::default() });
+        let backward = Record { requested_ns: 5, started_ns: 4, ended_ns: 6, ..Record::default() };
+        measured.add(&backward, &Ksoftirqd::default());
         assert_eq!((measured.merged_in_records, measured.cross_cpu), (4, 2));
         assert_eq!((measured.latency.count(), measured.lost()), (2, 1));
         let [latency, execution] = measured.series("idle");

@@ -129,8 +129,13 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
     let Some(at) = arguments.iter().position(|word| RUN_VERBS.contains(&word.as_str())) else {
         return Ok((arguments.to_vec(), false));
     };
-    // `defer run` has its options behind the second word.
-    let at = at + usize::from(arguments.get(at + 1).is_some_and(|word| word == "run"));
+    // `defer run` has its options behind the second word; `defer advise` reads a Run and writes none.
+    let second = arguments.get(at + 1).map(String::as_str);
+    if arguments[at] == "defer" && second == Some("advise") {
+        return Ok((arguments.to_vec(), false));
+    }
+    let at =
+        at + usize::from(arguments[at] == "defer" && matches!(second, Some("run" | "lost" | "timeline")));
     let own = arguments.iter().take_while(|word| *word != "--");
     if let Some(word) =
         own.into_iter().find(|word| *word == "-o" || *word == "--output" || word.starts_with("--output="))

@@ -5,6 +5,7 @@
 //! Owns the choice and the wording; both the page and the terminal take them from here, so that they agree.
 
 mod bound;
+mod deferred;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -299,6 +300,9 @@ pub fn answer(run: &Run) -> Answer {
 }
 
 fn late(run: &Run) -> Sentence {
+    if run.verb == "defer" {
+        return deferred::late(run);
+    }
     let wakeups = wakeups(run);
     let all = wakeups.main();
     let sentence = Sentence::default();

@@ -175,6 +175,19 @@ fn pictures_are_as_they_were() {
     golden("block-maxima.svg", &lines(drawn));
 }
 
+#[test]
+fn ways_to_put_work_off_stand_on_one_axis_idle_above_loaded() {
+    let page = latebound_report::html::page(&support::deferred());
+    let picture = page.split("<div class=\"wide\">").nth(1).unwrap().split("</svg>").next().unwrap();
+    golden("deferred.svg", &format!("{picture}</svg>").replace("><", ">\n<"));
+    let answer = latebound_report::digest::answer(&support::deferred()).late.plain();
+    assert_eq!(
+        answer,
+        "Of 8404 starts of deferred work with no load of ours, the latest of each way was from 238 ms (tasklet from task) to \
+         950 ms (work_highpri from hardirq, to CPU 1)."
+    );
+}
+
 fn matrix() -> Matrix {
     let run = |typical: u64, worst: u64| {
         let mut histogram = Histogram::new();

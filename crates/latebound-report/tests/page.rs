@@ -50,9 +50,14 @@ fn elements(page: &str) -> Vec<(String, BTreeMap<String, String>)> {
 
 #[test]
 fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
-    for run in
-        [support::rich(), support::empty(), support::hostile(), support::bounded(), support::hostile_bound()]
-    {
+    for run in [
+        support::rich(),
+        support::empty(),
+        support::hostile(),
+        support::bounded(),
+        support::hostile_bound(),
+        support::deferred(),
+    ] {
         let page = html::page(&run);
         assert!(!page.contains("NaN") && !page.contains(">inf<"));
         let mut ids = HashSet::new();

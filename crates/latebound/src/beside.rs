@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use latebound_measure::{LoadProcess, LoadSpec};
@@ -48,7 +49,24 @@ impl Loads {
 #[derive(Debug)]
 pub(crate) struct Running(Vec<LoadProcess>);
 
+/// How long loads may take to begin; on a busy emulated machine each takes seconds.
+const BEGINNING: Duration = Duration::from_secs(20);
+
+/// From the first thread or child of a load until it does what it is for.
+const UNDER_WAY: Duration = Duration::from_secs(2);
+
 impl Running {
+    /// Waits until each has begun its work, or has ended, or for as long as that may take.
+    pub(crate) fn wait_until_begun(&mut self) {
+        let started = Instant::now();
+        while started.elapsed() < BEGINNING
+            && !self.0.iter_mut().all(|load| load.is_finished() || has_begun(load))
+        {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(UNDER_WAY);
+    }
+
     /// Ends them and puts what they did into the Run.
     pub(crate) fn finish(mut self, run: &mut Run) {
         self.0.iter_mut().for_each(LoadProcess::stop);
@@ -68,6 +86,14 @@ impl Running {
             }
         }
     }
+}
+
+/// Whether the process has come as far as to make the threads that do its work, or the child that is its work.
+fn has_begun(load: &LoadProcess) -> bool {
+    let Some(pid) = load.pid() else { return true };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    threads > 1 || !children.trim().is_empty()
 }
 
 /// Adds a load's series to the Run, into the one of the same load where it ran twice.

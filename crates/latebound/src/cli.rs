@@ -16,7 +16,7 @@ use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::BoundArgs;
 pub(crate) use compare::{CompareArgs, ImportArgs};
-pub(crate) use defer::{DeferArgs, DeferCommand, DeferRunArgs};
+pub(crate) use defer::{DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, TrainArgs};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
 

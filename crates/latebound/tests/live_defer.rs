@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// Runs these arguments of `defer run`, one after the other, in one guest; then a shell script. Gives each one's rows, and
+/// Runs these arguments of `defer`, one after the other, in one guest; then a shell script. Gives each one's rows, and
 /// what the script said.
 fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, String) {
     let started = Instant::now();
@@ -20,7 +20,7 @@ fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, Stri
     let binary = env!("CARGO_BIN_EXE_latebound");
     let mut job = String::new();
     for run in runs {
-        job += &format!("{binary} defer run --format json {run} || exit 1; echo ====\n");
+        job += &format!("{binary} defer --format json {run} || exit 1; echo ====\n");
     }
     job += script;
     let output = Command::new(binary)
@@ -36,7 +36,7 @@ fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, Stri
     let rest = parts.pop().unwrap().to_owned();
     let rows = parts.iter().map(|part| {
         let document: Value = serde_json::from_str(part).unwrap_or_else(|error| panic!("{error}: {part}"));
-        assert_eq!(document["schema"], "latebound.defer/1");
+        assert!(["latebound.defer/1", "latebound.lost/1"].map(Value::from).contains(&document["schema"]));
         document["rows"].as_array().unwrap().clone()
     });
     (rows.collect(), rest)
@@ -74,14 +74,19 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
          dmesg | grep -E 'BUG|WARNING|Call Trace|INFO: ' || echo quiet"
     );
     let runs = [
-        "--count 23 --period 500us --to 0-1",
+        "run --count 23 --period 500us --to 0-1",
         // Thirteen of fourteen find the first one waiting: interrupts are off while the trigger requests. The interrupt's
         // thread, which may start on the other CPU meanwhile, is left out.
-        "--count 7 --burst 14 --context hardirq --period 2ms \
+        "run --count 7 --burst 14 --context hardirq --period 2ms \
          --mechanism work,work_highpri,private,tasklet,tasklet_hi,kthread,kthread_worker,irq_work,timer,rcu,user",
-        "--count 11 --context hardirq --busy 3ms --period 10ms --mechanism work,work_ordered,private,kthread_worker",
-        "--count 150 --context hardirq --period 1ms --mechanism work,irq_work_hard \
+        "run --count 11 --context hardirq --busy 3ms --period 10ms --mechanism work,work_ordered,private,kthread_worker",
+        "run --count 150 --context hardirq --period 1ms --mechanism work,irq_work_hard \
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
+        // Interrupts every 0.1 ms ask for work of 0.35 ms.
+        "lost --trains 7 --irqs 13 --period 100us --execution 350us --mechanism tasklet,softirq_irq_poll",
+        // The published experiment: ten round-robin threads that leave nothing of the CPU, requests by one above them.
+        "run --count 250 --period 2ms --context task,hardirq --mechanism work,kthread,irq_work_hard --limit 7s \
+         --requester-policy rr --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0",
     ];
     let (rows, said) = defer_in(kernel, &runs, &script);
     assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["1", "held", "unloaded", "quiet"], "{said}");
@@ -114,7 +119,44 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     // An interrupt is not delayed by any thread; most of its values are far below.
     let interrupt = loaded("irq_work_hard")["latency"]["p90"].as_u64().unwrap();
     assert!(interrupt < 4_000_000, "{interrupt} ns");
+
+    trains_lose_what_only_a_counter_keeps(&rows[4]);
+    starved_threads_wait_for_the_fair_server(&rows[5]);
     rows
+}
+
+/// Each raise of a train has a run or was merged, and with the counter each has a run.
+fn trains_lose_what_only_a_counter_keeps(rows: &[Value]) {
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert_eq!((number(row, "trains"), number(row, "raises")), (7, 7 * 13), "{row}");
+        assert_eq!(number(row, "starts") + number(row, "merged"), 7 * 13, "{row}");
+        let unseen = ["waiting", "refused", "records_lost"].map(|name| number(row, name));
+        assert_eq!(unseen, [0, 0, 0], "{row}");
+        if row["with_counter"] == true {
+            assert_eq!((number(row, "starts_least"), number(row, "merged")), (13, 0), "{row}");
+            assert!(number(row, "kept") > 0, "{row}");
+        } else {
+            // 1.2 ms of interrupts hold four runs of 0.35 ms and what is pending at their end.
+            assert!(number(row, "merged") > 7 * 3, "{row}");
+        }
+    }
+}
+
+/// Everything was requested although the load leaves nothing; what an ordinary thread runs waits for the fair server, which is
+/// named, and what an interrupt runs does not.
+fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
+    for row in rows.iter().filter(|row| row["load"] == "loaded") {
+        assert!(number(row, "starts") > 3, "{row}");
+        let named = row["signatures"].as_array().unwrap();
+        if row["mechanism"] == "irq_work_hard" {
+            assert_eq!((number(row, "triggers"), named.len()), (250, 0), "{row}");
+            assert!(latency(row, "p50") < 10_000_000, "{row}");
+        } else {
+            assert!(latency(row, "max") > 800_000_000, "{row}");
+            assert!(named.iter().any(|name| name.as_str().unwrap().contains("the fair server")), "{row}");
+        }
+    }
 }
 
 #[test]
@@ -125,4 +167,86 @@ fn live_lab_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_the_real_time_kernel() {
     every_mechanism_in("debian:6.12-rt", 28);
+}
+
+/// Lines `(w)NAME | CPU | … | COUNT | …` of perf kwork: how many of items that no symbol names ran so often, by CPU.
+fn unnamed_items(text: &str, count: &str) -> Vec<u64> {
+    let fields = |line: &str| line.split('|').map(|field| field.trim().to_owned()).collect::<Vec<_>>();
+    let lines = text.lines().filter(|line| line.trim().starts_with("(w)0x")).map(fields);
+    lines
+        .filter(|line| line.get(3).is_some_and(|field| field == count))
+        .map(|line| line[1].parse().unwrap())
+        .collect()
+}
+
+/// One run seen three ways: by the module that requests, by the observer that only looks on, and by perf kwork.
+#[test]
+fn live_lab_the_passive_view_counts_the_same_starts_and_perf_kwork_drops_those_on_another_cpu() {
+    let started = Instant::now();
+    let folder = tempfile::tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_latebound");
+    let job = format!(
+        "perf kwork -k workqueue record -N -B -o /tmp/perf.data -- {binary} observe --duration 8s --mechanism work \
+         --mechanism tasklet --format json -- sh -c '{binary} defer run --format json --mechanism work,tasklet \
+         --context hardirq --to 0-1 --count 97 --period 2ms >/tmp/defer.json' >/tmp/observed.json || exit 1
+         cat /tmp/defer.json; echo ====; cat /tmp/observed.json; echo ====
+         perf kwork -k workqueue report -i /tmp/perf.data; echo ====; perf kwork -k workqueue latency -i /tmp/perf.data"
+    );
+    let output = Command::new(binary)
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--module", "latebound_defer", "--"])
+        .args(["exec", "sh", "-c", &job])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    eprintln!("beside observe and perf: {:.1} s", started.elapsed().as_secs_f64());
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let parts: Vec<&str> = stdout.split("====\n").collect();
+    let [caused, observed, report, latencies] = parts.as_slice() else { panic!("{stdout}\n{stderr}") };
+    let caused: Value = serde_json::from_str(caused).unwrap();
+    let observed: Value = serde_json::from_str(observed).unwrap();
+    let seen = |id: &str| {
+        let found = observed["series"].as_array().unwrap().iter().find(|series| series["id"] == id);
+        found.unwrap_or_else(|| panic!("{id} in {:?}", observed["missing"]))
+    };
+
+    let rows = caused["rows"].as_array().unwrap();
+    nothing_is_lost(rows);
+    for (mechanism, id, starts, elsewhere) in
+        [("work", "work/work_runs/latency", 194, 97), ("tasklet", "tasklet/tasklet_runs/latency", 97, 0)]
+    {
+        let series = seen(id);
+        let summary = &series["summary"];
+        let sum = |name: &str| of(rows, mechanism).map(|row| number(row, name)).sum::<u64>();
+        assert_eq!((sum("starts"), sum("cross_cpu")), (starts, elsewhere), "{rows:?}");
+        assert_eq!(
+            (summary["count"].as_u64(), series["cross_cpu"].as_u64()),
+            (Some(starts), Some(elsewhere)),
+            "{id}"
+        );
+
+        // The module stamps before it asks and after the item has begun, the observer inside of that. So every order statistic
+        // of the module is the greater one, by no more than two programs of the observer and one of perf take.
+        let of_all = |name: &str, fold: fn(u64, u64) -> u64| {
+            of(rows, mechanism).map(|row| latency(row, name)).reduce(fold).unwrap()
+        };
+        let mean = of(rows, mechanism).map(|row| latency(row, "mean")).sum::<u64>() / (starts / 97);
+        let seen = |name: &str| summary[name].as_u64().unwrap();
+        for (name, caused, distance) in [
+            ("min", of_all("min", u64::min), 200_000),
+            ("mean", mean, 400_000),
+            // An interrupt may fall between two stamps.
+            ("max", of_all("max", u64::max), 4_000_000),
+        ] {
+            let seen = seen(name);
+            eprintln!("{mechanism} {name}: {caused} ns by the module, {seen} ns by the observer");
+            assert!(seen <= caused && caused - seen < distance, "{mechanism} {name}: {caused} and {seen} ns");
+        }
+    }
+
+    // perf saw both items run, and has a latency only for the one that ran where it was requested.
+    let mut ran = unnamed_items(report, "97");
+    ran.sort_unstable();
+    assert_eq!(ran, [0, 1], "{report}");
+    assert_eq!(unnamed_items(latencies, "97"), [0], "{latencies}");
 }

@@ -5,6 +5,7 @@
 //! never hides what is missing. Dark and light, wide and narrow, and print are all in `style.css`.
 
 mod bound;
+mod deferred;
 mod matrix;
 mod observed;
 mod parts;
@@ -36,13 +37,15 @@ pub fn page(run: &Run) -> String {
         m.element("body", &[], |m| {
             m.element("header", &[("class", "top")], |m| top(m, run, &wakeups, &answer)).line();
             m.element("main", &[], |m| {
-                // A Run of a bound alone measured nothing, which is no news.
-                if run.bound.is_none() || wakeups.main().count() > 0 {
+                if has_wakeups(run, &wakeups) {
                     wakeups::write(m, run, &wakeups);
                 }
                 worst::write(m, run);
                 bound::write(m, run);
-                observed::write(m, run);
+                deferred::write(m, run);
+                if !deferred::is_deferred(run) {
+                    observed::write(m, run);
+                }
                 system::findings(m, run);
                 system::loads(m, run);
                 losses(m, run);
@@ -54,6 +57,11 @@ pub fn page(run: &Run) -> String {
     });
     page.line();
     page.into_string()
+}
+
+/// A Run of a bound or of deferred work alone measured no wake-ups, which is no news.
+fn has_wakeups(run: &Run, wakeups: &digest::Wakeups<'_>) -> bool {
+    (run.bound.is_none() && !deferred::is_deferred(run)) || wakeups.main().count() > 0
 }
 
 /// The head of a page that needs nothing from anywhere.
@@ -176,11 +184,12 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
 
 fn nav(m: &mut Markup, run: &Run) {
     let links = [
-        ("#wakeups", "Wake-ups", run.bound.is_none() || digest::wakeups(run).main().count() > 0),
+        ("#wakeups", "Wake-ups", has_wakeups(run, &digest::wakeups(run))),
         ("#worst", "Worst cases", !run.worst.is_empty()),
         ("#causes", "Causes", !run.worst.is_empty()),
         ("#bound", "Bound", run.bound.is_some()),
-        ("#observed", "Mechanisms", true),
+        ("#deferred", "Work put off", deferred::is_deferred(run)),
+        ("#observed", "Mechanisms", !deferred::is_deferred(run)),
         ("#findings", "Findings", !run.findings.is_empty()),
         ("#loads", "Loads", true),
         ("#losses", "Losses", true),

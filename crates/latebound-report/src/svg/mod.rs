@@ -5,6 +5,7 @@
 //! `html/style.css`; a picture says what it shows in its `aria-label` and in `<title>`s.
 
 mod bound;
+mod deferred;
 mod distribution;
 mod matrix;
 mod maxima;
@@ -16,6 +17,7 @@ use latebound_model::Nanos;
 use crate::markup::Markup;
 
 pub use bound::{decomposition, growth, views, witness};
+pub use deferred::{DeferredGroup, DeferredRow, deferred};
 pub use distribution::{Layer, Marker, distribution, spark, survival};
 pub use matrix::{MatrixRow, matrix};
 pub(crate) use matrix::{QUANTILES, merged, over_runs};

@@ -33,7 +33,16 @@ pub struct DeferRow<'a> {
     pub turns_missed: u64,
     /// Starts on another CPU than that of the request.
     pub cross_cpu: u64,
+    /// Starts by the thread ksoftirqd.
+    pub by_ksoftirqd: u64,
+    /// Intervals of the quantiles of [`DEFER_QUANTILES`], to show below; an end that cannot be known is infinite.
+    pub intervals: Option<[(f64, f64); DEFER_QUANTILES.len()]>,
+    /// Names for what made it late.
+    pub signatures: Vec<String>,
 }
+
+/// The quantiles that the table shows.
+pub const DEFER_QUANTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.99999];
 
 /// The table: a group of lines for each load.
 pub fn defer_table(groups: &[(&str, Vec<DeferRow<'_>>)], style: &Style) -> String {
@@ -41,7 +50,7 @@ pub fn defer_table(groups: &[(&str, Vec<DeferRow<'_>>)], style: &Style) -> Strin
     let mut lines = Vec::new();
     for (name, rows) in groups {
         lines.push(Line::Group((*name).to_owned()));
-        lines.extend(rows.iter().map(line));
+        lines.extend(rows.iter().flat_map(|row| std::iter::once(line(row)).chain(interval_line(row))));
     }
     let heads = [
         Column { shrinks: false, ..Column::name("mechanism") },
@@ -60,6 +69,7 @@ pub fn defer_table(groups: &[(&str, Vec<DeferRow<'_>>)], style: &Style) -> Strin
         Column::number("merged", 4),
         Column::number("waited", 8),
         Column::number("other CPU", 6),
+        Column::number("ksoftirqd", 11),
         Column::number("lost", 0),
     ];
     table::write(&mut w, 0, &heads, &lines);
@@ -70,12 +80,44 @@ pub fn defer_table(groups: &[(&str, Vec<DeferRow<'_>>)], style: &Style) -> Strin
     if any(&|row| row.turns_missed > 0) {
         w.line(Tone::Soft, "waited: turns without a request, because an earlier one had not started");
     }
+    for (load, text, names) in named(groups) {
+        w.line(Tone::Note, &format!("{load}: {text}: {}", names.join(", ")));
+    }
     w.finish()
+}
+
+/// Each name once, with the mechanisms that have it in the table's order.
+fn named<'a>(groups: &'a [(&str, Vec<DeferRow<'_>>)]) -> Vec<(&'a str, &'a str, Vec<&'a str>)> {
+    let mut found: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for (load, row) in groups.iter().flat_map(|(load, rows)| rows.iter().map(move |row| (*load, row))) {
+        for text in &row.signatures {
+            match found.iter_mut().find(|(other, known, _)| *other == load && *known == text) {
+                Some((_, _, names)) if names.contains(&row.mechanism) => {}
+                Some((_, _, names)) => names.push(row.mechanism),
+                None => found.push((load, text, vec![row.mechanism])),
+            }
+        }
+    }
+    found
+}
+
+/// The intervals below their quantiles.
+fn interval_line(row: &DeferRow<'_>) -> Option<Line> {
+    let intervals = row.intervals?;
+    let end = |value: f64| if value.is_finite() { Nanos(value as u64).to_string() } else { String::new() };
+    let cell = |(low, high): (f64, f64)| match (low.is_finite(), high.is_finite()) {
+        (false, false) => Cell::new(Tone::Soft, "–"),
+        _ => Cell::new(Tone::Soft, format!("{}..{}", end(low), end(high)).replace(' ', "")),
+    };
+    let mut cells: Vec<Cell> = vec![Cell::new(Tone::Soft, "    95 % interval")];
+    cells.extend((0..5).map(|_| Cell::from("")));
+    cells.extend(intervals.into_iter().map(cell));
+    Some(Line::Cells(cells))
 }
 
 fn line(row: &DeferRow<'_>) -> Line {
     let lossy = row.lost > 0;
-    let quantile = |q| time(row.latency.quantile(q), lossy);
+    let quantile = |place: usize| time(row.latency.quantile(DEFER_QUANTILES[place]), lossy);
     Line::Cells(vec![
         format!("  {}{}", row.mechanism, if row.is_busy { ", busy" } else { "" }).into(),
         row.context.into(),
@@ -83,16 +125,17 @@ fn line(row: &DeferRow<'_>) -> Line {
         grouped(row.latency.count()).into(),
         time(row.latency.mean(), lossy),
         time(row.standard_deviation, lossy),
-        quantile(0.5),
-        quantile(0.99),
-        quantile(0.999),
-        quantile(0.9999),
-        quantile(0.99999),
+        quantile(0),
+        quantile(1),
+        quantile(2),
+        quantile(3),
+        quantile(4),
         Cell { tone: Tone::Strong, ..time(row.latency.max(), lossy) },
         time(row.execution.quantile(0.5), false),
         grouped(row.merged).into(),
         grouped(row.turns_missed).into(),
         grouped(row.cross_cpu).into(),
+        grouped(row.by_ksoftirqd).into(),
         Cell::new(if lossy { Tone::Warning } else { Tone::Plain }, grouped(row.lost)),
     ])
 }
@@ -100,6 +143,8 @@ fn line(row: &DeferRow<'_>) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NEITHER: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
     #[test]
     fn idle_stands_above_loaded_and_what_was_lost_marks_its_line() {
@@ -117,6 +162,15 @@ mod tests {
             lost,
             turns_missed: 0,
             cross_cpu: 2,
+            by_ksoftirqd: 0,
+            intervals: (lost > 0).then_some([
+                (50_000.0, 51_000.0),
+                (98_000.0, f64::INFINITY),
+                NEITHER,
+                NEITHER,
+                NEITHER,
+            ]),
+            signatures: if lost > 0 { vec!["the fair server".to_owned()] } else { vec![] },
         };
         let groups =
             [("idle", vec![row("tasklet", "hardirq", 0)]), ("under load", vec![row("work", "task", 3)])];
@@ -131,6 +185,11 @@ mod tests {
             lines[4].starts_with("  work, busy") && lines[4].contains("100 us*") && lines[4].ends_with('3'),
             "{text}"
         );
-        assert!(lines[5].starts_with("* requests of this line were lost"), "{text}");
+        assert!(
+            lines[5].starts_with("    95 % interval") && lines[5].contains("50.0us..51.0us  98.0us.."),
+            "{text}"
+        );
+        assert!(lines[6].starts_with("* requests of this line were lost"), "{text}");
+        assert_eq!(lines[7], "under load: the fair server: work", "{text}");
     }
 }

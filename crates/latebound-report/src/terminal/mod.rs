@@ -5,8 +5,10 @@
 //! shows it; only commands are never broken, so that they can be pasted. Times are ASCII (`us`), and without
 //! `unicode` everything is.
 
+mod advice;
 mod compare;
 mod defer;
+mod lost;
 mod table;
 mod verbs;
 
@@ -14,8 +16,10 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::{glued, printable};
 
+pub use advice::{AdviceRow, advice_table};
 pub use compare::comparison;
-pub use defer::{DeferRow, defer_table};
+pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
+pub use lost::{LostRow, lost_table};
 pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table};
 
 /// What the terminal can show.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs made up in code, the same at every call: a rich one, an empty one, a hostile one.
-#![allow(dead_code, clippy::wildcard_imports, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, clippy::wildcard_imports, reason = "each test file uses its part")]
 
 mod bound;
+mod deferred;
 
 use latebound_model::*;
 
 pub(crate) use bound::{bounded, hostile_bound};
+pub(crate) use deferred::deferred;
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `latebound defer`. Holds no behaviour.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use latebound_defer::{Context, Mechanism};
 use latebound_model::{CpuSet, Nanos};
@@ -25,6 +27,97 @@ pub(crate) struct DeferArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeferCommand {
     Run(Box<DeferRunArgs>),
+    Lost(DeferLostArgs),
+    Advise(DeferAdviseArgs),
+}
+
+/// Trains of interrupts.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Trains")]
+pub(crate) struct TrainArgs {
+    /// The CPU that the interrupts come to.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) cpu: u32,
+
+    /// Interrupts in a train.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) irqs: u32,
+
+    /// From one interrupt of a train to the next.
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    pub(crate) period: Nanos,
+
+    /// How long the bottom half runs; at most 1 ms.
+    #[arg(long, value_name = "TIME", default_value = "120us")]
+    pub(crate) execution: Nanos,
+
+    /// From one train to the next.
+    #[arg(long, value_name = "TIME", default_value = "20ms")]
+    pub(crate) pause: Nanos,
+}
+
+/// Count the softirqs that are lost when interrupts come faster than their bottom half runs
+///
+/// One bit says that a softirq is raised, so a raise that finds it set has no run of its own. Trains of interrupts are made by a
+/// hard hrtimer; each raises a bottom half that takes longer than the time between two. Then the same with a counter: the
+/// bottom half requests itself again until each interrupt had its run. With loads all of it twice: idle, and beside them.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  latebound defer lost
+  latebound defer lost --mechanism tasklet,softirq_irq_poll --irqs 40 --trains 100
+  latebound lab run --kernel debian:6.12 --append threadirqs --module latebound_defer -- defer lost \\
+      --load rt-hog:priority=50,busy=10ms,period=10ms,cpu=0
+
+{EXIT_STATUS}"))]
+pub(crate) struct DeferLostArgs {
+    /// The bottom halves, with commas between them: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx; tasklet where not
+    /// given.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) mechanism: Vec<Mechanism>,
+
+    /// How many trains.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) trains: u32,
+
+    #[command(flatten)]
+    pub(crate) train: TrainArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadChoice,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+}
+
+/// Name the ways that met a budget, with margins, by what `defer run` measured
+///
+/// Reads a Run that `defer run --output FOLDER` wrote (`lab run` brings it back by itself). Where it was measured beside
+/// loads, only those figures count. A way of which a request or a start was lost is not advised.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound defer advise FOLDER --budget 50us --may-sleep
+  latebound defer advise FOLDER --budget 1ms --context hardirq
+
+Exit status:
+  0  a way met the budget
+  1  an error; the message says what failed and what to type next
+  2  none did")]
+pub(crate) struct DeferAdviseArgs {
+    /// The folder of the Run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+
+    /// How late a start may be.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) budget: Nanos,
+
+    /// Only ways whose work may sleep (wait for memory, a lock, a device).
+    #[arg(long)]
+    pub(crate) may_sleep: bool,
+
+    /// From where it is requested: task, softirq, hardirq; any where not given.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) context: Vec<Context>,
 }
 
 /// Measure the mechanisms, interleaved, idle and then under load
@@ -36,7 +129,8 @@ pub(crate) enum DeferCommand {
 #[command(after_help = format!("\
 Examples:
   latebound defer run
-  latebound defer run --mechanism tasklet,work,kthread,user --count 10000 --load rt-hog:priority=1,busy=10ms,period=10ms
+  latebound defer run --mechanism tasklet,work,kthread,user --requester-policy rr --limit 30s \
+      --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0
   latebound defer run --mechanism work --context hardirq --busy 200us
   latebound defer run --mechanism tasklet --context hardirq --burst 14
   latebound lab run --kernel debian:6.12-rt --module latebound_defer -- defer run --count 200 --period 1ms
@@ -106,6 +200,14 @@ pub(crate) struct DeferRunArgs {
     /// Give up on requests when nothing has started for so long.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) patience: Nanos,
+
+    /// Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution.
+    #[arg(long)]
+    pub(crate) intervals: bool,
+
+    /// End each measurement, idle and under load, after so long; what was not requested by then is named.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) limit: Option<Nanos>,
 
     #[command(flatten)]
     pub(crate) load: LoadChoice,

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound defer`: every way the kernel puts work off, requested by us, and how late each one starts.
 
+mod advise;
+mod lost;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use latebound_defer::{Context, Device, Kernel, Measured, Mechanism, Request, Settings};
+use latebound_defer::{
+    Context, Device, Facts as SignatureFacts, Kernel, Measured, Mechanism, Prepared, Request, Settings,
+};
 use latebound_model::{Cpu, CpuSet, Missing, Nanos, Policy, Run, RunState, Summary};
 use latebound_report::html;
-use latebound_report::terminal::{self, DeferRow};
+use latebound_report::terminal::{self, DEFER_QUANTILES, DeferRow};
+use latebound_stats::{Interval, histogram_quantile_interval};
 use latebound_system::{Facts, Root};
 use serde::Serialize;
 
@@ -20,17 +27,19 @@ use crate::session::{self, Progress, Record, Stop};
 /// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
 const RING_RECORDS: u32 = 1 << 16;
 
-/// Until loads, which are processes of their own, have begun; an emulated machine takes a second.
-const LOADS_BEGIN: Duration = Duration::from_secs(3);
-
 pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
-    let DeferCommand::Run(args) = &args.command;
-    measure(args, output)
+    match &args.command {
+        DeferCommand::Run(args) => measure(args, output),
+        DeferCommand::Lost(args) => lost::run(args, output),
+        DeferCommand::Advise(args) => advise::run(args, output),
+    }
 }
 
 /// The measurement of all series under one load.
 struct Phase {
     name: &'static str,
+    /// From the first request to the last start.
+    took: Duration,
     measured: Vec<Measured>,
 }
 
@@ -54,13 +63,15 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         remedy: "another kernel: latebound lab run --kernel … --module latebound_defer".to_owned(),
     }));
 
-    let mut phases = vec![phase("idle", device, &settings, &requests, &stop)?];
+    run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
+    let prepared = Prepared::new(device, &settings, &requests)?;
+    let mut phases = vec![phase("idle", prepared, &stop, || {})?];
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
-        let running = loads.start(None, &allowed)?;
-        std::thread::sleep(LOADS_BEGIN);
-        phases.push(phase("loaded", Device::open()?, &settings, &requests, &stop)?);
-        running.finish(&mut run);
+        let prepared = Prepared::new(Device::open()?, &settings, &requests)?;
+        let mut running = loads.start(None, &allowed)?;
+        running.wait_until_begun();
+        phases.push(phase("loaded", prepared, &stop, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
@@ -69,7 +80,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
     }
     let written = record.finish(&mut run, html::page);
-    print(&phases, &run, output)?;
+    print(&phases, &run, args.intervals, output)?;
     written?;
     Ok(Outcome::Done)
 }
@@ -86,11 +97,17 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
     Ok(Settings {
         cpu: Cpu(args.cpu),
         period: args.period,
+        // A quarter, so that requests meet every phase of the tick.
+        jitter: Nanos(args.period.0 / 4),
+        train: 0,
+        pause: Nanos::ZERO,
+        top_halves: false,
         timer: args.timer,
         ring_records: RING_RECORDS,
         requester: scheduling(args.requester_policy, args.requester_priority, "requester")?,
         runner: scheduling(args.runner_policy, args.runner_priority, "runner")?,
         patience: args.patience,
+        limit: args.limit,
     })
 }
 
@@ -122,6 +139,7 @@ fn requests(args: &DeferRunArgs, kernel: &Kernel) -> (Vec<Request>, Vec<String>)
                         execution: args.execution,
                         busy,
                         open_loop: args.open_loop,
+                        counter: false,
                     });
                 }
             }
@@ -130,23 +148,27 @@ fn requests(args: &DeferRunArgs, kernel: &Kernel) -> (Vec<Request>, Vec<String>)
     (requests, lacking)
 }
 
-fn phase(
-    name: &'static str,
-    device: Device,
-    settings: &Settings,
-    requests: &[Request],
-    stop: &Stop,
-) -> Result<Phase> {
+fn phase(name: &'static str, prepared: Prepared, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
     let mut progress = Progress::new(None);
     let started = Instant::now();
-    let measured = latebound_defer::run(device, settings, requests, stop.flag(), |so_far| {
+    let show = |so_far: latebound_defer::Progress| {
         progress.show(|| {
             let seconds = started.elapsed().as_secs();
             format!("{name}: {} starts of {} triggers, {seconds} s", so_far.starts, so_far.triggers)
         });
-    })?;
+    };
+    let mut took = Duration::ZERO;
+    let measured = prepared.run(
+        stop.flag(),
+        show,
+        |_| {},
+        || {
+            took = started.elapsed();
+            ended();
+        },
+    )?;
     progress.clear();
-    Ok(Phase { name, measured })
+    Ok(Phase { name, took, measured })
 }
 
 /// A series without numbers looks like one without lateness; so what was never requested is said.
@@ -161,9 +183,9 @@ fn not_requested(phase: &Phase, patience: Nanos, is_stopped: bool) -> Option<Mis
         why: if is_stopped {
             "the run was stopped".to_owned()
         } else {
-            format!("nothing started for {patience}, so the run was ended")
+            format!("nothing started for {patience}, or the time of --limit was over, so the run was ended")
         },
-        remedy: "more --patience, fewer requests (--count), or a load that leaves the requester its turn"
+        remedy: "more time (--limit, --patience), fewer requests (--count), or a load that leaves the requester its turn"
             .to_owned(),
     })
 }
@@ -179,6 +201,7 @@ struct Row<'a> {
     busy_ns: u64,
     latency: Summary,
     standard_deviation_ns: Option<Nanos>,
+    intervals: BTreeMap<&'static str, [Option<f64>; 2]>,
     execution: Summary,
     triggers: u64,
     requests: u64,
@@ -190,23 +213,44 @@ struct Row<'a> {
     turns_missed: u64,
     records_lost: u64,
     cross_cpu: u64,
+    by_ksoftirqd: u64,
+    signatures: Vec<String>,
 }
 
-fn print(phases: &[Phase], run: &Run, output: &Output) -> Result<()> {
+/// 95 % intervals of the quantiles, by their names; an end that cannot be known is null.
+fn intervals(measured: &Measured) -> [Interval; DEFER_QUANTILES.len()] {
+    DEFER_QUANTILES.map(|q| histogram_quantile_interval(&measured.latency, q, 0.95))
+}
+
+fn intervals_document(measured: &Measured) -> BTreeMap<&'static str, [Option<f64>; 2]> {
+    let known = |end: f64| end.is_finite().then_some(end);
+    let names = ["p50", "p99", "p99_9", "p99_99", "p99_999"];
+    let ends = intervals(measured).map(|interval| [known(interval.low), known(interval.high)]);
+    names.into_iter().zip(ends).collect()
+}
+
+fn signatures(measured: &Measured, facts: &SignatureFacts) -> Vec<String> {
+    measured.signatures(facts).iter().map(ToString::to_string).collect()
+}
+
+fn print(phases: &[Phase], run: &Run, with_intervals: bool, output: &Output) -> Result<()> {
+    let facts = SignatureFacts::of(&run.system);
     if output.is_json() {
         let rows: Vec<Row<'_>> =
-            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(p.name, m))).collect();
+            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(p.name, m, &facts))).collect();
         let document = serde_json::json!({
             "schema": "latebound.defer/1",
             "rows": rows,
+            "seconds": phases.iter().map(|p| (p.name, p.took.as_secs_f64())).collect::<BTreeMap<_, _>>(),
             "triggers_late": phases.iter().map(|p| late(&p.measured)).sum::<u64>(),
             "missing": run.missing,
         });
         return output.json(&document);
     }
     let style = output.style();
+    let in_text = |measured| text_row(measured, &facts, with_intervals);
     let groups: Vec<(&str, Vec<DeferRow<'_>>)> =
-        phases.iter().map(|p| (p.name, p.measured.iter().map(text_row).collect())).collect();
+        phases.iter().map(|p| (p.name, p.measured.iter().map(in_text).collect())).collect();
     output.text(&(terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
@@ -215,7 +259,7 @@ fn late(measured: &[Measured]) -> u64 {
     measured.iter().map(|measured| measured.counts.triggers_late).max().unwrap_or(0)
 }
 
-fn row<'a>(load: &'a str, measured: &Measured) -> Row<'a> {
+fn row<'a>(load: &'a str, measured: &Measured, facts: &SignatureFacts) -> Row<'a> {
     let (request, counts) = (&measured.request, &measured.counts);
     Row {
         load,
@@ -226,6 +270,7 @@ fn row<'a>(load: &'a str, measured: &Measured) -> Row<'a> {
         busy_ns: request.busy.0,
         latency: Summary::of(&measured.latency),
         standard_deviation_ns: measured.standard_deviation(),
+        intervals: intervals_document(measured),
         execution: Summary::of(&measured.execution),
         triggers: counts.triggers,
         requests: counts.requests,
@@ -237,10 +282,13 @@ fn row<'a>(load: &'a str, measured: &Measured) -> Row<'a> {
         turns_missed: counts.turns_missed,
         records_lost: counts.records_lost,
         cross_cpu: measured.cross_cpu,
+        by_ksoftirqd: measured.by_ksoftirqd,
+        signatures: signatures(measured, facts),
     }
 }
 
-fn text_row(measured: &Measured) -> DeferRow<'_> {
+fn text_row<'a>(measured: &'a Measured, facts: &SignatureFacts, with_intervals: bool) -> DeferRow<'a> {
+    let ends = |interval: Interval| (interval.low, interval.high);
     DeferRow {
         mechanism: measured.request.mechanism.name(),
         context: measured.request.context.name(),
@@ -253,5 +301,8 @@ fn text_row(measured: &Measured) -> DeferRow<'_> {
         lost: measured.lost(),
         turns_missed: measured.counts.turns_missed,
         cross_cpu: measured.cross_cpu,
+        by_ksoftirqd: measured.by_ksoftirqd,
+        intervals: with_intervals.then(|| intervals(measured).map(ends)),
+        signatures: signatures(measured, facts),
     }
 }

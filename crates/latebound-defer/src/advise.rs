@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which ways met a budget, by what a Run of `defer run` measured. Pure.
+
+use latebound_model::{Nanos, Quantity, Run};
+
+use crate::plan::{Context, Mechanism};
+
+/// What is needed of a way to put work off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// How late a start may be.
+    pub budget: Nanos,
+    /// Whether the work has to sleep: to wait for memory, a lock, a device.
+    pub may_sleep: bool,
+    /// From where it is requested; any place where empty.
+    pub contexts: Vec<Context>,
+}
+
+/// One way beside what is needed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// The way.
+    pub mechanism: Mechanism,
+    /// Requested from here.
+    pub context: Context,
+    /// The rest of what it was called: `, to CPU 1`, `, pool busy`; mostly nothing.
+    pub place: String,
+    /// `idle` or `loaded`.
+    pub load: String,
+    /// How many starts the verdict rests on.
+    pub starts: u64,
+    /// How many were later than the budget.
+    pub late: u64,
+    /// The latest.
+    pub max: Nanos,
+    /// Whether some of its requests or starts were lost, so that a later one may not have been seen.
+    pub is_lossy: bool,
+    /// With 95 % confidence at least this share of starts comes within the budget, if starts are alike and independent.
+    pub share: f64,
+}
+
+impl Advice {
+    /// Whether every start came within the budget, and none was lost.
+    pub fn is_met(&self) -> bool {
+        self.late == 0 && self.starts > 0 && !self.is_lossy
+    }
+
+    /// What was left of the budget at the latest start; below zero what was missing.
+    pub fn margin_ns(&self, budget: Nanos) -> i128 {
+        i128::from(budget.0) - i128::from(self.max.0)
+    }
+}
+
+impl Mechanism {
+    /// Whether work that it runs is allowed to sleep. Work items of softirq context and everything that runs in a softirq or
+    /// an interrupt is not.
+    pub fn may_sleep(self) -> bool {
+        match self.name() {
+            "work_bh" | "work_bh_highpri" => false,
+            name if name.starts_with("work") || name.starts_with("private") => true,
+            name => matches!(name, "kthread" | "kthread_worker" | "irq_thread" | "task_work" | "user"),
+        }
+    }
+}
+
+/// `work_highpri from hardirq, to CPU 1, pool busy, loaded`, as [`crate::Measured::series`] writes it.
+fn read_name(name: &str) -> Option<(Mechanism, Context, String, String)> {
+    let (rest, load) = name.rsplit_once(", ")?;
+    let (mechanism, rest) = rest.split_once(" from ")?;
+    let end = rest.find(',').unwrap_or(rest.len());
+    let (context, place) = rest.split_at(end);
+    Some((mechanism.parse().ok()?, context.parse().ok()?, place.to_owned(), load.to_owned()))
+}
+
+/// The ways that can do what is needed, under the loads where the Run has any: those that met the budget before those that
+/// did not, the least late first. What is no deferral at all (the plain call, a thread of user space) is left out.
+pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
+    let mut all: Vec<Advice> = run
+        .series
+        .iter()
+        .filter(|series| series.quantity == Quantity::Latency)
+        .filter_map(|series| {
+            let (mechanism, context, place, load) = read_name(&series.subject.name)?;
+            let histogram = &series.histogram;
+            let starts = histogram.count();
+            // A bucket that the budget lies in counts as late: the verdict errs on the safe side.
+            let late = histogram
+                .buckets()
+                .filter(|bucket| bucket.high > needs.budget)
+                .map(|bucket| bucket.count)
+                .sum();
+            let max = histogram.max()?;
+            // Exact where the greatest value decides.
+            let late = if max <= needs.budget { 0 } else { late };
+            Some(Advice {
+                mechanism,
+                context,
+                place,
+                load,
+                starts,
+                late,
+                max,
+                is_lossy: series.losses.iter().any(|loss| loss.count != Some(0)),
+                share: at_least(starts, late),
+            })
+        })
+        .filter(|advice| !matches!(advice.mechanism.name(), "direct" | "user"))
+        .filter(|advice| !needs.may_sleep || advice.mechanism.may_sleep())
+        .filter(|advice| needs.contexts.is_empty() || needs.contexts.contains(&advice.context))
+        .collect();
+    if all.iter().any(|advice| advice.load == "loaded") {
+        all.retain(|advice| advice.load == "loaded");
+    }
+    all.sort_by_key(|advice| (!advice.is_met(), advice.max, advice.mechanism, advice.context));
+    all
+}
+
+/// The share of starts that come within the budget, at least, with 95 % confidence, where `late` of `starts` did not.
+/// Exact for none (1 − s^n = 0.05); else Wilson's score interval, one-sided ("Probable inference, the law of succession,
+/// and statistical inference", 1927).
+fn at_least(starts: u64, late: u64) -> f64 {
+    if starts == 0 {
+        return 0.0;
+    }
+    let n = starts as f64;
+    if late == 0 {
+        return 0.05f64.powf(1.0 / n);
+    }
+    // The 95 % quantile of the normal distribution.
+    let z = 1.644_853_626_951_472_2;
+    let p = 1.0 - late as f64 / n;
+    let centre = p + z * z / (2.0 * n);
+    let half = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+    ((centre - half) / (1.0 + z * z / n)).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latebound_model::{Cpu, Evidence, Histogram, Series, Subject};
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_share_is_that_of_the_textbooks() {
+        // The rule of three: none of 3 000 is about 3/3 000; exactly 1 - 0.05^(1/3000) = 0.00099807.
+        assert!((1.0 - at_least(3_000, 0) - 0.000_998_075).abs() < 1e-8);
+        // Wilson, one-sided 95 %, 10 of 100 late: (0.913528 - 0.051166) / 1.027055.
+        assert!((at_least(100, 10) - 0.839_645).abs() < 1e-4, "{}", at_least(100, 10));
+        assert_eq!(at_least(0, 0), 0.0);
+    }
+
+    #[test]
+    fn what_sleeps_is_what_a_thread_runs() {
+        let sleepers: Vec<&str> =
+            Mechanism::all().filter(|mechanism| mechanism.may_sleep()).map(Mechanism::name).collect();
+        assert_eq!(
+            sleepers,
+            [
+                "work",
+                "work_highpri",
+                "work_unbound",
+                "work_delayed",
+                "work_ordered",
+                "private",
+                "private_highpri",
+                "private_unbound",
+                "kthread",
+                "kthread_worker",
+                "irq_thread",
+                "task_work",
+                "user"
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_series_name_reads_back_as_what_was_requested(
+            mechanism in 0..Mechanism::all().count(), context in 0..3usize, cpu in 0u32..3, busy: bool, loaded: bool,
+        ) {
+            let request = crate::Request {
+                mechanism: Mechanism::all().nth(mechanism).unwrap(),
+                context: Context::all().nth(context).unwrap(),
+                cpu: Cpu(cpu),
+                triggers: 1,
+                burst: 1,
+                execution: Nanos::ZERO,
+                busy: Nanos(u64::from(busy)),
+                open_loop: false,
+                counter: false,
+            };
+            let load = if loaded { "loaded" } else { "idle" };
+            let label = request.label(Cpu(0));
+            let (mechanism, context, place, read) = read_name(&format!("{label}, {load}")).unwrap();
+            prop_assert_eq!((mechanism, context, read.as_str()), (request.mechanism, request.context, load));
+            prop_assert_eq!(format!("{mechanism} from {context}{place}"), label);
+        }
+    }
+
+    fn series(name: &str, values: &[(u64, u64)]) -> Series {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|(micros, count)| histogram.record_n(Nanos::from_micros(*micros), *count));
+        let subject = Subject { name: name.to_owned(), ..Subject::default() };
+        Series::new(latebound_model::Mechanism::Work, Quantity::Latency, subject, Evidence::User, histogram)
+    }
+
+    /// The least of a Run that has to be there.
+    fn run(series: Vec<Series>) -> Run {
+        let mut run: Run = serde_json::from_value(serde_json::json!({
+            "schema": "latebound.run/1", "tool": {"name": "latebound", "version": "0"}, "verb": "defer", "command": [],
+            "state": "complete", "started_at": "", "started_monotonic": 0, "planned": null, "duration": 0,
+            "system": latebound_model::SystemSnapshot::default(), "evidence": []
+        }))
+        .unwrap();
+        run.series = series;
+        run
+    }
+
+    #[test]
+    fn only_what_met_the_budget_under_load_with_nothing_lost_is_advised() {
+        let mut lossy = series("private from hardirq, loaded", &[(5, 1_000)]);
+        lossy.losses.push(latebound_model::Loss {
+            kind: latebound_model::LossKind::RingFull,
+            place: String::new(),
+            count: Some(1),
+        });
+        let run = run(vec![
+            series("work from hardirq, idle", &[(10, 1_000)]),
+            series("work from hardirq, loaded", &[(10, 999), (950_000, 1)]),
+            series("kthread from hardirq, loaded", &[(20, 500), (49, 500)]),
+            series("kthread_worker from hardirq, loaded", &[(20, 999), (50, 1)]),
+            series("tasklet from hardirq, loaded", &[(3, 1_000)]),
+            series("direct from hardirq, loaded", &[(1, 1_000)]),
+            lossy,
+        ]);
+        let needs = |may_sleep| Needs { budget: Nanos::from_micros(50), may_sleep, contexts: vec![] };
+        let names = |advice: &[Advice]| {
+            advice.iter().map(|advice| (advice.mechanism.name(), advice.is_met())).collect::<Vec<_>>()
+        };
+        let any = advise(&run, &needs(false));
+        assert_eq!(
+            names(&any),
+            [
+                ("tasklet", true),
+                ("kthread", true),
+                ("kthread_worker", true),
+                ("private", false),
+                ("work", false)
+            ]
+        );
+        let sleeping = advise(&run, &needs(true));
+        assert_eq!(sleeping[0].mechanism.name(), "kthread");
+        assert_eq!(sleeping[0].margin_ns(Nanos::from_micros(50)), 1_000);
+        assert_eq!(sleeping[1].margin_ns(Nanos::from_micros(50)), 0);
+        assert_eq!((sleeping[3].late, sleeping[3].starts), (1, 1_000));
+    }
+}

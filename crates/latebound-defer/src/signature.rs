@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lateness that has a name: what made a series late where that is not the mechanism. Pure.
+
+use std::fmt;
+
+use latebound_model::{Nanos, SystemSnapshot};
+
+use crate::tally::Measured;
+
+/// How far a wait for the fair server may be from what its settings say: its timer is due then, and the thread still has to be
+/// switched to.
+const TOLERANCE: Nanos = Nanos::from_millis(10);
+
+/// What of the running kernel the names depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How long real-time threads can keep a fair thread waiting, and of which period that is the rest.
+    pub starved: Option<Starved>,
+    /// The tick.
+    pub tick: Option<Nanos>,
+}
+
+/// Who lets a fair thread run that real-time threads keep from its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Starved {
+    /// After so long.
+    pub wait: Nanos,
+    /// The fair server of kernel 6.12 and later; RT throttling before.
+    pub by_fair_server: bool,
+}
+
+impl Facts {
+    /// Those of a system.
+    pub fn of(system: &SystemSnapshot) -> Facts {
+        let server = system.fair_server.as_ref().map(|server| Starved {
+            wait: server.period.saturating_sub(server.runtime),
+            by_fair_server: true,
+        });
+        let throttling = system.rt_throttling.as_ref().and_then(|throttling| throttling.runtime);
+        let throttled = throttling.map(|wait| Starved { wait, by_fair_server: false });
+        Facts {
+            starved: server.or(throttled),
+            tick: system.hz.filter(|hz| *hz > 0).map(|hz| Nanos(1_000_000_000 / u64::from(hz))),
+        }
+    }
+}
+
+/// A name for what made a series late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// Real-time threads kept the thread that runs it from its CPU until the kernel made them give way.
+    Starved {
+        /// Who made them.
+        by: Starved,
+        /// How often in a row, by the greatest latency.
+        times: u64,
+    },
+    /// It is meant to wait for the next tick.
+    Tick(Nanos),
+    /// It waits for the end of a grace period.
+    GracePeriod,
+    /// Softirqs were left to ksoftirqd, which is an ordinary thread.
+    Ksoftirqd,
+}
+
+impl Measured {
+    /// The names for what was seen, most telling first.
+    pub fn signatures(&self, facts: &Facts) -> Vec<Signature> {
+        let mut found = Vec::new();
+        if let (Some(by), Some(max)) = (facts.starved, self.latency.max())
+            && by.wait > TOLERANCE
+            && max.0 + TOLERANCE.0 >= by.wait.0
+        {
+            found.push(Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 });
+        }
+        match (self.request.mechanism.name(), facts.tick) {
+            _ if self.latency.count() == 0 => {}
+            ("timer" | "work_delayed" | "irq_work_lazy", Some(tick)) => found.push(Signature::Tick(tick)),
+            ("rcu", _) => found.push(Signature::GracePeriod),
+            _ => {}
+        }
+        if self.by_ksoftirqd > 0 {
+            found.push(Signature::Ksoftirqd);
+        }
+        found
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Signature::Starved { by, times } => {
+                let who = if by.by_fair_server { "the fair server" } else { "RT throttling" };
+                let again = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
+                write!(
+                    f,
+                    "the maximum is {who}: real-time threads keep a fair thread off its CPU for {}{again}, whatever the \
+                     mechanism",
+                    by.wait
+                )
+            }
+            Signature::Tick(tick) => write!(f, "waits for the tick, every {tick}"),
+            Signature::GracePeriod => f.write_str("waits for a grace period of RCU"),
+            Signature::Ksoftirqd => f.write_str("some starts were left to ksoftirqd, an ordinary thread"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ksoftirqd::Ksoftirqd;
+    use crate::plan::Request;
+    use latebound_abi::defer::Record;
+    use latebound_model::Cpu;
+
+    fn latest(mechanism: &str, latency: u64) -> Measured {
+        let request = Request {
+            mechanism: mechanism.parse().unwrap(),
+            context: "hardirq".parse().unwrap(),
+            cpu: Cpu(0),
+            triggers: 1,
+            burst: 1,
+            execution: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            open_loop: false,
+            counter: false,
+        };
+        let mut measured = Measured::new(request, Cpu(0));
+        let record =
+            Record { requested_ns: 1, started_ns: 1 + latency, ended_ns: 2 + latency, ..Record::default() };
+        measured.add(&record, &Ksoftirqd::default());
+        measured
+    }
+
+    const THROTTLING: Starved = Starved { wait: Nanos::from_millis(950), by_fair_server: false };
+
+    #[test]
+    fn the_maxima_that_were_published_as_latencies_of_work_items_and_threads_are_throttling() {
+        // The figures of "Measuring kernel latencies to ensure real-time constraints": work item, private queue, kernel thread,
+        // under ten SCHED_RR threads; and its tasklet, which is late for another reason.
+        let facts = Facts { starved: Some(THROTTLING), tick: None };
+        for (mechanism, micros) in [("work", 950_022), ("private", 950_070), ("kthread", 950_160)] {
+            let found = latest(mechanism, micros * 1_000).signatures(&facts);
+            assert_eq!(found, [Signature::Starved { by: THROTTLING, times: 1 }], "{mechanism}");
+            assert!(found[0].to_string().contains("RT throttling"), "{}", found[0]);
+        }
+        assert_eq!(latest("tasklet", 9_992_000).signatures(&facts), []);
+        // A thread that is passed over once more waits as long again.
+        let twice = latest("work", 1_897_000_000).signatures(&facts);
+        assert_eq!(twice, [Signature::Starved { by: THROTTLING, times: 2 }]);
+    }
+
+    #[test]
+    fn waiting_for_the_tick_is_named_only_of_what_is_meant_to() {
+        let facts = Facts { starved: None, tick: Some(Nanos::from_millis(4)) };
+        assert_eq!(latest("timer", 3_000_000).signatures(&facts), [Signature::Tick(Nanos::from_millis(4))]);
+        assert_eq!(latest("work", 3_000_000).signatures(&facts), []);
+        assert_eq!(latest("rcu", 3_000_000).signatures(&facts), [Signature::GracePeriod]);
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound defer advise`: which ways to put work off met a budget, by a Run of `defer run`.
+
+use anyhow::{Result, bail};
+use latebound_defer::{Advice, Needs, advise};
+use latebound_report::digest;
+use latebound_report::terminal::{self, AdviceRow};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::cli::DeferAdviseArgs;
+use crate::output::Output;
+
+/// A verdict in the JSON document.
+#[derive(Serialize)]
+struct Row<'a> {
+    mechanism: &'a str,
+    context: &'a str,
+    place: &'a str,
+    load: &'a str,
+    is_met: bool,
+    max_ns: u64,
+    margin_ns: i128,
+    starts: u64,
+    late: u64,
+    is_lossy: bool,
+    within_at_least: f64,
+}
+
+pub(super) fn run(args: &DeferAdviseArgs, output: &Output) -> Result<Outcome> {
+    let run = latebound_store::read_run(&args.run)?;
+    let needs = Needs { budget: args.budget, may_sleep: args.may_sleep, contexts: args.context.clone() };
+    let advice = advise(&run, &needs);
+    if advice.is_empty() {
+        bail!(
+            "{} holds no series of deferred work that could do this; make one with: latebound defer run --output FOLDER",
+            args.run.display()
+        );
+    }
+    match output.is_json() {
+        true => {
+            let rows: Vec<Row<'_>> = advice.iter().map(|advice| row(advice, &needs)).collect();
+            output.json(&serde_json::json!({
+                "schema": "latebound.advice/1",
+                "budget_ns": needs.budget,
+                "may_sleep": needs.may_sleep,
+                "loads": run.loads,
+                "emulated": run.system.emulation.is_some(),
+                "rows": rows,
+            }))?;
+        }
+        false => {
+            let style = output.style();
+            let rows: Vec<AdviceRow> = advice.iter().map(|advice| text_row(advice, &needs)).collect();
+            let mut text = terminal::advice_table(&rows, needs.budget, &style);
+            text += &under(&run, &advice);
+            output.text(&text)?;
+        }
+    }
+    Ok(if advice.iter().any(Advice::is_met) { Outcome::Done } else { Outcome::LimitPassed })
+}
+
+/// What the verdict holds for: this system, these loads, this clock.
+fn under(run: &latebound_model::Run, advice: &[Advice]) -> String {
+    let loads: Vec<String> = run
+        .loads
+        .iter()
+        .map(|load| format!("{} {}", load.name, load.arguments).trim_end().to_owned())
+        .collect();
+    let loads = match advice.first().map(|advice| advice.load.as_str()) {
+        Some("loaded") => format!("under {}", loads.join("; ")),
+        _ => "idle".to_owned(),
+    };
+    let kernel = run.system.kernel_release.as_deref().unwrap_or("an unknown kernel");
+    let emulated = digest::emulation_text(run).map(|text| format!("\n{text}")).unwrap_or_default();
+    format!("Measured on Linux {kernel}, {loads}.{emulated}\n")
+}
+
+fn row<'a>(advice: &'a Advice, needs: &Needs) -> Row<'a> {
+    Row {
+        mechanism: advice.mechanism.name(),
+        context: advice.context.name(),
+        place: advice.place.trim_start_matches(", "),
+        load: &advice.load,
+        is_met: advice.is_met(),
+        max_ns: advice.max.0,
+        margin_ns: advice.margin_ns(needs.budget),
+        starts: advice.starts,
+        late: advice.late,
+        is_lossy: advice.is_lossy,
+        within_at_least: advice.share,
+    }
+}
+
+fn text_row(advice: &Advice, needs: &Needs) -> AdviceRow {
+    AdviceRow {
+        name: format!("{} from {}{}", advice.mechanism, advice.context, advice.place),
+        is_met: advice.is_met(),
+        max: advice.max,
+        margin_ns: advice.margin_ns(needs.budget),
+        starts: advice.starts,
+        late: advice.late,
+        is_lossy: advice.is_lossy,
+        share: advice.share,
+    }
+}

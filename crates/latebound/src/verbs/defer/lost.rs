@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound defer lost`: trains of interrupts faster than their bottom half, with and without a counter.
+
+use anyhow::{Result, bail};
+use latebound_defer::{
+    Context, Device, Ksoftirqd, Measured, Mechanism, Prepared, Request, Settings, Train, TrainSums, sums,
+    trains,
+};
+use latebound_model::{Cpu, CpuSet, Nanos, Run, RunState, Summary};
+use latebound_report::html;
+use latebound_report::terminal::{self, LostRow};
+use latebound_system::{Facts, Root};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::beside::Loads;
+use crate::cli::{DeferLostArgs, TrainArgs};
+use crate::output::Output;
+use crate::session::{self, Progress, Record, Stop};
+
+use super::RING_RECORDS;
+
+/// One mechanism, with a counter or without, under one load.
+pub(super) struct Trial {
+    pub(super) load: &'static str,
+    pub(super) with_counter: bool,
+    pub(super) measured: Measured,
+    pub(super) trains: Vec<Train>,
+}
+
+pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
+    let loads = Loads::parse(&args.load)?;
+    let mechanisms: Vec<Mechanism> = match args.mechanism.is_empty() {
+        true => vec!["tasklet".parse()?],
+        false => args.mechanism.clone(),
+    };
+    let stop = Stop::on_signals()?;
+    let device = Device::open()?;
+    if let Some(lacking) = mechanisms.iter().find(|mechanism| !device.kernel().has(**mechanism)) {
+        bail!("this kernel has no {lacking}, or does not let modules use it; leave it out of --mechanism");
+    }
+    drop(device);
+    let root = Root::live();
+    let doctor = latebound_system::doctor(&root, &Facts::live());
+    let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let mut run = session::new_run("defer", doctor, None);
+    let record = Record::begin(&args.record, None, &run)?;
+    run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([Cpu(args.train.cpu)])));
+
+    let mut trials = Vec::new();
+    let each = |load: &'static str, trials: &mut Vec<Trial>| -> Result<()> {
+        for &mechanism in &mechanisms {
+            for with_counter in [false, true] {
+                if !stop.is_set() {
+                    trials.push(trial(&args.train, args.trains, mechanism, with_counter, load, &stop)?);
+                }
+            }
+        }
+        Ok(())
+    };
+    each("idle", &mut trials)?;
+    let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
+    if is_loaded && !stop.is_set() {
+        let mut running = loads.start(None, &allowed)?;
+        running.wait_until_begun();
+        let done = each("loaded", &mut trials);
+        running.finish(&mut run);
+        done?;
+    }
+    run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
+    run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
+    for trial in &trials {
+        let counter = if trial.with_counter { ", with counter" } else { "" };
+        let [latency, execution] = trial.measured.series(&format!("trains{counter}, {}", trial.load));
+        run.series.extend([latency, execution]);
+    }
+    let written = record.finish(&mut run, html::page);
+    print(&trials, &run, args.train.irqs, output)?;
+    written?;
+    Ok(Outcome::Done)
+}
+
+/// The request and settings of so many trains.
+pub(super) fn plan(
+    args: &TrainArgs,
+    trains: u32,
+    mechanism: Mechanism,
+    counter: bool,
+) -> Result<(Settings, Request)> {
+    let hardirq: Context = "hardirq".parse()?;
+    let settings = Settings {
+        cpu: Cpu(args.cpu),
+        period: args.period,
+        jitter: Nanos::ZERO,
+        train: args.irqs,
+        pause: args.pause,
+        top_halves: true,
+        timer: Nanos::ZERO,
+        ring_records: RING_RECORDS,
+        requester: None,
+        runner: None,
+        patience: Nanos::from_secs(4),
+        limit: None,
+    };
+    let request = Request {
+        mechanism,
+        context: hardirq,
+        cpu: Cpu(args.cpu),
+        triggers: args.irqs.saturating_mul(trains),
+        burst: 1,
+        execution: args.execution,
+        busy: Nanos::ZERO,
+        open_loop: true,
+        counter,
+    };
+    Ok((settings, request))
+}
+
+fn trial(
+    args: &TrainArgs,
+    count: u32,
+    mechanism: Mechanism,
+    with_counter: bool,
+    load: &'static str,
+    stop: &Stop,
+) -> Result<Trial> {
+    let (settings, request) = plan(args, count, mechanism, with_counter)?;
+    let prepared = Prepared::new(Device::open()?, &settings, &[request])?;
+    let mut progress = Progress::new(None);
+    let show = |so_far: latebound_defer::Progress| {
+        progress.show(|| format!("{load}: {} runs of {} raises", so_far.starts, so_far.triggers));
+    };
+    let mut records = Vec::new();
+    let mut measured = prepared.run(stop.flag(), show, |record| records.push(*record), || {})?;
+    progress.clear();
+    let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
+    Ok(Trial {
+        load,
+        with_counter,
+        measured,
+        trains: trains(&records, args.irqs, &Ksoftirqd::of_this_kernel()),
+    })
+}
+
+/// A line of the JSON document.
+#[derive(Serialize)]
+struct Row<'a> {
+    load: &'a str,
+    mechanism: &'a str,
+    with_counter: bool,
+    trains: u64,
+    raises: u64,
+    starts: u64,
+    merged: u64,
+    kept: u64,
+    waiting: u32,
+    refused: u64,
+    empty_starts: u64,
+    records_lost: u64,
+    starts_least: u64,
+    starts_median: u64,
+    starts_most: u64,
+    by_ksoftirqd: u64,
+    trains_handed_over: u64,
+    first_by_ksoftirqd: Option<u64>,
+    latency: Summary,
+}
+
+fn print(trials: &[Trial], run: &Run, irqs: u32, output: &Output) -> Result<()> {
+    if output.is_json() {
+        let rows: Vec<Row<'_>> = trials.iter().map(row).collect();
+        return output.json(&serde_json::json!({
+            "schema": "latebound.lost/1",
+            "irqs": irqs,
+            "rows": rows,
+            "missing": run.missing,
+        }));
+    }
+    let style = output.style();
+    let of = |load: &str| trials.iter().filter(|trial| trial.load == load).map(text_row).collect::<Vec<_>>();
+    let mut groups = vec![("idle", of("idle")), ("loaded", of("loaded"))];
+    groups.retain(|(_, rows)| !rows.is_empty());
+    output.text(&(terminal::lost_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
+}
+
+fn row(trial: &Trial) -> Row<'_> {
+    let counts = &trial.measured.counts;
+    let TrainSums {
+        trains,
+        starts_least,
+        starts_median,
+        starts_most,
+        by_ksoftirqd,
+        handed_over,
+        first_by_ksoftirqd,
+        ..
+    } = sums(&trial.trains);
+    Row {
+        load: trial.load,
+        mechanism: trial.measured.request.mechanism.name(),
+        with_counter: trial.with_counter,
+        trains,
+        raises: counts.requests,
+        starts: counts.starts,
+        merged: counts.merged,
+        kept: counts.kept,
+        waiting: counts.waiting,
+        refused: counts.refused,
+        empty_starts: counts.empty_starts,
+        records_lost: counts.records_lost,
+        starts_least,
+        starts_median,
+        starts_most,
+        by_ksoftirqd,
+        trains_handed_over: handed_over,
+        first_by_ksoftirqd,
+        latency: Summary::of(&trial.measured.latency),
+    }
+}
+
+fn text_row(trial: &Trial) -> LostRow<'_> {
+    let counts = &trial.measured.counts;
+    let sums = sums(&trial.trains);
+    LostRow {
+        mechanism: trial.measured.request.mechanism.name(),
+        with_counter: trial.with_counter,
+        trains: sums.trains,
+        raises: counts.requests,
+        merged: counts.merged,
+        starts: counts.starts,
+        a_train: [sums.starts_least, sums.starts_median, sums.starts_most],
+        by_ksoftirqd: sums.by_ksoftirqd,
+        first_by_ksoftirqd: sums.first_by_ksoftirqd,
+        latency: &trial.measured.latency,
+        unseen: trial.measured.lost(),
+    }
+}
