@@ -8,7 +8,8 @@
 #
 # In the environment, from the kernel's command line: latebound_busybox (a static busybox in the host's file system),
 # latebound_share (the mount tag of the folder that is shared with the host), virtme_link_mods (the kernel's modules).
-# In the shared folder: "job", a shell script. Out comes "started", "stdout", "stderr" and, last of all, "status".
+# In the shared folder: "job", a shell script. Out comes "started", "stdout", "stderr" and, last of all, "status". A line on
+# the console interrupts the job, as Ctrl-C would.
 
 bb=${latebound_busybox:?} share=${latebound_share:?}
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
@@ -82,7 +83,10 @@ done
 
 cd /run/latebound || off "cannot enter the folder shared with the host"
 "$bb" cat /proc/uptime >started
-"$bb" setsid sh ./job </dev/null >stdout 2>stderr
+# Whoever waits for the console costs nothing meanwhile. The job is not the one in the background: a shell has those ignore
+# the interrupt.
+{ read -r word && "$bb" kill -INT -- "-$("$bb" cat /run/job.group)"; } </dev/console &
+"$bb" setsid sh -c 'echo $$ >/run/job.group; exec sh ./job' </dev/null >stdout 2>stderr
 echo $? >status.part
 "$bb" mv status.part status
 off "the job is done"

@@ -29,6 +29,9 @@ const KVM_BOOT: Duration = Duration::from_secs(20);
 /// How often a machine is started again after the emulator's own fault.
 const TRIPS: u32 = 2;
 
+/// How long a job that was interrupted may take to say what it has, by the host's clock.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
 /// A verb that writes a Run of its own is told to write it here, and it is brought back from here.
 const GUEST_FOLDER: &str = "/run/latebound";
 
@@ -65,6 +68,8 @@ pub struct Job {
     pub module: Option<Module>,
     /// The folder that the payload starts in.
     pub directory: PathBuf,
+    /// Where the lab is told to stop while the payload runs: whether that is interrupted, as by Ctrl-C, and says what it has.
+    pub interrupt: bool,
 }
 
 /// What came out of a job.
@@ -185,6 +190,8 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
         text +=
             &format!("cp {} /run/stage/latebound || exit 1\n", shell::quote(&binary.display().to_string()));
     }
+    // An interrupt is for the command; this shell brings back what it says then.
+    text += "trap : INT\n";
     // Let what the boot left behind come to an end; this takes no time of the host's.
     text += "sleep 3\n";
     text += &format!("{} >/run/stage/stdout 2>/run/stage/stderr\nstatus=$?\n", shell::join(&command));
@@ -305,7 +312,7 @@ fn attempt(
     command
         .args(&words[1..])
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(open(&console)?)
         .stderr(open(&emulator)?);
     let started_at = Instant::now();
@@ -314,6 +321,7 @@ fn attempt(
     let (begun, done) = (share.join("started"), share.join("status"));
     let mut boot = None;
     let mut timed_out = None;
+    let mut interrupted: Option<Instant> = None;
     let ended = loop {
         let finished = qemu.finished();
         let done = done.is_file();
@@ -331,7 +339,14 @@ fn attempt(
             break finished;
         }
         if lab.stopped() {
-            return Err(LabError::Stopped.into());
+            match interrupted {
+                None if job.interrupt && boot.is_some() && qemu.write_line("interrupt") => {
+                    interrupted = Some(Instant::now());
+                    lab.note("interrupted: waiting for what the job has; once more ends the machine at once");
+                }
+                Some(since) if since.elapsed() < LAST_WORDS => {}
+                _ => return Err(LabError::Stopped.into()),
+            }
         }
         let limit = if kvm && boot.is_none() { job.timeout.min(KVM_BOOT) } else { job.timeout };
         if started_at.elapsed() >= limit {
@@ -476,6 +491,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             module: None,
             directory: "/home/a b".into(),
+            interrupt: false,
         }
     }
 

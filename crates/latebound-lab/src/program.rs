@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -88,11 +89,29 @@ pub(crate) fn how(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of what a program wrote, for an error.
+/// The last lines of what a program wrote, for an error. Those that it said before are left out.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let mut lines: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        lines.retain(|before| *before != line);
+        lines.push(line);
+    }
     let last = &lines[lines.len().saturating_sub(count)..];
     if last.is_empty() { String::new() } else { format!("; it said last:\n  {}", last.join("\n  ")) }
+}
+
+/// What to do about what a program said, where that is known.
+fn advice(said: &str) -> Option<&'static str> {
+    let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
+    if says(&["No space left on device"]) {
+        return Some("the disk is full: make room, or set XDG_CACHE_HOME to a folder on another one");
+    }
+    if says(&["Temporary failure", "Could not resolve", "Could not connect", "Network is unreachable"]) {
+        return Some(
+            "there is no way to the network; kernels that are here need none: latebound lab kernels",
+        );
+    }
+    None
 }
 
 pub(crate) fn failed(doing: &str, command: &Command, how: String, output: &str) -> LabError {
@@ -100,7 +119,10 @@ pub(crate) fn failed(doing: &str, command: &Command, how: String, output: &str) 
         doing: doing.to_owned(),
         command: shown(command),
         how,
-        output: last_lines(output, 12),
+        output: match advice(output) {
+            Some(advice) => format!("{}\n{advice}", last_lines(output, 12)),
+            None => last_lines(output, 12),
+        },
     }
 }
 
@@ -140,6 +162,11 @@ impl Group {
 
     pub(crate) fn finished(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().ok().flatten()
+    }
+
+    /// Writes a line to the child's standard input, where that is a pipe; whether it could be written.
+    pub(crate) fn write_line(&mut self, line: &str) -> bool {
+        self.0.stdin.as_mut().is_some_and(|stdin| writeln!(stdin, "{line}").is_ok())
     }
 
     /// Ends the whole group and waits for the child.
@@ -194,5 +221,33 @@ pub(crate) fn logged(
         }
         turn = turn.wrapping_add(1);
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As apt 2.6 says it.
+    const NO_NETWORK: &str = "Ign:1 http://deb.example bookworm amd64 linux\nIgn:1 http://deb.example bookworm amd64 linux\n\
+        Err:1 http://deb.example bookworm amd64 linux\n  Temporary failure resolving 'deb.example'\n";
+
+    #[test]
+    fn a_failure_says_what_was_said_once_and_what_to_do_about_it() {
+        let error =
+            failed("download", &Command::new("apt-get"), "ended with status 100".to_owned(), NO_NETWORK);
+        assert_eq!(
+            error.to_string(),
+            "download: `apt-get` ended with status 100; it said last:\n  Ign:1 http://deb.example bookworm amd64 linux\n  \
+             Err:1 http://deb.example bookworm amd64 linux\n    Temporary failure resolving 'deb.example'\n\
+             there is no way to the network; kernels that are here need none: latebound lab kernels"
+        );
+        let full = failed(
+            "download",
+            &Command::new("apt-get"),
+            "ended with status 100".to_owned(),
+            "write (28: No space left on device)",
+        );
+        assert!(full.to_string().ends_with("to a folder on another one"), "{full}");
     }
 }

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use latebound_model::{CauseKind, Evidence, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState};
 
@@ -201,8 +201,8 @@ impl Drop for Busy {
 
 /// With a period that the tick's is no multiple of, wake-ups meet the tick at every phase, so that the worst meeting is
 /// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen. The quantiles repeat to
-/// the nanosecond. A maximum is one wake-up of 40 000, and two boots do not meet the same one: 58 and 60 us were seen, and
-/// 65 and 70.
+/// a bucket, and so does the worst of a typical second. The maximum of a run is one wake-up of 40 000, and two boots do not
+/// meet the same one, whatever the host does: 58 to 61 us in eight of eleven boots, 65 to 70 us in three.
 #[test]
 fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let once = || {
@@ -211,23 +211,18 @@ fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
         assert_eq!(run.system.emulation.as_ref().unwrap().clock, "instructions");
         let series = run.series.iter().find(|series| series.quantity == Quantity::Latency).unwrap().clone();
         assert!(series.histogram.count() > 40_000, "{}", series.histogram.count());
-        // The first second holds the measuring thread's own start as well.
-        let maxima = series.block_maxima.unwrap().maxima;
-        let later = maxima.iter().skip(1).flatten().max().copied().unwrap();
-        [
-            series.histogram.quantile(0.5),
-            series.histogram.quantile(0.999),
-            series.histogram.max(),
-            Some(later),
-        ]
-        .map(Option::unwrap)
+        let mut seconds: Vec<Nanos> = series.block_maxima.unwrap().maxima.into_iter().flatten().collect();
+        seconds.sort_unstable();
+        let typical = seconds[seconds.len() / 2];
+        let [p50, p99_9] = [0.5, 0.999].map(|at| series.histogram.quantile(at).unwrap());
+        [p50, p99_9, typical, series.histogram.max().unwrap()]
     };
     let idle = once();
     let busy = Busy::start();
     let loaded = once();
     drop(busy);
-    eprintln!("p50, max, max after the first second: idle {idle:?}, loaded {loaded:?}");
-    for ((idle, loaded), allowed) in idle.into_iter().zip(loaded).zip([0.05, 0.05, 0.2, 0.2]) {
+    eprintln!("p50, p99.9, a typical second's maximum, maximum: idle {idle:?}, loaded {loaded:?}");
+    for ((idle, loaded), allowed) in idle.into_iter().zip(loaded).zip([0.05, 0.05, 0.05, 0.2]) {
         let apart = idle.0.abs_diff(loaded.0) as f64 / idle.0.max(loaded.0) as f64;
         assert!(apart <= allowed, "{idle} on an idle host, {loaded} on a loaded one");
     }
@@ -337,6 +332,41 @@ fn a_matrix_on_the_hosts_clock_is_not_run_side_by_side() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--clock instructions --cpus 1"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn live_lab_interrupted_it_brings_back_what_the_verb_has_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("guest.run");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--output", place.to_str().unwrap()])
+        .args(["--", "measure", "--duration", "10m"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = || {
+        let mut inside = folder.path().read_dir().unwrap();
+        inside.any(|entry| entry.unwrap().path().join("share/run/run.json").is_file())
+    };
+    let started = Instant::now();
+    while !begun() {
+        assert!(started.elapsed() < Duration::from_secs(100), "the guest did not begin to measure");
+        assert!(child.try_wait().unwrap().is_none(), "the lab ended early");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run = latebound_store::read_run(&place).unwrap();
+    assert_eq!(run.state, RunState::Interrupted);
+    let counts: Vec<u64> = run
+        .series
+        .iter()
+        .filter(|series| series.quantity == Quantity::Latency)
+        .map(|series| series.histogram.count())
+        .collect();
+    assert!(counts.len() == 2 && counts.iter().all(|count| (1..600_000).contains(count)), "{counts:?}");
 }
 
 #[test]
