@@ -25,23 +25,6 @@ pub struct Metric {
     text: String,
 }
 
-/// Words for mechanisms, as the command line has them.
-const WORDS: [(&str, Mechanism); 13] = [
-    ("timer", Mechanism::TimerWakeup),
-    ("thread", Mechanism::ThreadWakeup),
-    ("hard-irq", Mechanism::HardIrq),
-    ("vector", Mechanism::Vector),
-    ("softirq", Mechanism::Softirq),
-    ("tasklet", Mechanism::Tasklet),
-    ("irq-work", Mechanism::IrqWork),
-    ("work", Mechanism::Work),
-    ("threaded-irq", Mechanism::ThreadedIrq),
-    ("kernel-thread", Mechanism::KernelThread),
-    ("hrtimer", Mechanism::Hrtimer),
-    ("block", Mechanism::BlockRequest),
-    ("operation", Mechanism::Operation),
-];
-
 /// The latency of a mechanism in a Run, all its series merged.
 pub(crate) fn latency(run: &Run, mechanism: Mechanism) -> Histogram {
     let mut all = Histogram::new();
@@ -74,14 +57,14 @@ impl FromStr for Metric {
 
     fn from_str(text: &str) -> Result<Metric, LabError> {
         let fail = || {
-            let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
+            let words = Mechanism::ALL.map(Mechanism::word);
             LabError::Machine(format!(
                 "\"{text}\" is not a metric; give MECHANISM.max, MECHANISM.mean or MECHANISM.p99.9, such as timer.max, with one of {}",
                 words.join(", ")
             ))
         };
         let (word, statistic) = text.split_once('.').ok_or_else(fail)?;
-        let (_, mechanism) = WORDS.iter().find(|(known, _)| *known == word).ok_or_else(fail)?;
+        let mechanism = Mechanism::of_word(word).ok_or_else(fail)?;
         let statistic = match statistic {
             "max" => Statistic::Max,
             "mean" => Statistic::Mean,
@@ -94,7 +77,7 @@ impl FromStr for Metric {
                 Statistic::Percent(percent)
             }
         };
-        Ok(Metric { mechanism: *mechanism, statistic, text: text.to_owned() })
+        Ok(Metric { mechanism, statistic, text: text.to_owned() })
     }
 }
 

@@ -79,6 +79,31 @@ impl Mechanism {
             Mechanism::Direct => "direct call",
         }
     }
+
+    /// The word for it on command lines: `timer`, `hard-irq`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Mechanism::TimerWakeup => "timer",
+            Mechanism::ThreadWakeup => "thread",
+            Mechanism::HardIrq => "hard-irq",
+            Mechanism::Vector => "vector",
+            Mechanism::Softirq => "softirq",
+            Mechanism::Tasklet => "tasklet",
+            Mechanism::IrqWork => "irq-work",
+            Mechanism::Work => "work",
+            Mechanism::ThreadedIrq => "threaded-irq",
+            Mechanism::KernelThread => "kernel-thread",
+            Mechanism::Hrtimer => "hrtimer",
+            Mechanism::BlockRequest => "block",
+            Mechanism::Operation => "operation",
+            Mechanism::Direct => "direct",
+        }
+    }
+
+    /// The mechanism that a word stands for.
+    pub fn of_word(word: &str) -> Option<Mechanism> {
+        Mechanism::ALL.into_iter().find(|mechanism| mechanism.word() == word)
+    }
 }
 
 impl fmt::Display for Mechanism {
