@@ -28,6 +28,8 @@ const TESTS: &[(&str, fn())] = &[
         "ipc_without_a_rate_times_messages_from_their_sending",
         ipc_without_a_rate_times_messages_from_their_sending,
     ),
+    ("transactions_are_timed_and_their_books_balance", transactions_are_timed_and_their_books_balance),
+    ("computing_threads_time_their_steps", computing_threads_time_their_steps),
     (
         "messages_over_the_loopback_interface_are_timed_both_ways",
         messages_over_the_loopback_interface_are_timed_both_ways,
@@ -220,6 +222,34 @@ fn messages_over_the_loopback_interface_are_timed_both_ways() {
         assert_eq!(series.quantity, Quantity::LatencyNaive, "{text}");
         assert!(series.histogram.count() > 100, "{text}: {:?}", series.summary);
     }
+}
+
+fn transactions_are_timed_and_their_books_balance() {
+    // In memory: how long a disk takes to keep a transaction is no matter of the load.
+    let scratch = tempfile::tempdir_in("/dev/shm").expect("a scratch folder");
+    let path = scratch.path().display();
+    // The load itself adds up the books at its end, and fails where they do not balance.
+    let done = run(&format!("sqlite:clients=2,rate=200,path={path}"), 600);
+    assert_eq!(done.load.error, None);
+    let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
+    let throughput = done.throughput.expect("transactions are counted");
+    assert_eq!((series.mechanism, series.quantity), (Mechanism::Operation, Quantity::Latency));
+    assert_eq!(series.histogram.count(), throughput.done);
+    assert!((20..=121).contains(&throughput.done), "{throughput:?}");
+    let done = run(&format!("sqlite:path={path}"), 300);
+    assert_eq!(done.load.error, None);
+    assert_eq!(done.series.first().expect("timed").quantity, Quantity::LatencyNaive);
+    assert!(done.load.done.is_some_and(|done| done > 10), "{:?}", done.load);
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("it is still there").count(), 0, "a file was left");
+    let failed = run("sqlite:path=/nonexistent", 100).load.error.expect("it failed");
+    assert!(failed.contains("/nonexistent") && failed.contains("sqlite:path="), "{failed}");
+}
+
+fn computing_threads_time_their_steps() {
+    let done = run("cpu:threads=3", 300);
+    let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
+    assert_eq!(series.quantity, Quantity::LatencyNaive);
+    assert_eq!(Some(series.histogram.count()), done.load.done);
 }
 
 /// Without a rate nothing is due, so the time from sending is another quantity.

@@ -26,7 +26,7 @@ pub(super) fn run(folder: &Path, size: u64, until: Deadline) -> Result<Work, Str
     let file = open(folder, libc::O_DIRECT).or_else(|_| open(folder, 0)).map_err(|error| {
         format!("no scratch file could be made in {} ({error}); write io:path=FOLDER", folder.display())
     })?;
-    let mut work = Work { done: 0, unit: "KiB", offered: None, error: None, latency: None };
+    let mut work = Work::of("KiB");
     let mut block = Box::new(Aligned([0x5a; BLOCK]));
     let blocks = (size / BLOCK as u64).max(1);
     let mut step = || -> Result<(), (io::Error, &'static str)> {

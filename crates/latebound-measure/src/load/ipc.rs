@@ -78,7 +78,7 @@ fn receive(mut socket: UnixStream) -> Result<Histogram, String> {
 /// Runs the load; a unit is one message received.
 pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadline) -> Result<Work, String> {
     let groups = u64::from(groups);
-    let mut work = Work { done: 0, unit: "messages", offered: None, error: None, latency: None };
+    let mut work = Work::of("messages");
     let mut failed = |why: String| work.error = work.error.take().or(Some(why));
     let (mut latency, mut sent_for) = (Histogram::new(), Nanos::ZERO);
     let small = || Builder::new().stack_size(64 * 1024);

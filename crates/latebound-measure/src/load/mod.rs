@@ -17,6 +17,7 @@ mod net;
 mod process;
 mod simple;
 mod spec;
+mod sqlite;
 
 use latebound_model::{
     CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Policy, Quantity, Series, Subject, Throughput,
@@ -49,6 +50,15 @@ struct Work {
     error: Option<String>,
     /// How late each operation was done after it was due; after it was begun where nothing was due.
     latency: Option<Histogram>,
+    /// What it took to get ready, which is no part of its throughput.
+    prepared: Nanos,
+}
+
+impl Work {
+    /// Nothing done yet.
+    fn of(unit: &'static str) -> Work {
+        Work { done: 0, unit, offered: None, error: None, latency: None, prepared: Nanos::ZERO }
+    }
 }
 
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
@@ -84,6 +94,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
         LoadSpec::Udp { size, rate, mode } => {
             net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, until)
         }
+        LoadSpec::Sqlite { clients, rate, path } => sqlite::run(*clients, *rate, path, until),
         LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until),
         LoadSpec::Fork { workers } => simple::fork(*workers, until),
         LoadSpec::Io { path, size } => io::run(path, *size, until),
@@ -104,7 +115,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
         name: format!("{} {}", load.name, work.unit),
         unit: work.unit.to_owned(),
         done: work.done,
-        duration: until.elapsed(),
+        duration: until.elapsed().saturating_sub(work.prepared),
         offered: work.offered,
     };
     let series = work.latency.map(|latency| operations(&throughput, latency));

@@ -140,7 +140,7 @@ fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline) -> Work 
     let offered = plan
         .rate
         .map(|rate| due(rate).min(sent.as_ref().map_or(u64::MAX, |sent| (*sent).max(latency.count()))));
-    Work { done: latency.count(), unit: "messages", offered, error, latency: Some(latency) }
+    Work { done: latency.count(), offered, error, latency: Some(latency), ..Work::of("messages") }
 }
 
 fn send(mut near: impl End, plan: Plan, until: Deadline) -> Result<u64, String> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loads whose threads know nothing of each other: computing, hogging, sleeping, forking, touching memory.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Builder;
 
-use latebound_model::{Cpu, CpuSet, Nanos, Policy};
+use latebound_model::{Cpu, CpuSet, Histogram, Nanos, Policy};
 
 use super::Work;
 use super::clock::Deadline;
@@ -16,7 +17,7 @@ fn threads<F>(name: &str, count: u32, unit: &'static str, body: F) -> Result<Wor
 where
     F: Fn(u32) -> (u64, Result<(), String>) + Sync,
 {
-    let mut work = Work { done: 0, unit, offered: None, error: None, latency: None };
+    let mut work = Work::of(unit);
     std::thread::scope(|scope| {
         let mut running = Vec::new();
         for index in 0..count {
@@ -49,11 +50,14 @@ fn allowed() -> Result<CpuSet, String> {
     sched::affinity().map_err(|error| format!("the affinity could not be read ({error})"))
 }
 
-/// Computes; a unit is a thousand steps of a random number generator.
+/// Computes; a unit is a thousand steps of a random number generator, timed from its begin to its end: what took the CPU away
+/// from it shows.
 pub(super) fn cpu(count: Option<u32>, until: Deadline) -> Result<Work, String> {
     let count = count.map_or_else(|| allowed().map(|cpus| cpus.len() as u32), Ok)?;
-    threads("load-cpu", count, "thousand steps", |index| {
-        let (mut state, mut done) = (u64::from(index) + 1, 0);
+    let latency = Mutex::new(Histogram::new());
+    let mut work = threads("load-cpu", count, "thousand steps", |index| {
+        let (mut state, mut took) = (u64::from(index) + 1, Histogram::new());
+        let mut begun = clock::now();
         while !until.over() {
             for _ in 0..1_000 {
                 state ^= state << 13;
@@ -61,10 +65,17 @@ pub(super) fn cpu(count: Option<u32>, until: Deadline) -> Result<Work, String> {
                 state ^= state << 17;
             }
             std::hint::black_box(state);
-            done += 1;
+            let now = clock::now();
+            took.record(now.saturating_sub(begun));
+            begun = now;
         }
-        (done, Ok(()))
-    })
+        if let Ok(mut all) = latency.lock() {
+            all.merge(&took);
+        }
+        (took.count(), Ok(()))
+    })?;
+    work.latency = latency.into_inner().ok();
+    Ok(work)
 }
 
 /// How often a hog looks whether the others are there.

@@ -22,6 +22,7 @@ pub(super) const USAGE: &[(&str, &str)] = &[
         "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,nagle=off|on",
     ),
     ("udp", "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong"),
+    ("sqlite", "clients=1,rate=N transactions a second (default: as fast as possible),path=/tmp"),
     ("timer", "threads=50,period=1ms"),
     ("fork", "workers=1"),
     ("io", "path=/tmp,size=16MiB"),
@@ -78,6 +79,15 @@ pub enum LoadSpec {
         rate: Option<u64>,
         /// One way, or there and back.
         mode: NetMode,
+    },
+    /// Transactions in SQLite, each client on a database of its own.
+    Sqlite {
+        /// How many clients.
+        clients: u32,
+        /// Transactions offered each second, over all clients; `None` for as many as possible.
+        rate: Option<u64>,
+        /// The folder of the databases, which have no name there.
+        path: PathBuf,
     },
     /// Threads that sleep for short times.
     Timer {
@@ -345,6 +355,11 @@ impl FromStr for LoadSpec {
                 let (size, rate, mode) = options.network()?;
                 LoadSpec::Udp { size, rate, mode }
             }
+            "sqlite" => LoadSpec::Sqlite {
+                clients: options.small("clients", 1..=256)?.unwrap_or(1),
+                rate: options.number("rate", 1..=100_000_000)?,
+                path: options.take("path").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from),
+            },
             "timer" => LoadSpec::Timer {
                 threads: options.small("threads", 1..=4_096)?.unwrap_or(50),
                 period: options.time("period", Nanos::from_millis(1), Nanos::from_micros(10))?,
@@ -382,6 +397,7 @@ impl LoadSpec {
             LoadSpec::Ipc { .. } => "ipc",
             LoadSpec::Tcp { .. } => "tcp",
             LoadSpec::Udp { .. } => "udp",
+            LoadSpec::Sqlite { .. } => "sqlite",
             LoadSpec::Timer { .. } => "timer",
             LoadSpec::Fork { .. } => "fork",
             LoadSpec::Io { .. } => "io",
@@ -419,6 +435,11 @@ impl LoadSpec {
                 if let LoadSpec::Tcp { nagle, .. } = self {
                     parts.push(format!("nagle={}", if *nagle { "on" } else { "off" }));
                 }
+            }
+            LoadSpec::Sqlite { clients, rate, path } => {
+                parts.push(format!("clients={clients}"));
+                parts.extend(rate.map(|rate| format!("rate={rate}")));
+                parts.push(format!("path={}", path.display()));
             }
             LoadSpec::Timer { threads, period } => {
                 parts.push(format!("threads={threads}"));
@@ -475,6 +496,7 @@ mod tests {
             ("tcp", "tcp:size=100,mode=stream,nagle=off"),
             ("tcp:size=14,nagle=on,rate=10000", "tcp:size=14,rate=10000,mode=stream,nagle=on"),
             ("udp:mode=ping-pong", "udp:size=100,mode=ping-pong"),
+            ("sqlite:rate=500", "sqlite:clients=1,rate=500,path=/tmp"),
             ("timer", "timer:threads=50,period=1ms"),
             ("fork:", "fork:workers=1"),
             ("io:size=1048576B", "io:path=/tmp,size=1MiB"),
@@ -487,7 +509,10 @@ mod tests {
     #[test]
     fn a_load_that_cannot_be_read_says_what_to_write() {
         for (text, expected) in [
-            ("", "write one of cpu, rt-hog, ipc, tcp, udp, timer, fork, io, memory, or pass a command"),
+            (
+                "",
+                "write one of cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io, memory, or pass a command",
+            ),
             ("ping", "\"ping\" is not a load"),
             ("ipc:size=3", "ipc:groups=1,rate=N"),
             ("ipc:rate", "ipc:rate= does not work: write a whole number from 1"),
@@ -529,6 +554,7 @@ mod tests {
                 LoadSpec::Ipc { groups: n, rate },
                 LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, nagle: n % 2 == 0 },
                 LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong },
+                LoadSpec::Sqlite { clients: n, rate, path: PathBuf::from("/var/tmp") },
                 LoadSpec::Timer { threads: n, period: Nanos(busy * 10) },
                 LoadSpec::Fork { workers: n },
                 LoadSpec::Io { path: PathBuf::from("/var/tmp"), size: size * 4_096 },
