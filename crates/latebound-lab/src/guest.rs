@@ -51,6 +51,13 @@ pub enum Payload {
         /// `check --duration 10s`.
         arguments: Vec<String>,
     },
+    /// Verbs that write Runs, one after the other in one machine.
+    Verbs {
+        /// The binary, in the host's file system.
+        binary: PathBuf,
+        /// The arguments of each, and the place of its Run; the folder that it is to lie in is there.
+        each: Vec<(Vec<String>, PathBuf)>,
+    },
     /// Any command.
     Command(Vec<String>),
 }
@@ -77,7 +84,7 @@ pub struct Job {
 pub struct Outcome {
     /// The payload's exit status.
     pub status: i32,
-    /// The folder of the Run, in the place asked for.
+    /// The folder of the Run, in the place asked for; of several verbs that of the last.
     pub run: Option<PathBuf>,
     /// The whole console log, in the place asked for.
     pub console: PathBuf,
@@ -161,16 +168,29 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
     // host between its first and its last line.
     let staged = job.machine.clock == Clock::Instructions;
     let place = if staged { "/run/stage/run".to_owned() } else { format!("{GUEST_FOLDER}/run") };
-    let (command, has_run) = match &job.payload {
-        Payload::Command(words) => (words.clone(), false),
+    let verb = |binary: &Path, arguments: &[String], place: &str| -> Result<(Vec<String>, bool), LabError> {
+        visible(binary, "the program")?;
+        let (arguments, has_run) = with_output(arguments, place)?;
+        let binary = if staged { "/run/stage/latebound".to_owned() } else { binary.display().to_string() };
+        Ok((std::iter::once(binary).chain(arguments).collect(), has_run))
+    };
+    // Each command, and where its Run will lie in the guest.
+    let commands: Vec<(Vec<String>, Option<String>)> = match &job.payload {
+        Payload::Command(words) => vec![(words.clone(), None)],
         Payload::Verb { binary, arguments } => {
-            visible(binary, "the program")?;
-            let (arguments, has_run) = with_output(arguments, &place)?;
-            let binary =
-                if staged { "/run/stage/latebound".to_owned() } else { binary.display().to_string() };
-            (std::iter::once(binary).chain(arguments).collect(), has_run)
+            let (words, has_run) = verb(binary, arguments, &place)?;
+            vec![(words, has_run.then_some(place))]
+        }
+        Payload::Verbs { binary, each } => {
+            let words = |(at, (arguments, _)): (usize, &(Vec<String>, PathBuf))| {
+                let place = numbered(&place, at);
+                let (words, has_run) = verb(binary, arguments, &place)?;
+                Ok((words, has_run.then_some(place)))
+            };
+            each.iter().enumerate().map(words).collect::<Result<_, LabError>>()?
         }
     };
+    let has_run = commands.iter().any(|(_, place)| place.is_some());
     // The verb says where its Run lies: not here, where it is gone with the machine.
     let shown = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
     let mut text = format!("export {SHOWN_AS}={}\n", shell::quote(&shown.display().to_string()));
@@ -182,11 +202,19 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
     }
     text += &format!("cd {} || exit 1\n", shell::quote(&job.directory.display().to_string()));
     if !staged {
-        text += &format!("exec {}\n", shell::join(&command));
+        if let [(command, _)] = commands.as_slice() {
+            text += &format!("exec {}\n", shell::join(command));
+            return Ok((text, has_run));
+        }
+        text += "status=0\n";
+        for (command, _) in &commands {
+            text += &format!("{} || status=$?\n", shell::join(command));
+        }
+        text += "exit $status\n";
         return Ok((text, has_run));
     }
     text += "mkdir -p /run/stage || exit 1\n";
-    if let Payload::Verb { binary, .. } = &job.payload {
+    if let Payload::Verb { binary, .. } | Payload::Verbs { binary, .. } = &job.payload {
         text +=
             &format!("cp {} /run/stage/latebound || exit 1\n", shell::quote(&binary.display().to_string()));
     }
@@ -194,13 +222,26 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
     text += "trap : INT\n";
     // Let what the boot left behind come to an end; this takes no time of the host's.
     text += "sleep 3\n";
-    text += &format!("{} >/run/stage/stdout 2>/run/stage/stderr\nstatus=$?\n", shell::join(&command));
+    let several = commands.len() > 1;
+    let (into, keep) = if several { (">>", " || status=$?") } else { (">", "\nstatus=$?") };
+    if several {
+        text += "status=0\n";
+    }
+    for (command, _) in &commands {
+        text += &format!("{} {into}/run/stage/stdout 2{into}/run/stage/stderr{keep}\n", shell::join(command));
+    }
     text += "cat /run/stage/stdout\ncat /run/stage/stderr >&2\n";
-    if has_run {
-        text += &format!("[ ! -d {place} ] || cp -r {place} {GUEST_FOLDER}/run || exit 1\n");
+    for place in commands.iter().filter_map(|(_, place)| place.as_ref()) {
+        let name = place.rsplit('/').next().unwrap_or_default();
+        text += &format!("[ ! -d {place} ] || cp -r {place} {GUEST_FOLDER}/{name} || exit 1\n");
     }
     text += "exit $status\n";
     Ok((text, has_run))
+}
+
+/// The place of one of several Runs.
+fn numbered(place: &str, at: usize) -> String {
+    format!("{place}-{at}")
 }
 
 /// A file that the guest writes to, read as it grows.
@@ -385,11 +426,18 @@ fn attempt(
     if let Some(message) = console::out_of_memory(&console_text).filter(|_| status == 137) {
         return Err(failure(GuestEnd::OutOfMemory { message, memory_mib: job.machine.memory_mib }));
     }
-    let run = share.join("run");
-    let run = match has_run && run.is_dir() {
-        true => Some(put_in_place(&run, output, overwrite)?),
-        false => None,
+    let places: Vec<(PathBuf, &Path)> = match &job.payload {
+        Payload::Verbs { each, .. } => each
+            .iter()
+            .enumerate()
+            .map(|(at, (_, to))| (share.join(numbered("run", at)), to.as_path()))
+            .collect(),
+        _ => vec![(share.join("run"), output)],
     };
+    let mut run = None;
+    for (from, to) in places.into_iter().filter(|(from, _)| has_run && from.is_dir()) {
+        run = Some(put_in_place(&from, to, overwrite)?);
+    }
     Ok(Outcome { status, run, console: kept, boot: boot.unwrap_or(total), total, kvm })
 }
 
@@ -540,6 +588,28 @@ mod tests {
         );
         assert!(
             text.contains("[ ! -d /run/stage/run ] || cp -r /run/stage/run /run/latebound/run"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn several_verbs_have_a_run_each_and_the_last_failure_is_the_status() {
+        let each = vec![(words("measure --load ipc"), "a.run".into()), (words("measure"), "b.run".into())];
+        let payload = Payload::Verbs { binary: "/opt/latebound".into(), each };
+        let (text, has_run) =
+            script(&job(payload.clone(), Clock::Instructions), &[], Path::new("x")).unwrap();
+        assert!(has_run);
+        for line in [
+            "/run/stage/latebound measure --output /run/stage/run-0 --load ipc >>/run/stage/stdout 2>>/run/stage/stderr || status=$?",
+            "[ ! -d /run/stage/run-1 ] || cp -r /run/stage/run-1 /run/latebound/run-1 || exit 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
+        }
+        let (text, _) = script(&job(payload, Clock::Host), &[], Path::new("x")).unwrap();
+        assert!(
+            text.ends_with(
+                "/opt/latebound measure --output /run/latebound/run-1 || status=$?\nexit $status\n"
+            ),
             "{text}"
         );
     }
