@@ -59,7 +59,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand check" -l dma-latenc
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the greatest latency of every stretch of this length' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
-complete -c latebound -n "__fish_latebound_using_subcommand check" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l worst -d 'How many of the worst wake-ups are explained' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
@@ -85,7 +85,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand measure" -l dma-late
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the greatest latency of every stretch of this length' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
-complete -c latebound -n "__fish_latebound_using_subcommand measure" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -103,7 +103,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 where a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
-complete -c latebound -n "__fish_latebound_using_subcommand explain" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -125,7 +125,7 @@ kernel-thread\t''
 hrtimer\t''
 block\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l duration -d 'For how long; until q or Ctrl-C where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand observe" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -148,7 +148,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l observatio
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l max-latency -d 'End with exit status 2 where the view\'s latency is above this on any CPU, or does not converge' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l duration -d 'For how long to follow this system; until q or Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l cpus -d 'CPUs to follow, as 0-3,6; all that this process may use where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -160,20 +160,51 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l no-measure
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l against -d 'Runs of another side; give --against again for a third' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l level -d 'How often a comparison of a system with itself may call any difference at all' -r
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l margin -d 'A relative difference that does not matter' -r
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l seed -d 'The seed of the random numbers; the same Runs with the same seed give the same answer' -r
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l against -d 'Runs of another side; give --against again for a third' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l level -d 'How often a comparison of a system with itself may call any difference at all' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l margin -d 'A relative difference that does not matter' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l fail-if -d 'End with exit status 2 where this comes true; may be given more than once. \'worse\': any latency that was timed, or throughput, is called worse. \'timer.p99.9 worse by 10%\': that number is, and by so much by estimate. \'operation.p99 not within 10%\': it is not shown to be less than so much worse. Numbers are MECHANISM.STATISTIC (timer, operation, softirq, …; p50, p99, p99.9, p99.99, max), throughput, or a name of the table (ipc messages.rate)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l html -d 'Write a page (HTML) to this file (- for standard output, in place of the text): what differs, the differences with their intervals, the distributions' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l junit -d 'Write JUnit XML to this file (- for standard output, in place of the text): a case for each number' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l markdown -d 'Write Markdown to this file (- for standard output, in place of the text), for the summary of a pipeline' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l seed -d 'The seed of the random numbers; the same Runs with the same seed give the same answer' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l anyway -d 'Compare sides that are unlike (emulated with real, other loads, other periods): what is unlike is said'
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l all -d 'Also list what the kernel put off (softirqs, work items, …) where nothing can be said about it'
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -l fail-if-worse -d 'End with exit status 2 where the verdict on a latency that was timed, or on throughput, is worse'
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand compare" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l anyway -d 'Compare sides that are unlike (emulated with real, other loads, other periods): what is unlike is said'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -l all -d 'Also list what the kernel put off (softirqs, work items, …) where nothing can be said about it'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and not __fish_seen_subcommand_from preemption" -a "preemption" -d 'Hold the kernel\'s preemption models against each other: latency and throughput of the same work'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l kernels -d 'The kernels, with commas between them; the first is the baseline' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l models -d 'The models that --here is to have in the end, with commas between them; the first is the baseline' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l load -d 'A workload; may be given more than once. ipc, tcp:size=300, udp:size=300 and sqlite where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l runs -d 'How often each kernel runs each workload; 6 where not given, the fewest with a 95 % interval of their own' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l duration -d 'For how long each time' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l period -d 'From one wake-up of the probe threads to the next; no multiple of the tick' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l jobs -d 'How many machines run at once; more than one only by instructions, where they cannot disturb each other' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -s o -l output -d 'The folder for the Runs, the page, the picture and the table; latebound-preemption-TIME where not given' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l resume -d 'Go on in this folder with what it lacks, by the plan that is in it. Give --runs for more of them' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l cpus -d 'How many CPUs; 2 where not given, 1 by instructions' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l memory -d 'Memory' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l append -d 'An option for the kernel\'s command line; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l disk -d 'A virtio disk on a scratch file: /dev/vda in the guest' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l clock -d 'Which time the machine sees; bisect counts instructions where not given, the others take the host\'s' -r -f -a "host\t'The host\'s: what holds up the host shows in the guest'
+instructions\t'Counted instructions: the host\'s load leaves no mark; one CPU'"
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l timeout -d 'How long a machine may run in all, booting included' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l here -d 'Measure on this machine, the kernel that runs now; the other models after their boots, with --resume'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l emulate -d 'Do not try KVM'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s o -l output -d 'The folder of the Run; where not given, a summary is printed and nothing written' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -215,7 +246,7 @@ other\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'Their real-time priority; only for fifo and rr' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l patience -d 'Give up on requests when nothing has started for so long' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l limit -d 'End each measurement, idle and under load, after so long; what was not requested by then is named' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -234,7 +265,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l period -d 'From one interrupt of a train to the next' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l execution -d 'How long the bottom half runs; at most 1 ms' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l pause -d 'From one train to the next' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"

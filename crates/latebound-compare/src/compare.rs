@@ -29,6 +29,7 @@ pub fn compare(base: &Side, others: &[Side], options: &Options) -> Comparison {
         seed: options.seed,
         base: summary(base, options),
         against: others.iter().map(|other| against(base, other, options, others.len())).collect(),
+        gates: Vec::new(),
     }
 }
 

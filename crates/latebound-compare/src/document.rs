@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The document that a comparison is: its JSON form is `latebound.compare/1`, described in `docs/compare.md`.
 
+use latebound_model::Mechanism;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,38 @@ pub struct Comparison {
     pub base: SideSummary,
     /// The other sides, each against the first.
     pub against: Vec<Against>,
+    /// How each condition of `--fail-if` came out.
+    #[serde(default)]
+    pub gates: Vec<Ruling>,
+}
+
+/// How a condition of `--fail-if` came out on one measure of one side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ruling {
+    /// The condition, as it was written.
+    pub gate: String,
+    /// The side that was held against the base.
+    pub side: String,
+    /// [`Measure::of`] of the measure.
+    pub of: String,
+    /// [`Measure::statistic`] of the measure.
+    pub statistic: String,
+    /// What came out.
+    pub state: GateState,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Whether a condition of `--fail-if` came true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// It came true: the comparison failed.
+    Failed,
+    /// It is shown not to be true.
+    Passed,
+    /// The Runs are too few to say.
+    Undecided,
 }
 
 /// The Runs of a side.
@@ -134,6 +167,9 @@ pub struct Measure {
     pub family: Family,
     /// Of what: `timer wake-up measure`, `ipc messages`.
     pub of: String,
+    /// The mechanism of a latency; absent of throughput.
+    #[serde(default)]
+    pub mechanism: Option<Mechanism>,
     /// Which number: `p99.9`, `max`, `rate`.
     pub statistic: String,
     /// What the numbers are.

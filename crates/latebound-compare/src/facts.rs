@@ -23,6 +23,16 @@ pub(crate) struct SeriesKey {
     pub(crate) quantity: Quantity,
 }
 
+impl SeriesKey {
+    /// Of what it is, as tables name it.
+    pub(crate) fn of(&self) -> String {
+        match self.quantity {
+            Quantity::Latency => format!("{} {}", self.mechanism, self.subject),
+            other => format!("{} {}, {}", self.mechanism, self.subject, other.name()),
+        }
+    }
+}
+
 /// A series, merged over the CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesFacts {
@@ -60,6 +70,30 @@ pub struct Side {
     pub name: String,
     /// Its Runs.
     pub runs: Vec<RunFacts>,
+    /// What was timed, all Runs together, to draw.
+    distributions: BTreeMap<SeriesKey, Histogram>,
+}
+
+impl Side {
+    /// A side without Runs.
+    pub fn new(name: &str) -> Side {
+        Side { name: name.to_owned(), ..Side::default() }
+    }
+
+    /// Reduces a Run and adds it; `path` is where it was read.
+    pub fn add(&mut self, run: &Run, path: &str) {
+        for series in &run.series {
+            if let Some(key) = key(series).filter(|key| key.family == Family::Main) {
+                self.distributions.entry(key).or_default().merge(&series.histogram);
+            }
+        }
+        self.runs.push(RunFacts::of(run, path));
+    }
+
+    /// What was timed, all Runs together: of what, as [`crate::Measure::of`] has it, and the values.
+    pub fn distributions(&self) -> impl Iterator<Item = (String, &Histogram)> {
+        self.distributions.iter().map(|(key, histogram)| (key.of(), histogram))
+    }
 }
 
 impl RunFacts {

@@ -11,12 +11,16 @@ mod compare;
 mod document;
 mod facts;
 mod forecast;
+mod gate;
 mod measures;
 mod settings;
+mod tradeoff;
 
 pub use compare::{Options, compare};
 pub use document::{
-    Against, COMPARE_SCHEMA, CauseShare, Comparison, Estimate, Family, Forecast, Level, Measure, RunName,
-    Setting, SettingKind, Share, SideSummary, Unit, ValueOnRuns, VerdictWord,
+    Against, COMPARE_SCHEMA, CauseShare, Comparison, Estimate, Family, Forecast, GateState, Level, Measure,
+    Ruling, RunName, Setting, SettingKind, Share, SideSummary, Unit, ValueOnRuns, VerdictWord,
 };
 pub use facts::{RunFacts, Side};
+pub use gate::{Gate, GateError};
+pub use tradeoff::{Point, TRADEOFF_SCHEMA, Tradeoff, Workload, workload};

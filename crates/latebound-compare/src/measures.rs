@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One number of each Run, held against that of the others.
 
-use latebound_model::Quantity;
+use latebound_model::Mechanism;
 use latebound_stats::{
     Better, Judged, Rules, Shift, Verdict, benjamini_hochberg, fewest_runs, judge, median_interval, relabel,
     runs_needed, shift,
@@ -23,6 +23,7 @@ const MAX_COUNTS_DIFFER: f64 = 0.1;
 struct Raw {
     family: Family,
     of: String,
+    mechanism: Option<Mechanism>,
     statistic: String,
     unit: Unit,
     values: Vec<Option<f64>>,
@@ -82,14 +83,12 @@ fn of_series(
     left_out: &mut Vec<String>,
 ) {
     let facts: Vec<_> = runs.iter().map(|run| run.series.get(key)).collect();
-    let of = match key.quantity {
-        Quantity::Latency => format!("{} {}", key.mechanism, key.subject),
-        other => format!("{} {}, {}", key.mechanism, key.subject, other.name()),
-    };
+    let of = key.of();
     let mut put = |statistic: &str, values: Vec<Option<f64>>, counts: Vec<u64>| {
         raw.push(Raw {
             family: key.family,
             of: of.clone(),
+            mechanism: Some(key.mechanism),
             statistic: statistic.to_owned(),
             unit: Unit::Nanoseconds,
             values,
@@ -149,6 +148,7 @@ fn of_rates(runs: &[&RunFacts], base_runs: usize, raw: &mut Vec<Raw>) {
         raw.push(Raw {
             family: Family::Main,
             of: name.0.clone(),
+            mechanism: None,
             statistic: "rate".to_owned(),
             unit: Unit::PerSecond(name.1.clone()),
             values: rates.iter().map(|rate| rate.map(|(rate, _)| *rate)).collect(),
@@ -185,6 +185,7 @@ fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Option
     Measure {
         family: raw.family,
         of: raw.of.clone(),
+        mechanism: raw.mechanism,
         statistic: raw.statistic.clone(),
         unit: raw.unit.clone(),
         base: estimate(base, base_counts),

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use latebound_compare::{Against, Options, RunFacts, Side, VerdictWord, compare};
+use latebound_compare::{Against, Options, Side, VerdictWord, compare};
 use latebound_model::{
     BlockMaxima, CStateControl, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState, Series, Subject,
@@ -107,8 +107,11 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
 }
 
 fn side(name: &str, runs: impl IntoIterator<Item = Run>) -> Side {
-    let runs = runs.into_iter().enumerate().map(|(at, run)| RunFacts::of(&run, &format!("{name}-{at}.run")));
-    Side { name: name.to_owned(), runs: runs.collect() }
+    let mut side = Side::new(name);
+    for (at, run) in runs.into_iter().enumerate() {
+        side.add(&run, &format!("{name}-{at}.run"));
+    }
+    side
 }
 
 fn against(base: &Side, new: Side) -> Against {

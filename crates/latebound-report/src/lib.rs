@@ -10,6 +10,8 @@
 
 pub mod digest;
 pub mod html;
+mod junit;
+mod markdown;
 mod markup;
 mod palette;
 mod rows;
@@ -17,6 +19,8 @@ pub mod svg;
 pub mod terminal;
 mod text;
 
+pub use junit::junit;
+pub use markdown::markdown;
 pub use markup::Markup;
 pub use rows::{Row, observe_rows};
 pub use text::{grouped, printable};

@@ -265,4 +265,6 @@ fn comparisons_read_as_they_did() {
     golden("compare.txt", &terminal::comparison(&comparison, false, &STYLES[0]));
     golden("compare-colour-120.txt", &terminal::comparison(&comparison, true, &STYLES[1]));
     golden("compare-52.txt", &terminal::comparison(&comparison, false, &STYLES[2]));
+    golden("compare.md", &latebound_report::markdown(&comparison));
+    golden("compare.xml", &latebound_report::junit(&comparison));
 }

@@ -15,7 +15,7 @@ use latebound_measure::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::BoundArgs;
-pub(crate) use compare::{CompareArgs, ImportArgs};
+pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
 pub(crate) use defer::{DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, TrainArgs};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
@@ -340,8 +340,8 @@ pub(crate) struct WakeupArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadChoice {
-    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be
-    /// given more than once. Each ends by its own clock.
+    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May
+    /// be given more than once. Each ends by its own clock.
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Vec<String>,
 

@@ -30,7 +30,7 @@ use crate::output::Output;
 pub(crate) enum Outcome {
     /// Exit status 0.
     Done,
-    /// Exit status 2: a latency was above `--max-latency`, or what `--fail-if-worse` asks for came true.
+    /// Exit status 2: a latency was above `--max-latency`, or a condition of `--fail-if` came true.
     LimitPassed,
 }
 

@@ -12,5 +12,6 @@ pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod measure;
 pub(crate) mod observe;
+pub(crate) mod preemption;
 pub(crate) mod report;
 pub(crate) mod tune;

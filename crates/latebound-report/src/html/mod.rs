@@ -5,12 +5,14 @@
 //! never hides what is missing. Dark and light, wide and narrow, and print are all in `style.css`.
 
 mod bound;
+mod compare;
 mod deferred;
 mod matrix;
 mod observed;
 mod parts;
 mod pictures;
 mod system;
+mod tradeoff;
 mod wakeups;
 mod worst;
 
@@ -21,8 +23,10 @@ use crate::markup::Markup;
 use crate::text::{any_lost, loss_text};
 use parts::{number, prose, section, time, value};
 
+pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
+pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
 
 const STYLE: &str = include_str!("style.css");
 

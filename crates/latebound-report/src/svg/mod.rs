@@ -6,11 +6,13 @@
 
 mod bound;
 mod deferred;
+mod differences;
 mod distribution;
 mod matrix;
 mod maxima;
 mod scale;
 mod timeline;
+mod tradeoff;
 
 use latebound_model::Nanos;
 
@@ -18,12 +20,14 @@ use crate::markup::Markup;
 
 pub use bound::{decomposition, growth, views, witness};
 pub use deferred::{DeferredGroup, DeferredRow, deferred};
+pub use differences::{Difference, differences};
 pub use distribution::{Layer, Marker, distribution, spark, survival};
 pub use matrix::{MatrixRow, matrix};
 pub(crate) use matrix::{QUANTILES, merged, over_runs};
 pub use maxima::{MaximaLayer, block_maxima};
 pub use scale::{LinearAxis, LogAxis, Tick};
 pub use timeline::{enlarged, timeline};
+pub use tradeoff::{TradeoffPanel, TradeoffPoint, tradeoff};
 
 /// The size of text in pictures, in units of the view box.
 const FONT: f64 = 12.0;

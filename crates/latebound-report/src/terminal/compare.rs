@@ -3,8 +3,8 @@
 //! forecasts. Owns the wording of verdicts, which the page shares.
 
 use latebound_compare::{
-    Against, Comparison, Estimate, Family, Forecast, Measure, SettingKind, Share, SideSummary, Unit,
-    ValueOnRuns, VerdictWord,
+    Against, Comparison, Estimate, Family, Forecast, GateState, Measure, Ruling, SettingKind, Share,
+    SideSummary, Unit, ValueOnRuns, VerdictWord,
 };
 use latebound_model::Nanos;
 
@@ -55,6 +55,7 @@ fn one(w: &mut Writer<'_>, comparison: &Comparison, against: &Against, all: bool
     w.blank();
     causes(w, against);
     forecasts(w, &comparison.base, &against.side);
+    gates(w, comparison, name);
     w.blank();
     let ways = match against.exact {
         true => format!("all {} ways", grouped(against.relabellings)),
@@ -70,6 +71,34 @@ fn one(w: &mut Writer<'_>, comparison: &Comparison, against: &Against, all: bool
             share_text(comparison.margin)
         ),
     );
+}
+
+/// How the conditions of `--fail-if` came out.
+fn gates(w: &mut Writer<'_>, comparison: &Comparison, side: &str) {
+    let mine: Vec<&Ruling> = comparison.gates.iter().filter(|ruling| ruling.side == side).collect();
+    if mine.is_empty() {
+        return;
+    }
+    w.blank();
+    w.line(Tone::Plain, "Conditions of --fail-if:");
+    for ruling in mine {
+        let tone = match ruling.state {
+            GateState::Failed => Tone::Danger,
+            GateState::Passed => Tone::Good,
+            GateState::Undecided => Tone::Warning,
+        };
+        let rest = format!("{}: {} {}: {}", ruling.gate, ruling.of, ruling.statistic, ruling.why);
+        w.item(2, (tone, state_text(ruling.state)), 10, [(Tone::Plain, rest.as_str())]);
+    }
+}
+
+/// `failed`, `passed`, `undecided`.
+pub(crate) fn state_text(state: GateState) -> &'static str {
+    match state {
+        GateState::Failed => "failed",
+        GateState::Passed => "passed",
+        GateState::Undecided => "undecided",
+    }
 }
 
 /// `worse 3, better 1, no difference larger than 5 % 4, not enough runs 2`.
@@ -94,7 +123,7 @@ pub(crate) fn headline(against: &Against) -> String {
     parts.join(", ")
 }
 
-fn runs_text(side: &SideSummary) -> String {
+pub(crate) fn runs_text(side: &SideSummary) -> String {
     let first = side.runs.first().map(|run| run.path.as_str()).unwrap_or_default();
     let rest = match side.runs.len() {
         0 | 1 => String::new(),

@@ -6,10 +6,11 @@
 //! `unicode` everything is.
 
 mod advice;
-mod compare;
+pub(crate) mod compare;
 mod defer;
 mod lost;
 mod table;
+mod tradeoff;
 mod verbs;
 
 use unicode_width::UnicodeWidthStr;
@@ -20,6 +21,8 @@ pub use advice::{AdviceRow, advice_table};
 pub use compare::comparison;
 pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
 pub use lost::{LostRow, lost_table};
+pub(crate) use tradeoff::gain_rows;
+pub use tradeoff::tradeoff;
 pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table};
 
 /// What the terminal can show.

@@ -6,8 +6,8 @@ use crate::text::printable;
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    pub(super) title: &'static str,
+pub(super) struct Column<'a> {
+    pub(super) title: &'a str,
     pub(super) right: bool,
     /// Columns with the least go first where there is no room; 0 never goes.
     pub(super) spare: u8,
@@ -15,12 +15,12 @@ pub(super) struct Column {
     pub(super) shrinks: bool,
 }
 
-impl Column {
-    pub(super) const fn number(title: &'static str, spare: u8) -> Column {
+impl<'a> Column<'a> {
+    pub(super) const fn number(title: &'a str, spare: u8) -> Column<'a> {
         Column { title, right: true, spare, shrinks: false }
     }
 
-    pub(super) const fn name(title: &'static str) -> Column {
+    pub(super) const fn name(title: &'a str) -> Column<'a> {
         Column { title, right: false, spare: 0, shrinks: true }
     }
 }
@@ -56,7 +56,7 @@ pub(super) enum Line {
 const LEAST: usize = 20;
 const GAP: usize = 2;
 
-pub(super) fn write(w: &mut Writer<'_>, indent: usize, heads: &[Column], lines: &[Line]) {
+pub(super) fn write(w: &mut Writer<'_>, indent: usize, heads: &[Column<'_>], lines: &[Line]) {
     let room = w.width() - indent;
     let mut shown: Vec<usize> = (0..heads.len()).collect();
     let natural: Vec<usize> = heads
@@ -118,7 +118,7 @@ fn total(shown: &[usize], widths: &[usize]) -> usize {
 fn row<'c>(
     w: &mut Writer<'_>,
     indent: usize,
-    heads: &[Column],
+    heads: &[Column<'_>],
     shown: &[usize],
     widths: &[usize],
     cell: &dyn Fn(usize) -> (Tone, &'c str),

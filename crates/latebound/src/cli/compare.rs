@@ -3,7 +3,11 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, FromArgMatches, value_parser};
+use clap::{ArgAction, Args, FromArgMatches, Subcommand, value_parser};
+use latebound_compare::{Gate, GateError};
+use latebound_model::Nanos;
+
+use super::MachineArgs;
 
 /// Say what differs between Runs, by how much, and how sure that is
 ///
@@ -16,13 +20,18 @@ use clap::{ArgAction, Args, FromArgMatches, value_parser};
 Examples:
   latebound compare base-*.run --against new-*.run
   latebound compare none-*.run --against full-*.run --against rt-*.run
-  latebound compare base-*.run --against new-*.run --margin 10% --fail-if-worse --format json
+  latebound compare base-*.run --against new-*.run --html compare.html
+  latebound compare base-*.run --against new-*.run --fail-if 'timer.p99.9 worse by 10%' --junit compare.xml
 
 Exit status:
   0  it was done
   1  an error, or the sides are unlike and --anyway was not given
-  2  --fail-if-worse was given and something is worse")]
+  2  a condition of --fail-if came true")]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct CompareArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<CompareCommand>,
+
     #[command(flatten)]
     pub(crate) sides: SideArgs,
 
@@ -42,13 +51,100 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// End with exit status 2 where the verdict on a latency that was timed, or on throughput, is worse.
-    #[arg(long)]
-    pub(crate) fail_if_worse: bool,
+    /// End with exit status 2 where this comes true; may be given more than once. 'worse': any latency that was timed, or
+    /// throughput, is called worse. 'timer.p99.9 worse by 10%': that number is, and by so much by estimate. 'operation.p99
+    /// not within 10%': it is not shown to be less than so much worse. Numbers are MECHANISM.STATISTIC (timer, operation,
+    /// softirq, …; p50, p99, p99.9, p99.99, max), throughput, or a name of the table (ipc messages.rate).
+    #[arg(long, value_name = "CONDITION", value_parser = gate)]
+    pub(crate) fail_if: Vec<Gate>,
+
+    /// Write a page (HTML) to this file (- for standard output, in place of the text): what differs, the differences with their
+    /// intervals, the distributions.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write JUnit XML to this file (- for standard output, in place of the text): a case for each number.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// Write Markdown to this file (- for standard output, in place of the text), for the summary of a pipeline.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
 
     /// The seed of the random numbers; the same Runs with the same seed give the same answer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CompareCommand {
+    Preemption(PreemptionArgs),
+}
+
+/// Hold the kernel's preemption models against each other: latency and throughput of the same work
+///
+/// Runs each workload on each kernel several times, in turns: in virtual machines, or with --here on this machine with the
+/// kernel that runs now, to be resumed after the next boot. Then it draws latency against throughput, a point a
+/// model with its interval, and writes a table of each model's gain over the first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound compare preemption --output models --clock instructions --jobs 2
+  latebound compare preemption --output models --load ipc --load tcp:size=14 --load sqlite+cpu:threads=8 --runs 5
+  latebound compare preemption --resume models --runs 8
+  latebound compare preemption --here --output models   (boot with preempt=full, then: --resume models)
+
+A workload is a load as --load of measure takes it, or several with + between them; the first one's throughput is drawn.")]
+pub(crate) struct PreemptionArgs {
+    /// The kernels, with commas between them; the first is the baseline.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["here", "resume"],
+          default_value = "debian:6.12@none,debian:6.12@voluntary,debian:6.12@full,debian:6.12-rt")]
+    pub(crate) kernels: Vec<String>,
+
+    /// Measure on this machine, the kernel that runs now; the other models after their boots, with --resume.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) here: bool,
+
+    /// The models that --here is to have in the end, with commas between them; the first is the baseline.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "here",
+        default_value = "none,voluntary,full"
+    )]
+    pub(crate) models: Vec<String>,
+
+    /// A workload; may be given more than once. ipc, tcp:size=300, udp:size=300 and sqlite where not given.
+    #[arg(long, value_name = "LOAD", conflicts_with = "resume")]
+    pub(crate) load: Vec<String>,
+
+    /// How often each kernel runs each workload; 6 where not given, the fewest with a 95 % interval of their own.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: Option<u32>,
+
+    /// For how long each time.
+    #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "resume")]
+    pub(crate) duration: Nanos,
+
+    /// From one wake-up of the probe threads to the next; no multiple of the tick.
+    #[arg(long, value_name = "TIME", default_value = "997us", conflicts_with = "resume")]
+    pub(crate) period: Nanos,
+
+    /// How many machines run at once; more than one only by instructions, where they cannot disturb each other.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
+
+    /// The folder for the Runs, the page, the picture and the table; latebound-preemption-TIME where not given.
+    #[arg(long, short, value_name = "FOLDER", conflicts_with = "resume")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Go on in this folder with what it lacks, by the plan that is in it. Give --runs for more of them.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) resume: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
 }
 
 /// The Runs of each side. Written by hand, because only the parser's matches tell where one `--against` ends and the next
@@ -129,6 +225,10 @@ pub(crate) struct ImportArgs {
     /// Replace a Run that is there already.
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+fn gate(text: &str) -> Result<Gate, GateError> {
+    text.parse()
 }
 
 /// `5%` or `0.05`: above nothing and below all.

@@ -6,16 +6,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use latebound_compare::{Comparison, Family, Options, RunFacts, Side, VerdictWord, compare};
+use latebound_compare::{Comparison, Options, Side, compare};
+use latebound_model::Histogram;
+use latebound_report::html::{self, Distributions};
 use latebound_report::terminal;
 
 use crate::Outcome;
-use crate::cli::CompareArgs;
+use crate::cli::{CompareArgs, CompareCommand};
 use crate::output::Output;
 
 pub(crate) fn run(args: &CompareArgs, output: &Output) -> Result<Outcome> {
+    if let Some(CompareCommand::Preemption(args)) = &args.command {
+        return super::preemption::run(args, output);
+    }
     refuse_twice(args)?;
-    let base = side("base".to_owned(), &args.sides.base)?;
+    let base = side("base", &args.sides.base)?;
     let others = args
         .sides
         .against
@@ -23,36 +28,75 @@ pub(crate) fn run(args: &CompareArgs, output: &Output) -> Result<Outcome> {
         .enumerate()
         .map(|(at, runs)| {
             let name = if at == 0 { "new".to_owned() } else { format!("new {}", at + 1) };
-            side(name, runs)
+            side(&name, runs)
         })
         .collect::<Result<Vec<Side>>>()?;
     let options = Options { level: args.level, margin: args.margin, seed: args.seed };
-    let comparison = compare(&base, &others, &options);
+    let mut comparison = compare(&base, &others, &options);
     if !args.anyway {
         refuse_unlike(&comparison)?;
     }
-    match output.is_json() {
-        true => output.json(&comparison)?,
-        false => output.text(&terminal::comparison(&comparison, args.all, &output.style()))?,
+    comparison.rule(&args.fail_if)?;
+    let sides: Vec<&Side> = std::iter::once(&base).chain(&others).collect();
+    show(args, &comparison, &sides, output)?;
+    Ok(if comparison.failed() { Outcome::LimitPassed } else { Outcome::Done })
+}
+
+/// Writes the files that were asked for, and prints the rest. A file `-` takes the place of the text.
+fn show(args: &CompareArgs, comparison: &Comparison, sides: &[&Side], output: &Output) -> Result<()> {
+    let page = || html::compare_page(comparison, &distributions(sides));
+    let junit = || latebound_report::junit(comparison);
+    let markdown = || latebound_report::markdown(comparison);
+    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 3] =
+        [(&args.html, &page), (&args.junit, &junit), (&args.markdown, &markdown)];
+    let mut printed = false;
+    for (file, text) in files {
+        match file {
+            Some(file) if file.as_os_str() == "-" => {
+                if printed || output.is_json() {
+                    bail!("standard output can take one document; name a file for the others");
+                }
+                printed = true;
+                output.text(&text())?;
+            }
+            Some(file) => fs::write(file, text()).with_context(|| {
+                format!("cannot write {}; name a file in a folder that is there", file.display())
+            })?,
+            None => {}
+        }
     }
-    let worse = comparison
-        .against
-        .iter()
-        .flat_map(|against| &against.measures)
-        .any(|measure| measure.family == Family::Main && measure.verdict == VerdictWord::Worse);
-    Ok(if args.fail_if_worse && worse { Outcome::LimitPassed } else { Outcome::Done })
+    match output.is_json() {
+        true => output.json(comparison),
+        false if printed => Ok(()),
+        false => output.text(&terminal::comparison(comparison, args.all, &output.style())),
+    }
+}
+
+/// What the sides have in common to be drawn, the base first.
+pub(super) fn distributions(sides: &[&Side]) -> Vec<Distributions> {
+    let Some((base, others)) = sides.split_first() else { return Vec::new() };
+    let of = |side: &Side, of: &str| -> Option<Histogram> {
+        side.distributions().find(|(name, _)| name == of).map(|(_, histogram)| histogram.clone())
+    };
+    base.distributions()
+        .filter(|(name, histogram)| {
+            histogram.count() > 0 && others.iter().any(|side| of(side, name).is_some())
+        })
+        .map(|(name, histogram)| {
+            let others = others.iter().filter_map(|side| Some((side.name.clone(), of(side, &name)?)));
+            let sides = std::iter::once((base.name.clone(), histogram.clone())).chain(others).collect();
+            Distributions { of: name, sides }
+        })
+        .collect()
 }
 
 /// Reads each Run and keeps of it what is compared.
-fn side(name: String, paths: &[PathBuf]) -> Result<Side> {
-    let runs = paths
-        .iter()
-        .map(|path| {
-            let run = super::import::read(path)?;
-            Ok(RunFacts::of(&run, &path.display().to_string()))
-        })
-        .collect::<Result<Vec<RunFacts>>>()?;
-    Ok(Side { name, runs })
+fn side(name: &str, paths: &[PathBuf]) -> Result<Side> {
+    let mut side = Side::new(name);
+    for path in paths {
+        side.add(&super::import::read(path)?, &path.display().to_string());
+    }
+    Ok(side)
 }
 
 /// The same Run twice would count its chance events twice.

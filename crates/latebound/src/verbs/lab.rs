@@ -19,7 +19,18 @@ use crate::output::Output;
 use crate::session::{self, Progress, Stop};
 
 pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
-    let stop = Stop::on_signals()?;
+    // Many guests' results would make no sense one after the other; theirs is the table or the verdict.
+    let shows = matches!(args.command, LabCommand::Run(_));
+    with_lab(output, &Stop::on_signals()?, shows, |lab| command(lab, args, output))
+}
+
+/// A lab whose progress is shown, and its guests' output where that is asked for.
+pub(super) fn with_lab<T>(
+    output: &Output,
+    stop: &Stop,
+    shows: bool,
+    work: impl FnOnce(&Lab<'_>) -> Result<T>,
+) -> Result<T> {
     let progress = Mutex::new(Progress::new(None));
     let listener = |event: Event<'_>| {
         let Ok(mut progress) = progress.lock() else { return };
@@ -29,8 +40,7 @@ pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
                 progress.clear();
                 output.note(&format!("latebound: {text}"));
             }
-            // Many guests' results would make no sense one after the other; theirs is the table or the verdict.
-            Event::Stdout(_) if !matches!(args.command, LabCommand::Run(_)) => {}
+            Event::Stdout(_) if !shows => {}
             Event::Stdout(bytes) => {
                 progress.clear();
                 let mut stdout = std::io::stdout().lock();
@@ -43,13 +53,16 @@ pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
             }
         }
     };
-    let lab = Lab::new(Lab::default_cache()?, &listener, stop.flag());
+    work(&Lab::new(Lab::default_cache()?, &listener, stop.flag()))
+}
+
+fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
-        LabCommand::Run(args) => one(&lab, args, output),
-        LabCommand::Matrix(args) => matrix(&lab, args, output),
-        LabCommand::Bisect(args) => bisect(&lab, args, output),
+        LabCommand::Run(args) => one(lab, args, output),
+        LabCommand::Matrix(args) => matrix(lab, args, output),
+        LabCommand::Bisect(args) => bisect(lab, args, output),
         LabCommand::Kernels => {
-            let kernels = latebound_lab::kernels(&lab)?;
+            let kernels = latebound_lab::kernels(lab)?;
             match output.is_json() {
                 true => output
                     .json(&serde_json::json!({ "schema": "latebound.kernels/1", "kernels": kernels }))?,
@@ -59,7 +72,7 @@ pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
         }
         LabCommand::Build(args) => {
             for name in &args.kernels {
-                let kernel = latebound_lab::obtain(&lab, &name.parse()?)?;
+                let kernel = latebound_lab::obtain(lab, &name.parse()?)?;
                 output.text(&format!("{name}: {}", kernel.image.display()))?;
             }
             Ok(Outcome::Done)
@@ -68,7 +81,7 @@ pub(crate) fn run(args: &LabArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// The job that the arguments describe.
-fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Result<Job> {
+pub(super) fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Result<Job> {
     let clock = match machine.clock {
         Some(ClockName::Host) => Clock::Host,
         Some(ClockName::Instructions) => Clock::Instructions,
@@ -184,7 +197,7 @@ fn pictured(matrix: &latebound_lab::Matrix, job: &[String]) -> html::Matrix {
 }
 
 /// `latebound-matrix-TIME`, or what was asked for.
-fn folder_for(what: &str, asked: Option<&PathBuf>) -> Result<PathBuf> {
+pub(super) fn folder_for(what: &str, asked: Option<&PathBuf>) -> Result<PathBuf> {
     match asked {
         Some(folder) => Ok(folder.clone()),
         None => Ok(session::unused_default(what)?.with_extension("")),

@@ -45,9 +45,59 @@ fn twice_as_late_is_called_worse_and_fails_only_where_that_was_asked_for() {
         &told.out,
         &["new against base: worse", "p99", "worse (p 0.002)", "6+6", "Whole Runs were compared"],
     );
-    assert_eq!(compare(folder.path(), &base, &new, &["--fail-if-worse"]).code, Some(2));
-    assert_eq!(compare(folder.path(), &new, &base, &["--fail-if-worse"]).code, Some(0));
+    assert_eq!(compare(folder.path(), &base, &new, &["--fail-if", "worse"]).code, Some(2));
+    assert_eq!(compare(folder.path(), &new, &base, &["--fail-if", "worse"]).code, Some(0));
     assert_says(&compare(folder.path(), &new, &base, &[]).out, &["better (p 0.002)"]);
+}
+
+#[test]
+fn a_condition_decides_the_exit_status_and_is_on_record_for_pipelines() {
+    let folder = folder();
+    let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
+    let gates = ["--fail-if", "timer.p99 worse by 100%", "--fail-if", "timer.max not within 1000%"];
+    let files = ["--junit", "compare.xml", "--markdown", "compare.md"];
+    let told = compare(folder.path(), &base, &new, &[gates.as_slice(), files.as_slice()].concat());
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert_says(&told.out, &["failed", "timer.p99 worse by 100%", "passed", "timer.max not within 1000%"]);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_says(
+        &read("compare.xml"),
+        &[
+            "failures=\"1\"",
+            "name=\"p99\"><failure message=\"timer.p99 worse by 100%: worse by",
+            "skipped=\"0\"",
+        ],
+    );
+    assert_says(
+        &read("compare.md"),
+        &["## new against base: worse", "| timer.p99 worse by 100% |", "**failed**", "| 6+6 |"],
+    );
+    // By less than was asked for: nothing fails. Of one Run a side nothing can be said, and that is not a failure.
+    let by_more = compare(folder.path(), &base, &new, &["--fail-if", "timer.p99 worse by 900%"]);
+    assert_eq!(by_more.code, Some(0), "{by_more:?}");
+    let few = compare(folder.path(), &base[..1], &new[..1], &["--fail-if", "worse", "--junit", "-"]);
+    assert_eq!(few.code, Some(0), "{few:?}");
+    assert!(
+        few.out.starts_with("<?xml") && few.out.contains("<skipped message=\"worse: there are too few Runs"),
+        "{few:?}"
+    );
+    let strict = compare(folder.path(), &base[..1], &new[..1], &["--fail-if", "timer.p99 not within 10%"]);
+    assert_eq!(strict.code, Some(2), "{strict:?}");
+}
+
+#[test]
+fn a_condition_that_could_never_come_true_is_an_error() {
+    let folder = folder();
+    let (base, new) = (results(folder.path(), "base", 1, 1), results(folder.path(), "new", 1, 1));
+    for (gate, expected) in [
+        ("softirq.p99 worse by 10%", "names nothing that was compared"),
+        ("ipc messages.rate worse", "there is: timer.p50"),
+        ("timer.p99 above 100us", "is not a condition"),
+    ] {
+        let told = compare(folder.path(), &base, &new, &["--fail-if", gate]);
+        assert_eq!(told.code, Some(1), "{gate}: {told:?}");
+        assert_says(&told.err, &[expected]);
+    }
 }
 
 #[test]
