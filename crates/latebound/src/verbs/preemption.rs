@@ -244,6 +244,8 @@ fn in_lab(
         timeout: machine.timeout.to_duration(),
         module: None,
         directory: directory.clone(),
+        // What an interrupt cuts short is made again by --resume.
+        interrupt: false,
     };
     super::lab::with_lab(output, stop, false, |lab| {
         let kernels = plan
