@@ -233,6 +233,12 @@ static void take_step(struct lb_slot *slot)
 	}
 }
 
+/* A task_work can be given only to a thread that is there; one that is on its way back is as good as one that waits. */
+static bool is_away(struct lb_slot *slot)
+{
+	return slot->series.mechanism == LB_DEFER_TASK_WORK && !READ_ONCE(slot->waiter);
+}
+
 /*
  * The next series whose turn it is. One whose requester is still busy with its last turn, or was not let run since, is passed
  * over, so that a requester that a load keeps from running holds up nothing but its own context.
@@ -253,7 +259,7 @@ static struct lb_slot *next_slot(struct lb_run *run)
 			late = true;
 			continue;
 		}
-		if (!(slot->series.flags & LB_DEFER_OPEN_LOOP) && lb_slot_waits(slot)) {
+		if (!(slot->series.flags & LB_DEFER_OPEN_LOOP) && (lb_slot_waits(slot) || is_away(slot))) {
 			slot->counts.turns_missed++;
 			continue;
 		}

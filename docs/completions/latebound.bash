@@ -73,6 +73,9 @@ _latebound() {
             latebound__subcmd__defer,run)
                 cmd="latebound__subcmd__defer__subcmd__run"
                 ;;
+            latebound__subcmd__defer,timeline)
+                cmd="latebound__subcmd__defer__subcmd__timeline"
+                ;;
             latebound__subcmd__lab,bisect)
                 cmd="latebound__subcmd__lab__subcmd__bisect"
                 ;;
@@ -446,7 +449,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer)
-            opts="-h -V --format --color --help --version run lost advise"
+            opts="-h -V --format --color --help --version run lost timeline advise"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -627,6 +630,72 @@ _latebound() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__defer__subcmd__timeline)
+            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --output --force --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trigger)
+                    COMPREPLY=($(compgen -W "late lost" -- "${cur}"))
+                    return 0
+                    ;;
+                --mechanism)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --irqs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --execution)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pause)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -214,16 +214,17 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand import" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "run" -d 'Measure the mechanisms, interleaved, idle and then under load'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "lost" -d 'Count the softirqs that are lost when interrupts come faster than their bottom half runs'
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost advise" -f -a "advise" -d 'Name the ways that met a budget, with margins, by what `defer run` measured'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "run" -d 'Measure the mechanisms, interleaved, idle and then under load'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "lost" -d 'Count the softirqs that are lost when interrupts come faster than their bottom half runs'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "timeline" -d 'Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "advise" -d 'Name the ways that met a budget, with margins, by what `defer run` measured'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l mechanism -d 'The mechanisms, with commas between them; all that the kernel has where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l context -d 'Where requests come from: task, softirq, hardirq; all three where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l cpu -d 'The CPU that requests' -r
@@ -275,6 +276,26 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l duration -d 'How long' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l trigger -d 'What to trigger on' -r -f -a "late\t'The latest run'
+lost\t'The run into which most raises were merged'"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l mechanism -d 'The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l cpu -d 'The CPU that the interrupts come to' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l irqs -d 'Interrupts in a train' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l period -d 'From one interrupt of a train to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l execution -d 'How long the bottom half runs; at most 1 ms' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l pause -d 'From one train to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l counter -d 'Let the bottom half request itself again until each interrupt had its run'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l force -d 'Replace a Run that is there already'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l budget -d 'How late a start may be' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l context -d 'From where it is requested: task, softirq, hardirq; any where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from advise" -l format -d 'How to print results' -r -f -a "human\t''

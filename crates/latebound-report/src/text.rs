@@ -152,6 +152,20 @@ pub(crate) fn listed(words: &[String]) -> String {
     }
 }
 
+/// A JSON string, with its quotes (RFC 8259, section 7).
+pub(crate) fn json_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

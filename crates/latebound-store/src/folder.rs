@@ -17,7 +17,7 @@ use crate::atomic::{exchange, replace_file, sync_folder, temporary_name};
 use crate::error::StoreError;
 use crate::read::encode_run;
 use crate::tables::{self, EncodedTable, InterruptRow};
-use crate::{REPORT_FILE, RUN_FILE};
+use crate::{REPORT_FILE, RUN_FILE, TRACE_FILE};
 
 const SIBLING_SUFFIX: &str = ".latebound-tmp";
 
@@ -91,6 +91,11 @@ impl RunFolder {
     /// Writes workload curves as a table.
     pub fn write_workload_curves(&mut self, curves: &[WorkloadCurve]) -> Result<(), StoreError> {
         self.write_table(tables::workload_curves(curves)?)
+    }
+
+    /// Writes lanes of time for a trace viewer.
+    pub fn write_trace(&mut self, json: &str) -> Result<(), StoreError> {
+        self.put(TRACE_FILE, json.as_bytes())
     }
 
     /// Writes the tables, the page and at last the Run that names them. Before all these, the Run without them: where
@@ -226,7 +231,7 @@ fn may_write(path: &Path, overwrite: bool) -> Result<bool, StoreError> {
 /// Whether latebound writes files of this name into a Run's folder.
 fn is_ours(name: &str) -> bool {
     let whole = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp")).unwrap_or(name);
-    (whole == RUN_FILE || whole == REPORT_FILE || whole.ends_with(".parquet"))
+    (whole == RUN_FILE || whole == REPORT_FILE || whole == TRACE_FILE || whole.ends_with(".parquet"))
         && (whole == name || temporary_name(whole) == name)
 }
 

@@ -25,3 +25,6 @@ pub const RUN_FILE: &str = "run.json";
 
 /// The page in a Run's folder.
 pub const REPORT_FILE: &str = "report.html";
+
+/// Lanes of time for a trace viewer, where a Run has them.
+pub const TRACE_FILE: &str = "trace.json";

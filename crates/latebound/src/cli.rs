@@ -16,7 +16,10 @@ use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::BoundArgs;
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
-pub(crate) use defer::{DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, TrainArgs};
+pub(crate) use defer::{
+    DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs, TrainArgs,
+    TriggerName,
+};
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
 

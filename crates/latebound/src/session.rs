@@ -216,6 +216,14 @@ impl Record {
         self.problem.take()
     }
 
+    /// Writes lanes of time beside the Run, for a trace viewer.
+    pub(crate) fn write_trace(&mut self, json: &str) -> Result<()> {
+        match &mut self.folder {
+            Some(folder) => Ok(folder.write_trace(json)?),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the Run for good, with its report. Where that fails the Run says so, and is still to be printed before the
     /// error is: then nothing that was measured is lost.
     pub(crate) fn finish(self, run: &mut Run, report: impl FnOnce(&Run) -> String) -> Result<()> {

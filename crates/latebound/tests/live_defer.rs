@@ -36,8 +36,12 @@ fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, Stri
     let rest = parts.pop().unwrap().to_owned();
     let rows = parts.iter().map(|part| {
         let document: Value = serde_json::from_str(part).unwrap_or_else(|error| panic!("{error}: {part}"));
-        assert!(["latebound.defer/1", "latebound.lost/1"].map(Value::from).contains(&document["schema"]));
-        document["rows"].as_array().unwrap().clone()
+        assert!(
+            ["latebound.defer/1", "latebound.lost/1", "latebound.timeline/1"]
+                .map(Value::from)
+                .contains(&document["schema"])
+        );
+        document["rows"].as_array().cloned().unwrap_or_else(|| vec![document.clone()])
     });
     (rows.collect(), rest)
 }
@@ -84,6 +88,7 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
         // Interrupts every 0.1 ms ask for work of 0.35 ms.
         "lost --trains 7 --irqs 13 --period 100us --execution 350us --mechanism tasklet,softirq_irq_poll",
+        "timeline --duration 500ms --irqs 13 --period 100us --execution 350us --trigger lost",
         // The published experiment: ten round-robin threads that leave nothing of the CPU, requests by one above them.
         "run --count 250 --period 2ms --context task,hardirq --mechanism work,kthread,irq_work_hard --limit 7s \
          --requester-policy rr --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0",
@@ -121,7 +126,8 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     assert!(interrupt < 4_000_000, "{interrupt} ns");
 
     trains_lose_what_only_a_counter_keeps(&rows[4]);
-    starved_threads_wait_for_the_fair_server(&rows[5]);
+    a_scope_shows_the_train_that_lost_most(&rows[5][0]);
+    starved_threads_wait_for_the_fair_server(&rows[6]);
     rows
 }
 
@@ -141,6 +147,33 @@ fn trains_lose_what_only_a_counter_keeps(rows: &[Value]) {
             assert!(number(row, "merged") > 7 * 3, "{row}");
         }
     }
+}
+
+/// Each interrupt of the train is a bar, and each run is one, in the order of cause and effect; and who else ran is seen.
+fn a_scope_shows_the_train_that_lost_most(document: &Value) {
+    let scope = &document["scope"];
+    let title = scope["title"].as_str().unwrap();
+    assert!(title.contains("raises lost") && title.contains("13 interrupts"), "{title}");
+    let lane = |name: &str| {
+        let lanes = scope["lanes"].as_array().unwrap();
+        let found = lanes.iter().find(|lane| lane["name"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {scope}"))["bars"].as_array().unwrap()
+    };
+    let (tops, runs) = (lane("top half"), lane("bottom half").len() + lane("in ksoftirqd").len());
+    assert_eq!(tops.len(), 13, "{scope}");
+    assert!((1..13).contains(&runs), "{scope}");
+    for bar in tops {
+        assert!(
+            bar["from"].as_u64() < bar["to"].as_u64() && bar["from"].as_u64() > scope["from"].as_u64(),
+            "{bar}"
+        );
+    }
+    lane("load");
+    let edges = document["edges"].as_array().unwrap();
+    assert_eq!(edges.len(), 4, "{edges:?}");
+    // A run lasts as long as was planned.
+    let median = |at: usize| number(&edges[at]["after"], "p50");
+    assert!(median(3) >= 350_000 && median(2) < median(3), "{edges:?}");
 }
 
 /// Everything was requested although the load leaves nothing; what an ordinary thread runs waits for the fair server, which is

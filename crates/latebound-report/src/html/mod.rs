@@ -11,6 +11,7 @@ mod matrix;
 mod observed;
 mod parts;
 mod pictures;
+mod scope;
 mod system;
 mod tradeoff;
 mod wakeups;
@@ -26,6 +27,7 @@ use parts::{number, prose, section, time, value};
 pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
+pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
 
 const STYLE: &str = include_str!("style.css");

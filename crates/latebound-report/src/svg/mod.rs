@@ -11,6 +11,7 @@ mod distribution;
 mod matrix;
 mod maxima;
 mod scale;
+mod scope;
 mod timeline;
 mod tradeoff;
 
@@ -26,6 +27,7 @@ pub use matrix::{MatrixRow, matrix};
 pub(crate) use matrix::{QUANTILES, merged, over_runs};
 pub use maxima::{MaximaLayer, block_maxima};
 pub use scale::{LinearAxis, LogAxis, Tick};
+pub use scope::scope;
 pub use timeline::{enlarged, timeline};
 pub use tradeoff::{TradeoffPanel, TradeoffPoint, tradeoff};
 

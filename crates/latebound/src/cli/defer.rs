@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use latebound_defer::{Context, Mechanism};
 use latebound_model::{CpuSet, Nanos};
 
@@ -28,6 +28,7 @@ pub(crate) struct DeferArgs {
 pub(crate) enum DeferCommand {
     Run(Box<DeferRunArgs>),
     Lost(DeferLostArgs),
+    Timeline(DeferTimelineArgs),
     Advise(DeferAdviseArgs),
 }
 
@@ -79,6 +80,53 @@ pub(crate) struct DeferLostArgs {
     /// How many trains.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) trains: u32,
+
+    #[command(flatten)]
+    pub(crate) train: TrainArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadChoice,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+}
+
+/// What the scope is triggered on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TriggerName {
+    /// The latest run.
+    Late,
+    /// The run into which most raises were merged.
+    Lost,
+}
+
+/// Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run
+///
+/// Trains of interrupts as of `defer lost`, for a while; the train that holds the latest run, or the run that most raises were
+/// merged into, is drawn as lanes. Below, how far each edge went apart over the first 10 s and over all. With --output the
+/// lanes are also report.html, and trace.json, which Perfetto (ui.perfetto.dev) opens.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  latebound defer timeline --irqs 1 --period 1ms --pause 1ms --execution 60us --duration 5m --output scope.run
+  latebound defer timeline --trigger lost --load rt-hog:priority=50,busy=10ms,period=10ms,cpu=0
+  latebound lab run --kernel debian:6.12 --module latebound_defer -- defer timeline --counter
+
+{EXIT_STATUS}"))]
+pub(crate) struct DeferTimelineArgs {
+    /// How long.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) duration: Nanos,
+
+    /// What to trigger on.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "late")]
+    pub(crate) trigger: TriggerName,
+
+    /// The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx.
+    #[arg(long, value_name = "NAME", default_value = "tasklet")]
+    pub(crate) mechanism: Mechanism,
+
+    /// Let the bottom half request itself again until each interrupt had its run.
+    #[arg(long)]
+    pub(crate) counter: bool,
 
     #[command(flatten)]
     pub(crate) train: TrainArgs,

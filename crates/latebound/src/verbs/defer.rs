@@ -3,6 +3,7 @@
 
 mod advise;
 mod lost;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
         DeferCommand::Run(args) => measure(args, output),
         DeferCommand::Lost(args) => lost::run(args, output),
+        DeferCommand::Timeline(args) => timeline::run(args, output),
         DeferCommand::Advise(args) => advise::run(args, output),
     }
 }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an oscilloscope would show: lanes of who ran when, around one trigger. Pure.
+
+use latebound_model::Nanos;
+
+use crate::text::json_string;
+
+/// Something that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeBar {
+    /// From.
+    pub from: Nanos,
+    /// To.
+    pub to: Nanos,
+    /// What.
+    pub label: String,
+}
+
+/// One level of execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeLane {
+    /// Its name.
+    pub name: String,
+    /// The class that colours it.
+    pub class: &'static str,
+    /// What ran, in order.
+    pub bars: Vec<ScopeBar>,
+}
+
+/// The lanes from one moment to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// What it shows.
+    pub title: String,
+    /// The left edge.
+    pub from: Nanos,
+    /// The right edge.
+    pub to: Nanos,
+    /// What it was triggered on, where that is one moment.
+    pub trigger: Option<Nanos>,
+    /// The lanes, from the hardware up.
+    pub lanes: Vec<ScopeLane>,
+}
+
+impl Scope {
+    /// The lanes as a trace of the format that Perfetto and Chromium read ("Trace Event Format", JSON array in `traceEvents`): a
+    /// thread for each lane, an event `X` for each bar, times in microseconds.
+    pub fn trace_json(&self) -> String {
+        let micros = |value: Nanos| format!("{}.{:03}", value.0 / 1_000, value.0 % 1_000);
+        let mut events = Vec::new();
+        for (tid, lane) in (1..).zip(&self.lanes) {
+            let name = json_string(&lane.name);
+            events.push(format!(
+                "{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"thread_name\",\"args\":{{\"name\":{name}}}}}"
+            ));
+            // Perfetto sorts threads by this.
+            events.push(format!(
+                "{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{tid}}}}}"
+            ));
+            for bar in &lane.bars {
+                events.push(format!(
+                    "{{\"ph\":\"X\",\"pid\":1,\"tid\":{tid},\"ts\":{},\"dur\":{},\"name\":{}}}",
+                    micros(bar.from),
+                    micros(bar.to.saturating_sub(bar.from)),
+                    json_string(&bar.label)
+                ));
+            }
+        }
+        if let Some(at) = self.trigger {
+            events.push(format!(
+                "{{\"ph\":\"i\",\"pid\":1,\"tid\":1,\"s\":\"g\",\"ts\":{},\"name\":\"trigger\"}}",
+                micros(at)
+            ));
+        }
+        let title = json_string(&self.title);
+        format!(
+            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[\n{}\n]}}\n",
+            events.join(",\n")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trace_is_json_with_a_thread_for_each_lane_and_microseconds_to_the_nanosecond() {
+        let bar =
+            |from, to, label: &str| ScopeBar { from: Nanos(from), to: Nanos(to), label: label.to_owned() };
+        let scope = Scope {
+            title: "a \"train\"".to_owned(),
+            from: Nanos(1_000),
+            to: Nanos(9_000),
+            trigger: Some(Nanos(2_500)),
+            lanes: vec![
+                ScopeLane {
+                    name: "top half".to_owned(),
+                    class: "c-irq",
+                    bars: vec![bar(1_001, 2_002, "irq 1")],
+                },
+                ScopeLane { name: "load\n".to_owned(), class: "c-task", bars: vec![] },
+            ],
+        };
+        let trace: serde_json::Value = serde_json::from_str(&scope.trace_json()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        assert_eq!(events.len(), 6);
+        assert_eq!(
+            (&events[2]["name"], &events[2]["ts"], &events[2]["dur"]),
+            (&"irq 1".into(), &1.001.into(), &1.001.into())
+        );
+        assert_eq!(events[3]["args"]["name"], "load\n");
+        assert_eq!(events[5]["ts"], 2.5);
+    }
+}
