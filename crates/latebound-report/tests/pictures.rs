@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
 
 use latebound_model::*;
-use latebound_report::Markup;
-use latebound_report::svg::{self, Layer, Marker, MatrixRow, MaximaLayer};
+use latebound_report::svg::{self, DeferredGroup, DeferredRow, Layer, Marker, MatrixRow, MaximaLayer};
+use latebound_report::{Markup, Scope, ScopeBar, ScopeLane};
 use proptest::prelude::*;
 
 /// Values of an attribute, as they stand in the text.
@@ -186,6 +186,51 @@ proptest! {
         let drawn = svg::matrix("x", &[&name, "face"], &rows, width);
         prop_assert_eq!(drawn.is_some(), runs.iter().any(|run| !run.is_empty()));
         if let Some(drawn) = drawn {
+            check(&drawn)?;
+        }
+    }
+
+    #[test]
+    fn deferred_work_stays_inside_its_view_box(
+        runs in prop::collection::vec(prop::collection::vec(latency(), 0..60), 0..9), each in 1usize..4, loaded: bool,
+        name in "\\PC{0,60}", width in 300.0f64..1400.0,
+    ) {
+        let histograms: Vec<Histogram> = runs.iter().map(|run| histogram(run)).collect();
+        let groups: Vec<DeferredGroup<'_>> = histograms
+            .chunks(each)
+            .map(|group| DeferredGroup {
+                name: name.clone(),
+                rows: group
+                    .iter()
+                    .map(|one| DeferredRow { name: name.clone(), idle: Some(one), loaded: loaded.then_some(one) })
+                    .collect(),
+            })
+            .collect();
+        let drawn = svg::deferred("x", &groups, width);
+        prop_assert_eq!(drawn.is_some(), runs.iter().any(|run| !run.is_empty()));
+        if let Some(drawn) = drawn {
+            check(&drawn)?;
+        }
+    }
+
+    #[test]
+    fn a_scope_stays_inside_its_view_box_whatever_lies_outside_of_its_time(
+        bars in prop::collection::vec((latency(), latency()), 0..30), from in latency(), to in latency(),
+        trigger in prop::option::of(latency()), name in "\\PC{0,60}", width in 300.0f64..1400.0,
+    ) {
+        let bars = bars.into_iter().map(|(a, b)| ScopeBar {
+            from: Nanos(a.min(b)),
+            to: Nanos(a.max(b)),
+            label: name.clone(),
+        });
+        let scope = Scope {
+            title: name.clone(),
+            from: Nanos(from.min(to)),
+            to: Nanos(from.max(to)),
+            trigger: trigger.map(Nanos),
+            lanes: vec![ScopeLane { name: name.clone(), class: "c-irq", bars: bars.collect() }],
+        };
+        if let Some(drawn) = svg::scope(&scope, width) {
             check(&drawn)?;
         }
     }

@@ -77,7 +77,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
-    run.missing.extend(phases.iter().filter_map(|phase| not_requested(phase, args.patience, stop.is_set())));
+    run.missing.extend(phases.iter().filter_map(|phase| not_requested(phase, args, stop.is_set())));
     for phase in &phases {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
     }
@@ -174,7 +174,7 @@ fn phase(name: &'static str, prepared: Prepared, stop: &Stop, ended: impl FnOnce
 }
 
 /// A series without numbers looks like one without lateness; so what was never requested is said.
-fn not_requested(phase: &Phase, patience: Nanos, is_stopped: bool) -> Option<Missing> {
+fn not_requested(phase: &Phase, args: &DeferRunArgs, is_stopped: bool) -> Option<Missing> {
     let (mut asked, mut wanted) = (0, 0);
     for measured in &phase.measured {
         asked += measured.counts.triggers;
@@ -184,8 +184,10 @@ fn not_requested(phase: &Phase, patience: Nanos, is_stopped: bool) -> Option<Mis
         what: format!("{} of {wanted} triggers, {}", wanted - asked, phase.name),
         why: if is_stopped {
             "the run was stopped".to_owned()
+        } else if let Some(limit) = args.limit.filter(|limit| phase.took >= limit.to_duration()) {
+            format!("--limit {limit} was over")
         } else {
-            format!("nothing started for {patience}, or the time of --limit was over, so the run was ended")
+            format!("nothing started for {}, so the run was ended", args.patience)
         },
         remedy: "more time (--limit, --patience), fewer requests (--count), or a load that leaves the requester its turn"
             .to_owned(),
