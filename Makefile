@@ -84,6 +84,7 @@ bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftr
 	benches/observe-vs-peers --lab debian:6.12 --latebound $(TARGET)/release/latebound -- $(TARGET)/release/examples/observe
 	benches/lab-vs-virtme-ng -- $(TARGET)/release/latebound
 	benches/bound-live-vs-trace-cmd $(TARGET)/release/latebound
+	benches/compare-power
 	@if [ -n "$(TRACE)" ]; then set -x; \
 		benches/trace-vs-trace-cmd --reader $(TARGET)/release/examples/trace_events --bound $(TARGET)/release/latebound "$(TRACE)"; \
 	else echo "latebound: no trace to read; give one that trace-cmd recorded: make bench TRACE=trace.dat"; fi

@@ -14,7 +14,7 @@ use super::MachineArgs;
 /// The Runs before --against are the baseline; each --against takes the Runs of another side. Settings that differ come
 /// first. Then each number (quantiles of latency, greatest values, throughput) with its interval and one of four verdicts:
 /// better, worse, no difference larger than so much, not enough runs. Whole Runs are compared, never their samples, so a
-/// verdict needs several Runs a side: four at least, better eight. docs/compare.md says what each verdict means.
+/// verdict needs several Runs a side: six at least, better eight. docs/compare.md says what each verdict means.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
