@@ -271,7 +271,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --period 'From one interrupt of a train to the next'
             cand --execution 'How long the bottom half runs; at most 1 ms'
             cand --pause 'From one train to the next'
-            cand --load 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock'
+            cand --load 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock'
             cand -o 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none'
             cand --output 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none'
             cand --format 'How to print results'
