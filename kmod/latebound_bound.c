@@ -25,21 +25,20 @@
 
 #include "latebound/bound_device.h"
 
-static __always_inline u64 comm_half(unsigned int half)
+static __always_inline u64 comm_half(const struct task_struct *task, unsigned int half)
 {
 	u64 word;
 
-	__builtin_memcpy(&word, current->comm + 8 * half, sizeof(word));
+	__builtin_memcpy(&word, task->comm + 8 * half, sizeof(word));
 	return word;
 }
 
 /* Not the lazy flag (6.13 and later), where that is one of its own. */
-#define LB_BOUND_NEED_RESCHED() (test_thread_flag(TIF_NEED_RESCHED) ? LB_TM_GIVE_WAY : LB_TM_STAY)
+#define LB_BOUND_NEED_RESCHED(thread) (test_tsk_thread_flag((thread), TIF_NEED_RESCHED) ? LB_TM_GIVE_WAY : LB_TM_STAY)
 #define LB_BOUND_CLOCK() ktime_get_mono_fast_ns()
-#define LB_BOUND_TID() (current->pid)
-#define LB_BOUND_COMM(half) comm_half(half)
-/* The header spells its own with a word that is a macro here. */
-#define LB_BOUND_SLOW static noinline __maybe_unused
+#define LB_BOUND_CURRENT() (current)
+#define LB_BOUND_TID(thread) ((thread)->pid)
+#define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
 #define LB_BOUND_PUBLISH(place, value) smp_store_release((place), (value))
 #include "latebound/bound_record.h"
 
@@ -58,65 +57,63 @@ static bool attached;
 static atomic_t opened = ATOMIC_INIT(0);
 
 #define HERE (&memory[raw_smp_processor_id()])
-/* The two structs of this CPU. */
-#define BOTH(m) &(m)->cpu, &(m)->ring
 
 static void on_preempt_disable(void *data, unsigned long ip, unsigned long parent)
 {
-	lb_bound_preempt_disable(BOTH(HERE), &callers, ip);
+	lb_bound_preempt_disable(HERE, &callers, ip);
 }
 
 static void on_preempt_enable(void *data, unsigned long ip, unsigned long parent)
 {
-	lb_bound_preempt_enable(BOTH(HERE), ip);
+	lb_bound_preempt_enable(HERE, ip);
 }
 
 static void on_irq_disable(void *data, unsigned long ip, unsigned long parent)
 {
-	lb_bound_irq_disable(BOTH(HERE), &callers, ip, parent);
+	lb_bound_irq_disable(HERE, &callers, ip, parent);
 }
 
 static void on_irq_enable(void *data, unsigned long ip, unsigned long parent)
 {
-	lb_bound_irq_enable(BOTH(HERE), &callers, ip);
+	lb_bound_irq_enable(HERE, &callers, ip);
 }
 
 static void on_vector_entry(void *data, int vector)
 {
-	lb_bound_handler_entry(BOTH(HERE), LB_TM_SOURCE_VECTOR, vector);
+	lb_bound_handler_entry(HERE, LB_TM_SOURCE_VECTOR, vector);
 }
 
 static void on_vector_exit(void *data, int vector)
 {
-	lb_bound_handler_exit(&HERE->cpu);
+	lb_bound_handler_exit(HERE);
 }
 
 #ifndef CONFIG_X86
 /* arm64: a name and no number. */
 static void on_ipi_entry(void *data, const char *reason)
 {
-	lb_bound_handler_entry(BOTH(HERE), LB_TM_SOURCE_VECTOR, 0);
+	lb_bound_handler_entry(HERE, LB_TM_SOURCE_VECTOR, 0);
 }
 
 static void on_ipi_exit(void *data, const char *reason)
 {
-	lb_bound_handler_exit(&HERE->cpu);
+	lb_bound_handler_exit(HERE);
 }
 #endif
 
 static void on_irq_handler_entry(void *data, int irq, struct irqaction *action)
 {
-	lb_bound_handler_entry(BOTH(HERE), LB_TM_SOURCE_DEVICE, irq);
+	lb_bound_handler_entry(HERE, LB_TM_SOURCE_DEVICE, irq);
 }
 
 static void on_irq_handler_exit(void *data, int irq, struct irqaction *action, int handled)
 {
-	lb_bound_handler_exit(&HERE->cpu);
+	lb_bound_handler_exit(HERE);
 }
 
 static void on_nmi_handler(void *data, void *handler, s64 delta_ns, int handled)
 {
-	lb_bound_nmi(BOTH(HERE), delta_ns);
+	lb_bound_nmi(HERE, delta_ns);
 }
 
 /* 5.18 brought the last argument. */
@@ -127,29 +124,29 @@ static void on_sched_switch(void *data, bool preempt, struct task_struct *prev, 
 static void on_sched_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next)
 #endif
 {
-	lb_bound_switch(BOTH(HERE), next->pid);
+	lb_bound_switch(HERE, next->pid);
 }
 
 static void on_sched_waking(void *data, struct task_struct *task)
 {
-	lb_bound_waking(BOTH(HERE), task->pid);
+	lb_bound_waking(HERE, task->pid);
 }
 
 static void on_sched_entry(void *data, bool preempt)
 {
-	lb_bound_sched_entry(BOTH(HERE));
+	lb_bound_sched_entry(HERE);
 }
 
 static void on_sched_exit(void *data, bool is_switch)
 {
-	lb_bound_sched_exit(BOTH(HERE));
+	lb_bound_sched_exit(HERE);
 }
 
 /* The flag may be set for another CPU, on whose state nobody here may look. */
 static void on_set_need_resched(void *data, struct task_struct *task, int cpu, int tif)
 {
 	if (cpu == raw_smp_processor_id())
-		lb_bound_set_need_resched(BOTH(HERE), tif, TIF_NEED_RESCHED, LAZY_BIT);
+		lb_bound_set_need_resched(HERE, tif, TIF_NEED_RESCHED, LAZY_BIT);
 }
 
 #define EVENT(text, function, number) { .name = text, .probe = (void *)(function), .event = (number) }

@@ -29,6 +29,7 @@ const NUMBER_BITS: u32 = 10;
 const DURATION_BITS: u32 = 22;
 const START_BITS: u32 = 30;
 const UNNAMED: u64 = 1;
+const KIND_BITS: u32 = 4;
 
 const WIDE_INTERRUPT: (u64, u64) = (2, 4);
 const WIDE_WINDOW: (u64, u64) = (3, 12);
@@ -54,7 +55,7 @@ struct Memory {
 #[repr(C)]
 struct RawCpu {
     running: u32,
-    next: u32,
+    pad: u32,
     tm: RawModel,
     recent: [[u64; 2]; RECENT],
     previous_tid: i64,
@@ -323,8 +324,8 @@ fn comm(words: [u64; 2]) -> String {
 fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
     let (head, events) = record.split_at_checked(4)?;
     let rule = Rule::from_number(u32::try_from(head[1]).ok()?)?;
-    let events = events.as_chunks::<2>().0.iter().filter_map(|&[kind_caller, at]| {
-        let kind = match kind_caller >> 56 {
+    let events = events.as_chunks::<2>().0.iter().filter_map(|&[caller, at_kind]| {
+        let kind = match at_kind & ((1 << KIND_BITS) - 1) {
             1 => BreachKind::PreemptDisable,
             2 => BreachKind::PreemptEnable,
             3 => BreachKind::IrqDisable,
@@ -337,9 +338,7 @@ fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
             14 => BreachKind::NeedResched,
             _ => return None,
         };
-        // Addresses of the kernel begin with 0xff, which the kind has taken the place of.
-        let low = kind_caller & ((1 << 56) - 1);
-        let caller = if low == 0 { 0 } else { low | 0xff << 56 };
+        let at = at_kind >> KIND_BITS;
         Some(BreachEvent { kind, caller, at: (at != 0).then_some(at) })
     });
     let at = (head[2] != 0).then_some(head[2]);

@@ -60,7 +60,9 @@ enum Role {
 }
 
 const CALLER_RANGES: usize = 256;
-const FILTER_WORDS: usize = 256;
+const FILTER_WORDS: usize = (1 << 14) / 8;
+/// In a byte of the filter: functions of several ranges.
+const MANY: u8 = 255;
 
 /// `struct lb_callers`: the ranges as probes look them up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,12 +231,17 @@ impl CallerClasses {
             filter: [0; FILTER_WORDS],
             ranges: [[u64::MAX, u64::MAX, 0]; CALLER_RANGES],
         });
-        let bits = FILTER_WORDS as u64 * 64;
-        for (place, range) in table.ranges.iter_mut().zip(&merged) {
+        let granules = FILTER_WORDS * 8;
+        for (number, (place, range)) in (1..).zip(table.ranges.iter_mut().zip(&merged)) {
             *place = [range.start, range.end, u64::from(range.role as u8)];
             let (first, last) = (range.start >> 6, (range.end - 1) >> 6);
-            for granule in (first..=last).take(bits as usize) {
-                table.filter[(granule >> 6) as usize % FILTER_WORDS] |= 1 << (granule & 63);
+            for granule in (first..=last).take(granules) {
+                let place = granule as usize % granules;
+                let word = &mut table.filter[place / 8];
+                let mut bytes = word.to_ne_bytes();
+                let byte = &mut bytes[place % 8];
+                *byte = if *byte == 0 { u8::try_from(number).unwrap_or(MANY) } else { MANY };
+                *word = u64::from_ne_bytes(bytes);
             }
         }
         Ok(table)
@@ -337,6 +344,27 @@ mod tests {
         assert!(table(&[(0, "__schedule"), (0, "schedule")]).contains("kptr_restrict"));
         assert!(table(&[]).contains("kptr_restrict"));
         assert!(table(&[(5, "__schedule"), (4, "schedule")]).contains("sort"));
+    }
+
+    #[test]
+    fn functions_that_share_a_byte_of_the_filter_keep_their_roles() {
+        // A mebibyte apart, and next to each other within 64 bytes.
+        let names = [
+            (0x1000, "__schedule"),
+            (0x1100, "vfs_write"),
+            (0x10_1000, "schedule"),
+            (0x10_1020, "do_exit"),
+            (0x10_1090, "irqentry_enter"),
+            (0x10_10d0, "vfs_read"),
+            (0x10_1200, "end"),
+        ];
+        let classes = CallerClasses::from_symbols(names.map(|(start, name)| Symbol { start, name })).unwrap();
+        let table = classes.table().unwrap();
+        for address in (0xf00..0x1200u64).chain(0x10_0f00..0x10_1200).chain(0x20_0f00..0x20_1200) {
+            // SAFETY: the table is a live struct of the layout that the header gives.
+            let role = unsafe { latebound_caller_role(&*table, address) };
+            assert_eq!(role, classes.role(address), "{address:#x}");
+        }
     }
 
     #[test]

@@ -11,23 +11,49 @@ struct latebound_world {
 	uint64_t tick;
 	int32_t tid;
 	uint32_t resched;
+	/* Behind the next reading of the clock an interrupt comes, if this is not 0, and takes so long. */
+	uint64_t interrupt_ns;
+	/* Who enters and leaves it; the handler's function; whether it asks the thread to give way. */
+	uint64_t entry;
+	uint64_t exit;
+	uint64_t function;
+	uint64_t asks;
 };
 
 static _Thread_local struct latebound_world *world;
+static void interrupt(uint64_t duration_ns);
 
 static uint64_t read_clock(void)
 {
-	uint64_t now = world->clock;
+	uint64_t now = world->clock, duration_ns = world->interrupt_ns;
 
 	world->clock += world->tick;
+	if (duration_ns) {
+		world->interrupt_ns = 0;
+		interrupt(duration_ns);
+	}
 	return now;
 }
 
 #define LB_BOUND_CLOCK() read_clock()
-#define LB_BOUND_TID() (world->tid)
-#define LB_BOUND_NEED_RESCHED() ((uint8_t)world->resched)
-#define LB_BOUND_COMM(half) ((half) ? 0 : 0x65706f6fULL /* "oope" */)
+#define LB_BOUND_CURRENT() (world)
+#define LB_BOUND_TID(thread) ((thread)->tid)
+#define LB_BOUND_NEED_RESCHED(thread) ((uint8_t)(thread)->resched)
+#define LB_BOUND_COMM(thread, half) ((half) ? 0 : 0x65706f6fULL /* "oope" */)
 #include "latebound/bound_record.h"
+
+static _Thread_local struct lb_bound_memory *on_memory;
+static _Thread_local const struct lb_callers *with_callers;
+
+static void interrupt(uint64_t duration_ns)
+{
+	lb_bound_irq_disable(on_memory, with_callers, world->entry, world->function);
+	lb_bound_handler_entry(on_memory, LB_TM_SOURCE_VECTOR, 236);
+	world->clock += duration_ns;
+	world->resched |= !!world->asks;
+	lb_bound_handler_exit(on_memory);
+	lb_bound_irq_enable(on_memory, with_callers, world->exit);
+}
 
 const uint64_t latebound_bound_sizes[3] = {
 	sizeof(struct lb_bound_cpu),
@@ -56,46 +82,48 @@ uint8_t latebound_caller_irq_on(uint32_t role)
 }
 
 /* One event through the glue: `kind` is enum lb_tm_kind. */
-void latebound_bound_event(struct lb_bound_cpu *cpu, struct lb_bound_ring *ring, const struct lb_callers *callers,
+void latebound_bound_event(struct lb_bound_memory *memory, const struct lb_callers *callers,
 			   struct latebound_world *here, uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
 {
 	world = here;
+	on_memory = memory;
+	with_callers = callers;
 	switch (kind) {
 	case LB_TM_PREEMPT_DISABLE:
-		lb_bound_preempt_disable(cpu, ring, callers, caller);
+		lb_bound_preempt_disable(memory, callers, caller);
 		break;
 	case LB_TM_PREEMPT_ENABLE:
-		lb_bound_preempt_enable(cpu, ring, caller);
+		lb_bound_preempt_enable(memory, caller);
 		break;
 	case LB_TM_IRQ_DISABLE:
-		lb_bound_irq_disable(cpu, ring, callers, caller, parent);
+		lb_bound_irq_disable(memory, callers, caller, parent);
 		break;
 	case LB_TM_IRQ_ENABLE:
-		lb_bound_irq_enable(cpu, ring, callers, caller);
+		lb_bound_irq_enable(memory, callers, caller);
 		break;
 	case LB_TM_HANDLER_ENTRY:
-		lb_bound_handler_entry(cpu, ring, (uint32_t)(arg >> 32), (uint32_t)arg);
+		lb_bound_handler_entry(memory, (uint32_t)(arg >> 32), (uint32_t)arg);
 		break;
 	case LB_TM_HANDLER_EXIT:
-		lb_bound_handler_exit(cpu);
+		lb_bound_handler_exit(memory);
 		break;
 	case LB_TM_NMI:
-		lb_bound_nmi(cpu, ring, (int64_t)arg);
+		lb_bound_nmi(memory, (int64_t)arg);
 		break;
 	case LB_TM_SCHED_ENTRY:
-		lb_bound_sched_entry(cpu, ring);
+		lb_bound_sched_entry(memory);
 		break;
 	case LB_TM_SCHED_EXIT:
-		lb_bound_sched_exit(cpu, ring);
+		lb_bound_sched_exit(memory);
 		break;
 	case LB_TM_SWITCH:
-		lb_bound_switch(cpu, ring, (int32_t)arg);
+		lb_bound_switch(memory, (int32_t)arg);
 		break;
 	case LB_TM_WAKING:
-		lb_bound_waking(cpu, ring, (int32_t)arg);
+		lb_bound_waking(memory, (int32_t)arg);
 		break;
 	case LB_TM_NEED_RESCHED:
-		lb_bound_set_need_resched(cpu, ring, (uint32_t)arg, 3, 4);
+		lb_bound_set_need_resched(memory, (uint32_t)arg, 3, 4);
 		break;
 	default:
 		break;

@@ -243,8 +243,7 @@ pub struct ModelCounts {
 #[repr(C)]
 struct Instant {
     at: u64,
-    irq_ns: u64,
-    nmi_ns: u64,
+    taken_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -292,20 +291,20 @@ struct Open {
     since: Instant,
     caller: u64,
     tid: i32,
-    is_open: u32,
+    pad: u32,
 }
 
 const RULES: usize = 16;
 const OUTPUT_KINDS: usize = 6;
+/// Place of `synced` in `on`.
+const SYNCED: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct RawModel {
-    irq_ns: u64,
-    nmi_ns: u64,
+    on: [u8; 8],
+    taken_ns: u64,
     nmi_start: u64,
-    generation: u32,
-    nmi_depth: u32,
     last: Instant,
     poid: Open,
     psd: Open,
@@ -320,12 +319,12 @@ pub(crate) struct RawModel {
     handler_depth: u32,
     named: u8,
     within: u8,
-    synced: u8,
     irqs_known: u8,
     entered: u8,
     switched: u8,
     in_scheduler: u8,
-    may_schedule: u8,
+    pad: [u8; 2],
+    nmi_depth: u32,
     features: u32,
     floor: [u64; OUTPUT_KINDS],
     events: u64,
@@ -369,7 +368,7 @@ impl RawModel {
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        self.synced != 0
+        self.on[SYNCED] != 0
     }
 }
 

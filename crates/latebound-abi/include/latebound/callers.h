@@ -29,7 +29,8 @@ enum lb_caller_role {
 
 /* Both are powers of two. */
 #define LB_CALLER_RANGES 256
-#define LB_CALLER_FILTER_WORDS 256
+#define LB_CALLER_GRANULES (1U << 14)
+#define LB_CALLER_MANY 255
 
 struct lb_caller_range {
 	__u64 start;
@@ -40,29 +41,43 @@ struct lb_caller_range {
 /* The functions with a role, ascending; ranges behind the last begin at 2^64 - 1. */
 struct lb_callers {
 	/*
-	 * A bit for every 64 bytes of text, by the low bits of the address: clear where no function with a role lies.
-	 * Nearly every caller is told off by it.
+	 * A byte for every 64 bytes of text, by the low bits of the address: 0 where no function with a role lies, which
+	 * tells off nearly every caller, the number of its range from 1 on where one does, LB_CALLER_MANY where several
+	 * do. (Declared as words, which is how the table is handed over.)
 	 */
-	__u64 filter[LB_CALLER_FILTER_WORDS];
+	__u64 filter[LB_CALLER_GRANULES / 8];
 	struct lb_caller_range ranges[LB_CALLER_RANGES];
 };
+
+LB_TM_INLINE __u32 lb_caller_within(const struct lb_callers *callers, __u32 place, __u64 address)
+{
+	const struct lb_caller_range *range = &callers->ranges[place & (LB_CALLER_RANGES - 1)];
+
+	return range->start <= address && address < range->end ? (__u32)range->role : LB_ROLE_NONE;
+}
+
+LB_TM_SLOW __u32 lb_caller_search(const struct lb_callers *callers, __u64 address)
+{
+	__u32 place = 0, step;
+
+	for (step = LB_CALLER_RANGES / 2; step; step >>= 1) {
+		if (callers->ranges[(place + step) & (LB_CALLER_RANGES - 1)].start <= address)
+			place += step;
+	}
+	return lb_caller_within(callers, place, address);
+}
 
 LB_TM_INLINE __u32 lb_caller_role(const struct lb_callers *callers, __u64 caller)
 {
 	/* A return address may be the first of the next function, where a call is the last that a function does. */
 	__u64 address = caller - 1;
-	__u64 granule = address >> 6;
-	const struct lb_caller_range *range;
-	__u32 place = 0, step;
+	__u32 number = ((const __u8 *)callers->filter)[(address >> 6) & (LB_CALLER_GRANULES - 1)];
 
-	if (!(callers->filter[(granule >> 6) & (LB_CALLER_FILTER_WORDS - 1)] >> (granule & 63) & 1))
+	if (__builtin_expect(!number, 1))
 		return LB_ROLE_NONE;
-	for (step = LB_CALLER_RANGES / 2; step; step >>= 1) {
-		if (callers->ranges[(place + step) & (LB_CALLER_RANGES - 1)].start <= address)
-			place += step;
-	}
-	range = &callers->ranges[place & (LB_CALLER_RANGES - 1)];
-	return range->start <= address && address < range->end ? (__u32)range->role : LB_ROLE_NONE;
+	if (number == LB_CALLER_MANY)
+		return lb_caller_search(callers, address);
+	return lb_caller_within(callers, number - 1, address);
 }
 
 /* The class of a caller that turns preemption off or on. */

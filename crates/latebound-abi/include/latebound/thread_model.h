@@ -35,8 +35,8 @@
  * and the model waits for the next moment at which it knows the state.
  *
  * Concurrency in the kernel: a program may be interrupted by a whole interrupt or NMI whose programs use the same
- * struct. Totals of interference only grow, each is written by its own context, and lb_tm_sample() tells the caller
- * whether its clock reading and the totals belong together.
+ * struct. The total of interference only grows, by one instruction (LB_TM_ADD): where it is the same before and after a
+ * reading of the clock, the two belong together.
  */
 #ifndef LATEBOUND_THREAD_MODEL_H
 #define LATEBOUND_THREAD_MODEL_H
@@ -44,14 +44,20 @@
 #include "types.h"
 
 #define LB_TM_INLINE static inline __attribute__((always_inline))
+/* What is rare, kept out of what is not. (The plain words are macros of the kernel.) */
+#define LB_TM_SLOW static __attribute__((__noinline__, __unused__))
 
 /*
- * Probes may define these two before they include this file, to look only where the answer matters. Whether the current
- * thread is to give way has to be looked up behind the change of state, as it is here: what an interrupt sets before
- * that change would be missed otherwise.
+ * Probes may define these before they include this file, two of them to look only where the answer matters. Whether the
+ * current thread is to give way has to be looked up behind the change of state, as it is here: what an interrupt sets
+ * before that change would be missed otherwise.
  */
 #ifndef LB_TM_RESCHED
 #define LB_TM_RESCHED(event) ((event)->resched)
+#endif
+/* Adds to a total that an NMI may add to meanwhile. */
+#ifndef LB_TM_ADD
+#define LB_TM_ADD(place, n) (*(place) += (n))
 #endif
 #ifndef LB_TM_EXIT_CLASS
 #define LB_TM_EXIT_CLASS(event) ((event)->caller_class)
@@ -156,11 +162,13 @@ enum lb_tm_rule {
 /* lb_tm.features: which events this kernel has. */
 #define LB_TM_HAS_SCHED_EXIT 1U
 
-/* A moment, with the interference of the CPU until then. */
+/*
+ * A moment, with the interference of the CPU until then. Interrupts and NMIs share one total: interrupts do not nest, so
+ * what is added to it within an interrupt is NMIs.
+ */
 struct lb_tm_instant {
 	__u64 at;
-	__u64 irq_ns;
-	__u64 nmi_ns;
+	__u64 taken_ns;
 };
 
 struct lb_tm_event {
@@ -204,21 +212,65 @@ struct lb_tm_result {
 	struct lb_tm_window window[LB_TM_OUTPUTS];
 };
 
-/* Something that is going on. */
+/* How something that is going on began. */
 struct lb_tm_open {
 	struct lb_tm_instant since;
 	__u64 caller;
 	__s32 tid;
-	__u32 is_open;
+	__u32 pad;
 };
 
+/*
+ * What is going on: a byte each, 0 or 1, so that each is stored alone, and all of them are read at once. An interrupt
+ * that comes while a thread keeps preemption off leaves the first four as they were.
+ */
+union lb_tm_state {
+	struct {
+		/* Interrupts masked by a thread. */
+		__u8 masked;
+		/* Preemption off by a thread: 1, or 2 by one that may call the scheduler with it off. */
+		__u8 preempt;
+		__u8 poid;
+		__u8 dst;
+		__u8 paie;
+		__u8 psd;
+		/* Interrupts masked by hardware. */
+		__u8 hardware;
+		/* The state of preemption and of interrupts is known. */
+		__u8 synced;
+	};
+	struct {
+		__u32 threads_own;
+		__u32 others;
+	};
+	__u64 all;
+};
+
+/* The bytes of the union as numbers: bits of `all`, and the first four as bits of `threads_own` too. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LB_TM_ON(place) (1ULL << (8 * (place)))
+#define LB_TM_THREADS_OWN(bits) ((__u32)(bits))
+#else
+#define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
+#define LB_TM_THREADS_OWN(bits) ((__u32)((bits) >> 32))
+#endif
+#define LB_TM_ON_MASKED LB_TM_ON(0)
+#define LB_TM_ON_PREEMPT LB_TM_ON(1)
+#define LB_TM_ON_POID LB_TM_ON(2)
+#define LB_TM_ON_DST LB_TM_ON(3)
+#define LB_TM_ON_PAIE LB_TM_ON(4)
+#define LB_TM_ON_PSD LB_TM_ON(5)
+#define LB_TM_ON_HARDWARE LB_TM_ON(6)
+#define LB_TM_ON_SYNCED LB_TM_ON(7)
+
+/* `preempt`, where the scheduler may be called with preemption off. */
+#define LB_TM_OFF_MAY_SCHEDULE 2
+
 struct lb_tm {
-	/* Interference so far. irq_ns is written by interrupts, nmi_ns by NMIs, generation by both. */
-	__u64 irq_ns;
-	__u64 nmi_ns;
+	union lb_tm_state on;
+	/* Interference so far, by interrupts and NMIs. */
+	__u64 taken_ns;
 	__u64 nmi_start;
-	__u32 generation;
-	__u32 nmi_depth;
 
 	/* The moment of the last event that was not an NMI's. */
 	struct lb_tm_instant last;
@@ -227,7 +279,6 @@ struct lb_tm {
 	struct lb_tm_open psd;
 	struct lb_tm_open dst;
 	struct lb_tm_open paie;
-	/* Interrupts masked by a thread; preemption off by a thread; interrupts masked by hardware. */
 	struct lb_tm_open masked;
 	struct lb_tm_open preempt;
 	struct lb_tm_open hardware;
@@ -242,15 +293,14 @@ struct lb_tm {
 	/* Preemption went off, for whatever, within the hardware section. */
 	__u8 within;
 
-	/* The state of preemption is known; that of interrupts is. */
-	__u8 synced;
+	/* The state of interrupts is known. */
 	__u8 irqs_known;
 	/* Within PSD: the scheduler was entered; it switched; it masked interrupts and has not unmasked them. */
 	__u8 entered;
 	__u8 switched;
 	__u8 in_scheduler;
-	/* Who turned preemption off may call the scheduler with it off. */
-	__u8 may_schedule;
+	__u8 pad[2];
+	__u32 nmi_depth;
 	__u32 features;
 
 	/* By enum lb_tm_output: windows shorter than this are counted and not given out. 0 gives out all. */
@@ -279,21 +329,9 @@ struct lb_tm {
 
 LB_TM_INLINE struct lb_tm_instant lb_tm_instant(const struct lb_tm *tm, __u64 at)
 {
-	struct lb_tm_instant now = { .at = at, .irq_ns = tm->irq_ns, .nmi_ns = tm->nmi_ns };
+	struct lb_tm_instant now = { .at = at, .taken_ns = tm->taken_ns };
 
 	return now;
-}
-
-/*
- * For callers that interrupts may interrupt: read tm->generation, then the clock, then call this; where it returns 0 an
- * interrupt or NMI came in between, and the three steps have to be taken again.
- */
-LB_TM_INLINE int lb_tm_sample(const struct lb_tm *tm, __u32 generation, __u64 at, struct lb_tm_instant *now)
-{
-	now->at = at;
-	now->irq_ns = *(const volatile __u64 *)&tm->irq_ns;
-	now->nmi_ns = *(const volatile __u64 *)&tm->nmi_ns;
-	return *(const volatile __u32 *)&tm->generation == generation;
 }
 
 LB_TM_INLINE void lb_tm_break(struct lb_tm *tm, struct lb_tm_result *out, __u32 rule)
@@ -305,16 +343,8 @@ LB_TM_INLINE void lb_tm_break(struct lb_tm *tm, struct lb_tm_result *out, __u32 
 /* Forgets the state of the CPU, keeps totals and counters. */
 LB_TM_INLINE void lb_tm_forget(struct lb_tm *tm)
 {
-	tm->dropped += !!tm->poid.is_open + !!tm->psd.is_open + !!tm->dst.is_open + !!tm->paie.is_open +
-		       !!tm->hardware.is_open;
-	tm->poid.is_open = 0;
-	tm->psd.is_open = 0;
-	tm->dst.is_open = 0;
-	tm->paie.is_open = 0;
-	tm->masked.is_open = 0;
-	tm->preempt.is_open = 0;
-	tm->hardware.is_open = 0;
-	tm->synced = 0;
+	tm->dropped += tm->on.poid + tm->on.psd + tm->on.dst + tm->on.paie + tm->on.hardware;
+	tm->on.all = 0;
 	tm->irqs_known = 0;
 	tm->in_scheduler = 0;
 	tm->entered = 0;
@@ -332,7 +362,7 @@ LB_TM_INLINE void lb_tm_pair_broken(struct lb_tm *tm, struct lb_tm_result *out)
 LB_TM_INLINE __u64 lb_tm_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
 {
 	__u64 gross = until->at - since->at;
-	__u64 taken = (until->irq_ns - since->irq_ns) + (until->nmi_ns - since->nmi_ns);
+	__u64 taken = until->taken_ns - since->taken_ns;
 
 	/* Events that overlap by the grain of the clock. */
 	return until->at > since->at && gross > taken ? gross - taken : 0;
@@ -343,8 +373,14 @@ LB_TM_INLINE void lb_tm_open(struct lb_tm_open *open, const struct lb_tm_instant
 	open->since = *since;
 	open->caller = caller;
 	open->tid = tid;
-	open->is_open = 1;
 }
+
+/* Begins one of the windows and sections by its name, behind which its byte says that it is going on. */
+#define LB_TM_BEGIN(tm, what, since, caller, tid)                      \
+	do {                                                           \
+		lb_tm_open(&(tm)->what, (since), (caller), (tid));     \
+		(tm)->on.what = 1;                                     \
+	} while (0)
 
 LB_TM_INLINE struct lb_tm_window *lb_tm_output(struct lb_tm_result *out)
 {
@@ -354,16 +390,16 @@ LB_TM_INLINE struct lb_tm_window *lb_tm_output(struct lb_tm_result *out)
 	return window;
 }
 
-LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, struct lb_tm_open *open, __u32 output,
+LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, const struct lb_tm_open *open, __u8 *is_open, __u32 output,
 			      const struct lb_tm_instant *until, const struct lb_tm_event *event,
 			      struct lb_tm_result *out)
 {
 	struct lb_tm_window *window;
 	__u64 net;
 
-	if (!open->is_open)
+	if (!*is_open)
 		return;
-	open->is_open = 0;
+	*is_open = 0;
 	net = lb_tm_net(&open->since, until);
 	if (open->tid == 0 && (output == LB_TM_POID || output == LB_TM_PAIE)) {
 		tm->idle_windows++;
@@ -414,8 +450,8 @@ LB_TM_INLINE void lb_tm_goes_on(struct lb_tm *tm, const struct lb_tm_event *even
 
 	if (resched == LB_TM_UNKNOWN)
 		tm->resched_unknown++;
-	else if (resched == LB_TM_GIVE_WAY && !tm->paie.is_open)
-		lb_tm_open(&tm->paie, now, event->caller, event->tid);
+	else if (resched == LB_TM_GIVE_WAY && !tm->on.paie)
+		LB_TM_BEGIN(tm, paie, now, event->caller, event->tid);
 }
 
 /* Preemption goes off to schedule. */
@@ -423,14 +459,14 @@ LB_TM_INLINE void lb_tm_begin_psd(struct lb_tm *tm, const struct lb_tm_event *ev
 				  const struct lb_tm_instant *since, __u64 caller, struct lb_tm_result *out)
 {
 	/* What an interrupt ends on its way out ended for the thread when the interrupt came. */
-	const struct lb_tm_instant *until = tm->hardware.is_open ? &tm->hardware.since : since;
+	const struct lb_tm_instant *until = tm->on.hardware ? &tm->hardware.since : since;
 
 	/* Before the others are closed: an interrupt in between would take the CPU for one that goes on. */
-	lb_tm_open(&tm->psd, since, caller, event->tid);
-	lb_tm_close(tm, &tm->poid, LB_TM_POID, until, event, out);
-	lb_tm_close(tm, &tm->paie, LB_TM_PAIE, until, event, out);
-	tm->preempt.is_open = 0;
-	tm->dst.is_open = 0;
+	LB_TM_BEGIN(tm, psd, since, caller, event->tid);
+	lb_tm_close(tm, &tm->poid, &tm->on.poid, LB_TM_POID, until, event, out);
+	lb_tm_close(tm, &tm->paie, &tm->on.paie, LB_TM_PAIE, until, event, out);
+	tm->on.preempt = 0;
+	tm->on.dst = 0;
 	tm->entered = 0;
 	tm->switched = 0;
 	tm->in_scheduler = 0;
@@ -443,8 +479,8 @@ LB_TM_INLINE void lb_tm_end_psd(struct lb_tm *tm, const struct lb_tm_event *even
 		lb_tm_break(tm, out, LB_TM_RULE_R12);
 	else if (!tm->switched)
 		tm->no_switch++;
-	lb_tm_close(tm, &tm->dst, LB_TM_DST, &event->now, event, out);
-	lb_tm_close(tm, &tm->psd, LB_TM_PSD, &event->now, event, out);
+	lb_tm_close(tm, &tm->dst, &tm->on.dst, LB_TM_DST, &event->now, event, out);
+	lb_tm_close(tm, &tm->psd, &tm->on.psd, LB_TM_PSD, &event->now, event, out);
 	tm->in_scheduler = 0;
 }
 
@@ -455,7 +491,7 @@ LB_TM_INLINE void lb_tm_end_psd(struct lb_tm *tm, const struct lb_tm_event *even
 LB_TM_INLINE void lb_tm_enter_implicitly(struct lb_tm *tm, const struct lb_tm_event *event,
 					 const struct lb_tm_instant *since, struct lb_tm_result *out)
 {
-	if (event->tid != 0 && !(tm->preempt.is_open && tm->may_schedule))
+	if (event->tid != 0 && tm->on.preempt != LB_TM_OFF_MAY_SCHEDULE)
 		lb_tm_break(tm, out, LB_TM_RULE_R6);
 	lb_tm_begin_psd(tm, event, since, event->caller, out);
 }
@@ -472,10 +508,10 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 
 	if (schedules && tm->nmi_depth)
 		lb_tm_break(tm, out, LB_TM_RULE_R2);
-	if (tm->hardware.is_open) {
-		if (!tm->synced)
+	if (tm->on.hardware) {
+		if (!tm->on.synced)
 			return;
-		if (tm->preempt.is_open || tm->psd.is_open) {
+		if (tm->on.preempt || tm->on.psd) {
 			lb_tm_pair_broken(tm, out);
 			return;
 		}
@@ -483,17 +519,16 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 		if (schedules)
 			lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
 		else
-			lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
+			LB_TM_BEGIN(tm, preempt, &event->now, event->caller, event->tid);
 		tm->within = 1;
-		tm->may_schedule = 0;
 		return;
 	}
-	if (!tm->synced) {
-		if (!tm->irqs_known || tm->masked.is_open)
+	if (!tm->on.synced) {
+		if (!tm->irqs_known || tm->on.masked)
 			return;
-		tm->synced = 1;
+		tm->on.synced = 1;
 	}
-	if (tm->preempt.is_open || tm->psd.is_open) {
+	if (tm->on.preempt || tm->on.psd) {
 		lb_tm_pair_broken(tm, out);
 		return;
 	}
@@ -501,53 +536,54 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 		lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
 		return;
 	}
-	if (tm->paie.is_open)
+	if (tm->on.paie)
 		tm->late_resched++;
-	lb_tm_open(&tm->preempt, &event->now, event->caller, event->tid);
-	tm->may_schedule = event->caller_class == LB_TM_MAY_SCHEDULE;
-	if (!tm->poid.is_open)
-		lb_tm_open(&tm->poid, &event->now, event->caller, event->tid);
+	LB_TM_BEGIN(tm, preempt, &event->now, event->caller, event->tid);
+	if (event->caller_class == LB_TM_MAY_SCHEDULE)
+		tm->on.preempt = LB_TM_OFF_MAY_SCHEDULE;
+	if (!tm->on.poid)
+		LB_TM_BEGIN(tm, poid, &event->now, event->caller, event->tid);
 }
 
 LB_TM_INLINE void lb_tm_preempt_enable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
-	if (tm->hardware.is_open) {
-		if (!tm->synced)
+	if (tm->on.hardware) {
+		if (!tm->on.synced)
 			return;
-		if (!tm->preempt.is_open || !tm->within)
+		if (!tm->on.preempt || !tm->within)
 			lb_tm_pair_broken(tm, out);
-		tm->preempt.is_open = 0;
+		tm->on.preempt = 0;
 		tm->within = 0;
 		return;
 	}
-	if (!tm->synced) {
-		tm->synced = tm->irqs_known && !tm->masked.is_open;
+	if (!tm->on.synced) {
+		tm->on.synced = tm->irqs_known && !tm->on.masked;
 		return;
 	}
-	if (tm->psd.is_open) {
+	if (tm->on.psd) {
 		if (tm->in_scheduler)
 			lb_tm_break(tm, out, LB_TM_RULE_R7);
 		lb_tm_end_psd(tm, event, out);
 		/* Masked again behind the scheduler (preempt_schedule_irq()): from there on it postpones. */
-		if (tm->masked.is_open)
-			lb_tm_open(&tm->poid, &tm->masked.since, tm->masked.caller, tm->masked.tid);
+		if (tm->on.masked)
+			LB_TM_BEGIN(tm, poid, &tm->masked.since, tm->masked.caller, tm->masked.tid);
 		lb_tm_goes_on(tm, event, &event->now);
 		return;
 	}
-	if (!tm->preempt.is_open) {
+	if (!tm->on.preempt) {
 		lb_tm_pair_broken(tm, out);
 		return;
 	}
-	tm->preempt.is_open = 0;
-	if (tm->masked.is_open)
+	tm->on.preempt = 0;
+	if (tm->on.masked)
 		return;
-	lb_tm_close(tm, &tm->poid, LB_TM_POID, &event->now, event, out);
+	lb_tm_close(tm, &tm->poid, &tm->on.poid, LB_TM_POID, &event->now, event, out);
 	lb_tm_goes_on(tm, event, &event->now);
 }
 
 LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
-	if (tm->hardware.is_open || tm->masked.is_open) {
+	if (tm->on.hardware || tm->on.masked) {
 		if (event->caller_class == LB_TM_HARDWARE)
 			lb_tm_break(tm, out, LB_TM_RULE_R4);
 		lb_tm_pair_broken(tm, out);
@@ -555,38 +591,38 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 	}
 	tm->irqs_known = 1;
 	if (event->caller_class == LB_TM_HARDWARE) {
-		lb_tm_open(&tm->hardware, &event->now, event->caller, event->tid);
+		LB_TM_BEGIN(tm, hardware, &event->now, event->caller, event->tid);
 		tm->handler_since = event->now;
 		tm->handler_depth = 0;
 		tm->named = 0;
 		tm->within = 0;
 		return;
 	}
-	lb_tm_open(&tm->masked, &event->now, event->caller, event->tid);
+	LB_TM_BEGIN(tm, masked, &event->now, event->caller, event->tid);
 	if (event->caller_class == LB_TM_SCHEDULER) {
-		if (!tm->synced) {
+		if (!tm->on.synced) {
 			/* Idle's state is known: preemption off, and nothing else. */
 			if (event->tid != 0)
 				return;
-			tm->synced = 1;
+			tm->on.synced = 1;
 		}
-		if (!tm->psd.is_open) {
+		if (!tm->on.psd) {
 			struct lb_tm_instant before = lb_tm_before(tm, event);
 
 			lb_tm_enter_implicitly(tm, event, &before, out);
 		}
 		tm->entered = 1;
 		tm->in_scheduler = 1;
-		if (!tm->dst.is_open)
-			lb_tm_open(&tm->dst, &event->now, event->caller, event->tid);
+		if (!tm->on.dst)
+			LB_TM_BEGIN(tm, dst, &event->now, event->caller, event->tid);
 		return;
 	}
-	if (!tm->synced || tm->psd.is_open)
+	if (!tm->on.synced || tm->on.psd)
 		return;
-	if (tm->paie.is_open && !tm->preempt.is_open)
+	if (tm->on.paie && !tm->on.preempt)
 		tm->late_resched++;
-	if (!tm->poid.is_open)
-		lb_tm_open(&tm->poid, &event->now, event->caller, event->tid);
+	if (!tm->on.poid)
+		LB_TM_BEGIN(tm, poid, &event->now, event->caller, event->tid);
 }
 
 /* Whether interrupts masked by hardware, and unmasked by such a caller, were an exception. */
@@ -600,12 +636,12 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 	struct lb_tm_instant now = event->now;
 	__u64 duration;
 
-	tm->hardware.is_open = 0;
+	tm->on.hardware = 0;
 	if (!tm->named && lb_tm_is_threads_own(LB_TM_EXIT_CLASS(event))) {
 		tm->exceptions++;
 		/* The thread's own doing, and it had interrupts off from the beginning. */
-		if (tm->synced && !tm->psd.is_open && !tm->poid.is_open)
-			lb_tm_open(&tm->poid, &tm->hardware.since, tm->hardware.caller, tm->hardware.tid);
+		if (tm->on.synced && !tm->on.psd && !tm->on.poid)
+			LB_TM_BEGIN(tm, poid, &tm->hardware.since, tm->hardware.caller, tm->hardware.tid);
 	} else {
 		/* The last handler's share, then the whole for those whom it held up. */
 		duration = lb_tm_net(&tm->handler_since, &now);
@@ -613,23 +649,23 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 			tm->unnamed++;
 		lb_tm_interrupt(tm, tm->named ? tm->source : LB_TM_SOURCE_UNNAMED, tm->named ? tm->number : 0,
 				tm->handler_since.at, now.at, duration, event, out);
-		tm->irq_ns += lb_tm_net(&tm->hardware.since, &now);
-		tm->generation++;
-		now.irq_ns = tm->irq_ns;
+		duration = lb_tm_net(&tm->hardware.since, &now);
+		LB_TM_ADD(&tm->taken_ns, duration);
+		now.taken_ns += duration;
 		/* What began within the interrupt begins with its end. */
-		if (tm->within && tm->psd.is_open)
+		if (tm->within && tm->on.psd)
 			tm->psd.since = now;
-		if (tm->within && tm->preempt.is_open)
+		if (tm->within && tm->on.preempt)
 			tm->preempt.since = now;
 	}
-	if (!tm->synced || tm->psd.is_open)
+	if (!tm->on.synced || tm->on.psd)
 		return;
-	if (tm->preempt.is_open) {
-		if (!tm->poid.is_open)
-			lb_tm_open(&tm->poid, &tm->preempt.since, tm->preempt.caller, tm->preempt.tid);
+	if (tm->on.preempt) {
+		if (!tm->on.poid)
+			LB_TM_BEGIN(tm, poid, &tm->preempt.since, tm->preempt.caller, tm->preempt.tid);
 		return;
 	}
-	lb_tm_close(tm, &tm->poid, LB_TM_POID, &now, event, out);
+	lb_tm_close(tm, &tm->poid, &tm->on.poid, LB_TM_POID, &now, event, out);
 	/* The way back to user space enables interrupts before it calls schedule(). */
 	if (event->tid != 0)
 		lb_tm_goes_on(tm, event, &now);
@@ -637,29 +673,29 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 
 LB_TM_INLINE void lb_tm_irq_enable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
-	if (tm->hardware.is_open) {
+	if (tm->on.hardware) {
 		lb_tm_hardware_end(tm, event, out);
 		return;
 	}
-	if (!tm->masked.is_open) {
+	if (!tm->on.masked) {
 		if (tm->irqs_known)
 			lb_tm_pair_broken(tm, out);
 		tm->irqs_known = 1;
 		return;
 	}
-	tm->masked.is_open = 0;
+	tm->on.masked = 0;
 	tm->in_scheduler = 0;
-	if (!tm->synced)
+	if (!tm->on.synced)
 		return;
-	if (tm->psd.is_open) {
+	if (tm->on.psd) {
 		/* Idle does not enable preemption after a switch to it, nor when it ran the scheduler in vain. */
 		if (event->tid == 0 && tm->entered && !(tm->features & LB_TM_HAS_SCHED_EXIT))
 			lb_tm_end_psd(tm, event, out);
 		return;
 	}
-	if (tm->preempt.is_open)
+	if (tm->on.preempt)
 		return;
-	lb_tm_close(tm, &tm->poid, LB_TM_POID, &event->now, event, out);
+	lb_tm_close(tm, &tm->poid, &tm->on.poid, LB_TM_POID, &event->now, event, out);
 	if (event->tid != 0)
 		lb_tm_goes_on(tm, event, &event->now);
 }
@@ -669,7 +705,7 @@ LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event
 	__u32 source = (__u32)(event->arg >> 32), number = (__u32)event->arg;
 
 	/* Handlers that a thread calls with interrupts off are the thread's (resent interrupts). */
-	if (!tm->hardware.is_open)
+	if (!tm->on.hardware)
 		return;
 	/* A vector encloses the device's handlers that it dispatches; those of one line share its number. */
 	if (tm->handler_depth++ || (tm->named && tm->source == source && tm->number == number))
@@ -686,15 +722,14 @@ LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event
 
 LB_TM_INLINE void lb_tm_handler_exit(struct lb_tm *tm)
 {
-	if (tm->hardware.is_open && tm->handler_depth)
+	if (tm->on.hardware && tm->handler_depth)
 		tm->handler_depth--;
 }
 
 LB_TM_INLINE void lb_tm_nmi(struct lb_tm *tm, const struct lb_tm_event *event, __u64 start, __u64 duration,
 			    struct lb_tm_result *out)
 {
-	tm->nmi_ns += duration;
-	tm->generation++;
+	LB_TM_ADD(&tm->taken_ns, duration);
 	lb_tm_interrupt(tm, LB_TM_SOURCE_NMI, 0, start, event->now.at, duration, event, out);
 }
 
@@ -702,29 +737,29 @@ LB_TM_INLINE void lb_tm_sched_entry(struct lb_tm *tm, const struct lb_tm_event *
 {
 	if (tm->nmi_depth)
 		lb_tm_break(tm, out, LB_TM_RULE_R2);
-	if (tm->hardware.is_open) {
+	if (tm->on.hardware) {
 		lb_tm_break(tm, out, LB_TM_RULE_R3);
 		return;
 	}
-	if (!tm->synced) {
+	if (!tm->on.synced) {
 		if (event->tid != 0 || !tm->irqs_known)
 			return;
-		tm->synced = 1;
+		tm->on.synced = 1;
 	}
-	if (tm->masked.is_open)
+	if (tm->on.masked)
 		lb_tm_break(tm, out, LB_TM_RULE_R5);
-	if (!tm->psd.is_open)
+	if (!tm->on.psd)
 		lb_tm_enter_implicitly(tm, event, &event->now, out);
 	tm->entered = 1;
 }
 
 LB_TM_INLINE void lb_tm_sched_exit(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
-	if (tm->hardware.is_open || !tm->synced)
+	if (tm->on.hardware || !tm->on.synced)
 		return;
-	if (tm->masked.is_open)
+	if (tm->on.masked)
 		lb_tm_break(tm, out, LB_TM_RULE_R5);
-	if (!tm->psd.is_open) {
+	if (!tm->on.psd) {
 		lb_tm_break(tm, out, LB_TM_RULE_R6);
 		return;
 	}
@@ -737,42 +772,42 @@ LB_TM_INLINE void lb_tm_switch(struct lb_tm *tm, const struct lb_tm_event *event
 {
 	if (tm->nmi_depth)
 		lb_tm_break(tm, out, LB_TM_RULE_R2);
-	if (tm->hardware.is_open) {
+	if (tm->on.hardware) {
 		lb_tm_break(tm, out, LB_TM_RULE_R3);
 		return;
 	}
-	if (!tm->synced)
+	if (!tm->on.synced)
 		return;
-	if (!tm->masked.is_open)
+	if (!tm->on.masked)
 		lb_tm_break(tm, out, LB_TM_RULE_R8);
-	if (!tm->psd.is_open) {
+	if (!tm->on.psd) {
 		lb_tm_break(tm, out, LB_TM_RULE_R9);
 		return;
 	}
 	tm->entered = 1;
 	tm->switched = 1;
-	if (!tm->dst.is_open)
-		lb_tm_open(&tm->dst, &event->now, event->caller, event->tid);
+	if (!tm->on.dst)
+		LB_TM_BEGIN(tm, dst, &event->now, event->caller, event->tid);
 }
 
 /* Whether nothing can come between what happens now and its end. */
 LB_TM_INLINE int lb_tm_is_atomic(const struct lb_tm *tm, const struct lb_tm_event *event)
 {
-	if (tm->hardware.is_open || tm->nmi_depth)
+	if (tm->on.hardware || tm->nmi_depth)
 		return 1;
-	return tm->masked.is_open && (tm->preempt.is_open || tm->psd.is_open || event->tid == 0);
+	return tm->on.masked && (tm->on.preempt || tm->on.psd || event->tid == 0);
 }
 
 LB_TM_INLINE void lb_tm_waking(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
 	/* A thread may wake itself with interrupts on (kernel/sched/core.c, try_to_wake_up(), p == current). */
-	if (tm->synced && (__s32)event->arg != event->tid && !lb_tm_is_atomic(tm, event))
+	if (tm->on.synced && (__s32)event->arg != event->tid && !lb_tm_is_atomic(tm, event))
 		lb_tm_break(tm, out, LB_TM_RULE_R11);
 }
 
 LB_TM_INLINE void lb_tm_need_resched(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
 {
-	if (tm->synced && !lb_tm_is_atomic(tm, event))
+	if (tm->on.synced && !lb_tm_is_atomic(tm, event))
 		lb_tm_break(tm, out, LB_TM_RULE_R10);
 }
 

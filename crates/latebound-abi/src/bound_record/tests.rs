@@ -8,18 +8,23 @@ use crate::callers::{CallerClasses, CallerTable, Symbol};
 use crate::thread_model::{CallerClass, ModelEvent, ModelEventKind, Resched, ThreadModel};
 
 #[repr(C)]
+#[derive(Default)]
 struct World {
     clock: u64,
     tick: u64,
     tid: i32,
     resched: u32,
+    interrupt_ns: u64,
+    entry: u64,
+    exit: u64,
+    function: u64,
+    asks: u64,
 }
 
 unsafe extern "C" {
     static latebound_bound_sizes: [u64; 3];
     fn latebound_bound_event(
-        cpu: *mut RawCpu,
-        ring: *mut u64,
+        memory: *mut Memory,
         callers: *const CallerTable,
         world: *mut World,
         kind: u32,
@@ -54,8 +59,7 @@ fn classes() -> CallerClasses {
 }
 
 struct Played {
-    cpu: Box<RawCpu>,
-    ring: Vec<AtomicU64>,
+    memory: Box<Memory>,
     callers: Box<CallerTable>,
     world: World,
     reader: RingReader,
@@ -63,25 +67,51 @@ struct Played {
 
 impl Played {
     fn new(has_sched_exit: bool) -> Played {
-        let mut cpu = BoundCpu::from_bytes(&BoundCpu::initial(has_sched_exit)).unwrap().0;
-        cpu.running = 1;
+        // SAFETY: the struct consists of integers, which may be zero.
+        let mut memory: Box<Memory> = unsafe { Box::new_zeroed().assume_init() };
+        memory.cpu = *BoundCpu::from_bytes(&BoundCpu::initial(has_sched_exit)).unwrap().0;
+        memory.cpu.running = 1;
         Played {
-            cpu,
-            ring: (0..BOUND_RING_TOTAL_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            memory,
             callers: classes().table().unwrap(),
-            world: World { clock: 0, tick: 0, tid: 0, resched: 0 },
+            world: World::default(),
             reader: RingReader::default(),
         }
     }
 
     /// An event with its caller, that one's caller, and its argument.
-    fn event(&mut self, at: u64, (tid, resched): (i32, bool), kind: u32, [caller, parent, arg]: [u64; 3]) {
-        self.world = World { clock: at, tick: 0, tid, resched: u32::from(resched) };
+    fn event(&mut self, at: u64, (tid, resched): (i32, bool), kind: u32, words: [u64; 3]) {
+        self.event_in(World { clock: at, tid, resched: u32::from(resched), ..World::default() }, kind, words);
+    }
+
+    /// An event at which the clock is read so many times.
+    fn readings(&mut self, at: u64, kind: u32, words: [u64; 3]) -> u64 {
+        self.event_in(World { clock: at, tick: 1, tid: 7, ..World::default() }, kind, words);
+        self.world.clock - at
+    }
+
+    /// An event within which an interrupt comes, behind the first reading of the clock.
+    fn interrupted(&mut self, at: u64, kind: u32, words: [u64; 3], interrupt_ns: u64, asks: bool) {
+        let (entry, exit, function) = (IRQ_ENTER, IRQ_EXIT, SYSVEC);
+        let world = World {
+            clock: at,
+            tid: 7,
+            interrupt_ns,
+            entry,
+            exit,
+            function,
+            asks: u64::from(asks),
+            ..World::default()
+        };
+        self.event_in(world, kind, words);
+    }
+
+    fn event_in(&mut self, world: World, kind: u32, [caller, parent, arg]: [u64; 3]) {
+        self.world = world;
         // SAFETY: every pointer is to live memory of the layout that the header gives, held by us alone.
         unsafe {
             latebound_bound_event(
-                &mut *self.cpu,
-                self.ring.as_mut_ptr().cast::<u64>(),
+                &mut *self.memory,
                 &*self.callers,
                 &mut self.world,
                 kind,
@@ -94,9 +124,16 @@ impl Played {
 
     fn take(&mut self) -> Vec<BoundRecord> {
         let mut records = Vec::new();
-        self.reader.take(&self.ring, usize::MAX, |record| records.push(record));
+        self.reader.take(ring(&mut self.memory), usize::MAX, |record| records.push(record));
         records
     }
+}
+
+/// As the reader sees it.
+fn ring(memory: &mut Memory) -> &[AtomicU64] {
+    let first = (&raw mut memory.ring).cast::<AtomicU64>();
+    // SAFETY: words of the struct, borrowed for as long as they are looked at.
+    unsafe { std::slice::from_raw_parts(first, BOUND_RING_TOTAL_WORDS) }
 }
 
 #[test]
@@ -129,13 +166,13 @@ fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
     for (start, duration, source, _) in all {
         interrupt(&mut played, start, duration, source);
     }
-    let words = played.cpu.position;
+    let words = played.memory.cpu.position;
     let expected = all.map(|(start, duration, _, source)| BoundRecord::Interrupt { source, start, duration });
     assert_eq!(played.take(), expected);
     // Short: the second and the third.
     assert_eq!(words, 2 + 5 * 4);
     assert_eq!(played.take(), []);
-    assert!(played.ring.iter().skip(RING_HEAD).all(|word| word.load(Ordering::Relaxed) == 0));
+    assert!(ring(&mut played.memory).iter().skip(RING_HEAD).all(|word| word.load(Ordering::Relaxed) == 0));
 }
 
 #[test]
@@ -157,8 +194,8 @@ fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
         interrupt(&mut played, 1_000_000 + n * 1_000, n % 900, 2 << 32 | 236);
     }
     let records = played.take();
-    assert_eq!(records.len() as u64 + played.cpu.refused, 40_000);
-    assert!(records.len() > 32_000 && played.cpu.refused > 7_000);
+    assert_eq!(records.len() as u64 + played.memory.cpu.refused, 40_000);
+    assert!(records.len() > 32_000 && played.memory.cpu.refused > 7_000);
     for (n, record) in records.iter().enumerate() {
         let (start, duration) = (1_000_000 + n as u64 * 1_000, n as u64 % 900);
         assert_eq!(*record, BoundRecord::Interrupt { source: InterruptSource::Vector(236), start, duration });
@@ -191,7 +228,7 @@ fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
         })
         .collect();
     assert_eq!(durations, [500, 501]);
-    assert_eq!(played.cpu.tm.counts().windows, 4);
+    assert_eq!(played.memory.cpu.tm.counts().windows, 4);
 }
 
 #[test]
@@ -207,8 +244,101 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
     let kinds: Vec<BreachKind> = events.iter().map(|event| event.kind).collect();
     use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
     assert_eq!(kinds, [IrqDisable, IrqEnable, PreemptDisable, Switch]);
-    assert_eq!((events[2].caller, events[2].at), (0xff << 56 | ELSEWHERE, Some(120)));
+    assert_eq!((events[2].caller, events[2].at), (ELSEWHERE, Some(120)));
     assert_eq!(events[0].at, Some(100));
+}
+
+const OFF: u32 = 1;
+const ON: u32 = 2;
+const IRQS_OFF: u32 = 3;
+const IRQS_ON: u32 = 4;
+
+/// The state is known, and a window of so many nanoseconds is the longest POID.
+fn begun(longest: u64) -> Played {
+    let mut played = Played::new(false);
+    played.event(10, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
+    played.event(20, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
+    played.event(100, (7, false), OFF, [ELSEWHERE, 0, 0]);
+    played.event(100 + longest, (7, false), ON, [ELSEWHERE, 0, 0]);
+    played.take();
+    played
+}
+
+#[test]
+fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
+    let elsewhere = [ELSEWHERE, 0, 0];
+    let nested = [
+        // raw_spin_lock_irqsave ... irqrestore, in both orders.
+        [(IRQS_OFF, 1), (OFF, 0), (IRQS_ON, 0), (ON, 1)],
+        [(IRQS_OFF, 1), (OFF, 0), (ON, 0), (IRQS_ON, 1)],
+        [(OFF, 1), (IRQS_OFF, 0), (IRQS_ON, 0), (ON, 1)],
+        [(OFF, 1), (IRQS_OFF, 0), (ON, 0), (IRQS_ON, 1)],
+    ];
+    let mut played = begun(1_000_000);
+    let windows = played.memory.cpu.tm.counts().windows;
+    let mut at = 2_000_000;
+    for (kind, times) in nested.into_iter().flatten() {
+        at += 100;
+        assert_eq!(played.readings(at, kind, elsewhere), times, "event {kind} at {at}");
+    }
+    assert_eq!(played.memory.cpu.tm.counts().windows, windows + 4);
+    assert_eq!(played.take(), []);
+    // Within an interrupt neither way.
+    played.event(at + 100, (7, false), IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]);
+    assert_eq!(played.readings(at + 200, OFF, elsewhere), 0);
+    assert_eq!(played.readings(at + 300, ON, elsewhere), 0);
+    // Behind a switch neither.
+    let mut played = begun(1_000_000);
+    assert_eq!(played.readings(2_000_000, OFF, [SCHEDULE, 0, 0]), 1);
+    assert_eq!(played.readings(2_000_100, IRQS_OFF, [SCHEDULE_INNER, 0, 0]), 1);
+    assert_eq!(played.readings(2_000_200, 12, [0, 0, 9]), 0);
+    assert_eq!(played.readings(2_000_300, IRQS_ON, elsewhere), 0);
+    assert_eq!(played.readings(2_000_400, ON, [SCHEDULE, 0, 0]), 1);
+    assert_eq!(played.memory.cpu.breaches, 0);
+}
+
+/// What a window is, its beginning, its end and its duration.
+type Plain = (WindowKind, u64, u64, u64);
+
+#[test]
+fn an_interrupt_that_comes_while_the_clock_is_read_is_never_part_of_a_window() {
+    let (timer, elsewhere) = (InterruptSource::Vector(236), [ELSEWHERE, 0, 0]);
+    let interrupt = |start, duration| BoundRecord::Interrupt { source: timer, start, duration };
+    let windows = |played: &mut Played| -> (Vec<BoundRecord>, Vec<Plain>) {
+        let (of_interrupts, of_windows): (Vec<_>, Vec<_>) =
+            played.take().into_iter().partition(|record| matches!(record, BoundRecord::Interrupt { .. }));
+        let plain = of_windows.into_iter().map(|record| match record {
+            BoundRecord::Window(BoundWindow { window, .. }) => {
+                (window.kind, window.start, window.end, window.duration)
+            }
+            other => panic!("{other:?}"),
+        });
+        (of_interrupts, plain.collect())
+    };
+    for asks in [false, true] {
+        // Where it begins: the reading is taken again, and preemption is off already.
+        let mut played = begun(50);
+        played.interrupted(1_000, OFF, elsewhere, 500, asks);
+        played.event(3_000, (7, false), ON, elsewhere);
+        let found = windows(&mut played);
+        assert_eq!(found, (vec![interrupt(1_000, 500)], vec![(WindowKind::Poid, 1_500, 3_000, 1_500)]));
+        // Where it ends.
+        let mut played = begun(50);
+        played.event(1_000, (7, false), OFF, elsewhere);
+        played.interrupted(3_000, ON, elsewhere, 500, asks);
+        played.event(4_100, (7, asks), OFF, [SCHEDULE, 0, 0]);
+        let (of_interrupts, of_windows) = windows(&mut played);
+        assert_eq!(of_interrupts, [interrupt(3_000, 500)]);
+        let mut expected = vec![(WindowKind::Poid, 1_000, 3_500, 2_000)];
+        expected.extend(asks.then_some((WindowKind::Paie, 3_500, 4_100, 600)));
+        assert_eq!(of_windows, expected);
+        // Where one that is not the longest ends.
+        let mut played = begun(50_000);
+        played.event(101_000, (7, false), OFF, elsewhere);
+        played.interrupted(103_000, ON, elsewhere, 500, asks);
+        assert_eq!(windows(&mut played), (vec![interrupt(103_000, 500)], vec![]));
+        assert_eq!(played.memory.cpu.tm.counts().windows, 2);
+    }
 }
 
 #[test]
@@ -344,7 +474,7 @@ proptest! {
         };
         let records = played.take();
         prop_assert_eq!(interrupts(&records), interrupts(&expected));
-        let followed = Rule::ALL.into_iter().all(|rule| played.cpu.tm.broken(rule) == 0);
+        let followed = Rule::ALL.into_iter().all(|rule| played.memory.cpu.tm.broken(rule) == 0);
         for kind in [WindowKind::Poid, WindowKind::Dst, WindowKind::Paie, WindowKind::Psd] {
             let (seen, expected) = (longest(&records, kind), longest(&expected, kind));
             prop_assert!(!followed || seen >= expected, "{:?}: {:?} and {:?}", kind, seen, expected);
@@ -352,7 +482,7 @@ proptest! {
                 prop_assert_eq!(seen, expected, "{:?}", kind);
             }
         }
-        let mut seen = played.cpu.tm.counts();
+        let mut seen = played.memory.cpu.tm.counts();
         seen.events = counts.events;
         if followed {
             prop_assert_eq!(seen, counts);

@@ -17,6 +17,8 @@
 /* TIF_NEED_RESCHED and TIF_NEED_RESCHED_LAZY of this kernel, which its type information does not carry. */
 const volatile __u32 need_resched_bit = 63;
 const volatile __u32 lazy_bit = 63;
+/* The first of them as a mask. */
+const volatile __u64 need_resched_flag = 0;
 
 /* Two moves: the verifier knows the name as characters and as nothing else. */
 static __always_inline __u64 comm_half(const struct task_struct *task, __u32 half)
@@ -28,10 +30,11 @@ static __always_inline __u64 comm_half(const struct task_struct *task, __u32 hal
 }
 
 #define LB_BOUND_CLOCK() bpf_ktime_get_ns()
-#define LB_BOUND_TID() (bpf_get_current_task_btf()->pid)
-#define LB_BOUND_NEED_RESCHED() \
-	(bpf_get_current_task_btf()->thread_info.flags >> (need_resched_bit & 63) & 1 ? LB_TM_GIVE_WAY : LB_TM_STAY)
-#define LB_BOUND_COMM(half) comm_half(bpf_get_current_task_btf(), half)
+#define LB_BOUND_CURRENT() bpf_get_current_task_btf()
+#define LB_BOUND_TID(thread) ((thread)->pid)
+#define LB_BOUND_NEED_RESCHED(thread) \
+	((thread)->thread_info.flags & need_resched_flag ? LB_TM_GIVE_WAY : LB_TM_STAY)
+#define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
 #if defined(__TARGET_ARCH_x86)
 /* Stores stay in order on x86; only the compiler has to be told. */
 #define LB_BOUND_PUBLISH(place, value)                   \
@@ -71,7 +74,7 @@ int BPF_PROG(preempt_disable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_preempt_disable(&memory->cpu, &memory->ring, &callers, caller);
+		lb_bound_preempt_disable(memory, &callers, caller);
 	return 0;
 }
 
@@ -81,7 +84,7 @@ int BPF_PROG(preempt_enable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_preempt_enable(&memory->cpu, &memory->ring, caller);
+		lb_bound_preempt_enable(memory, caller);
 	return 0;
 }
 
@@ -91,7 +94,7 @@ int BPF_PROG(irq_disable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_irq_disable(&memory->cpu, &memory->ring, &callers, caller, parent);
+		lb_bound_irq_disable(memory, &callers, caller, parent);
 	return 0;
 }
 
@@ -101,7 +104,7 @@ int BPF_PROG(irq_enable, unsigned long caller, unsigned long parent)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_irq_enable(&memory->cpu, &memory->ring, &callers, caller);
+		lb_bound_irq_enable(memory, &callers, caller);
 	return 0;
 }
 
@@ -110,7 +113,7 @@ static __always_inline int handler_entry(__u32 source, __u32 number)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_handler_entry(&memory->cpu, &memory->ring, source, number);
+		lb_bound_handler_entry(memory, source, number);
 	return 0;
 }
 
@@ -119,7 +122,7 @@ static __always_inline int handler_exit(void)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_handler_exit(&memory->cpu);
+		lb_bound_handler_exit(memory);
 	return 0;
 }
 
@@ -176,7 +179,7 @@ int BPF_PROG(nmi_handler, void *handler, s64 delta_ns, int handled)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_nmi(&memory->cpu, &memory->ring, delta_ns);
+		lb_bound_nmi(memory, delta_ns);
 	return 0;
 }
 
@@ -186,7 +189,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_switch(&memory->cpu, &memory->ring, next->pid);
+		lb_bound_switch(memory, next->pid);
 	return 0;
 }
 
@@ -196,7 +199,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_waking(&memory->cpu, &memory->ring, task->pid);
+		lb_bound_waking(memory, task->pid);
 	return 0;
 }
 
@@ -206,7 +209,7 @@ int BPF_PROG(sched_entry_tp, bool preempt)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_sched_entry(&memory->cpu, &memory->ring);
+		lb_bound_sched_entry(memory);
 	return 0;
 }
 
@@ -216,7 +219,7 @@ int BPF_PROG(sched_exit_tp, bool is_switch)
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory)
-		lb_bound_sched_exit(&memory->cpu, &memory->ring);
+		lb_bound_sched_exit(memory);
 	return 0;
 }
 
@@ -227,6 +230,6 @@ int BPF_PROG(sched_set_need_resched_tp, struct task_struct *task, int cpu, int t
 	struct lb_bound_memory *memory = this_cpu();
 
 	if (memory && cpu == (int)bpf_get_smp_processor_id())
-		lb_bound_set_need_resched(&memory->cpu, &memory->ring, tif, need_resched_bit, lazy_bit);
+		lb_bound_set_need_resched(memory, tif, need_resched_bit, lazy_bit);
 	return 0;
 }

@@ -201,6 +201,7 @@ fn load(
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         (constants.need_resched_bit, constants.lazy_bit) =
             resched_bits(cfg!(target_arch = "aarch64"), version);
+        constants.need_resched_flag = 1 << constants.need_resched_bit;
     }
     if let Some(variables) = open.maps.bss_data.as_deref_mut() {
         let mut words = callers.words();
