@@ -69,7 +69,8 @@ fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "traced:6.12-rt", "--clock", "instructions", "--"])
+        .args(["lab", "run", "--kernel", "traced:6.12-rt", "--clock", "instructions"])
+        .args(["--timeout", "400s", "--"])
         .args(["exec", "sh", "-c", &script])
         .current_dir(folder.path())
         .output()
