@@ -77,7 +77,7 @@ TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
 .PHONY: bench
 bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftrace, perf, trace-cmd and virtme-ng (docs/benchmarks.md)
-	@$(CARGO) build --quiet --release --package latebound-probe --example observe
+	@$(CARGO) build --quiet --release --package latebound-probe --example observe --example bound_follow
 	@$(CARGO) build --quiet --release --package latebound-trace --example trace_events
 	benches/wakeup-vs-cyclictest -- $(TARGET)/release/latebound measure --format json
 	benches/observe-vs-peers -- $(TARGET)/release/examples/observe
