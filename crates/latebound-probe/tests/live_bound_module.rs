@@ -35,6 +35,7 @@ fn live_lab_the_module_sees_the_interrupts_that_the_bpf_programs_see_and_breaks_
         machine: Machine::default(),
         payload: Payload::Command(words.map(str::to_owned).to_vec()),
         timeout: Duration::from_secs(180),
+        interrupt: false,
         module: Some(Module::Own("latebound_bound")),
         directory: "/".into(),
     };
