@@ -253,6 +253,35 @@ fn a_run_with_a_bound_draws_and_holds_its_numbers_in_a_real_browser() {
 }
 
 #[test]
+fn a_comparison_draws_and_holds_its_numbers_in_a_real_browser() {
+    let comparison: latebound_compare::Comparison =
+        serde_json::from_str(include_str!("compare.json")).unwrap();
+    let of = |name: &str, from: u64| {
+        let mut histogram = latebound_model::Histogram::new();
+        (0..1000).for_each(|at| histogram.record(latebound_model::Nanos(from + at * at)));
+        (name.to_owned(), histogram)
+    };
+    let drawn = latebound_report::html::Distributions {
+        of: comparison.against[0].measures[0].of.clone(),
+        sides: vec![of("base", 30_000), of("new", 25_000)],
+    };
+    let page = Page::holding(&latebound_report::html::compare_page(&comparison, &[drawn]));
+    let dom = plain(&page.dom());
+    for measure in &comparison.against[0].measures {
+        holds(&dom, &latebound_model::Nanos(measure.base.median as u64).to_string());
+    }
+    // What differs comes before the differences, and what is unlike before everything.
+    let places: Vec<usize> =
+        ["the loads differ", "id=\"settings\"", "id=\"differences\"", "id=\"distributions\""]
+            .iter()
+            .map(|wanted| dom.find(wanted).unwrap_or_else(|| panic!("{wanted} is not there")))
+            .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    page.screenshot("compare-wide", 1400, 2400, false);
+    page.screenshot("compare-phone-dark", 480, 3600, true);
+}
+
+#[test]
 fn print_shows_what_the_screen_folds_away() {
     let text = latebound_report::html::page(&support::rich());
     let rule = text.lines().find(|line| line.contains("::details-content")).expect("a rule for print");

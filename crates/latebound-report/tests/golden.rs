@@ -268,3 +268,22 @@ fn comparisons_read_as_they_did() {
     golden("compare.md", &latebound_report::markdown(&comparison));
     golden("compare.xml", &latebound_report::junit(&comparison));
 }
+
+#[test]
+fn preemption_models_read_as_they_did() {
+    // Three Runs of 3 s each of two workloads on four models of Linux 6.12, by instructions; two of the loads had failed.
+    let tradeoff: latebound_compare::Tradeoff =
+        serde_json::from_str(include_str!("preemption.json")).unwrap();
+    golden("preemption.txt", &terminal::tradeoff(&tradeoff, &STYLES[1]));
+    let page = html::TradeoffPage {
+        tradeoff: &tradeoff,
+        origin: Some("Emulated".to_owned()),
+        facts: "3 Runs of 3.00 s each".to_owned(),
+        links: vec![("sqlite".to_owned(), "sqlite/compare.html".to_owned())],
+    };
+    golden("preemption.svg", &html::tradeoff_picture(&page).unwrap().svg);
+    let text = html::tradeoff_page(&page);
+    for wanted in ["href=\"sqlite/compare.html\"", "<h2>tcp:size=14</h2>", "Emulated"] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+}

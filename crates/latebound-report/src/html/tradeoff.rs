@@ -60,7 +60,7 @@ impl TradeoffPage<'_> {
         let mut face = vec![self.facts.as_str()];
         face.extend(self.origin.as_deref());
         face.push(lines);
-        face.push("Lower right is better; nobody is better in both than those on the dashed line (by the medians). Axes do not begin at 0.");
+        face.push("Lower right is better; nobody is better in both than those on the dashed line (by the medians). Axes do not begin at 0 and may be logarithmic.");
         svg::tradeoff(LABEL, &face, &panels, width)
     }
 }

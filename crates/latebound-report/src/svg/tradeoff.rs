@@ -32,13 +32,17 @@ pub struct TradeoffPoint {
     pub frontier: bool,
 }
 
-/// A linear axis between two values, which need not begin at zero.
+/// An axis between two values, which need not begin at zero; logarithmic where one is many times the other.
 struct Span {
     low: f64,
     high: f64,
     from: f64,
     to: f64,
+    logarithmic: bool,
 }
+
+/// From this ratio of the outermost values on an axis is logarithmic: one outlier must not hide all the others.
+const FAR_APART: f64 = 5.0;
 
 impl Span {
     fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Span {
@@ -49,18 +53,31 @@ impl Span {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
+        if low > 0.0 && high / low > FAR_APART {
+            return Span { low: low / 1.15, high: high * 1.15, from, to, logarithmic: true };
+        }
         // Room around the outermost points; systems that hardly differ are not drawn as if they did.
         let room = ((high - low) * 0.12).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
-        Span { low: (low - room).max(0.0), high: high + room, from, to }
+        Span { low: (low - room).max(0.0), high: high + room, from, to, logarithmic: false }
     }
 
     fn at(&self, value: f64) -> f64 {
-        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        let share = match self.logarithmic {
+            true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        }
+        .clamp(0.0, 1.0);
         if share.is_nan() { self.from } else { self.from + share * (self.to - self.from) }
     }
 
     /// Round values inside, at least `gap` apart.
     fn ticks(&self, gap: f64) -> Vec<f64> {
+        if self.logarithmic {
+            let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+            let digits: &[f64] = if last - first > 3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = (first..=last).flat_map(|decade| digits.iter().map(move |d| d * 10f64.powi(decade)));
+            return all.filter(|value| *value >= self.low && *value <= self.high).collect();
+        }
         let most = ((self.to - self.from).abs() / gap).floor().max(1.0);
         let raw = (self.high - self.low) / most;
         let decade = 10f64.powf(raw.log10().floor());
@@ -212,6 +229,9 @@ mod tests {
             Span::of([51_000.0, 68_000.0].into_iter(), 0.0, 200.0).ticks(40.0),
             [50_000.0, 55_000.0, 60_000.0, 65_000.0, 70_000.0]
         );
+        // One outlier among neighbours: they stay apart.
+        let far = Span::of([60.0, 120.0, 40_000.0].into_iter(), 0.0, 300.0);
+        assert!(far.logarithmic && far.at(120.0) - far.at(60.0) > 25.0);
         assert_eq!(rate_label(12_345.0), "12.35k");
     }
 
