@@ -31,7 +31,7 @@ pub fn scope_page(run: &Run, scope: Option<&Scope>, edges: &[EdgeRow<'_>]) -> St
                     let note = "Hold the pointer over a bar for what it is and how long it took.";
                     picture(m, "Who ran when", note, 1240.0, |width| svg::scope(scope, width));
                 }
-                let lead = "How far each edge went apart, after its interrupt was due.";
+                let lead = "How far each edge went apart: of top halves after their interrupt was due, of bottom halves after they were raised.";
                 section(m, "edges", "Edges", lead, |m| {
                     table(m, &["Edge", "Over", "n", "least", "median", "greatest"], &[2, 3, 4, 5], |m| {
                         for edge in edges {

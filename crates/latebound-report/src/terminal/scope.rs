@@ -60,7 +60,7 @@ pub fn scope(scope: &Scope, edges: &[EdgeRow<'_>], style: &Style) -> String {
         ]));
     }
     let heads = [
-        Column { shrinks: false, ..Column::name("edge, after its interrupt was due") },
+        Column { shrinks: false, ..Column::name("edge, after due or raised") },
         Column { shrinks: false, ..Column::name("over") },
         Column::number("n", 1),
         Column::number("least", 0),
