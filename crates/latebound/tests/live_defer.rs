@@ -101,7 +101,7 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
         "lost --trains 7 --irqs 13 --period 100us --execution 350us --mechanism tasklet,softirq_irq_poll",
         "timeline --duration 500ms --irqs 13 --period 100us --execution 350us --trigger lost",
         // The published experiment: ten round-robin threads that leave nothing of the CPU, requests by one above them.
-        "run --count 250 --period 2ms --context task,hardirq --mechanism work,kthread,irq_work_hard --limit 7s \
+        "run --count 400 --period 2ms --context task,hardirq --mechanism work,kthread,irq_work_hard --limit 7s \
          --requester-policy rr --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0",
     ];
     let (rows, said) = defer_in(kernel, &runs, &script);
