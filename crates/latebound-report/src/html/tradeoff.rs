@@ -60,7 +60,8 @@ impl TradeoffPage<'_> {
         let mut face = vec![self.facts.as_str()];
         face.extend(self.origin.as_deref());
         face.push(lines);
-        face.push("Lower right is better; nobody is better in both than those on the dashed line (by the medians). Axes do not begin at 0 and may be logarithmic.");
+        face.push("Lower right is better; by the medians nobody beats those on the dashed line in both.");
+        face.push("Axes do not begin at 0; with values far apart they are logarithmic.");
         svg::tradeoff(LABEL, &face, &panels, width)
     }
 }
