@@ -111,7 +111,7 @@ impl CpuObserver {
                         start: Nanos(window.start),
                         duration: Nanos(window.duration),
                     };
-                    if let Err(error) = self.timeline.push(interrupt) {
+                    if let Err(error) = self.timeline.push_ended(interrupt) {
                         self.refused += 1;
                         self.first_refused.get_or_insert(error);
                     }
@@ -158,6 +158,11 @@ impl CpuObserver {
     /// How far things had got on the way, and since when.
     pub fn progress(&self) -> &Samples<Snapshot> {
         &self.progress
+    }
+
+    /// The interrupts and the way there, and nothing else is kept.
+    pub fn into_parts(self) -> (Timeline, Samples<Snapshot>) {
+        (self.timeline, self.progress)
     }
 
     /// What the model counted.
@@ -216,5 +221,42 @@ impl From<InterruptSource> for Source {
             InterruptSource::Vector(vector) => Source::Vector(vector),
             InterruptSource::Device(irq) => Source::Device(irq),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latebound_abi::{CallerClass, Resched};
+
+    use super::*;
+
+    #[test]
+    fn an_nmi_within_an_interrupt_has_its_place_behind_the_start_of_that_interrupt() {
+        let timer = InterruptSource::Vector(236);
+        let mut observer = CpuObserver::new(Cpu(0), false);
+        let mut event = |at, class, kind| {
+            observer.observe(&ModelEvent { at, tid: 7, caller: 1, class, resched: Resched::Stay, kind });
+        };
+        for round in 1..=3u64 {
+            let at = 10_000 * round;
+            event(at, CallerClass::Hardware, ModelEventKind::IrqDisable);
+            event(at + 10, CallerClass::Postpones, ModelEventKind::HandlerEntry(timer));
+            event(at + 300, CallerClass::Postpones, ModelEventKind::Nmi(100));
+            event(at + 800, CallerClass::Postpones, ModelEventKind::HandlerExit(timer));
+            event(at + 1_000, CallerClass::Hardware, ModelEventKind::IrqEnable);
+        }
+        let took: Vec<_> = observer.timeline().iter().map(|one| (one.source, one.duration.0)).collect();
+        assert!(took.len() >= 4, "{took:?}");
+        let of = |source| took.iter().filter(|(other, _)| *other == source).count();
+        // Whatever the first of them found the model to know.
+        assert!(of(Source::Nmi) == 3 && of(Source::Vector(236)) >= 2, "{took:?}");
+        assert!(took.contains(&(Source::Vector(236), 900)), "net of the NMI: {took:?}");
+        let starts: Vec<u64> = observer.timeline().iter().map(|one| one.start.0).collect();
+        assert!(starts.is_sorted(), "{starts:?}");
+        assert!(
+            observer.problems().iter().all(|problem| !problem.contains("placed")),
+            "{:?}",
+            observer.problems()
+        );
     }
 }

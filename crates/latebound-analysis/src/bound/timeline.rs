@@ -231,8 +231,32 @@ impl Timeline {
 
     /// Adds the next interrupt; the timeline stays as it was where it is refused.
     pub fn push(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
+        self.insert(interrupt, 0)
+    }
+
+    /// Adds an interrupt that has just ended. NMIs that came within it have ended before, so they are here already, and
+    /// it takes its place in front of them.
+    pub fn push_ended(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
+        let is_behind = interrupt.source != Source::Nmi && self.last > Some(interrupt.start.0);
+        let behind = match self.by_source.get(&Source::Nmi).filter(|_| is_behind) {
+            Some(&nmi) => {
+                let starts = self.tracks[nmi as usize].starts.iter().rev();
+                let last = self.order.iter().rev();
+                last.zip(starts)
+                    .take_while(|&(&track, &start)| track == nmi && start > interrupt.start.0)
+                    .count()
+            }
+            None => 0,
+        };
+        self.insert(interrupt, behind)
+    }
+
+    /// Adds an interrupt in front of the last `behind`, which are of another source.
+    fn insert(&mut self, interrupt: Interrupt, behind: usize) -> Result<(), TimelineError> {
         let Interrupt { source, start: Nanos(start), duration: Nanos(duration) } = interrupt;
-        if let Some(previous) = self.last {
+        let place = self.order.len() - behind;
+        let previous = if behind == 0 { self.last } else { self.start_before(place) };
+        if let Some(previous) = previous {
             if start == previous {
                 return Err(TimelineError::SameInstant { source_of: source, start });
             }
@@ -249,19 +273,31 @@ impl Timeline {
         }
         let index = self.track(source);
         let track = &mut self.tracks[index as usize];
-        let place = track.starts.len();
-        track.sums.push(track.sums[place] + duration);
+        let number = track.starts.len();
+        track.sums.push(track.sums[number] + duration);
         track.starts.push(start);
         if duration > track.longest_ns() {
-            track.longest = place;
+            track.longest = number;
         }
-        if place > 0 && track.shortest_gap().is_none_or(|gap| start - track.starts[place - 1] < gap) {
-            track.closest = place;
+        if number > 0 && track.shortest_gap().is_none_or(|gap| start - track.starts[number - 1] < gap) {
+            track.closest = number;
         }
-        self.order.push(index);
-        self.last = Some(start);
+        if behind == 0 {
+            self.order.push(index);
+            self.last = Some(start);
+        } else {
+            self.order.insert(place, index);
+        }
         self.total = total;
         Ok(())
+    }
+
+    /// When the interrupt in front of a place began, behind which only NMIs are.
+    fn start_before(&self, place: usize) -> Option<u64> {
+        let track = *self.order.get(place.checked_sub(1)?)?;
+        let behind = self.order[place..].iter().filter(|&&other| other == track).count();
+        let starts = &self.tracks[track as usize].starts;
+        starts.len().checked_sub(behind + 1).map(|last| starts[last])
     }
 
     /// Adds the interrupts of another recording behind these: as they are where they begin later, else all moved by the
@@ -287,4 +323,58 @@ impl Timeline {
     /// Between recordings that are joined: an hour, longer than any latency that is looked at. A window that is longer
     /// still takes in interrupts of both, and so comes out larger, never smaller.
     const APART: u64 = 3_600_000_000_000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interrupt(source: Source, start: u64, duration: u64) -> Interrupt {
+        Interrupt { source, start: Nanos(start), duration: Nanos(duration) }
+    }
+
+    #[test]
+    fn an_interrupt_that_ends_behind_the_nmis_within_it_stands_before_them() {
+        let (nmi, timer, disk) = (Source::Nmi, Source::Vector(236), Source::Device(11));
+        let ended = [
+            interrupt(disk, 100, 50),
+            interrupt(nmi, 200, 5),
+            interrupt(nmi, 320, 10),
+            interrupt(nmi, 340, 20),
+            interrupt(timer, 300, 90),
+            interrupt(nmi, 500, 7),
+            interrupt(timer, 600, 30),
+        ];
+        let mut timeline = Timeline::new();
+        ended.iter().for_each(|&one| timeline.push_ended(one).expect("it has a place"));
+        let mut sorted = ended;
+        sorted.sort_by_key(|one| one.start);
+        assert_eq!(timeline.iter().collect::<Vec<_>>(), sorted);
+        // The same as from a list that was in order.
+        let mut listed = Timeline::new();
+        sorted.iter().for_each(|&one| listed.push(one).expect("in order"));
+        assert_eq!(format!("{timeline:?}"), format!("{listed:?}"));
+    }
+
+    #[test]
+    fn only_nmis_may_have_ended_before_what_began_earlier() {
+        let mut timeline = Timeline::new();
+        timeline.push_ended(interrupt(Source::Device(1), 100, 5)).expect("the first");
+        timeline.push_ended(interrupt(Source::Nmi, 200, 5)).expect("later");
+        let before = format!("{timeline:?}");
+        for (wrong, start) in [(Source::Vector(236), 90), (Source::Nmi, 150)] {
+            assert!(
+                matches!(
+                    timeline.push_ended(interrupt(wrong, start, 5)),
+                    Err(TimelineError::Unsorted { .. })
+                ),
+                "{wrong} at {start}"
+            );
+        }
+        for start in [100, 200] {
+            let same = timeline.push_ended(interrupt(Source::Vector(236), start, 5));
+            assert!(matches!(same, Err(TimelineError::SameInstant { .. })), "{start}: {same:?}");
+        }
+        assert_eq!(format!("{timeline:?}"), before, "what is refused leaves no mark");
+    }
 }
