@@ -97,6 +97,10 @@ fn class(number: u8) -> CallerClass {
     }
 }
 
+/// What a function's name says of the scheduler or an interrupt's way in and out.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerRole(Role);
+
 impl Role {
     const ALL: [Role; 6] =
         [Role::Scheduler, Role::Schedules, Role::MaySchedule, Role::Entry, Role::Exit, Role::Exception];
@@ -192,16 +196,15 @@ impl CallerClasses {
         CallerClasses::new(ranges)
     }
 
-    /// From a table that can be asked for the ranges `[start, end)` of the functions whose names are wanted.
+    /// From a table that can be asked once for the ranges `[start, end)` of the functions whose names have a role.
     pub fn from_ranges(
-        mut ranges_of: impl FnMut(&dyn Fn(&str) -> bool) -> Vec<(u64, u64)>,
+        ranges_of: impl FnOnce(&dyn Fn(&str) -> Option<CallerRole>) -> Vec<(u64, u64, CallerRole)>,
     ) -> Result<CallerClasses, SymbolsError> {
-        let mut ranges = Vec::new();
-        for wanted in Role::ALL {
-            let found = ranges_of(&|name| role(name) == Some(wanted));
-            ranges.extend(found.into_iter().map(|(start, end)| Range { start, end, role: wanted }));
-        }
-        ranges.sort_by_key(|range| range.start);
+        let found = ranges_of(&|name| role(name).map(CallerRole));
+        let range = |(start, end, CallerRole(role))| Range { start, end, role };
+        let mut ranges: Vec<Range> = found.into_iter().map(range).collect();
+        // Of several names for one address the last role decides, whatever the order of the names.
+        ranges.sort_by_key(|range| (range.start, Role::ALL.iter().position(|&role| role == range.role)));
         CallerClasses::new(ranges)
     }
 

@@ -13,7 +13,7 @@ pub use bound_record::{
     BOUND_CPU_BYTES, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS,
     BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent, BreachKind, RingReader,
 };
-pub use callers::{CallerClasses, CallerTable, Symbol, SymbolsError};
+pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{
     CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule, Step,
     ThreadModel, WindowKind,

@@ -81,13 +81,14 @@ impl Symbols {
         }
     }
 
-    /// Begin and end of every function whose name is wanted; the end is where the next function begins.
-    pub fn ranges(&self, mut wanted: impl FnMut(&str) -> bool) -> Vec<(u64, u64)> {
+    /// Begin and end of every function whose name says something, with what it says; the end is where the next function
+    /// begins.
+    pub fn ranges<T>(&self, mut what: impl FnMut(&str) -> Option<T>) -> Vec<(u64, u64, T)> {
         let mut ranges = Vec::new();
         for (at, &(start, name)) in self.index.iter().enumerate() {
-            if wanted(self.name(name)) {
+            if let Some(what) = what(self.name(name)) {
                 let end = self.index[at..].iter().map(|entry| entry.0).find(|&address| address > start);
-                ranges.push((start, end.unwrap_or(u64::MAX)));
+                ranges.push((start, end.unwrap_or(u64::MAX), what));
             }
         }
         ranges
@@ -210,10 +211,10 @@ mod tests {
     #[test]
     fn functions_are_found_by_name_with_begin_and_end() {
         let symbols = Symbols::parse(TEXT.to_vec());
-        let ranges = symbols.ranges(|name| matches!(name, "do_idle" | "probe"));
+        let ranges = symbols.ranges(|name| matches!(name, "do_idle" | "probe").then_some(()));
         assert_eq!(
             ranges,
-            [(0xffff_ffff_8100_0040, 0xffff_ffff_8100_0090), (0xffff_ffff_a000_0010, u64::MAX)]
+            [(0xffff_ffff_8100_0040, 0xffff_ffff_8100_0090, ()), (0xffff_ffff_a000_0010, u64::MAX, ())]
         );
     }
 

@@ -420,8 +420,8 @@ impl CpuReader {
         }
     }
 
-    fn finish(&self, symbols: &Symbols, threads: &CommandLines) -> CpuObservations {
-        let longest = self.observer.longest();
+    fn finish(self, symbols: &Symbols, threads: &CommandLines) -> CpuObservations {
+        let longest = *self.observer.longest();
         let name = |tid: i32| match (tid, self.names.get(&tid)) {
             (0, _) => "idle task".to_owned(),
             (_, Some(name)) => name.clone(),
@@ -444,15 +444,18 @@ impl CpuReader {
             (Variable::Psd, longest.psd),
         ];
         let windows = windows.into_iter().filter_map(|(variable, found)| Some(window(variable, found?)));
+        let windows = windows.collect();
+        let (cpu, variables) = (self.observer.cpu(), longest.variables());
+        let (timeline, progress) = self.observer.into_parts();
         CpuObservations {
-            cpu: self.observer.cpu(),
-            variables: longest.variables(),
-            timeline: self.observer.timeline().clone(),
-            windows: windows.collect(),
-            measured: self.wakeups.latest.clone(),
-            start: self.observer.progress().start(),
-            elapsed: self.observer.progress().elapsed(),
-            progress: self.observer.progress().kept().to_vec(),
+            cpu,
+            variables,
+            timeline,
+            windows,
+            measured: self.wakeups.latest,
+            start: progress.start(),
+            elapsed: progress.elapsed(),
+            progress: progress.kept().to_vec(),
         }
     }
 }
@@ -566,7 +569,7 @@ fn finish(
             return Err(SavedError::NoEvents { missing: what });
         }
     }
-    let shown = !context.symbols.ranges(|name| RT_FUNCTIONS.contains(&name)).is_empty();
+    let shown = !context.symbols.ranges(|name| RT_FUNCTIONS.contains(&name).then_some(())).is_empty();
     let mut conditions = Conditions { preempt_rt: shown || options.preempt_rt, ..Conditions::default() };
     let Conditions { problems, notes, .. } = &mut conditions;
     if options.preempt_rt && !shown {
@@ -593,14 +596,14 @@ fn finish(
         notes.push(format!("the trace has nothing of CPU {}, for which nothing is said", missing.join(", ")));
     }
     let mut saved = Saved::default();
-    for (cpu, tally) in &read {
+    for (cpu, tally) in read {
         let number = cpu.observer.cpu();
         saved.events += tally.events;
         if tally.events == 0 && tally.is_whole() && kernel_counts(number) == 0 {
             notes.push(format!("CPU {number}: the trace has no events of it, so nothing is said about it"));
             continue;
         }
-        problems.extend(lost(number, tally, kernel_counts(number)));
+        problems.extend(lost(number, &tally, kernel_counts(number)));
         saved.losses.extend(tally.losses(&format!("trace, CPU {number}")));
         problems.extend(cpu.observer.problems());
         for (what, count) in [("preempt_disable", cpu.seen.preempt), ("irq_disable", cpu.seen.irqs)] {
