@@ -9,6 +9,7 @@
 //! interrupt that came in the middle of a timer's softirq callback is counted to that timer.
 
 mod decode;
+mod follow;
 mod memory;
 mod options;
 mod ring;
@@ -41,6 +42,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
 use self::decode::Lookup;
+use self::follow::Stream;
 use self::imp::types::{
     lb_flight_cpu, lb_flight_late, lb_flight_latencies, lb_flight_record, lb_flight_stack, lb_flight_watched,
 };
@@ -58,6 +60,8 @@ const PROBE_BUCKETS: usize = latebound_model::bucket_index((1 << 40) - 1) + 1;
 /// `LB_WAKEUPS` in recorder.h, in its order.
 const WAKEUPS: [(Mechanism, Quantity); 2] =
     [(Mechanism::ThreadWakeup, Quantity::Latency), (Mechanism::TimerWakeup, Quantity::LatencyNaive)];
+/// How the names of the events of deferred work begin.
+const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
@@ -151,6 +155,7 @@ pub struct Recorder {
     started: Nanos,
     least_flag: Cell<u16>,
     stats: Option<OwnedFd>,
+    stream: Stream,
 }
 
 // The cell only caches the least thread flag seen; a recorder is used by one thread at a time.
@@ -222,6 +227,7 @@ impl Recorder {
             rodata.stacks_per_cpu = stacks_per_cpu as u32;
             rodata.stack_threshold_ns = options.stack_threshold.0;
             rodata.watch_slots = slots;
+            rodata.following = options.following;
             (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {
                 Watch::Threads(_) => (0, 0),
                 Watch::RealTime => (1, 0),
@@ -250,7 +256,9 @@ impl Recorder {
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section);
-            if !btf.has_tracepoint(tracepoint) {
+            if options.following && DEFERRED_WORK.iter().any(|of| tracepoint.starts_with(of)) {
+                program.set_autoload(false);
+            } else if !btf.has_tracepoint(tracepoint) {
                 absent.insert(tracepoint.to_owned());
                 program.set_autoload(false);
             }
@@ -294,6 +302,7 @@ impl Recorder {
             started: Nanos::ZERO,
             least_flag: Cell::new(u16::MAX),
             stats,
+            stream: Stream::default(),
             options,
         };
         for slot in 0..2 * slots {

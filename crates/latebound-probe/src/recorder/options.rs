@@ -31,6 +31,10 @@ pub struct RecorderOptions {
     pub least_late: Nanos,
     /// From which wait on the outgoing thread's kernel stack is taken.
     pub stack_threshold: Nanos,
+    /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): the wake-ups of every
+    /// real-time thread, whoever is watched, and switches, the scheduler and interrupts. Softirqs, callbacks of timers
+    /// and work items are left out.
+    pub following: bool,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
     pub measure_cost: bool,
 }
@@ -44,6 +48,7 @@ impl Default for RecorderOptions {
             keep: 16,
             least_late: Nanos::ZERO,
             stack_threshold: Nanos::from_micros(20),
+            following: false,
             measure_cost: false,
         }
     }

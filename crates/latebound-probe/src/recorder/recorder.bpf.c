@@ -26,6 +26,8 @@ const volatile __s32 watch_tgid = 0;
 const volatile char watch_comm[16] = {};
 const volatile __u32 watch_slots = 1;
 const volatile __u64 stack_threshold_ns = 20000;
+/* Whoever follows all events wants the wake-ups of all real-time threads. */
+const volatile bool following = false;
 /*
  * Callbacks of the scheduler tick (kernel/time/tick-sched.c: tick_sched_timer up to 6.8, tick_nohz_handler since). What
  * they wake did not sleep on that timer, so its expiry is nobody's request.
@@ -276,15 +278,36 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 
 /* ---- the scheduler ---- */
 
+/* MAX_RT_PRIO (include/linux/sched/prio.h, 5.15 to 6.18): fair threads begin here. */
+#define FIRST_FAIR_PRIO 100
+
+static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task_struct *task, __u64 now)
+{
+	struct lb_flight_record *record;
+	__u64 position;
+
+	record = reserve(cpu, &position);
+	if (!record)
+		return;
+	record->at_ns = now;
+	record->kind = LB_WAKING;
+	record->flags = task->flags & PF_KTHREAD ? LB_FLAG_NEXT_KERNEL : 0;
+	record->prev_tid = current_tid();
+	record->next_tid = task->pid;
+	record->next_prio = task->prio + 1;
+	record->next_policy = task->policy;
+	copy_comm((char *)&record->value[2], task->comm);
+	publish(&record->sequence, position);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct lb_flight_watched *thread = find_watched(task, true);
-	struct lb_flight_record *record;
 	struct lb_flight_cpu *cpu;
-	__u64 position, now;
+	__u64 now;
 
-	if (!thread)
+	if (!thread && !(following && task->prio < FIRST_FAIR_PRIO))
 		return 0;
 	/*
 	 * A thread that is still on its run queue was caught before it slept: it runs on, nothing waits. Since 6.12 a
@@ -298,24 +321,17 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
+	if (!thread) {
+		record_waking(cpu, task, now);
+		return 0;
+	}
 	thread->waking_at_ns = now;
 	thread->soft_expires_ns = cpu->expiring ? cpu->soft_expires_ns : 0;
 	thread->prio = task->prio;
 	thread->policy = task->policy;
 	thread->kernel = !!(task->flags & PF_KTHREAD);
 	copy_comm(thread->comm, task->comm);
-	record = reserve(cpu, &position);
-	if (record) {
-		record->at_ns = now;
-		record->kind = LB_WAKING;
-		record->flags = task->flags & PF_KTHREAD ? LB_FLAG_NEXT_KERNEL : 0;
-		record->prev_tid = current_tid();
-		record->next_tid = task->pid;
-		record->next_prio = task->prio + 1;
-		record->next_policy = task->policy;
-		copy_comm((char *)&record->value[2], task->comm);
-		publish(&record->sequence, position);
-	}
+	record_waking(cpu, task, now);
 	/*
 	 * What the timer's interrupt interrupted, unless that was the idle task: its stack lies behind the interrupt's.
 	 * Where it was in user mode, the stack ends at the interrupt's entry, which user space sees.
@@ -328,7 +344,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int to)
 {
-	if (!find_watched(task, false))
+	if (!find_watched(task, false) && !(following && task->prio < FIRST_FAIR_PRIO))
 		return 0;
 	record_at(this_cpu(), bpf_ktime_get_ns(), LB_MIGRATE, 0, task->pid, to, 0, 0);
 	return 0;

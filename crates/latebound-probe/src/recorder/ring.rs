@@ -100,6 +100,56 @@ pub(crate) fn interval(source: &impl Source, started: u64, from: u64, to: u64) -
     out
 }
 
+/// The records from a position on that are whole, in the order of their positions.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// The records, with how many are missing before each.
+    pub(crate) records: Vec<(u64, lb_flight_record)>,
+    /// The position to go on from.
+    pub(crate) next: u64,
+    /// Whether the place there was taken and is not written yet.
+    pub(crate) stuck: bool,
+}
+
+/// Takes all records from `next` on. One that is being written ends them; where it was found so once before (`was_stuck`)
+/// it will never be written, and counts as missing.
+pub(crate) fn take(source: &impl Source, next: u64, was_stuck: bool) -> Taken {
+    let end = source.position();
+    let mut taken = Taken { next, ..Taken::default() };
+    let mut missing = 0;
+    let mut copied: Vec<(u64, u64, lb_flight_record)> = Vec::new();
+    let oldest = end.saturating_sub(source.capacity());
+    if taken.next < oldest {
+        missing += oldest - taken.next;
+        taken.next = oldest;
+    }
+    while taken.next < end {
+        match source.place(taken.next) {
+            Place::Whole(record) => copied.push((taken.next, std::mem::take(&mut missing), record)),
+            Place::Unwritten if !(was_stuck && taken.next == next) => {
+                taken.stuck = true;
+                break;
+            }
+            Place::Overwritten | Place::Unwritten => missing += 1,
+        }
+        taken.next += 1;
+    }
+    // Whole only if its place was not taken again while it was copied.
+    let oldest_safe = source.position().saturating_sub(source.capacity());
+    let mut before = 0;
+    for (position, lost, record) in copied {
+        before += lost;
+        if position < oldest_safe {
+            before += 1;
+        } else {
+            taken.records.push((std::mem::take(&mut before), record));
+        }
+    }
+    // Nothing came behind these: whoever comes next finds them overwritten too.
+    taken.next -= (before + missing).min(taken.next - next);
+    taken
+}
+
 /// The first position whose record is not older than `at`, by bisection; a little early where records are in disorder.
 fn first_at_or_after(source: &impl Source, begin: u64, end: u64, at: u64) -> u64 {
     let (mut low, mut high) = (begin, end);
@@ -220,6 +270,71 @@ mod tests {
         }
         let ring = Moving(Fake::new(times(10, 41), 32), 0.into());
         assert_eq!(shown(&interval(&ring, 0, 12 * MS, 16 * MS)), "lost 4 before 15, 15, 16");
+    }
+
+    fn shown_taken(taken: &Taken) -> String {
+        let one = |(lost, record): &(u64, lb_flight_record)| match lost {
+            0 => format!("{}", record.at_ns / MS),
+            lost => format!("lost {lost}, {}", record.at_ns / MS),
+        };
+        taken.records.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn who_takes_in_time_gets_every_record_once() {
+        let ring = Fake::new(times(10, 13), 16);
+        let first = take(&ring, 0, false);
+        assert_eq!((shown_taken(&first).as_str(), first.next, first.stuck), ("10, 11, 12, 13", 4, false));
+        let ring = Fake::new(times(10, 15), 16);
+        let second = take(&ring, first.next, false);
+        assert_eq!((shown_taken(&second).as_str(), second.next), ("14, 15", 6));
+        assert!(take(&ring, second.next, false).records.is_empty());
+    }
+
+    #[test]
+    fn who_takes_too_late_is_told_how_many_are_missing() {
+        let ring = Fake::new(times(10, 49), 16);
+        let taken = take(&ring, 4, false);
+        assert!(shown_taken(&taken).starts_with("lost 20, 34, 35"), "{}", shown_taken(&taken));
+        assert_eq!(taken.next, 40);
+    }
+
+    #[test]
+    fn a_record_that_is_being_written_is_waited_for_once() {
+        let mut all: Vec<Option<u64>> = times(10, 15).collect();
+        all[3] = None;
+        let ring = Fake::new(all.clone(), 16);
+        let first = take(&ring, 0, false);
+        assert_eq!((shown_taken(&first).as_str(), first.next, first.stuck), ("10, 11, 12", 3, true));
+        let never = take(&ring, first.next, true);
+        assert_eq!((shown_taken(&never).as_str(), never.next, never.stuck), ("lost 1, 14, 15", 6, false));
+        all[3] = Some(13 * MS);
+        let written = take(&Fake::new(all, 16), first.next, true);
+        assert_eq!(shown_taken(&written), "13, 14, 15");
+    }
+
+    #[test]
+    fn records_overwritten_while_they_were_taken_are_missing_before_the_next() {
+        let ring = Fake::new(times(10, 41), 32);
+        // The position is read when the taking begins and when it is over.
+        ring.moves.set(0);
+        let whole = take(&ring, 0, false);
+        assert_eq!(whole.records.len(), 32);
+        struct Moving(Fake, std::cell::Cell<u32>);
+        impl Source for Moving {
+            fn position(&self) -> u64 {
+                self.1.set(self.1.get() + 1);
+                self.0.position() + if self.1.get() > 1 { 5 } else { 0 }
+            }
+            fn capacity(&self) -> u64 {
+                self.0.capacity()
+            }
+            fn place(&self, position: u64) -> Place {
+                self.0.place(position)
+            }
+        }
+        let taken = take(&Moving(Fake::new(times(10, 41), 32), 0.into()), 0, false);
+        assert_eq!((taken.records.len(), taken.records[0].0, taken.next), (27, 5, 32));
     }
 
     #[test]
