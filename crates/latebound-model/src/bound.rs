@@ -296,6 +296,23 @@ pub struct BoundView {
     /// What it rests on, where that was kept.
     #[serde(default)]
     pub witness: Option<Vec<WitnessInterval>>,
+    /// What each source of interrupts adds to the value, where interrupts were folded and the view tells sources apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<SourceShare>,
+}
+
+/// What a source of interrupts adds to the value of a view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceShare {
+    /// Which.
+    #[serde(flatten)]
+    pub source: SourceName,
+    /// How many interrupts that are, where the view counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// What they are charged with.
+    #[serde(rename = "demand_ns")]
+    pub demand: Nanos,
 }
 
 /// All seven views of one CPU.

@@ -21,8 +21,8 @@ mod units;
 pub use activation::{Activation, Context, Task};
 pub use bound::{
     BOUND_SCHEMA, BlockingWindow, Bound, BoundView, BoundViews, CpuBound, CurveCorner, GrowthSample,
-    InterruptRecord, MeasuredWakeup, RuleBreach, SourceKind, SourceName, SourceSummary, Variable, Verdict,
-    ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
+    InterruptRecord, MeasuredWakeup, RuleBreach, SourceKind, SourceName, SourceShare, SourceSummary,
+    Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack};
 pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};

@@ -25,4 +25,4 @@ pub use markdown::markdown;
 pub use markup::Markup;
 pub use rows::{Row, observe_rows};
 pub use scope::{Scope, ScopeBar, ScopeLane};
-pub use text::{grouped, printable};
+pub use text::{grouped, loss_text, printable};

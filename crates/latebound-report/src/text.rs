@@ -105,7 +105,7 @@ impl CheckedPriority for Task {
 }
 
 /// One loss in words: `12 values above the histogram (softirq, CPU 1)`.
-pub(crate) fn loss_text(loss: &Loss) -> String {
+pub fn loss_text(loss: &Loss) -> String {
     let count = loss.count.map_or_else(|| "an unknown number of".to_owned(), grouped);
     let place = if loss.place.is_empty() { String::new() } else { format!(" ({})", printable(&loss.place)) };
     format!("{count} {}{place}", loss.kind.name())

@@ -29,10 +29,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use latebound_model::Nanos;
+use latebound_model::{Nanos, ViewKind};
 
 use super::timeline::{Interrupt, Source, TimelineError};
-use super::views::{Outcome, WINDOW_LIMIT, sporadic_outcome};
+use super::views::{Outcome, WINDOW_LIMIT, often, sporadic_outcome};
 use super::{Variables, VariablesTooLong};
 
 /// How much a fold keeps.
@@ -397,6 +397,32 @@ impl Fold {
             let demand = after - before;
             self.busy.insert(Corner { need, at_least: demand, at_most: demand }, self.limits.corners);
         }
+    }
+
+    /// What each source adds to the value of a view, and how many interrupts that are where the view counts them. Empty
+    /// where the view takes sources together, or has no interrupts.
+    pub fn shares(&self, kind: ViewKind, latency: Nanos) -> Vec<(Source, Option<u64>, Nanos)> {
+        let window = latency.0;
+        let longest_of = |nmi: bool| {
+            let of = self.sources.iter().filter(move |&(&source, _)| (source == Source::Nmi) == nmi);
+            of.max_by_key(|(_, fold)| fold.longest).map(|(&source, _)| source)
+        };
+        let worst = [longest_of(false), longest_of(true)];
+        let each = self.sources.iter().filter_map(|(&source, fold)| {
+            let times = |count: u64| (Some(count), count.saturating_mul(fold.longest));
+            let (count, demand) = match kind {
+                ViewKind::None | ViewKind::Replay => return None,
+                ViewKind::WorstSingle => times(u64::from(worst.contains(&Some(source)))),
+                ViewKind::EachOnce => times(1),
+                ViewKind::Sporadic => times(often(fold.shortest_gap, window)),
+                ViewKind::SlidingWindow => (None, fold.runs.demand(window, Side::AtMost)),
+                ViewKind::SlidingWindowOwcet => {
+                    times(fold.spans.partition_point(|&span| span < window) as u64)
+                }
+            };
+            (demand > 0).then_some((source, count, Nanos(demand)))
+        });
+        each.collect()
     }
 
     /// Adds what another fold has seen: of another recording of this CPU, not of a part of the same one, because runs

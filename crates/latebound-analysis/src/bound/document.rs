@@ -412,11 +412,23 @@ impl Observations {
                 self.cpus.push(theirs);
                 continue;
             };
-            ours.variables = ours.variables.max(theirs.variables);
-            // Two recordings have no time in common.
-            (ours.start, ours.elapsed) =
-                (None, ours.elapsed.zip(theirs.elapsed).map(|(a, b)| Nanos(a.0.saturating_add(b.0))));
-            ours.progress.clear();
+            let (before, interrupts) = (ours.variables, ours.timeline.len());
+            ours.variables = before.max(theirs.variables);
+            // Two recordings have no time in common: the second goes on where the first ended.
+            ours.start = None;
+            ours.progress = match ours.elapsed {
+                Some(elapsed) if !(ours.progress.is_empty() || theirs.progress.is_empty()) => {
+                    let theirs = theirs.progress.iter().map(|&(at, snapshot)| {
+                        let variables = before.max(snapshot.variables);
+                        let interrupts = interrupts + snapshot.interrupts;
+                        (Nanos(elapsed.0.saturating_add(at.0)), Snapshot { variables, interrupts })
+                    });
+                    let end = (elapsed, Snapshot { variables: before, interrupts });
+                    ours.progress.drain(..).chain([end]).chain(theirs).collect()
+                }
+                _ => Vec::new(),
+            };
+            ours.elapsed = ours.elapsed.zip(theirs.elapsed).map(|(a, b)| Nanos(a.0.saturating_add(b.0)));
             for window in theirs.windows {
                 match ours.windows.iter_mut().find(|kept| kept.variable == window.variable) {
                     Some(kept) if kept.duration >= window.duration => {}

@@ -4,7 +4,7 @@
 
 use latebound_model::{
     BlockingWindow, BoundView, BoundViews, Cpu, CpuBound, CurveCorner, GrowthSample, InterruptRecord,
-    MeasuredWakeup, Nanos, SourceKind, SourceName, SourceSummary, ViewKind, WorkloadCurve,
+    MeasuredWakeup, Nanos, SourceKind, SourceName, SourceShare, SourceSummary, ViewKind, WorkloadCurve,
 };
 
 use super::curve::{Fold, Folded, FoldedViews};
@@ -135,7 +135,14 @@ impl FoldedCpu<'_> {
         let mut of = BoundViews::default();
         for kind in ViewKind::ALL {
             let last_grew = GrowthSample::last_grew(&growth, kind);
-            *of.get_mut(kind) = BoundView { last_grew, ..folded_view(views.get(kind)) };
+            let folded = views.get(kind);
+            let shares = folded.latency().map_or_else(Vec::new, |latency| self.fold.shares(kind, latency));
+            let shares = shares.into_iter().map(|(source, count, demand)| SourceShare {
+                source: source_name(source, &name(source)),
+                count,
+                demand,
+            });
+            *of.get_mut(kind) = BoundView { last_grew, shares: shares.collect(), ..folded_view(folded) };
         }
         let Variables { poid, psd, dst, paie } = self.variables;
         Ok(CpuBound {

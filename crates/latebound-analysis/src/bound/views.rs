@@ -179,7 +179,7 @@ fn worst_single(free: u64, timeline: &Timeline) -> View {
 }
 
 /// How often a source comes within a window at most, by its shortest distance.
-fn often(gap: Option<u64>, window: u64) -> u64 {
+pub(crate) fn often(gap: Option<u64>, window: u64) -> u64 {
     match gap {
         Some(gap) => window.div_ceil(gap),
         None => u64::from(window > 0),

@@ -72,6 +72,13 @@ pub fn parts(cpu: &CpuBound, view: ViewKind) -> Vec<Part> {
         };
         parts.push(Part { name, class, time: interval.demand, variable: None, count: interval.count });
     }
+    // Folded interrupts leave no witness, but what each source adds is known.
+    let shares = if kept.witness.is_none() { kept.shares.as_slice() } else { &[] };
+    for share in shares {
+        let (name, class) = (share.source.to_string(), source_class(&share.source));
+        let count = share.count.unwrap_or(0);
+        parts.push(Part { name, class, time: share.demand, variable: None, count });
+    }
     let sum: u128 = parts.iter().map(|part| u128::from(part.time.0)).sum();
     let rest = u128::from(latency.0).saturating_sub(sum);
     if rest > 0 {

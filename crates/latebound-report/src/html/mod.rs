@@ -49,11 +49,14 @@ pub fn page(run: &Run) -> String {
                 worst::write(m, run);
                 bound::write(m, run);
                 deferred::write(m, run);
-                if !deferred::is_deferred(run) {
+                // A bound is not made of mechanisms, and a saved trace says nothing of loads.
+                if has_observed(run) {
                     observed::write(m, run);
                 }
                 system::findings(m, run);
-                system::loads(m, run);
+                if has_loads(run) {
+                    system::loads(m, run);
+                }
                 losses(m, run);
                 system::evidence(m, run);
                 system::snapshot(m, run);
@@ -68,6 +71,14 @@ pub fn page(run: &Run) -> String {
 /// A Run of a bound or of deferred work alone measured no wake-ups, which is no news.
 fn has_wakeups(run: &Run, wakeups: &digest::Wakeups<'_>) -> bool {
     (run.bound.is_none() && !deferred::is_deferred(run)) || wakeups.main().count() > 0
+}
+
+fn has_observed(run: &Run) -> bool {
+    !deferred::is_deferred(run) && (run.bound.is_none() || !digest::observed(run).is_empty())
+}
+
+fn has_loads(run: &Run) -> bool {
+    run.bound.is_none() || !(run.loads.is_empty() && run.throughput.is_empty())
 }
 
 /// The head of a page that needs nothing from anywhere.
@@ -195,9 +206,9 @@ fn nav(m: &mut Markup, run: &Run) {
         ("#causes", "Causes", !run.worst.is_empty()),
         ("#bound", "Bound", run.bound.is_some()),
         ("#deferred", "Work put off", deferred::is_deferred(run)),
-        ("#observed", "Mechanisms", !deferred::is_deferred(run)),
+        ("#observed", "Mechanisms", has_observed(run)),
         ("#findings", "Findings", !run.findings.is_empty()),
-        ("#loads", "Loads", true),
+        ("#loads", "Loads", has_loads(run)),
         ("#losses", "Losses", true),
         ("#evidence", "Evidence", !run.evidence.is_empty()),
         ("#system", "System", true),
