@@ -13,7 +13,7 @@ mod observe;
 mod recorder;
 mod relations;
 
-pub use bound::{BoundMemory, BoundModule, BoundProbe, vector_name};
+pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};

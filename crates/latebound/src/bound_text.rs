@@ -54,10 +54,7 @@ impl Told<'_> {
         if self.bound.verdict == Verdict::Bound {
             page.line("PREEMPT_RT, nothing lost, no rule of the model broken.");
         }
-        if self.bound.evidence != Evidence::Bound {
-            let evidence = latebound_report::digest::evidence_text(self.bound.evidence);
-            page.line(&format!("From {evidence}."));
-        }
+        page.evidence(self.bound.evidence);
         page.list("Not a bound, because", &self.bound.reasons);
         page.list("To be known with it", &self.bound.notes);
     }
@@ -90,13 +87,7 @@ impl Told<'_> {
             let mark = if kind == self.view { '>' } else { ' ' };
             let value = match view.outcome {
                 Outcome::Converged(latency) => format!("{:>13} ns", grouped(latency.0)),
-                Outcome::Diverged { utilisation } => {
-                    format!(
-                        "{:>13}     does not converge: interrupts would take {:.0} % of the CPU",
-                        "-",
-                        utilisation * 100.0
-                    )
-                }
+                Outcome::Diverged { utilisation } => no_end(utilisation),
             };
             page.line(&format!("  {mark} {:<34} {value}", kind.name()));
         }
@@ -150,11 +141,12 @@ pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
     if bound.verdict == Verdict::Bound {
         page.line("PREEMPT_RT, nothing lost, no rule of the model broken.");
     }
+    page.evidence(bound.evidence);
     page.list("Not a bound, because", &bound.reasons);
     page.list("To be known with it", &bound.notes);
     for cpu in &bound.cpus {
         page.line("");
-        live_cpu(&mut page, bound.view, cpu);
+        live_cpu(&mut page, bound, cpu);
     }
     if !bound.breaches.is_empty() {
         page.line("");
@@ -171,7 +163,8 @@ pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
     page.out
 }
 
-fn live_cpu(page: &mut Page, chosen: ViewKind, cpu: &CpuBound) {
+fn live_cpu(page: &mut Page, bound: &Bound, cpu: &CpuBound) {
+    let chosen = bound.view;
     page.line(&format!("CPU {}", cpu.cpu));
     page.line(&format!(
         "  without interrupts: max(POID {}, DST {}) + PAIE {} + PSD {} = {}",
@@ -181,22 +174,16 @@ fn live_cpu(page: &mut Page, chosen: ViewKind, cpu: &CpuBound) {
         grouped(cpu.psd.0),
         exact(cpu.interference_free)
     ));
-    cpu.windows.iter().for_each(|window| blocking(page, window, Evidence::Bound));
+    cpu.windows.iter().for_each(|window| blocking(page, window, bound.evidence));
     let interrupts: u64 = cpu.interrupts.iter().map(|source| source.count).sum();
     page.line(&format!("  with {} interrupts:", grouped(interrupts)));
     for (kind, view) in cpu.views.iter() {
         let mark = if kind == chosen { '>' } else { ' ' };
         let value = match (view.latency, view.utilisation, view.reach) {
             (Some(latency), ..) => format!("{:>13} ns", grouped(latency.0)),
-            (None, Some(utilisation), _) => format!(
-                "{:>13}     does not converge: interrupts would take {:.0} % of the CPU",
-                "-",
-                utilisation * 100.0
-            ),
-            (None, None, Some(reach)) => {
-                format!("{:>13}     beyond {reach}, which is as far as is kept", "-")
-            }
-            (None, None, None) => format!("{:>13}     not known to within 2 %", "-"),
+            (None, Some(utilisation), _) => no_end(utilisation),
+            (None, None, Some(reach)) => format!("beyond the {reach} that are kept"),
+            (None, None, None) => "not known to within 2 %".to_owned(),
         };
         page.line(&format!("  {mark} {:<34} {value}", kind.name()));
     }
@@ -212,7 +199,9 @@ fn live_cpu(page: &mut Page, chosen: ViewKind, cpu: &CpuBound) {
             measured.tid
         ));
     }
-    page.line("  interrupts by what they took:");
+    if !cpu.interrupts.is_empty() {
+        page.line("  interrupts by what they took:");
+    }
     for source in cpu.interrupts.iter().take(SHOWN) {
         page.line(&format!(
             "    {:<34} {:>9} x  longest {:>11} ns",
@@ -221,6 +210,11 @@ fn live_cpu(page: &mut Page, chosen: ViewKind, cpu: &CpuBound) {
             grouped(source.longest.0)
         ));
     }
+}
+
+/// In place of a value, so that it fits a line of 80 columns.
+fn no_end(utilisation: f64) -> String {
+    format!("does not converge ({:.0} % of the CPU)", utilisation * 100.0)
 }
 
 fn blocking(page: &mut Page, window: &BlockingWindow, evidence: Evidence) {
@@ -329,9 +323,32 @@ struct Page {
 }
 
 impl Page {
+    /// A line, broken between words where it is too long.
     fn line(&mut self, text: &str) {
-        self.out.push_str(text.trim_end());
+        let text = text.trim_end();
+        let indent = text.len() - text.trim_start().len() + 2;
+        let mut rest = text;
+        let mut room = self.width;
+        while rest.chars().count() > room {
+            let end = rest.char_indices().nth(room).map_or(rest.len(), |(at, _)| at);
+            let words = rest.len() - rest.trim_start().len();
+            let Some(space) = rest[..end].rfind(' ').filter(|&space| space > words) else { break };
+            let (line, next) = rest.split_at(space);
+            self.out.push_str(line.trim_end());
+            self.out.push('\n');
+            self.out.push_str(&" ".repeat(indent));
+            rest = next.trim_start();
+            room = self.width.saturating_sub(indent).max(20);
+        }
+        self.out.push_str(rest);
         self.out.push('\n');
+    }
+
+    /// What the values come from, where that is not the thread model.
+    fn evidence(&mut self, evidence: Evidence) {
+        if evidence != Evidence::Bound {
+            self.line(&format!("From {}.", latebound_report::digest::evidence_text(evidence)));
+        }
     }
 
     /// Sentences under a heading, broken between words.

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use latebound_measure::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
-pub(crate) use bound::BoundArgs;
+pub(crate) use bound::{BoundArgs, FollowBy};
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
 pub(crate) use defer::{
     DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs, TrainArgs,

@@ -7,6 +7,7 @@ mod beside;
 mod bound_run;
 mod bound_text;
 mod cli;
+mod follow;
 mod generate;
 mod live;
 mod live_bound;

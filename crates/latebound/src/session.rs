@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latebound_model::{CpuSet, Missing, Nanos, RUN_SCHEMA, Run, RunState, Tool};
-use latebound_store::RunFolder;
+use latebound_store::{RunFolder, StoreError};
 use latebound_system::Doctor;
 
 use crate::cli::RecordArgs;
@@ -205,6 +205,17 @@ impl Record {
         {
             self.problem = Some(Missing {
                 what: "intermediate states of the Run".to_owned(),
+                why: error.to_string(),
+                remedy: "make room or choose another --output".to_owned(),
+            });
+        }
+    }
+
+    /// Adds a table to the Run; a failure is kept and told at the end.
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut RunFolder) -> Result<(), StoreError>) {
+        if let Some(Err(error)) = self.folder.as_mut().map(write) {
+            self.problem = Some(Missing {
+                what: "a table of the Run".to_owned(),
                 why: error.to_string(),
                 remedy: "make room or choose another --output".to_owned(),
             });

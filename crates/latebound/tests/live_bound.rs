@@ -7,10 +7,11 @@
     reason = "a test that cannot go on ends, and says how long it took"
 )]
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
-use latebound_model::{Bound, Nanos, Run, Verdict, ViewKind};
+use latebound_model::{Bound, CpuBound, Evidence, Nanos, Run, Verdict, ViewKind};
 
 /// What one run under one load gave.
 struct Seen {
@@ -20,6 +21,31 @@ struct Seen {
     peers: Vec<(&'static str, Nanos)>,
     /// Seconds since its start, and KiB.
     rss: Vec<(u64, u64)>,
+}
+
+/// Runs a script in a guest on instruction time. Returns what it wrote.
+fn exec_in_the_lab(kernel: &str, machine: &[&str], script: &str) -> (String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "400s"])
+        .args(machine)
+        .args(["--", "exec", "sh", "-c", script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    eprintln!("the lab took {:.1} s", started.elapsed().as_secs_f64());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}\n{errors}");
+    (text, errors)
+}
+
+/// The bounds of lines that begin with a word, by that word.
+fn bounds(text: &str) -> BTreeMap<String, Bound> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let json = lines.filter(|(_, rest)| rest.starts_with('{'));
+    json.map(|(word, rest)| (word.to_owned(), serde_json::from_str(rest).unwrap())).collect()
 }
 
 /// In one machine, as booting one is what takes the time. Every part ends by its own clock.
@@ -66,19 +92,7 @@ fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
         first = loads[0],
         tool = env!("CARGO_BIN_EXE_latebound"),
     );
-    let folder = tempfile::tempdir().unwrap();
-    let started = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "traced:6.12-rt", "--clock", "instructions"])
-        .args(["--timeout", "400s", "--"])
-        .args(["exec", "sh", "-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    eprintln!("the lab took {:.1} s", started.elapsed().as_secs_f64());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{text}\n{errors}");
+    let (text, errors) = exec_in_the_lab("traced:6.12-rt", &[], &script);
     let mut all = Vec::new();
     let (mut load, mut peers, mut rss) = (String::new(), Vec::new(), Vec::new());
     for line in text.lines() {
@@ -153,5 +167,159 @@ fn live_lab_under_three_loads_it_is_a_bound_and_no_peer_was_later() {
             assert!(between.len() >= 5, "{load}: {observed} s, {rss:?}");
             assert!(between.last().unwrap() <= &(between[0] + 512), "{load}: {observed} s, {rss:?}");
         }
+    }
+}
+
+fn of<'a>(bounds: &'a BTreeMap<String, Bound>, who: &str) -> (&'a Bound, &'a CpuBound) {
+    let bound = bounds.get(who).unwrap_or_else(|| panic!("{who} gave nothing: {:?}", bounds.keys()));
+    assert_eq!(bound.cpus.len(), 1, "{who}: {:?}", bound.reasons);
+    (bound, &bound.cpus[0])
+}
+
+fn interrupts(cpu: &CpuBound, name: &str) -> u64 {
+    cpu.interrupts.iter().filter(|of| of.source.name == name).map(|of| of.count).sum()
+}
+
+/// Module and BPF at once on one CPU, then both recorders of traces: the same events went by, so both have to say the
+/// same of them, but for what each costs the other.
+#[test]
+fn live_lab_the_module_bpf_and_saved_traces_agree_on_the_same_time() {
+    let script = format!(
+        r#"
+        TOOL=/run/latebound-under-test
+        cp {tool} $TOOL
+        # How long a start takes here depends on the host: the load goes on longer than both.
+        timeout 30 sh -c 'while :; do /bin/true; done' & load=$!
+        $TOOL bound --no-measure --by bpf --duration 6s --format json >/run/bpf & bpf=$!
+        $TOOL bound --no-measure --by module --duration 6s --output /run/module.run --format json >/run/module
+        wait $bpf || echo failed
+        kill $load
+        for by in bpf module; do echo -n "$by "; tr -d '\n' </run/$by; echo; done
+        echo -n 'tables '; ls /run/module.run | tr '\n' ' '; echo
+        # Without the module there is no such device, and that is told with what to type.
+        rmmod latebound_bound
+        $TOOL bound --by module --duration 1s >/run/none 2>&1; echo status $?
+        cat /run/none
+        # Both record the same second.
+        trace-cmd record -q -C mono -b 20000 -o /run/trace.dat -e preemptirq -e irq_vectors -e irq -e nmi \
+            -e sched_switch -e sched_waking -e sched_wakeup \
+            perf record -q -a -k mono -m 16M -o /run/perf.data -e 'preemptirq:*' -e 'irq_vectors:*' -e 'irq:*' -e 'nmi:*' \
+            -e sched:sched_switch -e sched:sched_waking -e sched:sched_wakeup \
+            cyclictest -q -m -p90 -i 1009 -D 1 -t 1 -a 0 >/run/record 2>&1 || cat /run/record
+        for file in trace.dat perf.data; do
+            $TOOL bound /run/$file --kallsyms /proc/kallsyms --preempt-rt --format json >/run/json || echo failed
+            echo -n "$file "; tr -d '\n' </run/json; echo
+        done"#,
+        tool = env!("CARGO_BIN_EXE_latebound"),
+    );
+    let (text, errors) = exec_in_the_lab("traced:6.12-rt", &["--module", "latebound_bound"], &script);
+    let bounds = bounds(&text);
+    for who in ["bpf", "module"] {
+        let (bound, cpu) = of(&bounds, who);
+        assert_eq!(
+            (bound.verdict, bound.evidence),
+            (Verdict::Bound, Evidence::Bound),
+            "{who}: {:?}",
+            bound.reasons
+        );
+        assert_eq!(cpu.windows.len(), 4, "{who}: {:?}", cpu.windows);
+        assert!(cpu.views.sliding_window.latency.is_some(), "{who}");
+        eprintln!(
+            "{who}: {:?}, POID {} DST {} PAIE {} PSD {}, {} timers",
+            cpu.views.sliding_window.latency,
+            cpu.poid,
+            cpu.dst,
+            cpu.paie,
+            cpu.psd,
+            interrupts(cpu, "local_timer")
+        );
+    }
+    let (by_bpf, by_module) = (of(&bounds, "bpf").1, of(&bounds, "module").1);
+    let says = |who: &str| of(&bounds, who).0.notes.iter().any(|note| note.contains("latebound_bound"));
+    assert!(says("module") && !says("bpf"), "{:?}", of(&bounds, "module").0.notes);
+    let each_second =
+        |cpu: &CpuBound| interrupts(cpu, "local_timer") * 1_000_000_000 / cpu.elapsed.unwrap().0;
+    let (bpf, module) = (each_second(by_bpf), each_second(by_module));
+    assert!(module > 500 && bpf.abs_diff(module) < bpf / 4, "timers a second: BPF {bpf}, module {module}");
+    for (which, a, b) in [("POID", by_bpf.poid, by_module.poid), ("PSD", by_bpf.psd, by_module.psd)] {
+        assert!(a.0.max(b.0) < a.0.min(b.0) * 3, "{which}: BPF {a}, module {b}");
+    }
+    assert!(
+        text.lines().any(|line| line.starts_with("tables") && line.contains("workload_curves.parquet")),
+        "{text}"
+    );
+    assert!(text.contains("status 1") && text.contains("insmod"), "{text}\n{errors}");
+
+    let (dat, data) = (of(&bounds, "trace.dat"), of(&bounds, "perf.data"));
+    for (who, (bound, cpu)) in [("trace.dat", dat), ("perf.data", data)] {
+        eprintln!(
+            "{who}: {:?}, {:?}, POID {} DST {} PAIE {} PSD {}, {} timers, {:?}",
+            bound.verdict,
+            cpu.views.sliding_window.latency,
+            cpu.poid,
+            cpu.dst,
+            cpu.paie,
+            cpu.psd,
+            interrupts(cpu, "local_timer"),
+            bound.reasons
+        );
+        assert_eq!(bound.evidence, Evidence::Bound, "{who}");
+        assert!(bound.breaches.is_empty(), "{who}: {:?}", bound.breaches);
+        let seen = cpu.measured.as_ref().unwrap();
+        assert!(seen.latency <= cpu.views.sliding_window.latency.unwrap(), "{who}: {seen:?}");
+        assert!(interrupts(cpu, "local_timer") > 500, "{who}");
+    }
+}
+
+/// A stock kernel shows no preempt and irq events.
+#[test]
+fn live_lab_a_stock_kernel_gives_an_estimate_that_says_what_it_is_made_of() {
+    let script = format!(
+        r#"
+        TOOL=/run/latebound-under-test
+        cp {tool} $TOOL
+        # Its pages come from the host, and the estimate is to be of the kernel.
+        $TOOL bound --duration 1s --load fork --format json >/dev/null
+        $TOOL bound --duration 4s --load fork --format json >/run/stock
+        echo -n 'stock '; tr -d '\n' </run/stock; echo"#,
+        tool = env!("CARGO_BIN_EXE_latebound"),
+    );
+    let (text, _) = exec_in_the_lab("debian:6.12-rt", &[], &script);
+    let bounds = bounds(&text);
+    let (bound, cpu) = of(&bounds, "stock");
+    is_an_estimate(bound);
+    // 6.12 has no events of the scheduler's entry and exit.
+    assert_eq!(bound.evidence, Evidence::Events);
+    assert!(cpu.poid > Nanos::ZERO && interrupts(cpu, "local_timer") > 500, "{cpu:?}");
+    assert!(cpu.measured.is_some() && cpu.growth.len() > 1);
+    assert!(!bound.reasons.iter().any(|reason| reason.contains("lost")), "{:?}", bound.reasons);
+}
+
+fn is_an_estimate(bound: &Bound) {
+    assert_eq!(bound.verdict, Verdict::Estimate);
+    assert!(bound.reasons[0].contains("scheduler events and interrupt events"), "{:?}", bound.reasons);
+    assert!(bound.reasons.iter().any(|reason| reason.contains("PREEMPT_TRACER")), "{:?}", bound.reasons);
+    for cpu in &bound.cpus {
+        let sliding = cpu.views.get(ViewKind::SlidingWindow).latency.unwrap();
+        assert!(sliding >= cpu.interference_free && sliding > Nanos::ZERO, "{cpu:?}");
+    }
+}
+
+/// On the system that runs this, whatever it is: where it shows preempt and irq events, an estimate can still be asked for.
+#[test]
+fn live_an_estimate_comes_from_any_kernel() {
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["bound", "--by", "estimate", "--duration", "3s", "--load", "ipc", "--format", "json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bound: Bound = serde_json::from_slice(&output.stdout).unwrap();
+    is_an_estimate(&bound);
+    assert!(!bound.cpus.is_empty());
+    for cpu in &bound.cpus {
+        assert!(!cpu.interrupts.is_empty() && !cpu.windows.is_empty(), "{cpu:?}");
+        let shares: u64 = cpu.views.sliding_window.shares.iter().map(|share| share.demand.0).sum();
+        let sum = cpu.interference_free.0 + shares;
+        assert_eq!(cpu.views.sliding_window.latency, Some(Nanos(sum)), "{cpu:?}");
     }
 }

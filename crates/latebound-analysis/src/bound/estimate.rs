@@ -14,14 +14,14 @@
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    BlockingWindow, Cpu, Event, EventKind, Evidence, InterruptKind, MeasuredWakeup, Nanos, Task, Tid,
+    BlockingWindow, Cpu, CpuSet, Event, EventKind, Evidence, InterruptKind, MeasuredWakeup, Nanos, Task, Tid,
     Variable, WindowEdge,
 };
 
 use super::Variables;
 use super::document::{Conditions, CpuObservations, Observations};
 use super::growth::{Samples, Snapshot};
-use super::timeline::{Interrupt, Source, Timeline};
+use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 
 /// The kernel's priorities of fair threads begin here (`MAX_RT_PRIO`, include/linux/sched/prio.h, 5.15 to 6.18).
 const MAX_RT_PRIO: i32 = 100;
@@ -40,19 +40,91 @@ const X86_VECTORS: [(&str, u32); 10] = [
     ("spurious_apic", 0xff),
 ];
 
+/// What becomes of the interrupts of a CPU, and of how far its values had come.
+pub trait Interrupts: Default {
+    /// Takes the next interrupt by its start.
+    fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError>;
+    /// Names a source.
+    fn name(&mut self, source: Source, name: &str);
+    /// Whether there was none.
+    fn is_empty(&self) -> bool;
+    /// It is `at` now, and nothing later was taken yet.
+    fn tick(&mut self, at: Nanos, variables: &Variables);
+}
+
+/// Every interrupt is kept: for recordings, which end.
+#[derive(Debug, Default)]
+pub struct Kept {
+    timeline: Timeline,
+    progress: Samples<Snapshot>,
+}
+
+impl Interrupts for Kept {
+    fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
+        self.timeline.push(interrupt)
+    }
+
+    fn name(&mut self, source: Source, name: &str) {
+        self.timeline.name(source, name);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.timeline.is_empty()
+    }
+
+    fn tick(&mut self, at: Nanos, variables: &Variables) {
+        let interrupts = self.timeline.len();
+        self.progress.tick(at, || Snapshot { variables: *variables, interrupts });
+    }
+}
+
 /// Follows every CPU of a system.
 #[derive(Debug, Default)]
-pub struct Estimator {
-    cpus: BTreeMap<Cpu, CpuEstimator>,
+pub struct Estimator<I = Kept> {
+    pub(super) cpus: BTreeMap<Cpu, CpuEstimator<I>>,
     /// Numbers for vectors that only their names tell apart, above those of every processor.
     vectors: BTreeMap<String, u32>,
-    scheduler: bool,
+    /// The CPUs that are looked at; all where it is `None`.
+    only: Option<CpuSet>,
+    pub(super) scheduler: bool,
 }
 
 impl Estimator {
     /// Begins with nothing known.
     pub fn new() -> Estimator {
         Estimator::default()
+    }
+
+    /// What was seen, with what it misses. `problems` are those of whoever made the events: losses.
+    pub fn finish(self, problems: Vec<String>) -> Observations {
+        let reasons = self.reasons(problems);
+        let evidence = self.evidence();
+        let seen = self.cpus.into_iter().filter(|(_, one)| one.seen > 0);
+        let of = |(cpu, one): (Cpu, CpuEstimator<Kept>)| CpuObservations {
+            cpu,
+            variables: one.variables,
+            start: one.interrupts.progress.start(),
+            elapsed: one.interrupts.progress.elapsed(),
+            progress: one.interrupts.progress.kept().to_vec(),
+            windows: one.windows.into_values().collect(),
+            measured: one.measured,
+            timeline: one.interrupts.timeline,
+        };
+        let cpus = seen.map(of).collect();
+        let conditions = Conditions { preempt_rt: false, evidence, problems: reasons, notes: Vec::new() };
+        Observations { conditions: Some(conditions), cpus }
+    }
+}
+
+impl<I: Interrupts> Estimator<I> {
+    /// Begins with nothing known, and looks at these CPUs alone.
+    pub fn of(cpus: CpuSet) -> Estimator<I> {
+        Estimator { only: Some(cpus), ..Estimator::default() }
+    }
+
+    /// What kind of events were seen.
+    pub fn evidence(&self) -> Evidence {
+        if self.scheduler { Evidence::Scheduler } else { Evidence::Events }
     }
 
     /// Takes in the next event. Events of one CPU must come in the order of time.
@@ -65,13 +137,16 @@ impl Estimator {
         // A thread may be told to give way by another CPU: what counts is where it runs.
         let cpu = match event.kind {
             EventKind::NeedResched { tid, .. } => {
-                let runs =
-                    |(_, one): &(&Cpu, &CpuEstimator)| one.current.as_ref().is_some_and(|now| now.tid == tid);
+                let runs = |(_, one): &(&Cpu, &CpuEstimator<I>)| {
+                    one.current.as_ref().is_some_and(|now| now.tid == tid)
+                };
                 self.cpus.iter().find(runs).map_or(event.cpu, |(cpu, _)| *cpu)
             }
             _ => event.cpu,
         };
-        self.cpus.entry(cpu).or_insert_with(|| CpuEstimator::new(cpu)).observe(event, source);
+        if self.only.as_ref().is_none_or(|only| only.contains(cpu)) {
+            self.cpus.entry(cpu).or_insert_with(|| CpuEstimator::new(cpu)).observe(event, source);
+        }
     }
 
     fn source(&mut self, kind: &InterruptKind) -> (Source, String) {
@@ -86,16 +161,18 @@ impl Estimator {
         }
     }
 
-    /// What was seen, with what it misses. `problems` are those of whoever made the events: losses.
-    pub fn finish(self, problems: Vec<String>) -> Observations {
-        let mut reasons = vec![if self.scheduler {
-            "there are no preemption and interrupt on/off events: blocking was seen only where a thread was told to give way and by the scheduler itself; what is off while nobody waits is not known".to_owned()
+    /// Why it is an estimate, one sentence each. `problems` are those of whoever made the events: losses.
+    pub(super) fn reasons(&self, problems: Vec<String>) -> Vec<String> {
+        let seen = if self.scheduler {
+            "blocking was seen only where a thread was told to give way and by the scheduler itself"
         } else {
-            "there are no preemption and interrupt on/off events: blocking was seen only where a real-time thread was woken and had to wait; what is off while nobody waits is not known".to_owned()
-        }];
+            "blocking was seen only where a real-time thread was woken and had to wait"
+        };
+        let mut reasons = vec![format!(
+            "the values come from scheduler events and interrupt events, without preemption and interrupt on/off events: {seen}; what is off while nobody waits is not known"
+        )];
         reasons.extend(problems);
-        let mut cpus = Vec::new();
-        for (cpu, one) in self.cpus {
+        for (cpu, one) in &self.cpus {
             let seen = one.seen;
             let mut note = |count: u64, what: &str| {
                 if count > 0 {
@@ -104,7 +181,10 @@ impl Estimator {
             };
             note(one.lost, "events were lost");
             note(one.refused, "an interrupt could not be placed on the timeline");
-            note(one.unpaired, "a handler's end came without its beginning");
+            note(
+                one.unpaired,
+                "a handler's end came without its beginning, or its beginning without its end",
+            );
             if seen == 0 {
                 // Zero would be a value; that nothing was seen is none.
                 let what = match self.scheduler {
@@ -115,23 +195,11 @@ impl Estimator {
                 continue;
             }
             reasons.push(format!("CPU {cpu}: blocking is the longest of {seen} that were seen"));
-            if one.timeline.is_empty() {
+            if one.interrupts.is_empty() {
                 reasons.push(format!("CPU {cpu}: no interrupt was seen"));
             }
-            cpus.push(CpuObservations {
-                cpu,
-                variables: one.variables,
-                start: one.progress.start(),
-                elapsed: one.progress.elapsed(),
-                progress: one.progress.kept().to_vec(),
-                windows: one.windows.into_values().collect(),
-                measured: one.measured,
-                timeline: one.timeline,
-            });
         }
-        let evidence = if self.scheduler { Evidence::Scheduler } else { Evidence::Events };
-        let conditions = Conditions { preempt_rt: false, evidence, problems: reasons, notes: Vec::new() };
-        Observations { conditions: Some(conditions), cpus }
+        reasons
     }
 }
 
@@ -163,10 +231,12 @@ struct Waiting {
 
 /// One CPU.
 #[derive(Debug)]
-struct CpuEstimator {
+pub(super) struct CpuEstimator<I> {
     cpu: Cpu,
     current: Option<Task>,
     frames: Vec<Frame>,
+    /// Whether any interrupt was seen, if only its end.
+    heard: bool,
     /// Interrupts that ended within one that has not.
     pending: Vec<Interrupt>,
     busy: u64,
@@ -175,23 +245,24 @@ struct CpuEstimator {
     entered: Option<(Mark, Option<Task>)>,
     switched: Option<(Mark, Option<Task>)>,
     has_scheduler: bool,
-    variables: Variables,
-    windows: BTreeMap<Variable, BlockingWindow>,
-    measured: Option<MeasuredWakeup>,
-    timeline: Timeline,
-    progress: Samples<Snapshot>,
-    seen: u64,
+    pub(super) variables: Variables,
+    pub(super) windows: BTreeMap<Variable, BlockingWindow>,
+    pub(super) measured: Option<MeasuredWakeup>,
+    pub(super) interrupts: I,
+    /// Blocking windows.
+    pub(super) seen: u64,
     lost: u64,
     refused: u64,
     unpaired: u64,
 }
 
-impl CpuEstimator {
-    fn new(cpu: Cpu) -> CpuEstimator {
+impl<I: Interrupts> CpuEstimator<I> {
+    fn new(cpu: Cpu) -> CpuEstimator<I> {
         CpuEstimator {
             cpu,
             current: None,
             frames: Vec::new(),
+            heard: false,
             pending: Vec::new(),
             busy: 0,
             waiting: Vec::new(),
@@ -202,8 +273,7 @@ impl CpuEstimator {
             variables: Variables::default(),
             windows: BTreeMap::new(),
             measured: None,
-            timeline: Timeline::new(),
-            progress: Samples::new(),
+            interrupts: I::default(),
             seen: 0,
             lost: 0,
             refused: 0,
@@ -214,13 +284,20 @@ impl CpuEstimator {
     fn observe(&mut self, event: &Event, source: Option<(Source, String)>) {
         let at = event.at.0;
         if !matches!(event.kind, EventKind::Lost { .. }) && event.cpu == self.cpu {
-            let (variables, interrupts) = (self.variables, self.timeline.len());
-            self.progress.tick(event.at, || Snapshot { variables, interrupts });
+            self.interrupts.tick(event.at, &self.variables);
+        }
+        // No handler switches threads or calls the scheduler: the end of what still seems to run was not seen.
+        if matches!(
+            event.kind,
+            EventKind::Switch { .. } | EventKind::SchedulerEntry | EventKind::SchedulerExit
+        ) {
+            self.forget_frames();
         }
         match &event.kind {
             EventKind::InterruptEntry(_) => {
                 if let Some((source, name)) = source {
-                    self.timeline.name(source, &name);
+                    self.interrupts.name(source, &name);
+                    self.heard = true;
                     self.frames.push(Frame { source, start: at, within: 0 });
                 }
             }
@@ -289,7 +366,9 @@ impl CpuEstimator {
 
     fn left(&mut self, source: Source, at: u64) {
         if self.frames.last().is_none_or(|frame| frame.source != source) {
-            self.unpaired += 1;
+            // The first may have begun before anybody looked.
+            self.unpaired += u64::from(self.heard);
+            self.heard = true;
             return;
         }
         let Some(frame) = self.frames.pop() else { return };
@@ -300,6 +379,15 @@ impl CpuEstimator {
             None => self.busy = self.busy.saturating_add(whole),
         }
         self.place(Interrupt { source, start: Nanos(frame.start), duration });
+    }
+
+    /// Interrupts whose end was not seen: how long they took is not known.
+    fn forget_frames(&mut self) {
+        if !self.frames.is_empty() {
+            self.unpaired += self.frames.len() as u64;
+            self.frames.clear();
+            self.settle();
+        }
     }
 
     /// A timeline takes interrupts by their start: those within another one wait for its end.
@@ -313,7 +401,7 @@ impl CpuEstimator {
     fn settle(&mut self) {
         self.pending.sort_by_key(|interrupt| interrupt.start);
         for interrupt in std::mem::take(&mut self.pending) {
-            self.refused += u64::from(self.timeline.push(interrupt).is_err());
+            self.refused += u64::from(self.interrupts.take(interrupt).is_err());
         }
     }
 
@@ -447,7 +535,7 @@ mod tests {
         let bound = seen.bound().expect("short");
         assert_eq!((bound.verdict, bound.evidence), (Verdict::Estimate, Evidence::Events));
         assert!(
-            bound.reasons[0].contains("no preemption and interrupt on/off events"),
+            bound.reasons[0].contains("without preemption and interrupt on/off events"),
             "{:?}",
             bound.reasons
         );
@@ -498,6 +586,32 @@ mod tests {
             seen.cpus.iter().find(|one| one.cpu == Cpu(1)).map(|one| one.variables.poid),
             Some(Nanos(300))
         );
+    }
+
+    #[test]
+    fn an_interrupt_whose_end_was_not_seen_hides_none_that_come_later() {
+        let (fair, urgent, idle) = (task(10, 120), task(20, 9), task(0, 120));
+        let device = InterruptKind::Device { irq: 11, name: "disk".to_owned() };
+        let seen = seen(vec![
+            // It had begun before anybody looked, which is no loss.
+            (50, EventKind::InterruptExit(timer())),
+            (100, EventKind::InterruptEntry(device)),
+            (200, EventKind::InterruptEntry(timer())),
+            (230, EventKind::InterruptExit(timer())),
+            (300, switch(&idle, &fair)),
+            (1_000, EventKind::InterruptEntry(timer())),
+            (1_050, EventKind::Waking { task: urgent.clone() }),
+            (1_100, EventKind::InterruptExit(timer())),
+            (1_200, EventKind::InterruptEntry(timer())),
+            (1_240, EventKind::InterruptExit(timer())),
+            (1_500, switch(&fair, &urgent)),
+        ]);
+        let one = &seen.cpus[0];
+        let took: Vec<_> = one.timeline.iter().map(|i| (i.start.0, i.duration.0)).collect();
+        assert_eq!(took, [(200, 30), (1_000, 100), (1_200, 40)]);
+        assert_eq!(one.variables.poid, Nanos(450 - 50 - 40));
+        let reasons = seen.bound().expect("short").reasons.join("\n");
+        assert!(reasons.contains("its beginning without its end (1x)"), "{reasons}");
     }
 
     #[test]

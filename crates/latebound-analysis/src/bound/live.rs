@@ -269,7 +269,8 @@ pub struct LiveBound {
     view: ViewKind,
     /// What speaks against calling it a bound, apart from what the CPUs say.
     pub problems: Vec<String>,
-    notes: Vec<String>,
+    /// What has to be known with it, apart from what the CPUs say.
+    pub notes: Vec<String>,
     breaches: Vec<RuleBreach>,
     cpus: Vec<CpuBound>,
 }

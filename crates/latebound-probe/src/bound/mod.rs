@@ -6,6 +6,7 @@
 
 mod memory;
 mod module;
+mod tracer;
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,6 +23,7 @@ use crate::log;
 
 pub use self::memory::BoundMemory;
 pub use self::module::BoundModule;
+pub use self::tracer::BoundTracer;
 
 #[allow(
     missing_docs,

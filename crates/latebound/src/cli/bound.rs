@@ -22,6 +22,7 @@ use super::{EXIT_STATUS, LoadChoice, RecordArgs};
 Examples:
   latebound bound --duration 1h
   latebound bound --duration 10m --cpus 2-3 --load ipc --load io --format json
+  insmod kmod/latebound_bound.ko && latebound bound --by module --duration 10m
   trace-cmd record -C mono -e preemptirq -e irq_vectors -e irq -e nmi \\
       -e sched_switch -e sched_waking -e sched_wakeup sleep 10
   latebound bound trace.dat
@@ -29,7 +30,7 @@ Examples:
   latebound bound trace.dat --output trace.run && xdg-open trace.run/report.html
   latebound bound trace.dat --observations seen.json && latebound bound seen.json --format json
 
-The kernel needs PREEMPT_TRACER and IRQSOFF_TRACER for the preemptirq events.
+For a bound the kernel needs PREEMPT_TRACER and IRQSOFF_TRACER; from a kernel without them comes an estimate.
 
 {EXIT_STATUS}"))]
 pub(crate) struct BoundArgs {
@@ -70,6 +71,10 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "LIST", conflicts_with = "files", help_heading = "Live")]
     pub(crate) cpus: Option<CpuSet>,
 
+    /// What follows them; the first of these that can be had where not given.
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "files", help_heading = "Live")]
+    pub(crate) by: Option<FollowBy>,
+
     /// Do not measure wake-ups beside (one thread a CPU, fifo 95, every millisecond), with which the bound is compared.
     #[arg(long, conflicts_with = "files", help_heading = "Live")]
     pub(crate) no_measure: bool,
@@ -79,6 +84,27 @@ pub(crate) struct BoundArgs {
 
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+}
+
+/// What follows CPUs, the better one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FollowBy {
+    /// The thread model in BPF programs.
+    Bpf,
+    /// The thread model in the kernel module latebound_bound, for kernels without BPF.
+    Module,
+    /// Scheduler and interrupt events alone, which every kernel has: never a bound.
+    Estimate,
+}
+
+impl FollowBy {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            FollowBy::Bpf => "bpf",
+            FollowBy::Module => "module",
+            FollowBy::Estimate => "estimate",
+        }
+    }
 }
 
 /// A view as the command line names it.

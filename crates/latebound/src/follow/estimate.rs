@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An observed estimate from what every kernel shows: the flight recorder's events of the scheduler and of interrupts,
+//! taken as they come.
+
+use anyhow::{Result, anyhow};
+use latebound_analysis::bound::{Estimator, FoldedInterrupts};
+use latebound_model::{Bound, Event, Loss, Nanos, WorkloadCurve};
+use latebound_probe::{Recorder, RecorderOptions};
+use latebound_report::loss_text;
+
+use super::{Follow, Latest, Target, Written};
+use crate::session::monotonic;
+
+/// What to do for more.
+const REMEDY: &str = "for a bound boot a PREEMPT_RT kernel with PREEMPT_TRACER and IRQSOFF_TRACER";
+
+struct EstimateFollower {
+    recorder: Recorder,
+    estimator: Estimator<FoldedInterrupts>,
+    target: Target,
+    problems: Vec<String>,
+}
+
+/// By the flight recorder; `instead_of` is what could not be had.
+pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Follow>> {
+    // Nobody's wake-ups are watched: this wants the events alone.
+    let options = RecorderOptions { max_threads: 1, following: true, ..RecorderOptions::default() };
+    let recorder = Recorder::start(options)?;
+    let mut problems = vec![REMEDY.to_owned()];
+    problems.extend(instead_of.iter().map(|failed| format!("not by {failed}")));
+    problems.extend(recorder.missing().iter().map(ToString::to_string));
+    Ok(Box::new(EstimateFollower {
+        recorder,
+        estimator: Estimator::of(target.cpus.clone()),
+        target: target.clone(),
+        problems,
+    }))
+}
+
+impl Follow for EstimateFollower {
+    fn take(&mut self) -> Result<()> {
+        let estimator = &mut self.estimator;
+        Ok(self.recorder.follow(|event: &Event| estimator.observe(event))?)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let estimator = &mut self.estimator;
+        Ok(self.recorder.follow_to_the_end(|event: &Event| estimator.observe(event))?)
+    }
+
+    fn worst(&self) -> Option<Nanos> {
+        self.estimator.worst(self.target.view)
+    }
+
+    fn bound(&mut self, latest: &Latest) -> Result<Bound> {
+        let mut problems = self.problems.clone();
+        for loss in self.recorder.losses().iter().filter(|loss| loss.count != Some(0)) {
+            problems.push(loss_text(loss));
+        }
+        self.estimator
+            .bound(monotonic(), self.target.view, problems, |cpu| latest.get(&cpu).cloned())
+            .map_err(|(cpu, error)| anyhow!("CPU {cpu}: {error}"))
+    }
+
+    fn curves(&self) -> Vec<WorkloadCurve> {
+        self.estimator.curves()
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.recorder.losses()
+    }
+
+    fn written(&self) -> Written {
+        let (records, bytes) = self.recorder.followed();
+        Written { bytes: records * bytes, events: records }
+    }
+
+    fn by(&self) -> &'static str {
+        "an estimate from scheduler and interrupt events"
+    }
+}
