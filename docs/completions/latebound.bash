@@ -157,7 +157,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__bound)
-            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --no-measure --load --output --force --format --color --help --version"
+            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --by --no-measure --load --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -189,6 +189,10 @@ _latebound() {
                     ;;
                 --cpus)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --by)
+                    COMPREPLY=($(compgen -W "bpf module estimate" -- "${cur}"))
                     return 0
                     ;;
                 --load)

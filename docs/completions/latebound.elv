@@ -130,6 +130,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --max-latency 'End with exit status 2 where the view''s latency is above this on any CPU, or does not converge'
             cand --duration 'For how long to follow this system; until q or Ctrl-C where not given'
             cand --cpus 'CPUs to follow, as 0-3,6; all that this process may use where not given'
+            cand --by 'What follows them; the first of these that can be had where not given'
             cand --load 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock'
             cand -o 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none'
             cand --output 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none'

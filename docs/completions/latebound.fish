@@ -148,6 +148,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l observatio
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l max-latency -d 'End with exit status 2 where the view\'s latency is above this on any CPU, or does not converge' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l duration -d 'For how long to follow this system; until q or Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l cpus -d 'CPUs to follow, as 0-3,6; all that this process may use where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l by -d 'What follows them; the first of these that can be had where not given' -r -f -a "bpf\t'The thread model in BPF programs'
+module\t'The thread model in the kernel module latebound_bound, for kernels without BPF'
+estimate\t'Scheduler and interrupt events alone, which every kernel has: never a bound'"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'How to print results' -r -f -a "human\t''
