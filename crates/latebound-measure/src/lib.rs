@@ -15,8 +15,10 @@ mod recorder;
 mod ring;
 mod sys;
 mod tally;
+mod tasks;
 mod wakeup;
 
 pub use error::MeasureError;
 pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, ParseLoadError, load_main, run_load};
 pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD};
+pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};
