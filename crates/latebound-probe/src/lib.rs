@@ -12,6 +12,7 @@ mod log;
 mod observe;
 mod recorder;
 mod relations;
+mod responses;
 
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
 pub use error::ProbeError;
@@ -19,3 +20,4 @@ pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
 pub use relations::{RelationOptions, RelationProbe, ThreadWaits};
+pub use responses::{Response, ResponseProbe};

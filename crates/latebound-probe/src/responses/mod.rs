@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `responses`: how long real-time tasks of any program take from when they should go on until they sleep again.
+//!
+//! Owns the programs that time sleeps, and the decoding of what they say. Whose responses matter is for the caller to decide.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::rc::Rc;
+
+use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
+
+use crate::error::ProbeError;
+use crate::log;
+use skel::{ResponsesSkel, ResponsesSkelBuilder};
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    dead_code
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/responses.skel.rs"));
+}
+
+/// Where tracefs lies, by the two usual places.
+const SYSCALLS: [&str; 2] =
+    ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
+/// A system call that every kernel with events for system calls has.
+const EVERY: &str = "sys_enter_clock_nanosleep";
+
+/// One response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// When the task should have gone on: the time that it asked to sleep until, else its wake-up.
+    pub start: Nanos,
+    /// When it slept again.
+    pub end: Nanos,
+    /// The task.
+    pub task: Tid,
+    /// Its process.
+    pub process: Tid,
+    /// Its real-time priority at the end.
+    pub priority: u8,
+    /// Its name.
+    pub comm: String,
+}
+
+/// Programs that time sleeps, until dropped.
+pub struct ResponseProbe {
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    told: Rc<RefCell<Vec<Response>>>,
+    skel: ResponsesSkel<'static>,
+}
+
+impl std::fmt::Debug for ResponseProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResponseProbe").finish_non_exhaustive()
+    }
+}
+
+impl ResponseProbe {
+    /// Loads and attaches.
+    pub fn start() -> Result<ResponseProbe, ProbeError> {
+        log::take_over();
+        let Some(events) = SYSCALLS.iter().map(Path::new).find(|folder| folder.join(EVERY).is_dir()) else {
+            return Err(ProbeError::NothingToSee(format!(
+                "events of system calls are not in {} (CONFIG_FTRACE_SYSCALLS; mount -t tracefs tracefs /sys/kernel/tracing)",
+                SYSCALLS[0]
+            )));
+        };
+        let (loaded, said) = log::capture(|| load(events));
+        let mut skel =
+            loaded.map_err(|source| ProbeError::load("loading the programs of responses", source, &said))?;
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let ring = {
+            let told = Rc::clone(&told);
+            let mut builder = RingBufferBuilder::new();
+            builder
+                .add(&skel.maps.responses, move |bytes| {
+                    told.borrow_mut().extend(decode(bytes));
+                    0
+                })
+                .and_then(|builder| std::mem::take(builder).build())
+        };
+        let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of responses", error))?;
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut().filter(|program| program.autoload()) {
+            let name = program.name().to_string_lossy().into_owned();
+            let (link, said) = log::capture(|| program.attach());
+            links.push(link.map_err(|error| {
+                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
+            })?);
+        }
+        Ok(ResponseProbe { _links: links, ring, told, skel })
+    }
+
+    /// The responses that ended since the last call, in that order for each task.
+    pub fn poll(&mut self) -> Result<Vec<Response>, ProbeError> {
+        self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of responses", error))?;
+        Ok(std::mem::take(&mut *self.told.borrow_mut()))
+    }
+
+    /// What was lost since the start.
+    pub fn losses(&self) -> Vec<Loss> {
+        let lost = self.skel.maps.bss_data.as_deref().map_or([0; 2], |bss| bss.lost);
+        let places = ["responses: no room to tell of one", "responses: tasks that there was no room for"];
+        let kinds = [LossKind::RingFull, LossKind::MapFull];
+        let all = lost.into_iter().zip(places).zip(kinds).map(|((count, place), kind)| Loss {
+            kind,
+            place: place.to_owned(),
+            count: Some(count),
+        });
+        all.filter(|loss| loss.count != Some(0)).collect()
+    }
+
+    /// What cannot be seen on any kernel, for the account.
+    pub fn missing() -> Missing {
+        Missing {
+            what: "responses of tasks that wait by futex, read or recv".to_owned(),
+            why: "only sleeps of time, poll, select, epoll and sigtimedwait end a response".to_owned(),
+            remedy: "have such a task write its own times, and compare the Runs of these".to_owned(),
+        }
+    }
+}
+
+fn load(events: &Path) -> libbpf_rs::Result<ResponsesSkel<'static>> {
+    // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = ResponsesSkelBuilder::default().open(place)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        // An architecture has not all of them: arm64 has neither poll nor select (asm-generic/unistd.h).
+        let section = program.section().to_string_lossy().into_owned();
+        let there = match section.strip_prefix("tracepoint/syscalls/") {
+            Some(event) => events.join(event).is_dir(),
+            None => true,
+        };
+        program.set_autoload(there);
+    }
+    open.load()
+}
+
+/// `struct response`.
+fn decode(bytes: &[u8]) -> Option<Response> {
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let comm = bytes.get(32..48)?.split(|&byte| byte == 0).next()?;
+    Some(Response {
+        start: Nanos(word(0)?),
+        end: Nanos(word(8)?),
+        task: Tid(half(16)? as i32),
+        process: Tid(half(20)? as i32),
+        priority: u8::try_from(half(24)?).ok()?,
+        comm: String::from_utf8_lossy(comm).into_owned(),
+    })
+}
