@@ -12,6 +12,7 @@ mod observed;
 mod parts;
 mod pictures;
 mod scope;
+mod proof;
 mod system;
 mod tradeoff;
 mod wakeups;
@@ -29,6 +30,7 @@ pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
+pub use proof::{ProofArm, ProofPictures, proof_pictures};
 
 const STYLE: &str = include_str!("style.css");
 
