@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -169,19 +169,26 @@ fn live_planted_work_items_are_queued_run_and_done_once_each() {
     };
     assert_eq!(made, 0);
     // SAFETY: both were just made, and nothing else owns them.
-    let (mut master, _slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
+    let (mut master, mut slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     // What is written to a terminal is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued
     // again only once it has run.
-    let (task, ()) = at_priority(43, move || {
+    let (task, _ends) = at_priority(43, move || {
         for _ in 0..PLANTED {
-            master.write_all(b"x").unwrap();
-            std::thread::sleep(Duration::from_millis(20));
+            master.write_all(b"\n").unwrap();
+            // The line is there when the item has run: one that is queued before that is no item of its own.
+            assert_eq!(slave.read(&mut [0; 8]).unwrap(), 1);
         }
+        // Closing queues items of its own: not here.
+        (master, slave)
     });
     let seen = gather(&mut probe, task, RelationKind::WorkItem, PLANTED);
-    let numbers = (seen.begun.len(), seen.run_by.len(), seen.done.len());
-    assert_eq!(numbers, (PLANTED, PLANTED, PLANTED), "{seen:?}");
+    let run_by: BTreeSet<Object> = seen.run_by.iter().copied().collect();
+    assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
+    // Each is told when a worker takes it up; before that, where an idle worker was woken for it, which one.
+    let items: BTreeSet<Object> = seen.begun.iter().map(|one| one.0).collect();
+    let told = seen.run_by.len();
+    assert!(run_by == items && told > PLANTED && told <= 2 * PLANTED, "{told} {seen:?}");
     assert!(seen.done.iter().all(|one| matches!(one.1, Doer::Thread(_))), "{seen:?}");
     assert_nothing_lost(&probe);
 }

@@ -102,10 +102,18 @@ pub struct Attribution {
     /// What tasks wait for, with those that wait, oldest first.
     open: BTreeMap<Object, Open>,
     seen: BTreeMap<(Doer, Tid, RelationKind), Seen>,
+    /// How many requests of a disk a task has under way. It waits for the disk once, however many these are: R_k of an
+    /// interrupt thread is a set of tasks (section V.1.A of the paper).
+    under_way: BTreeMap<(u64, Tid), (u64, Priority)>,
     /// An object that was not done after this long is given up: a file that was removed is never written back.
     patience: Nanos,
     expired: u64,
     unpaired: u64,
+}
+
+/// What a task waits for that has requests of a disk under way.
+fn disk(device: u64) -> Object {
+    Object { kind: RelationKind::BlockIo, of: device, id: 0 }
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +131,7 @@ impl Default for Attribution {
             doers: BTreeMap::new(),
             open: BTreeMap::new(),
             seen: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             patience: PATIENCE,
             expired: 0,
             unpaired: 0,
@@ -137,6 +146,15 @@ impl Attribution {
             Observation::Begin { at, object, task, priority, thread } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
                 open.waiting.push((task, priority));
+                let mut object = object;
+                if object.kind == RelationKind::BlockIo {
+                    let under_way = self.under_way.entry((object.of, task)).or_insert((0, priority));
+                    *under_way = (under_way.0 + 1, priority);
+                    if under_way.0 > 1 {
+                        return Vec::new();
+                    }
+                    object = disk(object.of);
+                }
                 let threads: Vec<Tid> = match object.kind {
                     RelationKind::Reclaim => kswapd(object.id).into_iter().collect(),
                     RelationKind::WorkItem => thread.into_iter().collect(),
@@ -159,17 +177,24 @@ impl Attribution {
                     self.unpaired += 1;
                     return Vec::new();
                 };
+                let mut inputs = Vec::new();
                 if matches!(object.kind, RelationKind::BlockIo | RelationKind::DirtyInode) {
-                    *self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
+                    let times =
+                        self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default();
+                    *times += 1;
+                    if *times == 1 && object.kind == RelationKind::BlockIo {
+                        inputs.extend(self.wait_also_for(by, object.of));
+                    }
                 }
                 let by = match (object.kind, kswapd(object.id)) {
                     (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
                     _ => by,
                 };
-                for (task, priority) in open.waiting {
+                for &(task, priority) in &open.waiting {
                     self.count(by, task, object.kind, priority, 1);
                 }
-                vec![Input::Done(object)]
+                inputs.extend(self.ended(object, &open));
+                inputs
             }
             Observation::Woke { by, task, priority, times, network, .. } => {
                 let kind = if network { RelationKind::NetworkReceive } else { RelationKind::Wakeup };
@@ -192,10 +217,46 @@ impl Attribution {
             .map(|(&one, _)| one)
             .collect();
         self.expired += old.len() as u64;
-        for object in &old {
-            self.open.remove(object);
+        let mut inputs = Vec::new();
+        for object in old {
+            if let Some(open) = self.open.remove(&object) {
+                inputs.extend(self.ended(object, &open));
+            }
         }
-        old.into_iter().map(Input::Done).collect()
+        inputs
+    }
+
+    /// A thread is met that serves a disk: those that have requests of it under way wait for this one too.
+    fn wait_also_for(&self, by: Doer, device: u64) -> Vec<Input> {
+        let Doer::Thread(thread) = by else { return Vec::new() };
+        let tasks = self.under_way.range((device, Tid(i32::MIN))..=(device, Tid(i32::MAX)));
+        let strength = Strength::Soft;
+        let begin = |(&(_, task), &(_, priority)): (&(u64, Tid), &(u64, Priority))| {
+            Input::Begin(Relation { thread, object: disk(device), task, priority, strength })
+        };
+        tasks.map(begin).collect()
+    }
+
+    /// What it means for the policy that nobody waits for this any more.
+    fn ended(&mut self, object: Object, open: &Open) -> Vec<Input> {
+        if object.kind != RelationKind::BlockIo {
+            return vec![Input::Done(object)];
+        }
+        let mut inputs = Vec::new();
+        for &(task, _) in &open.waiting {
+            let Some((requests, _)) = self.under_way.get_mut(&(object.of, task)) else { continue };
+            *requests -= 1;
+            if *requests == 0 {
+                self.under_way.remove(&(object.of, task));
+                inputs.push(Input::Left(disk(object.of), task));
+            }
+        }
+        inputs
+    }
+
+    /// The kernel threads that did such work for a device.
+    pub fn doers(&self) -> impl Iterator<Item = (RelationKind, u64, Vec<Tid>)> + '_ {
+        self.doers.iter().map(|(&(kind, device), _)| (kind, device, self.threads_of(kind, device)))
     }
 
     /// A kernel thread is gone: it does nothing for anybody any more.
@@ -273,12 +334,16 @@ mod tests {
         assert_eq!(attribution.observe(begin(io(1), None), |_| None), []);
         attribution.observe(Observation::Done { at: AT, object: io(1), by: Doer::Thread(Tid(7)) }, |_| None);
         assert_eq!(threads(&attribution.observe(begin(io(2), None), |_| None)), [7]);
-        attribution.observe(Observation::Done { at: AT, object: io(2), by: Doer::Interrupt }, |_| None);
+        // A second request makes no second relation, and the relation lasts until both are done.
+        assert_eq!(attribution.observe(begin(io(5), None), |_| None), []);
+        let done = |id| Observation::Done { at: AT, object: io(id), by: Doer::Interrupt };
+        assert_eq!(attribution.observe(done(5), |_| None), []);
+        assert_eq!(attribution.observe(done(2), |_| None), [Input::Left(disk(5), TASK)]);
         assert_eq!(threads(&attribution.observe(begin(io(3), None), |_| None)), [7]);
         attribution.gone(Tid(7));
         assert_eq!(attribution.observe(begin(io(4), None), |_| None), []);
         let seen: Vec<_> = attribution.seen().map(|(doer, _, _, seen)| (doer, seen.times)).collect();
-        assert_eq!(seen, [(Doer::Thread(Tid(7)), 1), (Doer::Interrupt, 1)]);
+        assert_eq!(seen, [(Doer::Thread(Tid(7)), 1), (Doer::Interrupt, 2)]);
         assert_eq!(attribution.open()[&RelationKind::BlockIo], 2);
     }
 

@@ -59,7 +59,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Limits {
-    /// A thread is lowered only after less was wanted for this long without a break.
+    /// A task counts as waiting for this long after its last wait: who waits again finds the thread as it was.
     pub hold: Time,
     /// Changes per second, all threads together, in the long run.
     #[schemars(range(min = 1))]

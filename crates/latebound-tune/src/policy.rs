@@ -28,6 +28,18 @@ pub enum PolicyKind {
     WeightedAverage,
 }
 
+impl PolicyKind {
+    /// The name as the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Off => "off",
+            PolicyKind::Static => "static",
+            PolicyKind::Pip => "pip",
+            PolicyKind::WeightedAverage => "weighted-average",
+        }
+    }
+}
+
 /// w_k of equation (2), in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "f64", into = "f64")]

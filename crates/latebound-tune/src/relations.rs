@@ -198,6 +198,21 @@ impl Relations {
         self.end_list(BY_OBJECT, self.objects.get(&object).copied())
     }
 
+    /// One task no longer waits for the object, whichever threads stood between. One step for each relation of the object.
+    pub fn end_object_of(&mut self, object: Object, task: Tid) -> usize {
+        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
+        let mut ended = 0;
+        while slot != NONE {
+            let Slot { relation, links } = self.slots[slot as usize];
+            if relation.task == task {
+                self.remove(slot);
+                ended += 1;
+            }
+            slot = links[BY_OBJECT].after;
+        }
+        ended
+    }
+
     /// A task exited, or left the real-time policies. Returns how many relations it had.
     pub fn end_task(&mut self, task: Tid) -> usize {
         self.end_list(BY_TASK, self.tasks.get(&task).copied())
@@ -237,6 +252,23 @@ impl Relations {
             .into_iter()
             .filter(|&relation| self.begin(Relation { thread: to, ..relation }) == Begun::New)
             .count()
+    }
+
+    /// Whether anybody waits for this object.
+    pub fn has_object(&self, object: Object) -> bool {
+        self.objects.contains_key(&object)
+    }
+
+    /// Whether this task waits for this object. One step for each relation of the object.
+    pub fn has_object_of(&self, object: Object, task: Tid) -> bool {
+        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
+        while let Some(found) = self.slots.get(slot as usize) {
+            if found.relation.task == task {
+                return true;
+            }
+            slot = found.links[BY_OBJECT].after;
+        }
+        false
     }
 
     /// R_k of one kernel thread.

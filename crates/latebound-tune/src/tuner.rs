@@ -9,7 +9,7 @@ use latebound_model::{Nanos, Tid};
 use crate::class::ThreadClass;
 use crate::config::Config;
 use crate::edges::Edges;
-use crate::governor::Governor;
+use crate::governor::{Governor, Pace};
 use crate::policy::{self, PageShare};
 use crate::priority::{Priority, Scheduling};
 use crate::relations::{Object, Relation, RelationKind, Relations};
@@ -29,6 +29,8 @@ pub enum Input {
     End(Tid, Object, Tid),
     /// An object is done: nobody waits for it any more.
     Done(Object),
+    /// A task no longer waits for an object, whichever threads stood between.
+    Left(Object, Tid),
     /// A work item is now run by this worker.
     RunBy(Object, Tid),
     /// A task's real-time priority is another; `None`: it is no real-time task any more.
@@ -86,6 +88,9 @@ pub struct Tuner {
     config: Config,
     relations: Relations,
     edges: Edges,
+    /// What is done and when it stops to count: who waits again within the hold finds all as it was, and who waits now and then
+    /// counts between two waits. `None`: for all that waited for it.
+    lingering: BTreeMap<(Object, Option<Tid>), Nanos>,
     /// When a learned relation ends, by (thread, task).
     learned: BTreeMap<(Tid, Tid), Nanos>,
     roster: Roster,
@@ -106,13 +111,15 @@ impl Tuner {
         Tuner {
             relations: Relations::new(capacity),
             edges: Edges::new(config.edge_rule(), capacity),
+            lingering: BTreeMap::new(),
             learned: BTreeMap::new(),
             roster: Roster::default(),
             defaults: BTreeMap::new(),
             limited: BTreeSet::new(),
             held: BTreeMap::new(),
             share: PageShare::ALL,
-            governor: Governor::new(config.pace()),
+            // What is done lingers for the hold already: what then is wanted is wanted now.
+            governor: Governor::new(Pace { hold: Nanos::ZERO, ..config.pace() }),
             highest: BTreeMap::new(),
             config,
         }
@@ -129,14 +136,18 @@ impl Tuner {
             }
             Input::Gone(tid) => self.gone(tid),
             Input::Begin(relation) => {
+                self.lingering.remove(&(relation.object, Some(relation.task)));
+                // Of another life of the object's name: who waited in that one no longer does.
+                if self.lingering.remove(&(relation.object, None)).is_some() {
+                    self.relations.end_object(relation.object);
+                }
                 self.relations.begin(relation);
             }
             Input::End(thread, object, task) => {
                 self.relations.end(thread, object, task);
             }
-            Input::Done(object) => {
-                self.relations.end_object(object);
-            }
+            Input::Done(object) => self.linger((object, None), now),
+            Input::Left(object, task) => self.linger((object, Some(task)), now),
             Input::RunBy(object, worker) => {
                 self.relations.hand_over(object, worker);
             }
@@ -204,7 +215,8 @@ impl Tuner {
     /// When [`Tuner::changes`] should be asked again, if nothing happens until then.
     pub fn next(&self) -> Option<Nanos> {
         let fades = self.learned.values().min().copied();
-        [self.governor.next(), fades].into_iter().flatten().min()
+        let ends = self.lingering.values().min().copied();
+        [self.governor.next(), fades, ends].into_iter().flatten().min()
     }
 
     /// What the policy says of a thread; `None` for one that is not known.
@@ -231,6 +243,20 @@ impl Tuner {
             false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
         };
         Some(Plan { default, by_policy, permitted, violations })
+    }
+
+    /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next
+    /// look: they run at least there, or may not be raised. With nobody to raise, that is every priority.
+    pub fn covers(&self, threads: &[Tid]) -> Priority {
+        let of = |&thread: &Tid| {
+            let member = self.roster.get(thread)?;
+            let ceiling = self.config.rules(member.class).ceiling?;
+            (member.scheduling.rank() < ceiling.get()).then(|| member.scheduling.rank())
+        };
+        match threads.iter().filter_map(of).min() {
+            Some(rank) => Priority::new(rank).unwrap_or(Priority::MIN),
+            None => Priority::MAX,
+        }
     }
 
     /// The relations of this moment.
@@ -287,7 +313,26 @@ impl Tuner {
         self.relations.begin(Relation { thread, object, task, priority, strength: Strength::Soft });
     }
 
+    fn linger(&mut self, what: (Object, Option<Tid>), now: Nanos) {
+        let waited = match what {
+            (object, None) => self.relations.has_object(object),
+            (object, Some(task)) => self.relations.has_object_of(object, task),
+        };
+        if waited {
+            self.lingering.insert(what, now + self.config.limits.hold.0);
+        }
+    }
+
     fn fade(&mut self, now: Nanos) {
+        let over: Vec<(Object, Option<Tid>)> =
+            self.lingering.iter().filter(|&(_, &until)| until <= now).map(|(&what, _)| what).collect();
+        for what in over {
+            self.lingering.remove(&what);
+            match what {
+                (object, None) => self.relations.end_object(object),
+                (object, Some(task)) => self.relations.end_object_of(object, task),
+            };
+        }
         let faded: Vec<(Tid, Tid)> =
             self.learned.iter().filter(|&(_, &until)| until <= now).map(|(&edge, _)| edge).collect();
         for (thread, task) in faded {
@@ -303,6 +348,7 @@ impl Tuner {
         self.relations.end_task(task);
         self.edges.forget(task);
         self.learned.retain(|&(_, one), _| one != task);
+        self.lingering.retain(|&(_, one), _| one != Some(task));
     }
 
     fn gone(&mut self, tid: Tid) {

@@ -61,7 +61,9 @@ fn a_worker_follows_those_that_wait_and_falls_back_after_the_hold() {
     tuner.input(Input::Done(object(1)), at(2));
     tuner.input(Input::Done(object(2)), at(3));
     assert_eq!((changed(&mut tuner, 11), tuner.next()), (vec![], Some(at(12))));
-    let back = tuner.changes(at(12));
+    // 0.8 * 40: the first is over since the hold, the second not yet.
+    assert_eq!(changed(&mut tuner, 12), [(7, 32)]);
+    let back = tuner.changes(at(13));
     assert_eq!((back[0].to, back[0].waiters, back[0].highest), (Scheduling::other(0), 0, None));
 }
 
@@ -74,6 +76,44 @@ fn an_interrupt_thread_goes_below_its_default_only_where_allowed() {
     let mut equation = tuner(text, &[(7, "irq/9-sda", 50)]);
     equation.input(waits(7, 1, 20, 30), at(1));
     assert_eq!(changed(&mut equation, 11), [(7, 30)]);
+}
+
+#[test]
+fn who_waits_now_and_then_counts_between_two_waits() {
+    // A low task that reads a disk without pause waits most of the time, not all of it.
+    let text = "[class.interrupt]\nbelow-default = true";
+    let mut tuner = tuner(text, &[(7, "irq/9-vda", 50)]);
+    tuner.input(waits(7, 0, 20, 40), at(0));
+    // min(1.2 * 40, 40).
+    assert_eq!(changed(&mut tuner, 0), [(7, 40)]);
+    for ms in (1..200).step_by(5) {
+        tuner.input(Input::Left(object(0), Tid(20)), at(ms));
+        assert_eq!(changed(&mut tuner, ms + 2), []);
+        tuner.input(waits(7, 0, 20, 40), at(ms + 3));
+        assert_eq!(changed(&mut tuner, ms + 3), []);
+    }
+    // A higher one: min(1.2 * 42.5, 45). Then it leaves, then the low one.
+    tuner.input(waits(7, 0, 21, 45), at(201));
+    assert_eq!(changed(&mut tuner, 201), [(7, 45)]);
+    tuner.input(Input::Left(object(0), Tid(21)), at(202));
+    assert_eq!((changed(&mut tuner, 211), changed(&mut tuner, 212)), (vec![], vec![(7, 40)]));
+    tuner.input(Input::Left(object(0), Tid(20)), at(220));
+    assert_eq!((changed(&mut tuner, 229), changed(&mut tuner, 230)), (vec![], vec![(7, 50)]));
+}
+
+#[test]
+fn a_begin_that_would_raise_nobody_is_covered() {
+    let mut tuner = tuner("", &[(7, "irq/9-vda", 50), (8, "kcompactd0", 0), (9, "irq/10-vda", 90)]);
+    let covers = |tuner: &Tuner, threads: &[i32]| {
+        tuner.covers(&threads.iter().map(|&tid| Tid(tid)).collect::<Vec<_>>()).get()
+    };
+    // One that runs at 50; one of a class that is never changed, one at its ceiling, nobody: nothing to be done at once.
+    assert_eq!(
+        [&[7][..], &[7, 8], &[8], &[9], &[]].map(|threads| covers(&tuner, threads)),
+        [50, 50, 99, 99, 99]
+    );
+    tuner.input(waits(7, 0, 20, 60), at(0));
+    assert_eq!((changed(&mut tuner, 0), covers(&tuner, &[7, 9])), (vec![(7, 60)], 60));
 }
 
 #[test]
@@ -118,11 +158,10 @@ fn frequent_wakeups_make_a_relation_that_fades() {
     assert_eq!(changed(&mut tuner, 1), []);
     tuner.input(Input::Woke(Tid(7), Tid(20), priority, 30), at(2));
     assert_eq!(changed(&mut tuner, 2), [(7, 80)]);
-    // Nearly 40 at 2 ms: one half-life above 20. Then the hold.
+    // Nearly 40 at 2 ms: one half-life above 20.
     let fades = tuner.next().unwrap();
     assert!(fades > at(990) && fades <= at(1002), "{fades}");
-    tuner.changes(fades);
-    assert_eq!(tuner.changes(fades + at(10)).len(), 1);
+    assert_eq!(tuner.changes(fades).len(), 1);
     assert_eq!(tuner.roster().get(Tid(7)).unwrap().scheduling, fifo(50));
 }
 

@@ -21,7 +21,10 @@ pub(crate) use defer::{
     TriggerName,
 };
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
-pub(crate) use tune::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
+pub(crate) use tune::{
+    TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRunArgs, TuneShowArgs,
+    TuneTasksArgs,
+};
 
 const EXIT_STATUS: &str = "\
 Exit status:

@@ -12,6 +12,8 @@ mod generate;
 mod live;
 mod live_bound;
 mod output;
+mod prove;
+mod prove_text;
 mod session;
 mod tune_text;
 mod tuning;

@@ -395,18 +395,8 @@ impl FitDocument {
                 .map(|(task, one)| task_outcome(&task.name, one))
                 .collect(),
         };
-        let mut policies: Vec<PolicyOutcome> = outcomes
-            .iter()
-            .map(|(kind, outcome)| {
-                let name = match kind {
-                    PolicyKind::Off => "off",
-                    PolicyKind::Static => "static",
-                    PolicyKind::Pip => "pip",
-                    PolicyKind::WeightedAverage => "weighted-average",
-                };
-                of(name.to_owned(), outcome)
-            })
-            .collect();
+        let mut policies: Vec<PolicyOutcome> =
+            outcomes.iter().map(|(kind, outcome)| of(kind.name().to_owned(), outcome)).collect();
         policies.push(of("fitted".to_owned(), &fit.after));
         let names = workload.servers.iter().map(|server| server.name.clone());
         FitDocument {

@@ -19,6 +19,8 @@ pub(crate) struct Tuning {
     pub(crate) attribution: Attribution,
     pub(crate) tuner: Tuner,
     root: Root,
+    /// Half of the hold.
+    look: Nanos,
     kswapd: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
@@ -34,6 +36,7 @@ impl Tuning {
         let options = RelationOptions { wake_reader, ..RelationOptions::default() };
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
         let mut tuning = Tuning {
+            look: Nanos((config.limits.hold.0.0 / 2).max(1_000_000)),
             probe,
             attribution: Attribution::default(),
             tuner: Tuner::new(config),
@@ -49,7 +52,7 @@ impl Tuning {
     }
 
     /// Takes what was seen since the last time; wake-ups too where asked for. Returns when the first of the
-    /// waits that it met began.
+    /// highest waits that it met began.
     pub(crate) fn step(&mut self, wakeups: bool, now: Nanos) -> Result<Option<Nanos>> {
         let mut seen = self.probe.poll_waits()?;
         if wakeups {
@@ -68,10 +71,42 @@ impl Tuning {
             }
             self.watch_waits()?;
         }
-        Ok(seen.iter().find_map(|observation| match observation {
-            Observation::Begin { at, .. } | Observation::RunBy { at, .. } => Some(*at),
+        let began = |observation: &Observation| match *observation {
+            Observation::Begin { at, priority, .. } => Some((priority, at)),
+            // Whose item it is was told before.
+            Observation::RunBy { at, .. } => Some((Priority::MIN, at)),
             _ => None,
-        }))
+        };
+        let first_of_the_highest = |one: (Priority, Nanos), other: (Priority, Nanos)| match other.0 > one.0 {
+            true => other,
+            false => one,
+        };
+        Ok(seen.iter().filter_map(began).reduce(first_of_the_highest).map(|(_, at)| at))
+    }
+
+    /// Tells the probe which waits are not urgent. Call it after the changes of a step.
+    pub(crate) fn cover(&mut self) -> Result<()> {
+        let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
+        for (kind, device, threads) in self.attribution.doers() {
+            covered.push((kind, device, self.tuner.covers(&threads)));
+        }
+        for &kswapd in self.kswapd.values() {
+            covered.push((RelationKind::Reclaim, 0, self.tuner.covers(&[kswapd])));
+        }
+        for (kind, device, priority) in covered {
+            self.probe.cover(kind, device, priority)?;
+        }
+        Ok(())
+    }
+
+    /// How long at most until the next look: while somebody waits often enough that an end counts when it came, else until what
+    /// is due.
+    pub(crate) fn patience(&self, most: Nanos, now: Nanos) -> Nanos {
+        let look = match self.tuner.relations().is_empty() {
+            true => most,
+            false => self.look.min(most),
+        };
+        self.tuner.next().map_or(look, |next| next.saturating_sub(now).min(look))
     }
 
     /// The name of a task or thread, as far as it is known.

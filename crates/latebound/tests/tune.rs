@@ -80,6 +80,22 @@ fn fit_finds_the_weight_and_shows_every_policy() {
     assert!(refused(&["fit", path.to_str().unwrap()]).contains("docs/tune.md"));
 }
 
+#[test]
+fn a_proof_of_one_policy_or_of_one_that_does_nothing_is_refused_before_anything_runs() {
+    let said = refused(&["prove", "--policy", "off", "--", "true"]);
+    assert!(said.contains("--policy off,weighted-average"), "{said}");
+    let said = refused(&["prove", "--policy", "off,static", "--", "true"]);
+    assert!(said.contains("[class.interrupt] priority = 60"), "{said}");
+    let said = refused(&["prove", "--policy", "pip,pip", "--", "true"]);
+    assert!(said.contains("pip twice"), "{said}");
+    let said = refused(&["tasks", "write:priority=0"]);
+    assert!(said.contains("priority=0 is not 1 to 99"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no.json");
+    fs::write(&path, "{}").unwrap();
+    assert!(refused(&["show", path.to_str().unwrap()]).contains("tune prove --format json"));
+}
+
 /// A real-time thread that writes blocks and files until it is stopped.
 struct Writer {
     stop: Arc<AtomicBool>,

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Duration;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
@@ -110,7 +109,7 @@ const LOST: [(LossKind, &str); 3] = [
 pub struct RelationOptions {
     /// Whether the kernel is asked to time BPF programs ([`RelationProbe::costs`]). It then times all of the system.
     pub measure_cost: bool,
-    /// Whether a wait that begins or ends wakes who sleeps in [`RelationProbe::wait`].
+    /// Whether a wait that begins wakes who sleeps in [`RelationProbe::wait`], unless it is covered ([`RelationProbe::cover`]).
     pub wake_reader: bool,
 }
 
@@ -144,6 +143,7 @@ pub struct RelationProbe {
     missing: Vec<Missing>,
     counted: BTreeMap<Vec<u8>, u64>,
     watched: BTreeMap<Tid, u8>,
+    covered: BTreeMap<(RelationKind, u64), Priority>,
 }
 
 impl std::fmt::Debug for RelationProbe {
@@ -212,6 +212,7 @@ impl RelationProbe {
             missing,
             counted: BTreeMap::new(),
             watched: BTreeMap::new(),
+            covered: BTreeMap::new(),
         })
     }
 
@@ -222,10 +223,11 @@ impl RelationProbe {
         Ok(seen)
     }
 
-    /// Sleeps until a wait begins or ends, at most for so long. Needs [`RelationOptions::wake_reader`].
-    pub fn wait(&self, timeout: Duration) {
+    /// Sleeps until a wait begins that may raise somebody, at most for so long. Needs [`RelationOptions::wake_reader`].
+    pub fn wait(&self, timeout: Nanos) {
         let mut events = libc::epoll_event { events: 0, u64: 0 };
-        let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // Rounded up: rounded down it would come back at once for the last millisecond, over and over.
+        let millis = i32::try_from(timeout.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: the descriptor is the ring's, which lives as long as this; one event fits. A signal ends the wait as an
         // event would, so that the answer does not matter.
         unsafe { libc::epoll_wait(self.ring.epoll_fd(), &raw mut events, 1, millis) };
@@ -258,6 +260,21 @@ impl RelationProbe {
             }
         }
         seen
+    }
+
+    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader.
+    pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<(), ProbeError> {
+        if self.covered.insert((kind, device), priority) == Some(priority) {
+            return Ok(());
+        }
+        let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
+        // `struct place`.
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&device.to_ne_bytes());
+        key[8..12].copy_from_slice(&number.to_ne_bytes());
+        let value = u32::from(priority.get()).to_ne_bytes();
+        let written = self.skel.maps.covered.update(&key, &value, MapFlags::ANY);
+        written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))
     }
 
     /// Has the waits of a kernel thread counted from now on, against the highest of those that wait for it (0: nobody).

@@ -151,6 +151,23 @@ struct {
 	__type(value, struct woken);
 } edges SEC(".maps");
 
+/*
+ * Up to which priority a wait over such a thing changes nothing at once, by user space's word: the threads that serve it run at
+ * least there already. Who begins such a wait does not wake the reader.
+ */
+struct place {
+	u64 of;
+	u32 kind;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct place);
+	__type(value, u32);
+} covered SEC(".maps");
+
 /* A kernel thread that somebody waits for, by user space's word. */
 struct watched {
 	u64 runnable_since;
@@ -179,6 +196,8 @@ struct cpu_state {
 	u32 hard; /* interrupt handlers and timers that are being served */
 	u32 timer; /* of those, timers */
 	u32 softirq_in; /* the thread that the softirq runs in, and 1 */
+	u64 queued; /* the item that was queued last for a real-time task */
+	u64 queued_at;
 };
 
 struct {
@@ -313,6 +332,22 @@ int BPF_PROG(relation_softirq_exit)
 	return 0;
 }
 
+/*
+ * An end lowers, which waits for a look of the reader's own. A begin is urgent where it may raise.
+ */
+static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority)
+{
+	struct place place = { .of = of, .kind = kind };
+	u32 *level;
+
+	if (!wake_reader || operation == DONE)
+		return false;
+	if (operation != BEGIN)
+		return true;
+	level = bpf_map_lookup_elem(&covered, &place);
+	return !level || priority > *level;
+}
+
 static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
 {
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
@@ -329,7 +364,8 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->priority = priority;
 	event->doer = by;
 	event->reserved = 0;
-	bpf_ringbuf_submit(event, wake_reader ? 0 : BPF_RB_NO_WAKEUP);
+	/* FORCE: the reader may be behind with events that did not wake it. */
+	bpf_ringbuf_submit(event, urgent(operation, kind, of, priority) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
@@ -448,6 +484,7 @@ SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
+	struct cpu_state *cpu_state;
 	u32 *worker, thread;
 	u64 pool;
 
@@ -459,7 +496,32 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	pool = (u64)pwq->pool;
 	worker = bpf_map_lookup_elem(&running, &pool);
 	begin(WORK_ITEM, (u64)work, 0, (u64)work, worker ? *worker : 0, true);
+	cpu_state = this_cpu();
+	if (cpu_state) {
+		cpu_state->queued = (u64)work;
+		cpu_state->queued_at = bpf_ktime_get_ns();
+	}
 	return 0;
+}
+
+/* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
+#define AT_ONCE 20000
+
+/*
+ * Queueing an item wakes an idle worker of the pool where one is needed, under the same lock (kernel/workqueue.c, __queue_work
+ * and kick_pool, 6.12): most likely that one will take the item up.
+ */
+static __always_inline void woken_for(struct cpu_state *cpu, struct task_struct *worker)
+{
+	u64 address = cpu->queued;
+	struct object *object;
+
+	cpu->queued = 0;
+	if (bpf_ktime_get_ns() - cpu->queued_at > AT_ONCE)
+		return;
+	object = bpf_map_lookup_elem(&objects, &address);
+	if (object)
+		tell(RUN_BY, WORK_ITEM, object->of, object->id, 0, 0, worker->pid, BY_THREAD);
 }
 
 SEC("tp_btf/workqueue_execute_start")
@@ -521,9 +583,6 @@ int BPF_PROG(relation_data_ready)
 	return 0;
 }
 
-/* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
-#define AT_ONCE 20000
-
 SEC("tp_btf/sched_waking")
 int BPF_PROG(relation_waking, struct task_struct *task)
 {
@@ -537,6 +596,11 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	if (task->flags & PF_KTHREAD) {
 		u32 tid = task->pid;
 
+		if (task->flags & PF_WQ_WORKER) {
+			cpu = this_cpu();
+			if (cpu && cpu->queued)
+				woken_for(cpu, task);
+		}
 		thread = bpf_map_lookup_elem(&watched, &tid);
 		if (thread && !thread->runnable_since)
 			thread->runnable_since = bpf_ktime_get_ns();

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use latebound_model::Nanos;
 
 /// Show which kernel threads hold up real-time tasks, and let their priority follow
@@ -17,6 +17,7 @@ Examples:
   latebound tune map --duration 30s
   latebound tune run --dry-run --duration 1m
   latebound tune config > tune.toml
+  latebound tune prove -- ./my-control-loop
   latebound tune fit workload.json --loss 5")]
 pub(crate) struct TuneArgs {
     #[command(subcommand)]
@@ -27,6 +28,9 @@ pub(crate) struct TuneArgs {
 pub(crate) enum TuneCommand {
     Map(TuneMapArgs),
     Run(TuneRunArgs),
+    Prove(TuneProveArgs),
+    Show(TuneShowArgs),
+    Tasks(TuneTasksArgs),
     Fit(TuneFitArgs),
     /// Print the default configuration, with what each value means
     Config,
@@ -76,9 +80,112 @@ pub(crate) struct TuneRunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// The policy, in place of the configuration's.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<TunePolicy>,
+
     /// Where the undo journal lies.
     #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
     pub(crate) journal: PathBuf,
+}
+
+/// A policy as it is written on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TunePolicy {
+    /// Nothing is changed.
+    Off,
+    /// What the configuration gives each class.
+    Static,
+    /// The highest that waits: equation (1).
+    Pip,
+    /// The weighted mean of those that wait: equation (2).
+    WeightedAverage,
+}
+
+/// Run the same workload under each policy in turns, and say what each did to response times
+///
+/// The command is started afresh for each round and policy; the policies take turns, so that what changes on the machine over
+/// the time falls on all alike. Timed are the real-time tasks of the command, and all others, from when a sleep was over (or
+/// should have been) until the next one; and what the disks moved. `latebound compare` then says what differs from "off", and how
+/// sure that is: four rounds at least. Without a policy no tuner runs at all, so that its cost is in the comparison.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound tune prove -- ./my-control-loop
+  latebound tune prove --rounds 8 --duration 20s --output proof -- ./my-control-loop
+  latebound tune prove --policy off,pip --config tune.toml --format json -- ./my-control-loop > proof.json")]
+pub(crate) struct TuneProveArgs {
+    /// The policies, the base first; static belongs to them where the configuration gives a class a priority.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["off", "pip", "weighted-average"])]
+    pub(crate) policy: Vec<TunePolicy>,
+
+    /// How often each policy is run.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+
+    /// For how long each time.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) duration: Nanos,
+
+    /// What is left out at the beginning of each time.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) settle: Nanos,
+
+    /// The configuration; the defaults where not given (`latebound tune config` prints them).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// A folder for a Run of each round, and for prove.json and pictures; made, and refused where it is there.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Where the undo journal lies.
+    #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
+    pub(crate) journal: PathBuf,
+
+    /// The workload: a program that runs for as long as it is let, and its arguments.
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+/// Print what `tune prove` found again, or draw it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound tune show proof/prove.json
+  latebound tune show proof.json --pictures pictures")]
+pub(crate) struct TuneShowArgs {
+    /// The document of `tune prove`.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Write response over time, cumulative distribution and memory as SVG to this folder instead; made where it is not there.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) pictures: Option<PathBuf>,
+}
+
+/// Run real-time tasks that write, read and compute: a workload to prove something by
+///
+/// Each task repeats its work, and sleeps for what is left of its period. It is KIND:key=value,… with the kind write, read or
+/// spin, and of name, priority, period, bytes, file, direct, sync, busy and cpu what differs from
+/// write:priority=50,period=10ms,bytes=4096,file=16MiB; a period of 0us is no pause.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound tune tasks --folder /mnt write:priority=45,bytes=16,period=250us read:priority=40,bytes=100KiB,period=0us,direct
+  latebound tune tasks --folder /mnt --duration 30s write:priority=60,bytes=800KiB,period=200ms spin:priority=40,busy=350us,period=400us")]
+pub(crate) struct TuneTasksArgs {
+    /// Where the files of the tasks lie, or are made; they stay.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// For how long.
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub(crate) duration: Nanos,
+
+    /// The tasks.
+    #[arg(value_name = "TASK", required = true)]
+    pub(crate) tasks: Vec<String>,
 }
 
 /// Simulate a workload under each policy, and search the best weights for it

@@ -2,9 +2,9 @@
 //! `latebound tune`: who waits for which kernel thread, and the priority that it should have for it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use latebound_measure::FileTask;
 use latebound_model::{Histogram, Nanos, Tid};
 use latebound_system::Root;
 use latebound_system::undo::{self, Journal, Schedule, ThreadIdentity, Watchdog, schedule_of};
@@ -12,14 +12,13 @@ use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, s
 use latebound_tune::{Change, Config, PolicyKind};
 
 use crate::Outcome;
-use crate::cli::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TuneRunArgs};
+use crate::cli::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneRunArgs, TuneTasksArgs};
 use crate::output::Output;
+use crate::prove;
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_text::{self, FitDocument, Made, Map, RunDocument};
 use crate::tuning::{self, Tuning};
 
-/// How long at most until what is due is done, where no wait begins or ends.
-const STEP: Duration = Duration::from_millis(1);
 /// How often wake-ups are read, and what is not urgent is done.
 const SELDOM: Nanos = Nanos::from_millis(100);
 /// Changes that are kept for the account at the end; all are counted.
@@ -29,6 +28,9 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
         TuneCommand::Map(args) => map(args, output)?,
         TuneCommand::Run(args) => follow(args, output)?,
+        TuneCommand::Prove(args) => prove::run(args, &config(args.config.as_deref())?, output)?,
+        TuneCommand::Show(args) => prove::show(args, output)?,
+        TuneCommand::Tasks(args) => tasks(args)?,
         TuneCommand::Fit(args) => search(args, output)?,
         TuneCommand::Config => output.text(Config::COMMENTED)?,
         TuneCommand::Schema => output.json(&Config::json_schema())?,
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn config(path: Option<&Path>) -> Result<Config> {
+pub(crate) fn config(path: Option<&Path>) -> Result<Config> {
     let Some(path) = path else { return Ok(Config::default()) };
     let text = std::fs::read_to_string(path).with_context(|| {
         format!("cannot read {}; `latebound tune config` prints one to begin with", path.display())
@@ -86,7 +88,10 @@ impl Hand {
 }
 
 fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
-    let config = config(args.config.as_deref())?;
+    let mut config = config(args.config.as_deref())?;
+    if let Some(policy) = args.policy {
+        config.policy = policy.into();
+    }
     let (policy, daemon) = (config.policy, config.daemon);
     let stop = Stop::on_signals()?;
     // The watchdog first: it is forked, and this process has no other thread yet.
@@ -96,14 +101,17 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     if !args.dry_run {
         reserve(daemon, output);
     }
+    notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
     let elapsed = || monotonic().saturating_sub(started);
+    let left = || args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
     let mut progress = Progress::new(args.duration);
     let (mut made, mut count, mut failed) = (Vec::new(), 0_u64, 0_u64);
     let mut reactions = Histogram::new();
     let mut seldom = Nanos::ZERO;
     let mut lost_watchdog = false;
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
-        tuning.probe.wait(STEP);
+        let now = monotonic();
+        tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
         let now = monotonic();
         let wakeups = now >= seldom;
         let begun = tuning.step(wakeups, now)?;
@@ -123,7 +131,8 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
                 made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
             }
         }
-        // From the first wait of this round to the last of the priorities that follow from the round.
+        tuning.cover()?;
+        // From the wait to the last of the priorities that follow from this round.
         if let (true, Some(begun)) = (raised, begun) {
             reactions.record(monotonic().saturating_sub(begun));
         }
@@ -187,6 +196,39 @@ fn reserve(daemon: latebound_tune::Daemon, output: &Output) {
             "no SCHED_DEADLINE reservation ({error}): changes come late where real-time threads keep this CPU busy"
         ));
     }
+}
+
+impl From<TunePolicy> for PolicyKind {
+    fn from(name: TunePolicy) -> PolicyKind {
+        match name {
+            TunePolicy::Off => PolicyKind::Off,
+            TunePolicy::Static => PolicyKind::Static,
+            TunePolicy::Pip => PolicyKind::Pip,
+            TunePolicy::WeightedAverage => PolicyKind::WeightedAverage,
+        }
+    }
+}
+
+/// Tells a service manager, where one listens (sd_notify(3)).
+fn notify(state: &str) -> std::io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+fn tasks(args: &TuneTasksArgs) -> Result<()> {
+    let tasks = args.tasks.iter().map(|text| text.parse()).collect::<Result<Vec<FileTask>, _>>()?;
+    let done = latebound_measure::run_tasks(&args.folder, &tasks, args.duration, || {});
+    done.with_context(|| {
+        format!("a task in {} failed; tasks need root, and room for their files", args.folder.display())
+    })?;
+    Ok(())
 }
 
 fn search(args: &TuneFitArgs, output: &Output) -> Result<()> {

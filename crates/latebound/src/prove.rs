@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tune prove`: the same workload under each policy in turns, timed from outside, and compared.
+//!
+//! Owns the order of turns and the processes: the tuner is this program again, as a user would start it. What the times mean is
+//! for `latebound-compare`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use latebound_compare::{Options, Side, compare};
+use latebound_model::{
+    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, Series, Subject, Throughput, Tid,
+};
+use latebound_probe::{Response, ResponseProbe};
+use latebound_store::RunFolder;
+use latebound_system::undo::{Schedule, set_own_schedule};
+use latebound_system::{Facts, Root};
+use latebound_tune::{Config, PolicyKind};
+
+use crate::cli::{TuneProveArgs, TuneShowArgs};
+use crate::output::Output;
+use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned};
+use crate::session::{self, Progress, Stop, monotonic};
+
+/// How often the memory is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often responses are fetched: seldom, because fetching keeps a processor from the tasks that are timed.
+const FETCH: Nanos = Nanos::from_secs(1);
+/// Above what is timed.
+const OWN_PRIORITY: u32 = 97;
+/// A tuner on an emulated processor takes some seconds to load its programs.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// For a command after SIGTERM, until SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Points of a curve: more cannot be told apart in a picture. Of those that fall together the latest is kept.
+const POINTS: u64 = 1_500;
+
+pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Result<()> {
+    let policies = policies(args, config)?;
+    if let Some(folder) = &args.output {
+        fs::create_dir(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let stop = Stop::on_signals()?;
+    // Real-time tasks may leave nothing to ordinary ones, and then nobody would end the turn. What is started is ordinary again.
+    if let Err(error) = set_own_schedule(Schedule::fifo(OWN_PRIORITY)) {
+        output.note(&format!("turns may end late: no real-time priority for this process ({error})"));
+    }
+    let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
+    let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
+    let mut turns = Turns { args, place: place.path(), probe: ResponseProbe::start()?, stop: &stop };
+    let mut sides: Vec<Side> = policies.iter().map(|kind| Side::new(kind.name())).collect();
+    let mut shown: Vec<ProofPolicy> = policies.iter().map(|&kind| ProofPolicy::new(kind)).collect();
+    let mut progress = Progress::new(None);
+    for round in 0..args.rounds {
+        for place in 0..policies.len() {
+            let at = (place + round as usize) % policies.len();
+            let kind = policies[at];
+            progress.show(|| format!("round {} of {}, {}", round + 1, args.rounds, kind.name()));
+            let Some(turn) = turns.one(kind)? else { break };
+            let run = turn.run(session::new_run("tune prove", doctor.clone(), Some(args.duration)));
+            let name = format!("{}-{}", kind.name(), round + 1);
+            sides[at].add(&run, &name);
+            shown[at].add(&turn);
+            if let Some(folder) = &args.output {
+                RunFolder::create(folder.join(format!("{name}.run")), false)?.finish(&run, None)?;
+            }
+        }
+        if stop.is_set() {
+            break;
+        }
+    }
+    progress.clear();
+    let base = sides.remove(0);
+    sides.retain(|side| !side.runs.is_empty());
+    if base.runs.is_empty() {
+        bail!("it was stopped before one round was over; nothing was measured");
+    }
+    let options = Options { level: 0.05, margin: 0.05, seed: 1 };
+    let proof = Proof {
+        schema: prove_text::PROVE_SCHEMA.to_owned(),
+        command: args.command.clone(),
+        emulation: doctor.system.emulation.clone(),
+        release: doctor.system.kernel_release.clone(),
+        duration: args.duration,
+        policies: shown,
+        comparison: compare(&base, &sides, &options),
+        missing: vec![ResponseProbe::missing()],
+    };
+    if let Some(folder) = &args.output {
+        let text = serde_json::to_string(&proof)?;
+        fs::write(folder.join("prove.json"), text).context("cannot write prove.json")?;
+        prove_text::write_pictures(&proof, folder)?;
+    }
+    if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
+}
+
+/// Prints or draws a proof that is there.
+pub(crate) fn show(args: &TuneShowArgs, output: &Output) -> Result<()> {
+    let file = args.file.display();
+    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let proof: Proof = serde_json::from_str(&text)
+        .with_context(|| format!("{file} is no document of `latebound tune prove --format json`"))?;
+    if proof.schema != prove_text::PROVE_SCHEMA {
+        bail!("{file} has the schema {}, and this is for {}", proof.schema, prove_text::PROVE_SCHEMA);
+    }
+    if let Some(folder) = &args.pictures {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        return prove_text::write_pictures(&proof, folder);
+    }
+    if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
+}
+
+fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
+    let mut kinds: Vec<PolicyKind> = Vec::new();
+    for kind in args.policy.iter().map(|&name| PolicyKind::from(name)) {
+        if kinds.contains(&kind) {
+            bail!("--policy names {} twice", kind.name());
+        }
+        if kind == PolicyKind::Static && config.class.values().all(|rule| rule.priority.is_none()) {
+            bail!(
+                "--policy static changes nothing where the configuration gives no class a priority; give one, as [class.interrupt] \
+                 priority = 60, with --config"
+            );
+        }
+        kinds.push(kind);
+    }
+    let fixed = config.class.values().any(|rule| rule.priority.is_some());
+    if fixed && !kinds.contains(&PolicyKind::Static) {
+        kinds.insert(1, PolicyKind::Static);
+    }
+    if kinds.len() < 2 {
+        bail!(
+            "--policy names one; a proof needs two at least, the base first: --policy off,weighted-average"
+        );
+    }
+    Ok(kinds)
+}
+
+/// What one turn gave.
+pub(crate) struct Turn {
+    pub(crate) responses: Vec<Response>,
+    /// Whether a process belongs to the command.
+    own: HashMap<Tid, bool>,
+    pub(crate) started: Nanos,
+    pub(crate) duration: Nanos,
+    pub(crate) levels: Vec<Level>,
+    disks: [u64; 2],
+    losses: Vec<latebound_model::Loss>,
+    pub(crate) tuned: Option<Tuned>,
+    complete: bool,
+}
+
+impl Turn {
+    /// By name, those of the command first.
+    pub(crate) fn tasks(&self) -> BTreeMap<(bool, &str), Vec<&Response>> {
+        let mut tasks: BTreeMap<(bool, &str), Vec<&Response>> = BTreeMap::new();
+        for response in &self.responses {
+            let other = !self.own.get(&response.process).copied().unwrap_or(false);
+            tasks.entry((other, response.comm.as_str())).or_default().push(response);
+        }
+        tasks
+    }
+
+    fn run(&self, mut run: Run) -> Run {
+        run.duration = self.duration;
+        run.started_monotonic = self.started;
+        run.state = if self.complete { RunState::Complete } else { RunState::Interrupted };
+        for ((other, name), responses) in self.tasks() {
+            let mut histogram = Histogram::new();
+            responses.iter().for_each(|one| histogram.record(one.end.saturating_sub(one.start)));
+            let name = if other { format!("{name} (other)") } else { name.to_owned() };
+            run.throughput.push(Throughput {
+                name: format!("{name} responses"),
+                unit: "responses".to_owned(),
+                done: histogram.count(),
+                duration: self.duration,
+                offered: None,
+            });
+            let subject = Subject { name, ..Subject::default() };
+            run.series.push(Series::new(
+                Mechanism::Operation,
+                Quantity::Latency,
+                subject,
+                Evidence::Events,
+                histogram,
+            ));
+        }
+        for (name, bytes) in [("disks read", self.disks[0]), ("disks written", self.disks[1])] {
+            run.throughput.push(Throughput {
+                name: name.to_owned(),
+                unit: "bytes".to_owned(),
+                done: bytes,
+                duration: self.duration,
+                offered: None,
+            });
+        }
+        run.losses.clone_from(&self.losses);
+        run.missing.push(ResponseProbe::missing());
+        run
+    }
+}
+
+struct Turns<'a> {
+    args: &'a TuneProveArgs,
+    place: &'a Path,
+    probe: ResponseProbe,
+    stop: &'a Stop,
+}
+
+impl Turns<'_> {
+    /// One policy, once. `None`: it was asked to stop.
+    fn one(&mut self, kind: PolicyKind) -> Result<Option<Turn>> {
+        let tuner = match kind {
+            PolicyKind::Off => None,
+            kind => Some(Tuner::start(self.args, kind, self.place)?),
+        };
+        let mut command = Workload::start(&self.args.command)?;
+        let turn = self.watch(&mut command, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
+        command.end();
+        let tuned = tuner.map(Tuner::end).transpose()?;
+        Ok(turn?.map(|turn| Turn { tuned, ..turn }))
+    }
+
+    fn watch(&mut self, command: &mut Workload, tuner: Option<Tid>) -> Result<Option<Turn>> {
+        let settled = Instant::now() + self.args.settle.to_duration();
+        while Instant::now() < settled {
+            if self.stop.is_set() {
+                return Ok(None);
+            }
+            command.must_run()?;
+            std::thread::sleep(LOOK.min(settled.saturating_duration_since(Instant::now())));
+        }
+        // What began before is not of this time.
+        self.probe.poll()?;
+        let started = monotonic();
+        let before = disks();
+        let lost: Vec<_> = self.probe.losses();
+        let ignored = [Some(Tid(std::process::id() as i32)), tuner];
+        let (mut responses, mut own, mut levels) = (Vec::new(), HashMap::new(), Vec::new());
+        let elapsed = || monotonic().saturating_sub(started);
+        let mut fetched = Nanos::ZERO;
+        loop {
+            let over = elapsed() >= self.args.duration || self.stop.is_set();
+            command.must_run()?;
+            if !over {
+                levels.push(Level::now(elapsed())?);
+                std::thread::sleep(LOOK.min(self.args.duration.saturating_sub(elapsed()).to_duration()));
+            }
+            if !over && elapsed().saturating_sub(fetched) < FETCH {
+                continue;
+            }
+            fetched = elapsed();
+            for response in self.probe.poll()? {
+                if ignored.contains(&Some(response.process)) || response.start < started {
+                    continue;
+                }
+                own.entry(response.process).or_insert_with(|| command.has(response.process));
+                responses.push(response);
+            }
+            if over {
+                break;
+            }
+        }
+        let after = disks();
+        let mut losses = self.probe.losses();
+        for loss in &mut losses {
+            let old = lost.iter().find(|old| old.place == loss.place).and_then(|old| old.count).unwrap_or(0);
+            loss.count = loss.count.map(|count| count - old);
+        }
+        losses.retain(|loss| loss.count != Some(0));
+        Ok(Some(Turn {
+            responses,
+            own,
+            started,
+            duration: elapsed(),
+            levels,
+            disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
+            losses,
+            tuned: None,
+            complete: !self.stop.is_set(),
+        }))
+    }
+}
+
+/// The curve of one task in one turn.
+pub(crate) fn curve(turn: &Turn, responses: &[&Response]) -> Curve {
+    let step = (turn.duration.0 / POINTS).max(1);
+    let mut points: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
+    for one in responses {
+        let (at, took) = (one.start.saturating_sub(turn.started), one.end.saturating_sub(one.start));
+        let slot = points.entry(at.0 / step).or_insert((at, took));
+        if took > slot.1 {
+            *slot = (at, took);
+        }
+    }
+    points.into_values().collect()
+}
+
+/// A command in a process group of its own.
+struct Workload(Child);
+
+impl Workload {
+    fn start(words: &[String]) -> Result<Workload> {
+        let [program, arguments @ ..] = words else { bail!("the command is empty") };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        die_with_parent(&mut command, libc::SIGKILL);
+        let child = command.spawn().with_context(|| format!("{program} could not be started"))?;
+        Ok(Workload(child))
+    }
+
+    fn must_run(&mut self) -> Result<()> {
+        match self.0.try_wait()? {
+            Some(status) => {
+                bail!("the command ended before its time ({status}); give one that runs until it is ended")
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn has(&self, process: Tid) -> bool {
+        // SAFETY: takes an integer.
+        unsafe { libc::getpgid(process.0) == self.0.id() as i32 }
+    }
+
+    fn end(mut self) {
+        let group = -(self.0.id() as i32);
+        // SAFETY: takes integers; the leader is not reaped, so the group is its own.
+        unsafe { libc::kill(group, libc::SIGTERM) };
+        let until = Instant::now() + PATIENCE;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: as above; a group without members is no error that matters.
+        unsafe { libc::kill(group, libc::SIGKILL) };
+        let _ = self.0.wait();
+    }
+}
+
+/// The tuner, as a process.
+struct Tuner(Child);
+
+impl Tuner {
+    fn start(args: &TuneProveArgs, kind: PolicyKind, place: &Path) -> Result<Tuner> {
+        let socket: PathBuf = place.join("ready");
+        let _ = fs::remove_file(&socket);
+        let ready = UnixDatagram::bind(&socket).context("cannot make a socket")?;
+        ready.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["tune", "run", "--format", "json", "--policy", kind.name(), "--journal"]);
+        command.arg(&args.journal);
+        if let Some(config) = &args.config {
+            command.arg("--config").arg(config);
+        }
+        command.env("NOTIFY_SOCKET", &socket).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        // Its watchdog gives everything back then.
+        die_with_parent(&mut command, libc::SIGKILL);
+        let mut child = command.spawn().context("cannot start the tuner")?;
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            match ready.recv(&mut [0; 64]) {
+                Ok(_) => return Ok(Tuner(child)),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                Err(error) => return Err(error).context("cannot hear from the tuner"),
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("the tuner ended at once ({status}); what it said stands above");
+            }
+            if Instant::now() > until {
+                let _ = child.kill();
+                let _ = child.wait();
+                bail!("the tuner was not ready within {} s", READY_WITHIN.as_secs());
+            }
+        }
+    }
+
+    fn end(self) -> Result<Tuned> {
+        // SAFETY: takes integers; the child is not reaped.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
+        let said = self.0.wait_with_output().context("cannot wait for the tuner")?;
+        if !said.status.success() {
+            bail!("the tuner failed ({})", said.status);
+        }
+        serde_json::from_slice(&said.stdout).context("the tuner's account cannot be read")
+    }
+}
+
+fn die_with_parent(command: &mut Command, signal: i32) {
+    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0);
+            Ok(())
+        })
+    };
+}
+
+/// Bytes that all disks read and wrote since boot: whole disks, not what lies on others.
+fn disks() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    let mut bytes = [0; 2];
+    for line in text.lines() {
+        // Documentation/admin-guide/iostats.rst: sectors of 512 bytes read are field 3, written field 7, behind the name.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (Some(name), Some(read), Some(written)) = (words.get(2), words.get(5), words.get(9)) else {
+            continue;
+        };
+        let whole = Path::new("/sys/block").join(name).join("device").exists();
+        if whole {
+            for (sum, sectors) in bytes.iter_mut().zip([read, written]) {
+                *sum += sectors.parse::<u64>().unwrap_or(0) * 512;
+            }
+        }
+    }
+    bytes
+}
+
+impl ProofPolicy {
+    fn add(&mut self, turn: &Turn) {
+        self.rounds += 1;
+        for ((other, name), responses) in turn.tasks() {
+            let place = self.tasks.iter().position(|task| task.name == name && task.other == other);
+            let place = place.unwrap_or_else(|| {
+                self.tasks.push(ProofTask::new(name, other, curve(turn, &responses)));
+                self.tasks.len() - 1
+            });
+            let task = &mut self.tasks[place];
+            for one in responses {
+                task.priority = task.priority.max(one.priority);
+                task.responses.record(one.end.saturating_sub(one.start));
+            }
+        }
+        if self.levels.is_empty() {
+            self.levels.clone_from(&turn.levels);
+        }
+        for loss in &turn.losses {
+            self.lost += loss.count.unwrap_or(0);
+        }
+        self.disks[0] += turn.disks[0];
+        self.disks[1] += turn.disks[1];
+        self.measured += turn.duration;
+        self.tuned.extend(turn.tuned.clone());
+    }
+}

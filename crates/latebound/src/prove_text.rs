@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The document of `tune prove`, its text and its pictures. Reads no clock; reads the memory's state and writes pictures only.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use latebound_compare::Comparison;
+use latebound_model::{Emulation, Histogram, Missing, Nanos};
+use latebound_report::html::{ProofArm, ProofPictures, proof_pictures};
+use latebound_report::terminal::{self, Style};
+use latebound_report::{grouped, printable};
+use latebound_tune::PolicyKind;
+use serde::{Deserialize, Serialize};
+
+pub(crate) const PROVE_SCHEMA: &str = "latebound.tune-prove/1";
+
+/// When a response began, since the start of the turn, and how long it took.
+pub(crate) type Curve = Vec<(Nanos, Nanos)>;
+
+/// The memory at one moment.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Level {
+    pub(crate) at: Nanos,
+    /// Pages that are dirty or being written back, in kilobytes.
+    pub(crate) dirty_kib: u64,
+    pub(crate) free_kib: u64,
+}
+
+impl Level {
+    pub(crate) fn now(at: Nanos) -> Result<Level> {
+        let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+        let of = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Ok(Level { at, dirty_kib: of("Dirty:") + of("Writeback:"), free_kib: of("MemFree:") })
+    }
+}
+
+/// What a tuner said at its end; the rest of its document is left out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Tuned {
+    pub(crate) changes: u64,
+    pub(crate) failed: u64,
+    pub(crate) reactions: u64,
+    pub(crate) reaction_median: Option<Nanos>,
+    pub(crate) reaction_worst: Option<Nanos>,
+    pub(crate) left: Vec<String>,
+}
+
+/// One task under one policy, all rounds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ProofTask {
+    pub(crate) name: String,
+    /// Not of the command.
+    pub(crate) other: bool,
+    pub(crate) priority: u8,
+    pub(crate) responses: Histogram,
+    /// Of the first round; of those that fall together the longest.
+    pub(crate) curve: Curve,
+}
+
+impl ProofTask {
+    pub(crate) fn new(name: &str, other: bool, curve: Curve) -> ProofTask {
+        ProofTask { name: name.to_owned(), other, priority: 0, responses: Histogram::new(), curve }
+    }
+}
+
+/// One policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ProofPolicy {
+    pub(crate) policy: PolicyKind,
+    pub(crate) rounds: u32,
+    pub(crate) measured: Nanos,
+    pub(crate) tasks: Vec<ProofTask>,
+    /// Of the first round.
+    pub(crate) levels: Vec<Level>,
+    /// Bytes read and written.
+    pub(crate) disks: [u64; 2],
+    /// Responses that are in no number.
+    pub(crate) lost: u64,
+    pub(crate) tuned: Vec<Tuned>,
+}
+
+impl ProofPolicy {
+    pub(crate) fn new(policy: PolicyKind) -> ProofPolicy {
+        ProofPolicy {
+            policy,
+            rounds: 0,
+            measured: Nanos::ZERO,
+            tasks: Vec::new(),
+            levels: Vec::new(),
+            disks: [0; 2],
+            lost: 0,
+            tuned: Vec::new(),
+        }
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    pub(crate) schema: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) emulation: Option<Emulation>,
+    pub(crate) release: Option<String>,
+    pub(crate) duration: Nanos,
+    pub(crate) policies: Vec<ProofPolicy>,
+    pub(crate) comparison: Comparison,
+    pub(crate) missing: Vec<Missing>,
+}
+
+impl Proof {
+    pub(crate) fn text(&self, style: &Style) -> String {
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "  {:<17} {:<22} {:>9} {:>10} {:>10} {:>10} {:>10}",
+            "policy", "task (priority)", "n", "p50", "p99", "p99.9", "max"
+        );
+        for policy in &self.policies {
+            for task in &policy.tasks {
+                let time =
+                    |value: Option<Nanos>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+                let other = if task.other { ", other" } else { "" };
+                let name = format!("{} ({}{other})", printable(&task.name), task.priority);
+                let h = &task.responses;
+                let _ = writeln!(
+                    text,
+                    "  {:<17} {name:<22} {:>9} {:>10} {:>10} {:>10} {:>10}",
+                    policy.policy.name(),
+                    grouped(h.count()),
+                    time(h.quantile(0.5)),
+                    time(h.quantile(0.99)),
+                    time(h.quantile(0.999)),
+                    time(h.max())
+                );
+            }
+        }
+        for policy in self.policies.iter().filter(|policy| !policy.tuned.is_empty()) {
+            let sum = |of: fn(&Tuned) -> u64| policy.tuned.iter().map(of).sum::<u64>();
+            let medians: Vec<Nanos> = policy.tuned.iter().filter_map(|one| one.reaction_median).collect();
+            let range = match (medians.iter().min(), medians.iter().max()) {
+                (Some(least), Some(most)) => {
+                    format!(
+                        "; from wait to priority {least} to {most} (medians of the rounds, n {})",
+                        sum(|one| one.reactions)
+                    )
+                }
+                _ => String::new(),
+            };
+            let _ = writeln!(
+                text,
+                "\n  {}: {} changes of priority in {} rounds, {} failed{range}",
+                policy.policy.name(),
+                grouped(sum(|one| one.changes)),
+                policy.rounds,
+                sum(|one| one.failed)
+            );
+            for left in policy.tuned.iter().flat_map(|one| &one.left) {
+                let _ = writeln!(text, "  Not as before: {left}");
+            }
+        }
+        for policy in self.policies.iter().filter(|policy| policy.lost > 0) {
+            let _ = writeln!(text, "  Lost with {}: {} responses", policy.policy.name(), policy.lost);
+        }
+        for missing in &self.missing {
+            let _ = writeln!(text, "\n  Not seen: {missing}");
+        }
+        text + &terminal::comparison(&self.comparison, false, style)
+    }
+}
+
+/// Response over time, cumulative distribution, dirty and free memory, as SVG files in this folder.
+pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
+    let mut names: Vec<(&str, bool)> = Vec::new();
+    for task in proof.policies.iter().flat_map(|policy| &policy.tasks) {
+        if !names.contains(&(task.name.as_str(), task.other)) {
+            names.push((&task.name, task.other));
+        }
+    }
+    let origin = match &proof.emulation {
+        Some(way) => format!(
+            "Emulated ({}, {} clock): times compare with each other, never with hardware.",
+            way.by, way.clock
+        ),
+        None => format!("Linux {}", proof.release.as_deref().unwrap_or("unknown")),
+    };
+    for (name, other) in names.into_iter().filter(|(_, other)| !other) {
+        let arms: Vec<ProofArm<'_>> = proof
+            .policies
+            .iter()
+            .filter_map(|policy| {
+                let task = policy.tasks.iter().find(|task| task.name == name && task.other == other)?;
+                Some(ProofArm {
+                    name: policy.policy.name(),
+                    responses: &task.responses,
+                    curve: &task.curve,
+                    dirty: policy.levels.iter().map(|level| (level.at, level.dirty_kib)).collect(),
+                    free: policy.levels.iter().map(|level| (level.at, level.free_kib)).collect(),
+                })
+            })
+            .collect();
+        let shown = ProofPictures { task: name, origin: &origin, arms: &arms };
+        for (kind, picture) in proof_pictures(&shown) {
+            let path = folder.join(format!("{}-{kind}.svg", name.replace('/', "_")));
+            std::fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound tune run` where it really acts: on kernel threads of a PREEMPT_RT guest, killed at random moments.
+//!
+//! The test boots a guest and runs itself in there; `LATEBOUND_KILLS=1000` asks for more rounds than the usual few.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends, and says what it saw"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use latebound_model::Tid;
+use latebound_system::Root;
+use latebound_system::undo::{Schedule, ThreadIdentity, schedule_of};
+use serde_json::Value;
+
+/// Within this everything has to be as it was. On real processors that is 100 ms, which `undo_at_sigkill` of latebound-system
+/// holds the watchdog to; emulated ones, shared with whatever the host does, are some ten times as slow.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Boots a guest with a disk, and runs those of the tests below in it that are named so. What they printed.
+fn in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
+    let started = Instant::now();
+    let folder = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let rounds = format!("LATEBOUND_KILLS={rounds}");
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args([
+            "lab",
+            "run",
+            "--kernel",
+            "debian:6.12-rt",
+            "--emulate",
+            "--disk",
+            "64MiB",
+            "--timeout",
+            timeout,
+        ])
+        .args(["--", "exec", "env", rounds.as_str()])
+        .arg(own)
+        .args(["--ignored", "--nocapture", "--test-threads=1", tests])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{tests}: {:.1} s\n{said}", started.elapsed().as_secs_f64());
+    said
+}
+
+#[test]
+fn live_lab_sigkill_and_ctrl_c_give_every_kernel_thread_its_priority_back_and_prove_times_both_policies() {
+    let rounds = std::env::var("LATEBOUND_KILLS").map_or(10, |text| text.parse().unwrap());
+    let timeout = format!("{}s", 180 + rounds * 15);
+    let said = in_guest("guest_", rounds, &timeout);
+    assert!(said.contains(&format!("{rounds} kills")) && said.contains("2 passed"), "{said}");
+}
+
+/// What each kernel thread is scheduled as.
+type Priorities = BTreeMap<ThreadIdentity, Schedule>;
+
+fn priorities() -> Priorities {
+    let threads = latebound_system::threads(&Root::live()).unwrap();
+    let kernel = threads.into_iter().filter(|thread| thread.kernel);
+    let of = |tid: Tid| Some((ThreadIdentity::of(&Root::live(), tid).ok()?, schedule_of(tid).ok()?));
+    kernel.filter_map(|thread| of(thread.tid)).collect()
+}
+
+/// Threads that are there still, and are not as they were.
+fn differing(were: &Priorities) -> Vec<(Tid, Schedule, Schedule)> {
+    let mut differing = Vec::new();
+    for (thread, &was) in were {
+        match schedule_of(thread.tid) {
+            Ok(is) if is != was && thread.is_there(&Root::live()) => differing.push((thread.tid, was, is)),
+            _ => {}
+        }
+    }
+    differing
+}
+
+struct Tuner {
+    child: Child,
+}
+
+impl Tuner {
+    fn start(folder: &Path, ready: &UnixDatagram) -> Tuner {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+        command.args(["tune", "run", "--format", "json", "--journal"]).arg(folder.join("journal"));
+        command.arg("--config").arg(folder.join("tune.toml"));
+        command.env("NOTIFY_SOCKET", folder.join("ready")).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        assert_eq!(ready.recv(&mut [0; 64]).unwrap(), "READY=1".len());
+        Tuner { child }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: takes integers; the child is not reaped.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+}
+
+/// Writes blocks to the disk itself, in bursts longer and shorter than the hold, until it is told to stop.
+fn write_in_bursts(stopped: &std::sync::atomic::AtomicBool) {
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+    let page = Box::new(Page([2; 4096]));
+    let mut options = OpenOptions::new();
+    let disk = options.write(true).custom_flags(libc::O_DIRECT | libc::O_DSYNC).open("/dev/vda").unwrap();
+    let parameters = libc::sched_param { sched_priority: 60 };
+    // SAFETY: the parameters live through the call; 0 is this thread.
+    assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
+    while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+        for block in 0..4 {
+            disk.write_all_at(&page.0, block * 4096).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+}
+
+fn next(random: u64) -> u64 {
+    // Knuth, The Art of Computer Programming, volume 2, section 3.3.4, table 1, line 26.
+    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+#[test]
+#[ignore = "runs in the guest that the test above boots"]
+fn guest_kills_leave_every_priority_as_it_was() {
+    let rounds: u32 = std::env::var("LATEBOUND_KILLS").unwrap().parse().unwrap();
+    assert!(Path::new("/dev/vda").exists(), "only in a guest: this writes over its disk");
+    let folder = Path::new("/run/tune-test");
+    std::fs::create_dir_all(folder).unwrap();
+    let ready = UnixDatagram::bind(folder.join("ready")).unwrap();
+    // An emulated processor, and a program that is not optimised: the usual reservation would let it do little.
+    std::fs::write(folder.join("tune.toml"), "[daemon]\nruntime = \"1ms\"\nperiod = \"2ms\"\n").unwrap();
+    let were = priorities();
+    let stopped = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write_in_bursts(&stopped));
+        let end = EndOf(&stopped);
+        rounds_of_kills(rounds, folder, &ready, &were);
+        drop(end);
+    });
+}
+
+/// Stops the writer also where a round fails, so that the test ends.
+struct EndOf<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {
+    // Above the writer and what it raises, below the watchdog: the time read is that of the watchdog alone.
+    let parameters = libc::sched_param { sched_priority: 97 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameters live through the call; 0 is this thread.
+    assert_eq!(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }, 0);
+    let mut random = u64::from(std::process::id()) ^ 0x9E37_79B9_7F4A_7C15;
+    let (mut changed, mut latest) = (0_u32, Duration::ZERO);
+    for round in 0..rounds {
+        let mut tuner = Tuner::start(folder, ready);
+        random = next(random);
+        let wait = Duration::from_micros(200_000 + (random >> 40) % 400_000);
+        std::thread::sleep(wait);
+        changed += u32::from(!differing(were).is_empty());
+        tuner.signal(libc::SIGKILL);
+        let killed = Instant::now();
+        while !differing(were).is_empty() && killed.elapsed() < 5 * SOON {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let took = killed.elapsed();
+        let left = differing(were);
+        assert!(left.is_empty(), "round {round}, killed after {wait:?}: {left:?} after {took:?}");
+        assert!(took <= SOON, "round {round}, killed after {wait:?}: restored after {took:?}");
+        latest = latest.max(took);
+        tuner.child.wait().unwrap();
+    }
+    println!(
+        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {latest:?}"
+    );
+    assert!(changed * 4 > rounds, "only {changed} of {rounds} kills met a change: the test tests nothing");
+
+    let tuner = Tuner::start(folder, ready);
+    std::thread::sleep(Duration::from_millis(300));
+    tuner.signal(libc::SIGINT);
+    let output = tuner.child.wait_with_output().unwrap();
+    let left = differing(were);
+    assert!(output.status.success() && left.is_empty(), "{left:?} {output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let changes = document["changes"].as_u64().unwrap();
+    assert!(
+        changes > 0 && document["failed"] == 0 && document["left"] == serde_json::json!([]),
+        "{document:#}"
+    );
+    let raised = document["first_changes"].as_array().unwrap().iter().filter(|one| {
+        let interrupt =
+            one["comm"].as_str().is_some_and(|comm| comm.starts_with("irq/") && comm.contains("virtio"));
+        interrupt && one["to"]["priority"] == 60
+    });
+    assert!(raised.count() > 0, "{document:#}");
+    println!("Ctrl-C: {changes} changes, all given back; median reaction {} ns", document["reaction_median"]);
+}
+
+#[test]
+#[ignore = "runs in the guest that the first test boots"]
+fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
+    assert!(Path::new("/dev/vda").exists(), "only in a guest: this writes over its disk");
+    let folder = Path::new("/run/tune-proof");
+    std::fs::create_dir_all(folder.join("disk")).unwrap();
+    let disk = folder.join("disk").display().to_string();
+    for words in
+        [&["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext2", "/dev/vda"][..], &["mount", "/dev/vda", &disk]]
+    {
+        assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
+    }
+    let were = priorities();
+    let binary = env!("CARGO_BIN_EXE_latebound");
+    let task = "write:name=planted,priority=60,period=20ms,bytes=4096,file=64KiB,direct,sync";
+    let mut command = Command::new(binary);
+    command.args([
+        "tune",
+        "prove",
+        "--policy",
+        "off,pip",
+        "--rounds",
+        "1",
+        "--duration",
+        "1s",
+        "--settle",
+        "500ms",
+    ]);
+    command.args(["--format", "json", "--journal"]).arg(folder.join("journal"));
+    command.args(["--output"]).arg(folder.join("out"));
+    command.args(["--", binary, "tune", "tasks", "--folder", &disk, "--duration", "20s", task]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(differing(&were).is_empty(), "{:?}", differing(&were));
+    let proof: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (policy, name) in proof["policies"].as_array().unwrap().iter().zip(["off", "pip"]) {
+        assert_eq!(
+            (&policy["policy"], &policy["rounds"], &policy["lost"]),
+            (&name.into(), &1.into(), &0.into())
+        );
+        let planted =
+            policy["tasks"].as_array().unwrap().iter().find(|task| task["name"] == "planted").unwrap();
+        assert_eq!((&planted["other"], &planted["priority"]), (&false.into(), &60.into()), "{planted:#}");
+        // One each 20 ms at most, fewer where the emulated disk is slower.
+        let points = planted["curve"].as_array().unwrap().len();
+        assert!((2..=52).contains(&points), "{planted:#}");
+        assert_eq!(policy["tuned"].as_array().unwrap().len(), usize::from(name != "off"));
+        assert!(policy["disks"][1].as_u64().unwrap() >= 4096 * points as u64, "{policy:#}");
+        let run = latebound_store::read_run(folder.join(format!("out/{name}-1.run"))).unwrap();
+        assert!(run.series.iter().any(|series| series.subject.name == "planted"));
+    }
+    assert_eq!(proof["comparison"]["against"][0]["side"]["name"], "pip");
+    let kinds = ["over-time", "cumulative"];
+    for picture in kinds.map(|kind| folder.join(format!("out/planted-{kind}.svg"))) {
+        assert!(std::fs::read_to_string(&picture).unwrap().starts_with("<svg"), "{}", picture.display());
+    }
+    let shown =
+        Command::new(binary).args(["tune", "show"]).arg(folder.join("out/prove.json")).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("planted (60)") && shown.contains("not enough runs"), "{shown}");
+}
