@@ -327,18 +327,21 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l format -d 'How to print results' -r -f -a "human\t''
@@ -350,6 +353,10 @@ complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_see
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l duration -d 'For how long; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l policy -d 'The policy, in place of the configuration\'s' -r -f -a "off\t'Nothing is changed'
+static\t'What the configuration gives each class'
+pip\t'The highest that waits: equation (1)'
+weighted-average\t'The weighted mean of those that wait: equation (2)'"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'Where the undo journal lies' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -359,6 +366,40 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l dry-run -d 'Say what would be changed, and change nothing'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l policy -d 'The policies, the base first; static belongs to them where the configuration gives a class a priority' -r -f -a "off\t'Nothing is changed'
+static\t'What the configuration gives each class'
+pip\t'The highest that waits: equation (1)'
+weighted-average\t'The weighted mean of those that wait: equation (2)'"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l rounds -d 'How often each policy is run' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l duration -d 'For how long each time' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l settle -d 'What is left out at the beginning of each time' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s o -l output -d 'A folder for a Run of each round, and for prove.json and pictures; made, and refused where it is there' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l journal -d 'Where the undo journal lies' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l pictures -d 'Write response over time, cumulative distribution and memory as SVG to this folder instead; made where it is not there' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l folder -d 'Where the files of the tasks lie, or are made; they stay' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l duration -d 'For how long' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l loss -d 'By how many per cent any task\'s worst response may get worse than with the policy off' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l simulations -d 'The most simulations' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l format -d 'How to print results' -r -f -a "human\t''

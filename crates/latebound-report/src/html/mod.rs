@@ -11,8 +11,8 @@ mod matrix;
 mod observed;
 mod parts;
 mod pictures;
-mod scope;
 mod proof;
+mod scope;
 mod system;
 mod tradeoff;
 mod wakeups;
@@ -28,9 +28,9 @@ use parts::{number, prose, section, time, value};
 pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
+pub use proof::{ProofArm, ProofPictures, proof_pictures};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
-pub use proof::{ProofArm, ProofPictures, proof_pictures};
 
 const STYLE: &str = include_str!("style.css");
 
