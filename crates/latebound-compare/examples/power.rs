@@ -119,7 +119,7 @@ fn welch(a: &[f64], b: &[f64]) -> bool {
     2.0 * (1.0 - StudentsT::new(0.0, 1.0, freedom).unwrap().cdf(t.abs())) < 0.05
 }
 
-/// The rule of mmtests (`MMTests::Stat`, `calc_confidence_interval_lower` and its use in the tables): an interval of 1.96 standard
+/// The rule of mmtests' tables (638401e0 of 2026-06): an interval of 1.96 standard
 /// deviations around each mean, a difference that is larger than both facing halves together.
 fn mmtests(a: &[f64], b: &[f64]) -> bool {
     (mean(b) - mean(a)).abs() > 1.96 * (variance(a).sqrt() + variance(b).sqrt())

@@ -85,7 +85,7 @@ cd /run/latebound || off "cannot enter the folder shared with the host"
 "$bb" cat /proc/uptime >started
 # Whoever waits for the console costs nothing meanwhile. The job is not the one in the background: a shell has those ignore
 # the interrupt.
-{ read -r word && "$bb" kill -INT -- "-$("$bb" cat /run/job.group)"; } </dev/console &
+{ read -r _ && "$bb" kill -INT -- "-$("$bb" cat /run/job.group)"; } </dev/console &
 "$bb" setsid sh -c 'echo $$ >/run/job.group; exec sh ./job' </dev/null >stdout 2>stderr
 echo $? >status.part
 "$bb" mv status.part status
