@@ -158,14 +158,17 @@ fn live_lab_under_three_loads_it_is_a_bound_and_no_peer_was_later() {
             assert!(latency > Nanos(5_000), "{load}: {name} saw {latency}");
             assert!(latency <= sliding, "{load}: {name} saw {latency}, above the bound of {sliding}");
         }
-        // It does not grow with time: in the first seconds pages are touched for the first time and the folds fill; in
-        // the last the document is made.
+        // It does not grow with time: what it takes at most in the first seconds, when symbols are read and the folds fill, is
+        // enough for the rest. In between the allocator gives pages back, and takes them again for a checkpoint. In the last
+        // seconds the document is made.
         let observed = cpu.elapsed.unwrap().0 / 1_000_000_000;
-        let between: Vec<u64> =
-            rss.iter().filter(|(s, _)| (20..observed).contains(s)).map(|(_, kib)| *kib).collect();
+        let peak = |seconds: std::ops::Range<u64>| {
+            let of = rss.iter().filter(|(second, _)| seconds.contains(second)).map(|(_, kib)| *kib);
+            of.max().unwrap_or(0)
+        };
         if load == "ipc" {
-            assert!(between.len() >= 5, "{load}: {observed} s, {rss:?}");
-            assert!(between.last().unwrap() <= &(between[0] + 512), "{load}: {observed} s, {rss:?}");
+            assert!(peak(20..observed) > 0, "{load}: {observed} s, {rss:?}");
+            assert!(peak(20..observed) <= peak(0..20) + 512, "{load}: {observed} s, {rss:?}");
         }
     }
 }
@@ -257,8 +260,12 @@ fn is_an_estimate(bound: &Bound) {
     assert!(bound.reasons[0].contains("scheduler events and interrupt events"), "{:?}", bound.reasons);
     assert!(bound.reasons.iter().any(|reason| reason.contains("PREEMPT_TRACER")), "{:?}", bound.reasons);
     for cpu in &bound.cpus {
-        let sliding = cpu.views.get(ViewKind::SlidingWindow).latency.unwrap();
-        assert!(sliding >= cpu.interference_free && sliding > Nanos::ZERO, "{cpu:?}");
+        // On a busy virtual machine it may be that interrupts leave no time at all, and then the view says so.
+        let sliding = cpu.views.get(ViewKind::SlidingWindow);
+        match sliding.latency {
+            Some(latency) => assert!(latency >= cpu.interference_free && latency > Nanos::ZERO, "{cpu:?}"),
+            None => assert!(!sliding.converged, "{cpu:?}"),
+        }
     }
 }
 
@@ -277,6 +284,7 @@ fn live_an_estimate_comes_from_any_kernel() {
         assert!(!cpu.interrupts.is_empty() && !cpu.windows.is_empty(), "{cpu:?}");
         let shares: u64 = cpu.views.sliding_window.shares.iter().map(|share| share.demand.0).sum();
         let sum = cpu.interference_free.0 + shares;
-        assert_eq!(cpu.views.sliding_window.latency, Some(Nanos(sum)), "{cpu:?}");
+        let latency = cpu.views.sliding_window.latency;
+        assert!(latency.is_none_or(|latency| latency == Nanos(sum)), "{cpu:?}");
     }
 }
