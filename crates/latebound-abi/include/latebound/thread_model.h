@@ -249,7 +249,7 @@ union lb_tm_state {
 /* The bytes of the union as numbers: bits of `all`, and the first four as bits of `threads_own` too. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LB_TM_ON(place) (1ULL << (8 * (place)))
-#define LB_TM_THREADS_OWN(bits) ((__u32)(bits))
+#define LB_TM_THREADS_OWN(bits) ((__u32)((bits) & 0xffffffffULL))
 #else
 #define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
 #define LB_TM_THREADS_OWN(bits) ((__u32)((bits) >> 32))
