@@ -316,7 +316,12 @@ fn judged_text(names: &[String], judged: &[Judged], over: Nanos) -> String {
             }
             (None, None) => "not judged".to_owned(),
         };
-        format!("  {}: {what}; {values}\n", names[kernel.index])
+        let name = &names[kernel.index];
+        if values.is_empty() {
+            format!("  {name}: {what}\n")
+        } else {
+            format!("  {name}: {what}; {values}\n")
+        }
     };
     format!("Runs (bad is above {over}):\n{}", judged.iter().map(line).collect::<String>())
 }
