@@ -260,11 +260,15 @@ fn is_an_estimate(bound: &Bound) {
     assert!(bound.reasons[0].contains("scheduler events and interrupt events"), "{:?}", bound.reasons);
     assert!(bound.reasons.iter().any(|reason| reason.contains("PREEMPT_TRACER")), "{:?}", bound.reasons);
     for cpu in &bound.cpus {
-        // On a busy virtual machine it may be that interrupts leave no time at all, and then the view says so.
+        // Blocking may be longer than what folded interrupts keep, and interrupts of a busy virtual machine may leave no time
+        // at all; then the view says which it was.
         let sliding = cpu.views.get(ViewKind::SlidingWindow);
         match sliding.latency {
             Some(latency) => assert!(latency >= cpu.interference_free && latency > Nanos::ZERO, "{cpu:?}"),
-            None => assert!(!sliding.converged, "{cpu:?}"),
+            None => assert!(
+                !sliding.converged && (sliding.reach.is_some() || sliding.utilisation.is_some()),
+                "{cpu:?}"
+            ),
         }
     }
 }

@@ -12,18 +12,11 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// Runs these arguments of `defer`, one after the other, in one guest; then a shell script. Gives each one's rows, and
-/// what the script said.
-fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, String) {
+/// Runs a shell script in a guest that has the module. Gives what it wrote.
+fn in_a_guest(kernel: &str, job: &str) -> (String, String) {
     let started = Instant::now();
     let folder = tempfile::tempdir().unwrap();
-    let binary = env!("CARGO_BIN_EXE_latebound");
-    let mut job = String::new();
-    for run in runs {
-        job += &format!("{binary} defer --format json {run} || exit 1; echo ====\n");
-    }
-    job += script;
-    let output = Command::new(binary)
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
         .args([
             "lab",
             "run",
@@ -34,15 +27,28 @@ fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, Stri
             "latebound_defer",
             "--timeout",
             "4m",
-            "--",
         ])
-        .args(["exec", "sh", "-c", &job])
+        .args(["--", "exec", "sh", "-c", job])
         .current_dir(folder.path())
         .output()
         .unwrap();
     eprintln!("{kernel}: {:.1} s", started.elapsed().as_secs_f64());
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
+    (stdout, stderr)
+}
+
+/// Runs these arguments of `defer`, one after the other, in one guest; then a shell script. Gives each one's rows, and
+/// what the script said.
+fn defer_in(kernel: &str, runs: &[&str], script: &str) -> (Vec<Vec<Value>>, String) {
+    let binary = env!("CARGO_BIN_EXE_latebound");
+    let mut job = String::new();
+    for run in runs {
+        job += &format!("{binary} defer --format json {run} || exit 1; echo ====\n");
+    }
+    job += script;
+    let (stdout, _) = in_a_guest(kernel, &job);
     let mut parts: Vec<&str> = stdout.split("====\n").collect();
     let rest = parts.pop().unwrap().to_owned();
     let rows = parts.iter().map(|part| {
@@ -229,8 +235,6 @@ fn unnamed_items(text: &str, count: &str) -> Vec<u64> {
 /// One run seen three ways: by the module that requests, by the observer that only looks on, and by perf kwork.
 #[test]
 fn live_lab_the_passive_view_counts_the_same_starts_and_perf_kwork_drops_those_on_another_cpu() {
-    let started = Instant::now();
-    let folder = tempfile::tempdir().unwrap();
     let binary = env!("CARGO_BIN_EXE_latebound");
     let job = format!(
         "perf kwork -k workqueue record -N -B -o /tmp/perf.data -- {binary} observe --duration 8s --mechanism work \
@@ -239,26 +243,7 @@ fn live_lab_the_passive_view_counts_the_same_starts_and_perf_kwork_drops_those_o
          cat /tmp/defer.json; echo ====; cat /tmp/observed.json; echo ====
          perf kwork -k workqueue report -i /tmp/perf.data; echo ====; perf kwork -k workqueue latency -i /tmp/perf.data"
     );
-    let output = Command::new(binary)
-        .args([
-            "lab",
-            "run",
-            "--kernel",
-            "debian:6.12",
-            "--emulate",
-            "--module",
-            "latebound_defer",
-            "--timeout",
-            "4m",
-            "--",
-        ])
-        .args(["exec", "sh", "-c", &job])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    eprintln!("beside observe and perf: {:.1} s", started.elapsed().as_secs_f64());
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let (stdout, stderr) = in_a_guest("debian:6.12", &job);
     let parts: Vec<&str> = stdout.split("====\n").collect();
     let [caused, observed, report, latencies] = parts.as_slice() else { panic!("{stdout}\n{stderr}") };
     let caused: Value = serde_json::from_str(caused).unwrap();

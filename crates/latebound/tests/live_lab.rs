@@ -201,8 +201,8 @@ impl Drop for Busy {
 
 /// With a period that the tick's is no multiple of, wake-ups meet the tick at every phase, so that the worst meeting is
 /// in every run; at 1 ms the phase is the luck of the start, and maxima of 46 and 58 us were seen. The quantiles repeat to
-/// a bucket, and so does the worst of a typical second. The maximum of a run is one wake-up of 40 000, and two boots do not
-/// meet the same one, whatever the host does: 58 to 61 us in eight of eleven boots, 65 to 70 us in three.
+/// within a few buckets, and so does the worst of a typical second. The maximum of a run is one wake-up of 40 000, and two
+/// boots do not meet the same one: 58 to 65 us in four boots on an idle host, 58 to 70 us in nine on loaded ones.
 #[test]
 fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let once = || {
