@@ -35,6 +35,10 @@ const TESTS: &[(&str, fn())] = &[
         messages_over_the_loopback_interface_are_timed_both_ways,
     ),
     ("a_hog_is_busy_for_its_part_of_each_period", a_hog_is_busy_for_its_part_of_each_period),
+    (
+        "a_load_has_begun_when_all_of_its_threads_are_there",
+        a_load_has_begun_when_all_of_its_threads_are_there,
+    ),
     ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
     ("what_fails_is_told_with_what_to_type", what_fails_is_told_with_what_to_type),
@@ -258,6 +262,44 @@ fn ipc_without_a_rate_times_messages_from_their_sending() {
     let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
     assert_eq!((series.quantity, series.missed), (Quantity::LatencyNaive, 0));
     assert_eq!(Some(series.histogram.count()), done.load.done);
+}
+
+fn a_load_has_begun_when_all_of_its_threads_are_there() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let hog = format!("rt-hog:threads=23,priority=7,busy=1ms,period=100ms,cpu={}", last_cpu());
+    let io = format!("io:path={},size=256KiB", scratch.path().display());
+    let sqlite = format!("sqlite:path={},clients=2", scratch.path().display());
+    for (text, threads) in [
+        (hog.as_str(), 23),
+        ("ipc:groups=3", 120),
+        ("timer:threads=17", 17),
+        ("cpu:threads=3", 3),
+        (&sqlite, 2),
+        (&io, 0),
+        ("tcp:rate=100", 1),
+        ("udp:rate=100", 1),
+        ("fork:workers=2", 2),
+        ("memory:size=1MiB,threads=2", 2),
+    ] {
+        let mut load = start(&text.parse().expect(text), Nanos::from_secs(20));
+        let pid = load.pid().expect("it runs");
+        wait_until(text, || load.has_begun());
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+        let under_fifo = |task: &std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // proc_pid_stat(5): 41 the policy, 1 for SCHED_FIFO.
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(41 - 3) == Some("1"))
+        };
+        let (real_time, others): (Vec<_>, Vec<_>) = tasks.partition(under_fifo);
+        let expected = if text == hog { (threads, 1) } else { (0, threads + 1) };
+        assert_eq!((real_time.len(), others.len()), expected, "{text}");
+        load.stop();
+        assert_eq!(load.wait().expect(text).load.error, None, "{text}");
+    }
+    let load =
+        start(&LoadSpec::command(vec!["/nonexistent".into()]).expect("a command"), Nanos::from_secs(20));
+    wait_until("a load that cannot begin has ended", || load.has_begun());
+    assert!(load.wait().expect("a result").load.error.is_some());
 }
 
 fn a_hog_is_busy_for_its_part_of_each_period() {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use latebound_measure::{LoadProcess, LoadSpec};
 use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
 
@@ -49,31 +49,27 @@ impl Loads {
 #[derive(Debug)]
 pub(crate) struct Running(Vec<LoadProcess>);
 
-/// How long loads may take to begin; on a busy emulated machine each takes seconds.
-const BEGINNING: Duration = Duration::from_secs(20);
+/// How long loads may take to begin: on a busy emulated machine a thread of a hundred takes a second to be made.
+const BEGINNING: Duration = Duration::from_secs(60);
 
-/// From the last thread of a load until it does what it is for, and so long no thread has come to be the last.
+/// From when a load has all its threads until all of them do what it is for.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Waits until each has begun its work and has all its threads, or has ended, or for as long as that may take.
-    pub(crate) fn wait_until_begun(&mut self) {
+    /// Waits until each has all its threads, or has ended. Fails where one takes longer than that may take: what would be
+    /// measured is a system without all of its load.
+    pub(crate) fn wait_until_begun(&mut self) -> Result<()> {
         let started = Instant::now();
-        let (mut threads, mut since) = (0, started);
-        while started.elapsed() < BEGINNING
-            && !self.0.iter_mut().all(|load| load.is_finished() || has_begun(load))
-        {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        // A load that is to take a whole CPU begins when the last of its threads is there.
-        while started.elapsed() < BEGINNING && since.elapsed() < UNDER_WAY {
-            let now = self.0.iter().map(threads_of).sum();
-            if now != threads {
-                (threads, since) = (now, Instant::now());
-            }
+        while !self.0.iter().all(LoadProcess::has_begun) {
+            ensure!(
+                started.elapsed() < BEGINNING,
+                "a load has not begun within {} s; give it fewer threads, or this machine less to do",
+                BEGINNING.as_secs()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(UNDER_WAY);
+        Ok(())
     }
 
     /// Ends them and puts what they did into the Run.
@@ -95,18 +91,6 @@ impl Running {
             }
         }
     }
-}
-
-fn threads_of(load: &LoadProcess) -> usize {
-    let folder = load.pid().map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")));
-    folder.and_then(Result::ok).map_or(0, Iterator::count)
-}
-
-/// Whether the process has come as far as to make the threads that do its work, or the child that is its work.
-fn has_begun(load: &LoadProcess) -> bool {
-    let Some(pid) = load.pid() else { return true };
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    threads_of(load) > 1 || !children.trim().is_empty()
 }
 
 /// Adds a load's series to the Run, into the one of the same load where it ran twice.

@@ -14,8 +14,8 @@ use std::thread::Builder;
 
 use latebound_model::{Histogram, Nanos};
 
-use super::Work;
 use super::clock::Deadline;
+use super::{Begun, Work};
 use crate::sys::clock;
 
 /// Senders, and receivers, of a group; as in hackbench.
@@ -76,7 +76,13 @@ fn receive(mut socket: UnixStream) -> Result<Histogram, String> {
 }
 
 /// Runs the load; a unit is one message received.
-pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadline) -> Result<Work, String> {
+pub(super) fn run(
+    groups: u32,
+    rate: Option<u64>,
+    duration: Nanos,
+    until: Deadline,
+    begun: Begun<'_>,
+) -> Result<Work, String> {
     let groups = u64::from(groups);
     let mut work = Work::of("messages");
     let mut failed = |why: String| work.error = work.error.take().or(Some(why));
@@ -121,6 +127,7 @@ pub(super) fn run(groups: u32, rate: Option<u64>, duration: Nanos, until: Deadli
                 }
             }
         }
+        begun();
         for sender in senders {
             match sender.join() {
                 Ok(Ok(())) => {}

@@ -42,6 +42,9 @@ pub struct LoadDone {
     pub series: Vec<Series>,
 }
 
+/// What a load calls when all of its threads are there and do what it is for, or are about to.
+type Begun<'a> = &'a (dyn Fn() + Sync);
+
 /// What a built-in load counted.
 struct Work {
     done: u64,
@@ -63,8 +66,8 @@ impl Work {
 
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
 /// stop. It is meant for a process that does nothing else: it changes the affinity of the calling thread, and
-/// what it starts inherits that.
-pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
+/// what it starts inherits that. `begun` is called when all of its threads are there; not where something failed before.
+pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn() + Sync)) -> LoadDone {
     let mut load = Load {
         name: spec.name().to_owned(),
         arguments: spec.arguments(),
@@ -81,26 +84,26 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet) -> LoadDone {
     }
     let until = Deadline::after(duration);
     let worked = match spec {
-        LoadSpec::Cpu { threads } => simple::cpu(*threads, until),
+        LoadSpec::Cpu { threads } => simple::cpu(*threads, until, begun),
         LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {
             let policy = if *is_round_robin { Policy::RoundRobin } else { Policy::Fifo };
             let hog = simple::Hog { policy, priority: *priority, busy: *busy, period: *period };
-            simple::rt_hog(hog, *threads, *cpu, until)
+            simple::rt_hog(hog, *threads, *cpu, until, begun)
         }
-        LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until),
+        LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until, begun),
         LoadSpec::Tcp { size, rate, mode, nagle } => {
-            net::tcp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, *nagle, until)
+            net::tcp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, *nagle, until, begun)
         }
         LoadSpec::Udp { size, rate, mode } => {
-            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, until)
+            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, until, begun)
         }
-        LoadSpec::Sqlite { clients, rate, path } => sqlite::run(*clients, *rate, path, until),
-        LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until),
-        LoadSpec::Fork { workers } => simple::fork(*workers, until),
-        LoadSpec::Io { path, size } => io::run(path, *size, until),
-        LoadSpec::Memory { size, threads } => simple::memory(*size, *threads, until),
+        LoadSpec::Sqlite { clients, rate, path } => sqlite::run(*clients, *rate, path, until, begun),
+        LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until, begun),
+        LoadSpec::Fork { workers } => simple::fork(*workers, until, begun),
+        LoadSpec::Io { path, size } => io::run(path, *size, until, begun),
+        LoadSpec::Memory { size, threads } => simple::memory(*size, *threads, until, begun),
         LoadSpec::Command { argv } => {
-            load.error = process::run_command(argv, until);
+            load.error = process::run_command(argv, until, begun);
             return LoadDone { load, throughput: None, series: Vec::new() };
         }
     };

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use latebound_model::{Histogram, Nanos};
 
-use super::Work;
 use super::clock::Deadline;
 use super::ipc::Pace;
 use super::spec::NetMode;
+use super::{Begun, Work};
 use crate::sys::clock;
 
 /// How long a receiver waits before it looks whether it is over.
@@ -77,7 +77,7 @@ fn is_timeout(error: &std::io::Error) -> bool {
 }
 
 /// Over TCP. `nagle` leaves the kernel's delay of small messages on.
-pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline) -> Result<Work, String> {
+pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let pair = || -> std::io::Result<(TcpStream, TcpStream)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let near = TcpStream::connect(listener.local_addr()?)?;
@@ -92,11 +92,11 @@ pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline) -> Result<Work, Stri
     };
     let (near, far) =
         pair().map_err(|error| format!("no TCP connection on the loopback interface ({error})"))?;
-    Ok(exchange(Stream(near, 0), Stream(far, 0), plan, until))
+    Ok(exchange(Stream(near, 0), Stream(far, 0), plan, until, begun))
 }
 
 /// Over UDP, which may lose messages: those that were due and never came are missed.
-pub(super) fn udp(plan: Plan, until: Deadline) -> Result<Work, String> {
+pub(super) fn udp(plan: Plan, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let pair = || -> std::io::Result<(UdpSocket, UdpSocket)> {
         let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -109,16 +109,17 @@ pub(super) fn udp(plan: Plan, until: Deadline) -> Result<Work, String> {
     };
     let (near, far) =
         pair().map_err(|error| format!("no UDP sockets on the loopback interface ({error})"))?;
-    Ok(exchange(near, far, plan, until))
+    Ok(exchange(near, far, plan, until, begun))
 }
 
-fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline) -> Work {
+fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline, begun: Begun<'_>) -> Work {
     let over = AtomicBool::new(false);
     let (sent, there, back) = std::thread::scope(|scope| {
         let other = scope.spawn(|| match plan.mode {
             NetMode::Stream => receive(far, plan, &over).map(Some),
             NetMode::PingPong => echo(far, plan, &over).map(|()| None),
         });
+        begun();
         let ended = match plan.mode {
             NetMode::Stream => send(near, plan, until).map(|sent| (sent, None)),
             NetMode::PingPong => {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process that a load runs in, from both sides.
 //!
-//! The parent starts its own binary again with hidden arguments; the child runs the load and writes one
-//! [`LoadDone`] as JSON to its standard output, which is a pipe. The child ends by its own clock, at SIGTERM, and when
+//! The parent starts its own binary again with hidden arguments; the child runs the load and writes to its standard output,
+//! which is a pipe: a line when it has begun, and one [`LoadDone`] as JSON at its end. The child ends by its own clock, at SIGTERM, and when
 //! the thread that started it ends (PR_SET_PDEATHSIG). The parent reaps it in every case.
 
 use std::ffi::OsString;
@@ -13,13 +13,16 @@ use std::process::{Child, Command, Stdio};
 use latebound_model::{CpuSet, Nanos};
 
 use super::clock::Deadline;
-use super::{LoadDone, LoadSpec, run_load};
+use super::{Begun, LoadDone, LoadSpec, run_load};
 use crate::sys::{clock, process};
 
 /// How long after its time a load may still be tidying up before it is killed.
 const GRACE: Nanos = Nanos::from_secs(5);
 /// How often the end of a child is looked for.
 const POLL: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// The line that a load writes when all of its threads are there.
+const BEGUN: &str = "begun\n";
 
 /// Why a load could not be started or gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +109,13 @@ impl LoadProcess {
         self.child.as_ref().map(Child::id)
     }
 
+    /// Whether the load has all its threads and does what it is for, or has ended.
+    pub fn has_begun(&self) -> bool {
+        // Nothing is read: whatever is there begins with that line, or is what a load that failed has to say.
+        let pipe = self.child.as_ref().and_then(|child| child.stdout.as_ref());
+        pipe.is_none_or(|pipe| process::has_something_to_read(pipe).unwrap_or(true))
+    }
+
     /// Asks the load to end now; [`LoadProcess::wait`] gives what it did until then.
     pub fn stop(&mut self) {
         self.kill_at = self.kill_at.min(clock::now() + GRACE);
@@ -129,10 +139,10 @@ impl LoadProcess {
         let status = reap(&mut child, self.kill_at).map_err(wait_error)?;
         let mut output = String::new();
         if let Some(mut pipe) = child.stdout.take() {
-            // One small record: it fits the pipe, so that the child never waited for a reader.
+            // A line and one small record: they fit the pipe, so that the child never waited for a reader.
             pipe.read_to_string(&mut output).map_err(wait_error)?;
         }
-        serde_json::from_str(&output).map_err(|_| LoadError::NoResult {
+        serde_json::from_str(output.strip_prefix(BEGUN).unwrap_or(&output)).map_err(|_| LoadError::NoResult {
             load: self.name.clone(),
             status: status.to_string(),
             output: output.chars().take(200).collect(),
@@ -187,14 +197,16 @@ pub fn load_main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Lo
     if process::parent() != parent {
         return Err(bad("the process that started the load is gone"));
     }
-    let done = run_load(&spec, duration, &cpus);
+    // Nobody who would hear of a failure; the result will fail to be written too.
+    let begun = || drop(io::stdout().write_all(BEGUN.as_bytes()).and_then(|()| io::stdout().flush()));
+    let done = run_load(&spec, duration, &cpus, &begun);
     let text = serde_json::to_string(&done).map_err(|error| failed(error.into()))?;
     io::stdout().write_all(text.as_bytes()).map_err(failed)
 }
 
 /// Runs a program in a process group of its own until it ends or its time is over; then ends the whole group. What
 /// failed, if anything did: being ended by us is no failure.
-pub(super) fn run_command(argv: &[String], until: Deadline) -> Option<String> {
+pub(super) fn run_command(argv: &[String], until: Deadline, begun: Begun<'_>) -> Option<String> {
     let [program, arguments @ ..] = argv else { return Some("the command is empty".to_owned()) };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -207,6 +219,7 @@ pub(super) fn run_command(argv: &[String], until: Deadline) -> Option<String> {
             ));
         }
     };
+    begun();
     let leader = child.id() as i32;
     let end_of_leader = |until: &dyn Fn() -> bool| loop {
         match process::has_ended(leader) {

@@ -7,13 +7,14 @@ use std::thread::Builder;
 
 use latebound_model::{Cpu, CpuSet, Histogram, Nanos, Policy};
 
-use super::Work;
 use super::clock::Deadline;
+use super::{Begun, Work};
 use crate::sys::sched::{self, Scheduling};
 use crate::sys::{clock, memory as pages, process};
 
-/// Runs so many threads of one kind; the sum of what they did, and the first thing that failed.
-fn threads<F>(name: &str, count: u32, unit: &'static str, body: F) -> Result<Work, String>
+/// Runs so many threads of one kind; the sum of what they did, and the first thing that failed. Calls `begun` when they are
+/// started.
+fn threads<F>(name: &str, count: u32, unit: &'static str, begun: Begun<'_>, body: F) -> Result<Work, String>
 where
     F: Fn(u32) -> (u64, Result<(), String>) + Sync,
 {
@@ -33,6 +34,7 @@ where
                 }
             }
         }
+        begun();
         for thread in running {
             match thread.join() {
                 Ok((done, result)) => {
@@ -52,10 +54,10 @@ fn allowed() -> Result<CpuSet, String> {
 
 /// Computes; a unit is a thousand steps of a random number generator, timed from its begin to its end: what took the CPU away
 /// from it shows.
-pub(super) fn cpu(count: Option<u32>, until: Deadline) -> Result<Work, String> {
+pub(super) fn cpu(count: Option<u32>, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let count = count.map_or_else(|| allowed().map(|cpus| cpus.len() as u32), Ok)?;
     let latency = Mutex::new(Histogram::new());
-    let mut work = threads("load-cpu", count, "thousand steps", |index| {
+    let mut work = threads("load-cpu", count, "thousand steps", begun, |index| {
         let (mut state, mut took) = (u64::from(index) + 1, Histogram::new());
         let mut begun = clock::now();
         while !until.over() {
@@ -96,20 +98,28 @@ pub(super) struct Hog {
 
 /// So many of them on one CPU; a unit is one burst of one. Periods that passed while it was late or throttled are not made
 /// up for.
-pub(super) fn rt_hog(hog: Hog, count: u32, cpu: Option<Cpu>, until: Deadline) -> Result<Work, String> {
+pub(super) fn rt_hog(
+    hog: Hog,
+    count: u32,
+    cpu: Option<Cpu>,
+    until: Deadline,
+    begun: Begun<'_>,
+) -> Result<Work, String> {
     let allowed = allowed()?;
     let cpu = cpu.or_else(|| allowed.iter().last()).unwrap_or_default();
     let Hog { policy, priority, busy, period } = hog;
     // None takes the CPU before all are there: at 100 % the first would keep the others from being started.
     let there = AtomicU32::new(0);
-    threads("load-rt-hog", count, "bursts", |_| {
+    threads("load-rt-hog", count, "bursts", &|| (), |_| {
         let prepared = sched::set_affinity(&CpuSet::new([cpu]))
             .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
             .and_then(|()| {
                 sched::set_scheduling(Scheduling::RealTime { policy, priority })
                     .map_err(|error| format!("SCHED_{policy} {priority} was refused ({error}); run as root"))
             });
-        there.fetch_add(1, Ordering::Relaxed);
+        if there.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            begun();
+        }
         if prepared.is_err() {
             return (0, prepared);
         }
@@ -131,8 +141,8 @@ pub(super) fn rt_hog(hog: Hog, count: u32, cpu: Option<Cpu>, until: Deadline) ->
 }
 
 /// Sleeps to one absolute time after the other; a unit is one expiry.
-pub(super) fn timer(count: u32, period: Nanos, until: Deadline) -> Result<Work, String> {
-    threads("load-timer", count, "expiries", |index| {
+pub(super) fn timer(count: u32, period: Nanos, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+    threads("load-timer", count, "expiries", begun, |index| {
         // Spread over the period, so that they are interrupts of their own.
         let mut next = until.start() + Nanos(period.0 * u64::from(index) / u64::from(count));
         let mut done = 0;
@@ -146,8 +156,8 @@ pub(super) fn timer(count: u32, period: Nanos, until: Deadline) -> Result<Work, 
 }
 
 /// Starts processes that end at once and waits for them; a unit is one of them.
-pub(super) fn fork(workers: u32, until: Deadline) -> Result<Work, String> {
-    threads("load-fork", workers, "forks", |_| {
+pub(super) fn fork(workers: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+    threads("load-fork", workers, "forks", begun, |_| {
         let mut done = 0;
         while !until.over() {
             match process::fork_and_reap() {
@@ -160,7 +170,7 @@ pub(super) fn fork(workers: u32, until: Deadline) -> Result<Work, String> {
 }
 
 /// Maps, touches and unmaps memory; a unit is one page touched. Takes no more than half of what is available.
-pub(super) fn memory(size: u64, count: u32, until: Deadline) -> Result<Work, String> {
+pub(super) fn memory(size: u64, count: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let available = available_memory().ok_or("MemAvailable could not be read from /proc/meminfo")?;
     let wanted = size.saturating_mul(u64::from(count));
     if wanted > available / 2 {
@@ -171,7 +181,7 @@ pub(super) fn memory(size: u64, count: u32, until: Deadline) -> Result<Work, Str
     }
     let size =
         usize::try_from(size).map_err(|_| format!("{size} bytes are more than this machine can address"))?;
-    threads("load-memory", count, "pages", |_| {
+    threads("load-memory", count, "pages", begun, |_| {
         let mut done = 0;
         while !until.over() {
             match pages::touch_fresh_mapping(size, || !until.over()) {

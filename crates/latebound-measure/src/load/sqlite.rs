@@ -15,9 +15,9 @@ use std::thread::Builder;
 use latebound_model::Histogram;
 use rusqlite::{Connection, OpenFlags, Statement};
 
-use super::Work;
 use super::clock::Deadline;
 use super::ipc::Pace;
+use super::{Begun, Work};
 use crate::sys::clock;
 
 /// Accounts, tellers and kept history of a client's bank; one branch. Small enough to stay in memory: what is timed is the
@@ -30,7 +30,13 @@ const HISTORY: u64 = 100_000;
 type Served = (Histogram, Result<(), String>);
 
 /// Runs the load; a unit is one transaction.
-pub(super) fn run(clients: u32, rate: Option<u64>, folder: &Path, until: Deadline) -> Result<Work, String> {
+pub(super) fn run(
+    clients: u32,
+    rate: Option<u64>,
+    folder: &Path,
+    until: Deadline,
+    begun: Begun<'_>,
+) -> Result<Work, String> {
     let banks = (0..clients)
         .map(|client| Bank::open(folder, client))
         .collect::<Result<Vec<Bank>, rusqlite::Error>>()
@@ -62,6 +68,7 @@ pub(super) fn run(clients: u32, rate: Option<u64>, folder: &Path, until: Deadlin
                 }
             }
         }
+        begun();
         for thread in running {
             match thread.join() {
                 Ok((served, result)) => {

@@ -2,6 +2,7 @@
 //! Processes and signals, for the children that make load.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::check;
@@ -45,6 +46,14 @@ pub(crate) fn parent() -> i32 {
 pub(crate) fn signal(pid: i32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: kill takes integers only.
     check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
+}
+
+/// Whether reading from it would give something, or its end, at once.
+pub(crate) fn has_something_to_read(file: &impl AsRawFd) -> io::Result<bool> {
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live pollfd; without a timeout the call returns at once.
+    check(unsafe { libc::poll(&raw mut poll, 1, 0) }.into())?;
+    Ok(poll.revents != 0)
 }
 
 /// Whether a child has ended; it stays to be reaped, so that its id and its group's are not given to others.

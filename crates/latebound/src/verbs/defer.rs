@@ -72,7 +72,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     if is_loaded && !stop.is_set() {
         let prepared = Prepared::new(Device::open()?, &settings, &requests)?;
         let mut running = loads.start(None, &allowed)?;
-        running.wait_until_begun();
+        running.wait_until_begun()?;
         phases.push(phase("loaded", prepared, &stop, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));

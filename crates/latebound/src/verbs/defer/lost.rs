@@ -62,7 +62,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
         let mut running = loads.start(None, &allowed)?;
-        running.wait_until_begun();
+        running.wait_until_begun()?;
         let done = each("loaded", &mut trials);
         running.finish(&mut run);
         done?;

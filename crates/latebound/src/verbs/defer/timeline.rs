@@ -60,7 +60,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let recorder = recorder.ok();
     let prepared = Prepared::new(device, &settings, &[request])?;
     let mut running = loads.start(None, &allowed)?;
-    running.wait_until_begun();
+    running.wait_until_begun()?;
 
     let state = RefCell::new(Seen::new(args.trigger, settings.cpu, length));
     let mut progress = Progress::new(Some(args.duration));
