@@ -9,7 +9,7 @@ use latebound_model::PreemptionModel;
 
 use crate::context::Lab;
 use crate::error::LabError;
-use crate::name::{KernelName, Origin};
+use crate::name::{Flavour, KernelName, Origin};
 use crate::{debian, image, program, traced};
 
 /// A kernel that is here.
@@ -66,7 +66,7 @@ fn find(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
             let package = debian::image_package(lab, version, *rt)?;
             packaged(lab, name, &debian::unpacked(lab, &package)?)
         }
-        Origin::Traced { version, rt } => from_build(name, &traced::build(lab, version, *rt)?),
+        Origin::Traced { version, flavour } => from_build(name, &traced::build(lab, version, *flavour)?),
         Origin::Path(path) => from_path(lab, name, path),
     }
 }
@@ -185,7 +185,7 @@ fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, La
             ));
         }
         let exact = commit(&path)?;
-        return from_build(name, &traced::build_tree(lab, &path, &exact, false)?);
+        return from_build(name, &traced::build_tree(lab, &path, &exact, Flavour::default())?);
     }
     let release = image::release(&path);
     let config = release.as_ref().and_then(|release| {

@@ -38,5 +38,5 @@ pub use machine::{Accelerator, Clock, Machine, parse_bytes};
 pub use matrix::{Cell, MATRIX_FILE, Matrix, MatrixPlan, Row, matrix};
 pub use metric::Metric;
 pub use module::{Module, OWN_MODULES, module_headers};
-pub use name::{KernelName, Origin};
+pub use name::{Flavour, KernelName, Origin};
 pub use tree::{Commits, commits};

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::context::Lab;
 use crate::debian;
 use crate::error::LabError;
+use crate::name::Flavour;
 use crate::traced;
 
 /// A kernel that can be named.
@@ -52,16 +53,18 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
         };
         let Ok(exact) = debian::candidate(lab, &package) else { continue };
         // PREEMPT_RT is in the kernel itself from 6.12 on.
-        let flavours: &[bool] =
-            if debian::numbers(version) >= vec![6, 12] { &[false, true] } else { &[false] };
-        for &rt in flavours {
-            let folder = traced::built(lab, version, rt);
+        let flavours = [(false, false), (true, false), (false, true), (true, true)]
+            .map(|(rt, checked)| Flavour { rt, checked })
+            .into_iter()
+            .filter(|flavour| !flavour.rt || debian::numbers(version) >= vec![6, 12]);
+        for flavour in flavours {
+            let folder = traced::built(lab, version, flavour);
             let config = folder.as_ref().and_then(|folder| fs::read_to_string(folder.join(".config")).ok());
             add(Listed {
-                name: format!("traced:{version}{}", if rt { "-rt" } else { "" }),
+                name: flavour.name(version),
                 here: folder.is_some(),
                 what: format!("built from {package} {exact}"),
-                evidence: by_configuration(&config.unwrap_or_else(|| expected(rt)), version),
+                evidence: by_configuration(&config.unwrap_or_else(|| expected(flavour)), version),
             });
         }
     }
@@ -71,8 +74,8 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
 }
 
 /// What a traced kernel's configuration will have that is not in the fragment because Kconfig selects it.
-fn expected(rt: bool) -> String {
-    traced::fragment(rt) + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
+fn expected(flavour: Flavour) -> String {
+    traced::fragment(flavour) + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
 }
 
 /// For each version and flavour the shortest name and the newest package: a metapackage `linux-image-6.12-amd64`

@@ -23,11 +23,33 @@ pub enum Origin {
     Traced {
         /// `6.12`.
         version: String,
-        /// Whether it is PREEMPT_RT.
-        rt: bool,
+        /// What is built of it.
+        flavour: Flavour,
     },
     /// A kernel image or a built source tree.
     Path(PathBuf),
+}
+
+/// What is built of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flavour {
+    /// Whether it is PREEMPT_RT.
+    pub rt: bool,
+    /// Whether it also checks itself and its modules: KASAN, lockdep, debug objects. Its times say nothing of other kernels.
+    pub checked: bool,
+}
+
+impl Flavour {
+    /// With trace events and no checks.
+    pub fn traced(rt: bool) -> Flavour {
+        Flavour { rt, checked: false }
+    }
+
+    /// How a kernel of this flavour is named.
+    pub fn name(self, version: &str) -> String {
+        let kind = if self.checked { "checked" } else { "traced" };
+        format!("{kind}:{version}{}", if self.rt { "-rt" } else { "" })
+    }
 }
 
 /// A kernel's name, with the preemption model to boot it with.
@@ -69,7 +91,9 @@ impl KernelName {
     /// The model that the name promises: the chosen one, or PREEMPT_RT where the flavour is.
     pub fn promises(&self) -> Option<PreemptionModel> {
         match &self.origin {
-            Origin::Debian { rt: true, .. } | Origin::Traced { rt: true, .. } => Some(PreemptionModel::Rt),
+            Origin::Debian { rt: true, .. } | Origin::Traced { flavour: Flavour { rt: true, .. }, .. } => {
+                Some(PreemptionModel::Rt)
+            }
             _ => self.preemption,
         }
     }
@@ -101,7 +125,7 @@ impl FromStr for KernelName {
 
     fn from_str(text: &str) -> Result<KernelName, LabError> {
         let fail = |why: String| LabError::KernelName { name: text.to_owned(), why };
-        let packaged = ["debian:", "traced:"].iter().any(|prefix| text.starts_with(prefix));
+        let packaged = ["debian:", "traced:", "checked:"].iter().any(|prefix| text.starts_with(prefix));
         // A path may hold an @ of its own: only a known model after the last one is taken for one.
         let (base, preemption) = match text.rsplit_once('@') {
             Some((base, model)) => match MODELS.iter().find(|(name, _)| *name == model) {
@@ -127,12 +151,16 @@ impl FromStr for KernelName {
                 return Err(fail("a PREEMPT_RT kernel has no other preemption model to choose".to_owned()));
             }
             let version = version.to_owned();
-            if kind == "debian" { Origin::Debian { version, rt } } else { Origin::Traced { version, rt } }
+            match kind {
+                "debian" => Origin::Debian { version, rt },
+                _ => Origin::Traced { version, flavour: Flavour { rt, checked: kind == "checked" } },
+            }
         } else if base.contains('/') || base == "." || base == ".." {
             Origin::Path(PathBuf::from(base))
         } else {
             return Err(fail(
-                "it is neither debian:… nor traced:…, nor a path (a path has a / in it)".to_owned(),
+                "it is neither debian:…, traced:… nor checked:…, nor a path (a path has a / in it)"
+                    .to_owned(),
             ));
         };
         Ok(KernelName { origin, preemption })
@@ -144,7 +172,7 @@ impl fmt::Display for Origin {
         let rt = |rt: &bool| if *rt { "-rt" } else { "" };
         match self {
             Origin::Debian { version, rt: flavour } => write!(f, "debian:{version}{}", rt(flavour)),
-            Origin::Traced { version, rt: flavour } => write!(f, "traced:{version}{}", rt(flavour)),
+            Origin::Traced { version, flavour } => f.write_str(&flavour.name(version)),
             Origin::Path(path) => write!(f, "{}", path.display()),
         }
     }
@@ -173,6 +201,8 @@ mod tests {
             "debian:6.12.117+deb12@none",
             "traced:6.12-rt",
             "traced:6.12@lazy",
+            "checked:6.12-rt",
+            "checked:6.12@full",
             "/boot/vmlinuz-6.1.0-9-amd64",
             "./linux@home@full",
         ] {

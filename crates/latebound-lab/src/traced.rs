@@ -10,12 +10,14 @@ use std::time::Instant;
 use crate::context::{Lab, key};
 use crate::debian;
 use crate::error::LabError;
+use crate::name::Flavour;
 use crate::program::{self, header, program as need};
 
 const COMMON: &str = include_str!("../config/common.config");
 const X86_64: &str = include_str!("../config/x86_64.config");
 const AARCH64: &str = include_str!("../config/aarch64.config");
 const RT: &str = include_str!("../config/rt.config");
+const CHECKED: &str = include_str!("../config/checked.config");
 const DYNAMIC: &str = include_str!("../config/dynamic.config");
 
 /// Says that a build is whole, and of what.
@@ -30,9 +32,10 @@ pub(crate) fn image() -> (&'static str, &'static str) {
 }
 
 /// Our configuration for this machine.
-pub(crate) fn fragment(rt: bool) -> String {
+pub(crate) fn fragment(flavour: Flavour) -> String {
     let machine = if std::env::consts::ARCH == "aarch64" { AARCH64 } else { X86_64 };
-    [COMMON, machine, if rt { RT } else { DYNAMIC }].concat()
+    let checked = if flavour.checked { CHECKED } else { "" };
+    [COMMON, machine, if flavour.rt { RT } else { DYNAMIC }, checked].concat()
 }
 
 /// What a fragment asks for and a configuration does not have.
@@ -72,26 +75,26 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
 }
 
 /// A traced kernel's build folder, built where it is not there yet.
-pub(crate) fn build(lab: &Lab<'_>, version: &str, rt: bool) -> Result<PathBuf, LabError> {
+pub(crate) fn build(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Result<PathBuf, LabError> {
     let (source, exact) = source(lab, version)?;
-    build_tree(lab, &source, &exact, rt)
+    build_tree(lab, &source, &exact, flavour)
 }
 
 /// Whether a traced kernel is built, without building or downloading anything.
-pub(crate) fn built(lab: &Lab<'_>, version: &str, rt: bool) -> Option<PathBuf> {
+pub(crate) fn built(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Option<PathBuf> {
     let exact = debian::candidate(lab, &format!("linux-source-{version}")).ok()?;
-    let inputs = inputs(&format!("linux-source-{version} {exact}"), rt).ok()?;
+    let inputs = inputs(&format!("linux-source-{version} {exact}"), flavour).ok()?;
     let folder = lab.cache().join("kernels").join(key(&inputs));
     is_done(&folder, &inputs).then_some(folder)
 }
 
-fn inputs(exact: &str, rt: bool) -> Result<String, LabError> {
+fn inputs(exact: &str, flavour: Flavour) -> Result<String, LabError> {
     let compiler =
         program::output("ask for the compiler's version", Command::new("gcc").args(["-dumpfullversion"]))?;
     Ok(format!(
         "source: {exact}\nmachine: {}\ncompiler: gcc {compiler}{}",
         std::env::consts::ARCH,
-        fragment(rt)
+        fragment(flavour)
     ))
 }
 
@@ -100,10 +103,15 @@ fn is_done(folder: &Path, inputs: &str) -> bool {
 }
 
 /// Builds this source with our configuration; `exact` says what the source is.
-pub(crate) fn build_tree(lab: &Lab<'_>, source: &Path, exact: &str, rt: bool) -> Result<PathBuf, LabError> {
+pub(crate) fn build_tree(
+    lab: &Lab<'_>,
+    source: &Path,
+    exact: &str,
+    flavour: Flavour,
+) -> Result<PathBuf, LabError> {
     program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
-    let folder = lab.folder("kernels")?.join(key(&inputs(exact, rt)?));
-    build_into(lab, source, exact, rt, &folder, Objects::Remove)
+    let folder = lab.folder("kernels")?.join(key(&inputs(exact, flavour)?));
+    build_into(lab, source, exact, flavour, &folder, Objects::Remove)
 }
 
 /// What becomes of the objects of a finished build.
@@ -120,12 +128,12 @@ pub(crate) fn build_into(
     lab: &Lab<'_>,
     source: &Path,
     exact: &str,
-    rt: bool,
+    flavour: Flavour,
     folder: &Path,
     objects: Objects,
 ) -> Result<PathBuf, LabError> {
     program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
-    let inputs = inputs(exact, rt)?;
+    let inputs = inputs(exact, flavour)?;
     let folder = folder.to_owned();
     if is_done(&folder, &inputs) {
         return Ok(folder);
@@ -160,7 +168,7 @@ pub(crate) fn build_into(
         make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
         make
     };
-    let wanted = fragment(rt);
+    let wanted = fragment(flavour);
     let fragment_file = folder.join("latebound.config");
     fs::write(&fragment_file, &wanted).map_err(LabError::io("write", &fragment_file))?;
     let say = |text: &str| {
@@ -191,8 +199,9 @@ pub(crate) fn build_into(
         let seconds = started.elapsed().as_secs();
         let steps = lines(&log).saturating_sub(lines_before);
         format!(
-            "building {exact}{}: {steps} steps, {}:{:02}",
-            if rt { " with PREEMPT_RT" } else { "" },
+            "building {exact}{}{}: {steps} steps, {}:{:02}",
+            if flavour.rt { " with PREEMPT_RT" } else { "" },
+            if flavour.checked { " and checks" } else { "" },
             seconds / 60,
             seconds % 60
         )
@@ -256,9 +265,10 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_asked_for_once_and_the_two_flavours_differ_in_preemption() {
-        for rt in [false, true] {
-            let text = fragment(rt);
+    fn every_option_is_asked_for_once_and_flavours_differ_in_preemption_and_checks() {
+        for (rt, checked) in [(false, false), (true, false), (false, true), (true, true)] {
+            let flavour = Flavour { rt, checked };
+            let text = fragment(flavour);
             let options: Vec<&str> = text.lines().filter(|line| line.starts_with("CONFIG_")).collect();
             for (at, option) in options.iter().enumerate() {
                 let name = option.split('=').next().unwrap();
@@ -266,6 +276,7 @@ mod tests {
             }
             assert_eq!(options.contains(&"CONFIG_PREEMPT_RT=y"), rt);
             assert_eq!(options.contains(&"CONFIG_PREEMPT_DYNAMIC=y"), !rt);
+            assert_eq!(options.contains(&"CONFIG_KASAN=y"), checked);
             assert!(
                 options.contains(&"CONFIG_PREEMPT_TRACER=y") && options.contains(&"CONFIG_IRQSOFF_TRACER=y")
             );

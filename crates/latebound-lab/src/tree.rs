@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::kernel::{self, Kernel};
-use crate::name::{KernelName, Origin};
+use crate::name::{Flavour, KernelName, Origin};
 use crate::{debian, program, traced};
 
 /// A row of commits, good first and bad last, and where they are built.
@@ -86,7 +86,7 @@ impl Commits {
             lab,
             &self.work,
             &format!("commit {hash}"),
-            self.rt,
+            Flavour::traced(self.rt),
             &folder,
             traced::Objects::Keep,
         )?;
