@@ -184,8 +184,11 @@ mod tests {
         assert_eq!(available("", "6.12"), [Evidence::User]);
         assert_eq!(available(stock, "6.12.117+deb12-amd64"), [Evidence::User, Evidence::Events]);
         assert_eq!(available(stock, "6.16.1"), [Evidence::User, Evidence::Events, Evidence::Scheduler]);
-        assert_eq!(available(&expected(true), "6.12"), [Evidence::User, Evidence::Events, Evidence::Bound]);
-        assert_eq!(available(&expected(false), "6.12"), [Evidence::User, Evidence::Events]);
+        assert_eq!(
+            available(&expected(Flavour::traced(true)), "6.12"),
+            [Evidence::User, Evidence::Events, Evidence::Bound]
+        );
+        assert_eq!(available(&expected(Flavour::traced(false)), "6.12"), [Evidence::User, Evidence::Events]);
     }
 
     #[test]

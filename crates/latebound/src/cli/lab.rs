@@ -15,7 +15,8 @@ use latebound_model::Nanos;
 ///
 /// Kernels: debian:6.12 and debian:6.12-rt (packages of the distribution), debian:6.12@full (booted with another
 /// preemption model: none, voluntary, full, lazy), traced:6.12-rt (built here with preemption and interrupt events,
-/// which a bound needs), checked:6.12-rt (which also checks memory and locks of the modules in it), or the path of a kernel image or a source tree.
+/// which a bound needs), checked:6.12-rt (which also checks memory and locks, its own and those of modules), or the
+/// path of a kernel image or a source tree.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
