@@ -576,12 +576,16 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__run)
-            opts="-o -h -V --mechanism --context --cpu --to --count --burst --period --timer --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --limit --load --output --force --format --color --help --version"
+            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --limit --load --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --by)
+                    COMPREPLY=($(compgen -W "module bpf" -- "${cur}"))
+                    return 0
+                    ;;
                 --mechanism)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

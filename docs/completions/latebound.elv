@@ -215,8 +215,9 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand advise 'Name the ways that met a budget, with margins, by what `defer run` measured'
         }
         &'latebound;defer;run'= {
-            cand --mechanism 'The mechanisms, with commas between them; all that the kernel has where not given'
-            cand --context 'Where requests come from: task, softirq, hardirq; all three where not given'
+            cand --by 'What requests and stamps: the kernel module, or user space and BPF programs; the module where it is loaded'
+            cand --mechanism 'The mechanisms, with commas between them; all that can be had where not given'
+            cand --context 'Where requests come from: task, softirq, hardirq; all where not given. By BPF each mechanism has one place'
             cand --cpu 'The CPU that requests'
             cand --to 'CPUs to run on, where the mechanism can be sent to another; the requesting one where not given'
             cand --count 'Triggers of each series'

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use latebound_probe::ProbeError;
+
 use crate::device::PATH;
 
 /// Why a run could not be had.
@@ -13,7 +15,7 @@ pub enum DeferError {
     #[error(
         "{PATH} is not there: the kernel module latebound_defer is not loaded; build and load it (make -C kmod && \
          insmod kmod/latebound_defer.ko), or run in the lab: latebound lab run --kernel debian:6.12 --module \
-         latebound_defer -- defer run"
+         latebound_defer -- defer run; `latebound defer run --by bpf` does without it"
     )]
     NoModule,
     /// Somebody else measures.
@@ -40,6 +42,9 @@ pub enum DeferError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Programs could not be had, or did not answer.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// A system call failed.
     #[error("{doing} failed: {source}")]
     Io {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Activations that we cause: every way of the kernel to put work off, requested and timed by the module latebound_defer.
+//! Activations that we cause: every way of the kernel to put work off, requested and timed by the module latebound_defer; and
+//! some of them without it, by user space and BPF programs.
 //!
-//! Owns the way from a plan through `/dev/latebound_defer` to distributions and counts. Never loads the module, never
-//! prints, and explains nothing. What it changes (the scheduling of the module's threads) ends with the run.
+//! Owns the way from a plan through `/dev/latebound_defer`, or through programs, to distributions and counts. Never loads the
+//! module, never prints, and explains nothing. What it changes (the scheduling of the module's threads) ends with the run.
 
 mod advise;
+mod by_bpf;
 mod device;
 mod error;
 mod ksoftirqd;
@@ -12,13 +14,15 @@ mod plan;
 mod run;
 mod signature;
 mod tally;
+mod thread;
 mod train;
 
 pub use advise::{Advice, Needs, advise};
+pub use by_bpf::{ByBpf, StockKernel};
 pub use device::{Device, Kernel};
 pub use error::DeferError;
 pub use ksoftirqd::Ksoftirqd;
-pub use plan::{Context, Mechanism, Request, Settings};
+pub use plan::{By, Context, Mechanism, Request, Settings};
 pub use run::{Prepared, Progress};
 pub use signature::{Facts, Signature, Starved};
 pub use tally::Measured;

@@ -5,15 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use latebound_abi::defer as abi;
-use latebound_model::{Cpu, Nanos, Policy};
+use latebound_model::{Cpu, Evidence, Nanos, Policy};
 
 use crate::error::DeferError;
 
-fn find<const N: usize>(
-    names: &[&'static str; N],
-    what: &'static str,
-    word: &str,
-) -> Result<usize, DeferError> {
+fn find(names: &[&'static str], what: &'static str, word: &str) -> Result<usize, DeferError> {
     names.iter().position(|name| *name == word).ok_or_else(|| DeferError::Unknown {
         what,
         word: word.to_owned(),
@@ -21,14 +17,52 @@ fn find<const N: usize>(
     })
 }
 
-/// A mechanism of the module, by its number in `latebound/defer.h`.
+/// What requests and stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The kernel module latebound_defer.
+    Module,
+    /// User space and BPF programs, on a stock kernel.
+    Bpf,
+}
+
+impl By {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            By::Module => "module",
+            By::Bpf => "bpf",
+        }
+    }
+
+    /// Whether it has the mechanism, on some kernel.
+    pub fn has(self, mechanism: Mechanism) -> bool {
+        match self {
+            By::Module => usize::from(mechanism.0) < abi::MECHANISMS.len(),
+            By::Bpf => BY_BPF.contains(&mechanism.name()),
+        }
+    }
+}
+
+/// Mechanisms that are requested without the module.
+pub(crate) const BY_BPF: [&str; 4] = ["direct", "bpf_timer", "timerfd", "user"];
+
+/// Those of them that the module does not have, by numbers after the module's.
+const BPF_ALONE: [&str; 2] = ["bpf_timer", "timerfd"];
+
+/// Every name, by number.
+fn names() -> Vec<&'static str> {
+    abi::MECHANISMS.into_iter().chain(BPF_ALONE).collect()
+}
+
+/// A mechanism, by its number in `latebound/defer.h` or after those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mechanism(u16);
 
 impl Mechanism {
-    /// Every mechanism that the header names.
+    /// Every mechanism: those of the module, then those of BPF alone.
     pub fn all() -> impl Iterator<Item = Mechanism> {
-        (0..abi::MECHANISMS.len() as u16).map(Mechanism)
+        (0..names().len() as u16).map(Mechanism)
     }
 
     /// Its number.
@@ -38,7 +72,8 @@ impl Mechanism {
 
     /// Its name: `work_highpri`.
     pub fn name(self) -> &'static str {
-        abi::MECHANISMS[usize::from(self.0)]
+        let number = usize::from(self.0);
+        abi::MECHANISMS.get(number).copied().unwrap_or_else(|| BPF_ALONE[number - abi::MECHANISMS.len()])
     }
 
     /// The kernel's mechanism that it is a case of.
@@ -51,10 +86,19 @@ impl Mechanism {
             "kthread" | "kthread_worker" => M::KernelThread,
             "irq_thread" => M::ThreadedIrq,
             "irq_work" | "irq_work_hard" | "irq_work_lazy" => M::IrqWork,
-            "hrtimer_hard" | "hrtimer_soft" => M::Hrtimer,
+            "hrtimer_hard" | "hrtimer_soft" | "bpf_timer" => M::Hrtimer,
+            "timerfd" => M::TimerWakeup,
             "smp_call" => M::Vector,
             "task_work" | "user" => M::ThreadWakeup,
             _ => M::Work,
+        }
+    }
+
+    /// What a start is stamped by: programs where BPF alone has it; the module's clock reads, and a thread's own, are ours.
+    pub fn evidence(self) -> Evidence {
+        match self.name() {
+            name if BPF_ALONE.contains(&name) && name != "timerfd" => Evidence::Events,
+            _ => Evidence::User,
         }
     }
 }
@@ -69,7 +113,7 @@ impl FromStr for Mechanism {
     type Err = DeferError;
 
     fn from_str(word: &str) -> Result<Mechanism, DeferError> {
-        find(&abi::MECHANISMS, "mechanism", word).map(|at| Mechanism(at as u16))
+        find(&names(), "mechanism", word).map(|at| Mechanism(at as u16))
     }
 }
 
@@ -78,6 +122,9 @@ impl FromStr for Mechanism {
 pub struct Context(u8);
 
 impl Context {
+    /// A thread.
+    pub const TASK: Context = Context(0);
+
     /// Every context.
     pub fn all() -> impl Iterator<Item = Context> {
         (0..abi::CONTEXTS.len() as u8).map(Context)
@@ -218,6 +265,16 @@ mod tests {
             let shares: Vec<u32> = request(mechanism, triggers).shares().collect();
             assert_eq!((shares.len(), shares.iter().sum()), (items, triggers), "{mechanism}");
         }
+    }
+
+    #[test]
+    fn what_bpf_has_are_mechanisms_and_each_is_of_one_of_both() {
+        for name in BY_BPF {
+            assert!(By::Bpf.has(name.parse().unwrap()), "{name}");
+        }
+        assert!(Mechanism::all().all(|mechanism| By::Module.has(mechanism) || By::Bpf.has(mechanism)));
+        let both = Mechanism::all().filter(|mechanism| By::Module.has(*mechanism) && By::Bpf.has(*mechanism));
+        assert_eq!(both.map(Mechanism::name).collect::<Vec<_>>(), ["direct", "user"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! From starts to distributions. Pure.
 
 use latebound_abi::defer::{Counts, Record, START_OF_ITEM};
-use latebound_model::{Cpu, Evidence, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
+use latebound_model::{Cpu, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
 
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::Request;
@@ -74,13 +74,19 @@ impl Measured {
         self.merged_in_records += u64::from(record.merged);
         self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
         let latency = record.started_ns.checked_sub(record.requested_ns);
-        let execution = record.ended_ns.checked_sub(record.started_ns);
+        // Where a start is only seen, its end is not.
+        let execution = match record.ended_ns {
+            0 => Some(None),
+            ended_ns => ended_ns.checked_sub(record.started_ns).map(Some),
+        };
         let (Some(latency), Some(execution)) = (latency, execution) else {
             self.negative += 1;
             return;
         };
         self.latency.record(Nanos(latency));
-        self.execution.record(Nanos(execution));
+        if let Some(execution) = execution {
+            self.execution.record(Nanos(execution));
+        }
         // Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products" (1962).
         let distance = latency as f64 - self.mean;
         self.mean += distance / self.latency.count() as f64;
@@ -110,7 +116,7 @@ impl Measured {
                 self.request.mechanism.of_the_kernel(),
                 quantity,
                 subject(Some(self.requester)),
-                Evidence::User,
+                self.request.mechanism.evidence(),
                 histogram.clone(),
             );
             series.merged = self.counts.merged;
@@ -182,9 +188,12 @@ mod tests {
         measured.add(&backward, &Ksoftirqd::default());
         assert_eq!((measured.merged_in_records, measured.cross_cpu), (4, 2));
         assert_eq!((measured.latency.count(), measured.lost()), (2, 1));
+        let unending = Record { requested_ns: 5, started_ns: 6, ended_ns: 0, ..Record::default() };
+        measured.add(&unending, &Ksoftirqd::default());
         let [latency, execution] = measured.series("idle");
         assert_eq!(latency.losses.len(), 1);
         assert_eq!(execution.summary.max, Some(Nanos(500)));
+        assert_eq!(execution.summary.count, 2);
         assert_eq!(latency.id, "tasklet/tasklet from hardirq, idle/cpu0/latency");
     }
 }

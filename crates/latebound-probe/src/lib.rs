@@ -6,6 +6,7 @@
 //! a `Missing`, what was lost a `Loss`.
 
 mod bound;
+mod defer;
 mod error;
 mod kernel;
 mod log;
@@ -15,6 +16,7 @@ mod relations;
 mod responses;
 
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
+pub use defer::{Answered, DeferPart, DeferProbe, DeferShared, DeferTrigger};
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};

@@ -17,8 +17,8 @@ use latebound_model::{CpuSet, Nanos, Policy, Tid};
 pub(crate) use bound::{BoundArgs, FollowBy};
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
 pub(crate) use defer::{
-    DeferAdviseArgs, DeferArgs, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs, TrainArgs,
-    TriggerName,
+    DeferAdviseArgs, DeferArgs, DeferBy, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs,
+    TrainArgs, TriggerName,
 };
 pub(crate) use lab::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use latebound_defer::{Context, Mechanism};
+use latebound_defer::{By, Context, Mechanism};
 use latebound_model::{CpuSet, Nanos};
 
 use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
@@ -12,8 +12,9 @@ use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
 /// Request and time every way that the kernel has to put work off
 ///
 /// Work items, tasklets, softirqs, kernel threads, threaded interrupts, irq_work, timers, calls to other CPUs, RCU
-/// callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. Needs the kernel module
+/// callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. That takes the kernel module
 /// latebound_defer, which is built in kmod/ and loaded by you, or by `latebound lab run --module latebound_defer`.
+/// Without it `run` measures what user space and BPF programs can request.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +31,21 @@ pub(crate) enum DeferCommand {
     Lost(DeferLostArgs),
     Timeline(DeferTimelineArgs),
     Advise(DeferAdviseArgs),
+}
+
+/// What requests and stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeferBy {
+    /// The kernel module latebound_defer: every mechanism, from every context.
+    Module,
+    /// User space and BPF programs, on a stock kernel: some mechanisms, each from one context.
+    Bpf,
+}
+
+fn mechanisms(by: By) -> String {
+    let names: Vec<&str> =
+        Mechanism::all().filter(|&mechanism| by.has(mechanism)).map(Mechanism::name).collect();
+    names.join(", ")
 }
 
 /// Trains of interrupts.
@@ -181,15 +197,24 @@ Examples:
       --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0
   latebound defer run --mechanism work --context hardirq --busy 200us
   latebound defer run --mechanism tasklet --context hardirq --burst 14
+  latebound defer run --by bpf --load io
   latebound lab run --kernel debian:6.12-rt --module latebound_defer -- defer run --count 200 --period 1ms
 
-{EXIT_STATUS}"))]
+Mechanisms by the module: {}.
+
+Mechanisms by BPF: {}.
+
+{EXIT_STATUS}", mechanisms(By::Module), mechanisms(By::Bpf)))]
 pub(crate) struct DeferRunArgs {
-    /// The mechanisms, with commas between them; all that the kernel has where not given.
+    /// What requests and stamps: the kernel module, or user space and BPF programs; the module where it is loaded.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) by: Option<DeferBy>,
+
+    /// The mechanisms, with commas between them; all that can be had where not given.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<Mechanism>,
 
-    /// Where requests come from: task, softirq, hardirq; all three where not given.
+    /// Where requests come from: task, softirq, hardirq; all where not given. By BPF each mechanism has one place.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) context: Vec<Context>,
 

@@ -4,14 +4,13 @@
 mod advise;
 mod lost;
 mod timeline;
+mod way;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use latebound_defer::{
-    Context, Device, Facts as SignatureFacts, Kernel, Measured, Mechanism, Prepared, Request, Settings,
-};
+use latebound_defer::{By, Context, Facts as SignatureFacts, Measured, Mechanism, Request, Settings};
 use latebound_model::{Cpu, CpuSet, Missing, Nanos, Policy, Run, RunState, Summary};
 use latebound_report::html;
 use latebound_report::terminal::{self, DEFER_QUANTILES, DeferRow};
@@ -24,6 +23,7 @@ use crate::beside::Loads;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
+use way::{Ready, Way};
 
 /// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
 const RING_RECORDS: u32 = 1 << 16;
@@ -49,28 +49,25 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
     let settings = settings(args)?;
     let stop = Stop::on_signals()?;
-    let device = Device::open()?;
-    let (requests, lacking) = requests(args, &device.kernel());
+    let (mut way, said) = Way::choose(args)?;
+    let (requests, lacking) = requests(args, &way);
     if requests.is_empty() {
-        bail!("nothing is left to measure: {}", lacking.join("; "));
+        let all: Vec<String> = lacking.iter().map(|one| format!("{} ({})", one.what, one.why)).collect();
+        bail!("nothing is left to measure: {}", all.join("; "));
     }
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run("defer", doctor, None);
     let record = Record::begin(&args.record, None, &run)?;
-    run.missing.extend(lacking.into_iter().map(|what| Missing {
-        what,
-        why: "this kernel does not have it, or does not let modules use it".to_owned(),
-        remedy: "another kernel: latebound lab run --kernel … --module latebound_defer".to_owned(),
-    }));
+    run.missing.extend(said.into_iter().chain(lacking));
 
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
-    let prepared = Prepared::new(device, &settings, &requests)?;
+    let prepared = way.prepare(&settings, &requests)?;
     let mut phases = vec![phase("idle", prepared, &stop, || {})?];
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
-        let prepared = Prepared::new(Device::open()?, &settings, &requests)?;
+        let prepared = way.prepare(&settings, &requests)?;
         let mut running = loads.start(None, &allowed)?;
         running.wait_until_begun()?;
         phases.push(phase("loaded", prepared, &stop, || running.finish(&mut run))?);
@@ -82,7 +79,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
     }
     let written = record.finish(&mut run, html::page);
-    print(&phases, &run, args.intervals, output)?;
+    print(&phases, &run, way.by(), args.intervals, output)?;
     written?;
     Ok(Outcome::Done)
 }
@@ -114,22 +111,24 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
 }
 
 /// The series, and what was left out. What cannot be sent to another CPU is asked for on the requesting one, once.
-fn requests(args: &DeferRunArgs, kernel: &Kernel) -> (Vec<Request>, Vec<String>) {
-    let mechanisms: Vec<Mechanism> =
-        if args.mechanism.is_empty() { Mechanism::all().collect() } else { args.mechanism.clone() };
+fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
+    let mechanisms: Vec<Mechanism> = match args.mechanism.is_empty() {
+        true => Mechanism::all().filter(|&mechanism| way.by().has(mechanism)).collect(),
+        false => args.mechanism.clone(),
+    };
     let contexts: Vec<Context> =
         if args.context.is_empty() { Context::all().collect() } else { args.context.clone() };
     let to = args.to.clone().unwrap_or_else(|| CpuSet::new([Cpu(args.cpu)]));
     let (mut requests, mut lacking) = (Vec::new(), Vec::new());
     for mechanism in mechanisms {
-        if !kernel.has(mechanism) {
-            lacking.push(format!("the mechanism {mechanism}"));
+        if let Some(missing) = way.lacking(mechanism) {
+            lacking.push(missing);
             continue;
         }
         let cpus: Vec<Cpu> =
-            if kernel.can_be_remote(mechanism) { to.iter().collect() } else { vec![Cpu(args.cpu)] };
-        let busy = args.busy.filter(|_| kernel.can_be_busy(mechanism));
-        for &context in &contexts {
+            if way.can_be_remote(mechanism) { to.iter().collect() } else { vec![Cpu(args.cpu)] };
+        let busy = args.busy.filter(|_| way.can_be_busy(mechanism));
+        for &context in contexts.iter().filter(|&&context| way.is_requested_from(mechanism, context)) {
             for &cpu in &cpus {
                 for busy in std::iter::once(Nanos::ZERO).chain(busy) {
                     requests.push(Request {
@@ -146,11 +145,18 @@ fn requests(args: &DeferRunArgs, kernel: &Kernel) -> (Vec<Request>, Vec<String>)
                 }
             }
         }
+        if !requests.iter().any(|request| request.mechanism == mechanism) {
+            lacking.push(Missing {
+                what: format!("the mechanism {mechanism} from that context"),
+                why: "without the module it is requested from one place only".to_owned(),
+                remedy: "no --context, or --by module".to_owned(),
+            });
+        }
     }
     (requests, lacking)
 }
 
-fn phase(name: &'static str, prepared: Prepared, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
+fn phase(name: &'static str, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
     let mut progress = Progress::new(None);
     let started = Instant::now();
     let show = |so_far: latebound_defer::Progress| {
@@ -160,15 +166,10 @@ fn phase(name: &'static str, prepared: Prepared, stop: &Stop, ended: impl FnOnce
         });
     };
     let mut took = Duration::ZERO;
-    let measured = prepared.run(
-        stop.flag(),
-        show,
-        |_| {},
-        || {
-            took = started.elapsed();
-            ended();
-        },
-    )?;
+    let measured = prepared.run(stop, show, || {
+        took = started.elapsed();
+        ended();
+    })?;
     progress.clear();
     Ok(Phase { name, took, measured })
 }
@@ -237,13 +238,14 @@ fn signatures(measured: &Measured, facts: &SignatureFacts) -> Vec<String> {
     measured.signatures(facts).iter().map(ToString::to_string).collect()
 }
 
-fn print(phases: &[Phase], run: &Run, with_intervals: bool, output: &Output) -> Result<()> {
+fn print(phases: &[Phase], run: &Run, by: By, with_intervals: bool, output: &Output) -> Result<()> {
     let facts = SignatureFacts::of(&run.system);
     if output.is_json() {
         let rows: Vec<Row<'_>> =
             phases.iter().flat_map(|p| p.measured.iter().map(|m| row(p.name, m, &facts))).collect();
         let document = serde_json::json!({
             "schema": "latebound.defer/1",
+            "by": by.name(),
             "rows": rows,
             "seconds": phases.iter().map(|p| (p.name, p.took.as_secs_f64())).collect::<BTreeMap<_, _>>(),
             "triggers_late": phases.iter().map(|p| late(&p.measured)).sum::<u64>(),

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run without the kernel module: requested by user space and BPF programs, on a stock kernel.
+//!
+//! Owns the threads and descriptors of the run, which end with it. The same plan goes in and the same values come out as with
+//! the module.
+
+mod requester;
+mod waiter;
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use latebound_abi::defer::{BURST_MAX, Counts, PERIOD_MIN_NS, Record};
+use latebound_probe::{DeferPart, DeferProbe, DeferShared, KernelBtf};
+
+use crate::error::DeferError;
+use crate::ksoftirqd::Ksoftirqd;
+use crate::plan::{By, Context, Mechanism, Request, Settings};
+use crate::run::{Progress, TAKE_EVERY};
+use crate::tally::Measured;
+use crate::thread::{now_ns, pin, set_scheduler};
+use requester::{Act, Requested, Turn, request_all, set_timer, signal};
+use waiter::Waiter;
+
+/// What the running kernel lets be requested without the module.
+#[derive(Clone, Debug)]
+pub struct StockKernel(KernelBtf);
+
+impl StockKernel {
+    /// Reads what it has.
+    pub fn read() -> Result<StockKernel, DeferError> {
+        Ok(StockKernel(KernelBtf::load()?))
+    }
+
+    /// Why a mechanism cannot be had here; `None` where it can.
+    pub fn lacking(&self, mechanism: Mechanism) -> Option<String> {
+        if !By::Bpf.has(mechanism) {
+            return Some("it takes the kernel module latebound_defer".to_owned());
+        }
+        part(mechanism)?.lacking(&self.0)
+    }
+
+    /// Where it is requested from.
+    pub fn context(_mechanism: Mechanism) -> Context {
+        Context::TASK
+    }
+
+    /// Whether it can be asked to run on another CPU than the requester's.
+    pub fn can_be_remote(&self, mechanism: Mechanism) -> bool {
+        is_waited(mechanism)
+    }
+}
+
+/// The programs that it takes; `None` where system calls and threads are enough.
+fn part(mechanism: Mechanism) -> Option<DeferPart> {
+    match mechanism.name() {
+        "direct" => Some(DeferPart::Direct),
+        "bpf_timer" => Some(DeferPart::Timer),
+        _ => None,
+    }
+}
+
+/// Whether a thread of ours waits for it and stamps its start.
+fn is_waited(mechanism: Mechanism) -> bool {
+    matches!(mechanism.name(), "timerfd" | "user")
+}
+
+/// A run with all its threads made and its programs attached, before anything is requested.
+#[derive(Debug)]
+pub struct ByBpf {
+    probe: DeferProbe,
+    requests: Vec<Request>,
+    settings: Settings,
+    halt: Arc<AtomicBool>,
+    /// Set when threads that wait are to end with their next read, which `wake` brings about.
+    over: Arc<AtomicBool>,
+    wake: Vec<Wake>,
+    waiters: Vec<JoinHandle<io::Result<()>>>,
+    records: Receiver<Record>,
+    /// Sends the word to begin; ends the requester unheard where it is dropped.
+    go: Option<Sender<()>>,
+    requester: Option<JoinHandle<Result<Requested, DeferError>>>,
+}
+
+/// How a thread that waits is brought to its end.
+#[derive(Debug)]
+enum Wake {
+    Timer(Arc<OwnedFd>),
+    Event(Arc<OwnedFd>),
+}
+
+impl ByBpf {
+    /// Makes everything that the requests need.
+    pub fn new(settings: &Settings, requests: &[Request]) -> Result<ByBpf, DeferError> {
+        refuse_what_cannot_be_had(settings, requests)?;
+        let mut parts: Vec<DeferPart> = Vec::new();
+        for part in requests.iter().filter_map(|request| part(request.mechanism)) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        let probe = DeferProbe::start(&parts)?;
+        let (sender, records) = channel();
+        let mut run = ByBpf {
+            probe,
+            requests: requests.to_vec(),
+            settings: *settings,
+            halt: Arc::default(),
+            over: Arc::default(),
+            wake: Vec::new(),
+            waiters: Vec::new(),
+            records,
+            go: None,
+            requester: None,
+        };
+        let mut turns = Vec::new();
+        for (series, request) in (0..).zip(requests) {
+            turns.push(Turn {
+                series,
+                act: run.make(series, request, &sender)?,
+                left: request.triggers,
+                burst: request.burst,
+                open_loop: request.open_loop,
+                triggers: 0,
+                turns_missed: 0,
+            });
+        }
+        run.start_requester(turns)?;
+        Ok(run)
+    }
+
+    fn make(&mut self, series: u32, request: &Request, sender: &Sender<Record>) -> Result<Act, DeferError> {
+        if let Some(part) = part(request.mechanism)
+            && let Some(trigger) = self.probe.trigger(part, series)?
+        {
+            return Ok(Act::Program(trigger));
+        }
+        let (fd, act, wake) = if request.mechanism.name() == "timerfd" {
+            let fd = Arc::new(timer()?);
+            (Arc::clone(&fd), Act::Timerfd(Arc::clone(&fd)), Wake::Timer(fd))
+        } else {
+            let fd = Arc::new(event()?);
+            (Arc::clone(&fd), Act::Eventfd(Arc::clone(&fd)), Wake::Event(fd))
+        };
+        let waiter = Waiter {
+            series,
+            fd,
+            cpu: request.cpu,
+            requester: self.settings.cpu,
+            scheduling: self.settings.runner,
+        };
+        self.wake.push(wake);
+        self.waiters.push(waiter.spawn(self.probe.shared(), Arc::clone(&self.over), sender.clone())?);
+        Ok(act)
+    }
+
+    fn start_requester(&mut self, turns: Vec<Turn>) -> Result<(), DeferError> {
+        let (go, begin) = channel();
+        let (ready, begun) = channel();
+        let (settings, shared, halt) = (self.settings, self.probe.shared(), Arc::clone(&self.halt));
+        let thread = std::thread::spawn(move || {
+            let prepared = pin(settings.cpu).and_then(|()| set_scheduler(0, settings.requester));
+            // SAFETY: gettid has no preconditions.
+            let tid = unsafe { libc::gettid() };
+            shared.set_requester(tid.unsigned_abs(), settings.cpu.0);
+            let is_ready = prepared.is_ok();
+            if ready.send(prepared).is_err() || !is_ready || begin.recv().is_err() {
+                return Ok(Requested { turns, triggers_late: 0 });
+            }
+            request_all(turns, &settings, &shared, &halt)
+        });
+        self.go = Some(go);
+        self.requester = Some(thread);
+        let what = || format!("CPU {} and the policy of the thread that requests", self.settings.cpu);
+        match begun.recv() {
+            Ok(prepared) => prepared.map_err(|source| DeferError::Refused { what: what(), source }),
+            Err(_) => Err(DeferError::Io {
+                doing: "starting the thread that requests",
+                source: io::ErrorKind::Other.into(),
+            }),
+        }
+    }
+
+    /// As [`crate::Prepared::run`].
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(Progress),
+        ended: impl FnOnce(),
+    ) -> Result<Vec<Measured>, DeferError> {
+        let mut measured: Vec<Measured> =
+            self.requests.iter().map(|request| Measured::new(*request, self.settings.cpu)).collect();
+        let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
+        let ksoftirqd = Ksoftirqd::of_this_kernel();
+        let mut tally = |records: &[Record]| {
+            for record in records {
+                if let Some(measured) = measured.get_mut(record.series as usize) {
+                    measured.add(record, &ksoftirqd);
+                }
+            }
+        };
+        // The requester waits for it; where it has failed, joining it says why.
+        let _ = self.go.take().map(|go| go.send(()));
+        let taken = self.take(stop, &mut tally, |starts| progress(Progress { starts, triggers }));
+        ended();
+        // Also where taking failed: the threads end with the run.
+        let requested = self.end_requests();
+        let drained = self.drain(&mut tally);
+        let waited = self.end_waiters();
+        taken.and(drained).and(waited)?;
+        let Requested { turns, triggers_late } = requested?;
+        tally(&self.poll()?);
+        let shared = self.probe.shared();
+        for turn in &turns {
+            measured[turn.series as usize].add_counts(&Counts {
+                triggers: turn.triggers,
+                turns_missed: turn.turns_missed,
+                triggers_late,
+                ..shared.counts(turn.series)
+            });
+        }
+        Ok(measured)
+    }
+
+    fn poll(&mut self) -> Result<Vec<Record>, DeferError> {
+        let mut records = self.probe.poll()?;
+        records.extend(self.records.try_iter());
+        Ok(records)
+    }
+
+    fn is_waited_for(&self, shared: &DeferShared) -> bool {
+        (0..self.requests.len() as u32).any(|series| shared.waiting(series) > 0)
+    }
+
+    fn take(
+        &mut self,
+        stop: &AtomicBool,
+        tally: &mut impl FnMut(&[Record]),
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), DeferError> {
+        let shared = self.probe.shared();
+        let begun = Instant::now();
+        let (mut last, mut starts) = (begun, 0);
+        loop {
+            let is_requested = self.requester.as_ref().is_none_or(JoinHandle::is_finished);
+            let is_done = is_requested && !self.is_waited_for(&shared);
+            let records = self.poll()?;
+            if !records.is_empty() {
+                last = Instant::now();
+                starts += records.len() as u64;
+                tally(&records);
+            }
+            progress(starts);
+            let is_over = self.settings.limit.is_some_and(|limit| begun.elapsed() >= limit.to_duration());
+            if is_done
+                || is_over
+                || stop.load(Ordering::Relaxed)
+                || last.elapsed() >= self.settings.patience.to_duration()
+            {
+                return Ok(());
+            }
+            std::thread::sleep(TAKE_EVERY);
+        }
+    }
+
+    /// Takes what was requested before the end, as long as it comes.
+    fn drain(&mut self, tally: &mut impl FnMut(&[Record])) -> Result<(), DeferError> {
+        let shared = self.probe.shared();
+        let mut last = Instant::now();
+        while self.is_waited_for(&shared) && last.elapsed() < DRAIN {
+            let records = self.poll()?;
+            if !records.is_empty() {
+                last = Instant::now();
+                tally(&records);
+            }
+            std::thread::sleep(TAKE_EVERY);
+        }
+        Ok(())
+    }
+
+    fn end_requests(&mut self) -> Result<Requested, DeferError> {
+        self.halt.store(true, Ordering::Relaxed);
+        drop(self.go.take());
+        match self.requester.take() {
+            Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            None => Ok(Requested::default()),
+        }
+    }
+
+    fn end_waiters(&mut self) -> Result<(), DeferError> {
+        self.over.store(true, Ordering::Release);
+        let failed = |source| DeferError::Io { doing: "waiting for requests in a user thread", source };
+        for wake in self.wake.drain(..) {
+            match wake {
+                Wake::Timer(fd) => set_timer(&fd, now_ns()),
+                Wake::Event(fd) => signal(&fd),
+            }
+            .map_err(failed)?;
+        }
+        for thread in self.waiters.drain(..) {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// How long what was requested may take to start once nothing is in its way any more.
+const DRAIN: Duration = Duration::from_secs(2);
+
+impl Drop for ByBpf {
+    fn drop(&mut self) {
+        let _ = self.end_requests();
+        let _ = self.end_waiters();
+    }
+}
+
+fn refuse_what_cannot_be_had(settings: &Settings, requests: &[Request]) -> Result<(), DeferError> {
+    let refuse = |what: &str| {
+        Err(DeferError::Refused { what: what.to_owned(), source: io::ErrorKind::Unsupported.into() })
+    };
+    if settings.period.0 < PERIOD_MIN_NS {
+        return refuse("a period below 10 us");
+    }
+    if requests.len() > DeferProbe::SERIES_MAX {
+        return refuse("more than 32 series without the module");
+    }
+    if requests.iter().any(|request| request.burst > BURST_MAX) {
+        return refuse("a burst of more than 1024 requests");
+    }
+    if requests.iter().any(|request| request.busy.0 > 0 || request.execution.0 > 0 || request.counter) {
+        return refuse("--busy and --execution without the module (--by module)");
+    }
+    Ok(())
+}
+
+fn own(fd: i32, doing: &'static str) -> Result<OwnedFd, DeferError> {
+    if fd < 0 {
+        return Err(DeferError::Io { doing, source: io::Error::last_os_error() });
+    }
+    // SAFETY: a descriptor that the kernel just made, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn timer() -> Result<OwnedFd, DeferError> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) }, "making a timerfd")
+}
+
+fn event() -> Result<OwnedFd, DeferError> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }, "making an eventfd")
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The thread that requests: one series after the other, at the pace of the settings.
+//!
+//! Owns that pace and how each mechanism is asked for. What is asked for is made before it begins.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use latebound_probe::{DeferShared, DeferTrigger};
+
+use crate::error::DeferError;
+use crate::plan::Settings;
+use crate::thread::now_ns;
+
+/// How a request is made.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// By running a program.
+    Program(DeferTrigger),
+    /// By setting a timer, whose expiry is the request.
+    Timerfd(Arc<OwnedFd>),
+    /// By a write, on which a thread waits.
+    Eventfd(Arc<OwnedFd>),
+}
+
+/// A series as the requester sees it.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) series: u32,
+    pub(super) act: Act,
+    pub(super) left: u32,
+    pub(super) burst: u32,
+    pub(super) open_loop: bool,
+    pub(super) triggers: u64,
+    pub(super) turns_missed: u64,
+}
+
+/// What it has done.
+#[derive(Debug, Default)]
+pub(super) struct Requested {
+    pub(super) turns: Vec<Turn>,
+    /// Triggers that came later than the next one was due.
+    pub(super) triggers_late: u64,
+}
+
+/// Requests until every series had its triggers, or until `halt`.
+pub(super) fn request_all(
+    mut turns: Vec<Turn>,
+    settings: &Settings,
+    shared: &DeferShared,
+    halt: &AtomicBool,
+) -> Result<Requested, DeferError> {
+    let mut triggers_late = 0;
+    let mut random = now_ns() | 1;
+    let mut due = now_ns();
+    let mut next = 0;
+    while !halt.load(Ordering::Relaxed) {
+        let Some(ahead) = (0..turns.len()).find(|ahead| turns[(next + ahead) % turns.len()].left > 0) else {
+            break;
+        };
+        let at = (next + ahead) % turns.len();
+        next = at + 1;
+        due += settings.period.0 + below(&mut random, settings.jitter.0 + 1);
+        sleep_until(due);
+        let now = now_ns();
+        if now > due + settings.period.0 {
+            // What was missed is not made up for, or requests would come in a heap.
+            triggers_late += 1;
+            due = now;
+        }
+        let turn = &mut turns[at];
+        if (!turn.open_loop && shared.waiting(turn.series) > 0) || shared.room(turn.series) < turn.burst {
+            turn.turns_missed += 1;
+            continue;
+        }
+        turn.left -= 1;
+        turn.triggers += 1;
+        turn.request(shared, settings.timer.0)?;
+    }
+    Ok(Requested { turns, triggers_late })
+}
+
+impl Turn {
+    fn request(&self, shared: &DeferShared, ahead_ns: u64) -> Result<(), DeferError> {
+        let done = match &self.act {
+            Act::Program(trigger) => return Ok(trigger.request(self.series, self.burst, ahead_ns)?),
+            Act::Timerfd(timer) => self.repeat(|| {
+                // A timer that waits is not set again, which would move it.
+                if shared.join(self.series) {
+                    return Ok(());
+                }
+                let due = now_ns() + ahead_ns;
+                shared.note(self.series, due);
+                set_timer(timer, due)
+            }),
+            Act::Eventfd(event) => self.repeat(|| {
+                shared.note(self.series, now_ns());
+                signal(event)
+            }),
+        };
+        done.map_err(|source| DeferError::Io { doing: "requesting deferred work", source })
+    }
+
+    fn repeat(&self, mut request: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        (0..self.burst).try_for_each(|_| request())
+    }
+}
+
+/// Marsaglia, "Xorshift RNGs" (2003): enough to meet every phase of the tick.
+fn below(state: &mut u64, end: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state % end
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (ns / 1_000_000_000).cast_signed(), tv_nsec: (ns % 1_000_000_000).cast_signed() }
+}
+
+fn sleep_until(due_ns: u64) {
+    let due = timespec(due_ns);
+    // SAFETY: the kernel reads a live timespec; with an absolute time nothing is written back.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const due,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// Lets a timer of CLOCK_MONOTONIC expire once, at this time.
+pub(super) fn set_timer(timer: &OwnedFd, due_ns: u64) -> io::Result<()> {
+    let when = libc::itimerspec { it_interval: timespec(0), it_value: timespec(due_ns) };
+    // SAFETY: an open timerfd, and a live structure for the kernel to read.
+    match unsafe {
+        libc::timerfd_settime(
+            timer.as_raw_fd(),
+            libc::TFD_TIMER_ABSTIME,
+            &raw const when,
+            std::ptr::null_mut(),
+        )
+    } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Adds one to an eventfd.
+pub(super) fn signal(event: &OwnedFd) -> io::Result<()> {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: the kernel reads eight bytes of a live buffer.
+    match unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) } {
+        8 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_meets_every_part_of_its_range_and_nothing_beyond() {
+        let mut state = 7;
+        let mut seen = [0u32; 5];
+        for _ in 0..1_000 {
+            seen[below(&mut state, 5) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+        assert_eq!(below(&mut state, 1), 0);
+    }
+}

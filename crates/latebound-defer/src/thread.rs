@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What threads that request or wait do to themselves: where they run, how they are scheduled, which time it is.
+
+use std::io;
+
+use latebound_model::{Cpu, Policy};
+
+use crate::error::DeferError;
+
+/// The CPU that the caller runs on.
+pub(crate) fn this_cpu() -> Cpu {
+    // SAFETY: sched_getcpu has no preconditions.
+    Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0))
+}
+
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the call to fill; CLOCK_MONOTONIC is there on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+pub(crate) fn pin(cpu: Cpu) -> io::Result<()> {
+    let mut mask = vec![0u64; cpu.0 as usize / 64 + 1];
+    mask[cpu.0 as usize / 64] = 1 << (cpu.0 % 64);
+    // SAFETY: the kernel reads that many bytes of a live buffer; 0 names the calling thread.
+    match unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len() * 8, mask.as_ptr()) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+pub(crate) fn schedule(tid: i32, scheduling: Option<(Policy, u32)>) -> Result<(), DeferError> {
+    set_scheduler(tid, scheduling).map_err(|source| DeferError::Refused {
+        what: format!("the policy and priority {scheduling:?} of thread {tid}"),
+        source,
+    })
+}
+
+/// The module's threads end with the run, and ours too: there is nothing to put back.
+pub(crate) fn set_scheduler(tid: i32, scheduling: Option<(Policy, u32)>) -> io::Result<()> {
+    let Some((policy, priority)) = scheduling else { return Ok(()) };
+    // SAFETY: all zeroes is a value of this structure of integers.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = i32::try_from(priority).unwrap_or(i32::MAX);
+    // SAFETY: the kernel reads a live sched_param.
+    match unsafe { libc::sched_setscheduler(tid, policy.number() as i32, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

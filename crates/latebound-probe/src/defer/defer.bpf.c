@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Work put off without a kernel module: requested by programs that user space runs and by what its system calls do, and
+ * stamped where it starts.
+ *
+ * A series has one requester and starts in one place at a time. Its requests are numbered, so that what started, and with how
+ * many later requests at once, is counted exactly.
+ */
+#include "latebound/kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "latebound/defer.h"
+
+/* include/uapi/asm-generic/errno-base.h */
+#define EINVAL 22
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* mirrored in shared.rs */
+#define SERIES_MAX 32U
+#define STAMPS 1024U
+
+struct series {
+	/*
+	 * The upper half counts requests and is written by the requester alone; the lower half counts those that were answered,
+	 * and is written where they start. One word, so that each side sees both at one moment.
+	 */
+	u64 state;
+	u64 starts;
+	u64 merged;
+	u64 empty_starts;
+	u64 records_lost;
+	/* Of the request of each number, modulo. */
+	u64 requested_ns[STAMPS];
+};
+
+struct shared {
+	/* The thread that requests, and its CPU. */
+	u32 requester;
+	u32 cpu;
+	/* One more than the series whose request that thread makes right now; 0: none. */
+	u32 armed;
+	u32 reserved;
+	struct series series[SERIES_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct shared);
+} shared SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} records SEC(".maps");
+
+static __always_inline struct shared *memory(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&shared, &key);
+}
+
+static __always_inline struct series *series_of(struct shared *memory, u32 index)
+{
+	/* Once more as a mask, so that the verifier sees it whatever the compiler makes of the comparison. */
+	if (index >= SERIES_MAX)
+		return 0;
+	barrier_var(index);
+	return &memory->series[index & (SERIES_MAX - 1)];
+}
+
+static __always_inline u32 requests(u64 state)
+{
+	return state >> 32;
+}
+
+static __always_inline u32 answered(u64 state)
+{
+	return (u32)state;
+}
+
+/* Numbers a request and keeps its stamp, before it is passed on. */
+static __always_inline void note(struct series *series, u64 stamp)
+{
+	u64 state = *(volatile u64 *)&series->state;
+
+	series->requested_ns[requests(state) & (STAMPS - 1)] = stamp;
+	__sync_fetch_and_add(&series->state, 1ULL << 32);
+}
+
+/* Numbers a request that starts with the one that waits; false where none waits. */
+static __always_inline bool join(struct series *series)
+{
+	u64 state = *(volatile u64 *)&series->state;
+
+	return requests(state) != answered(state) &&
+	       __sync_val_compare_and_swap(&series->state, state, state + (1ULL << 32)) == state;
+}
+
+/* Something of the series started at `now`. An end is known only where it is a program of ours that runs. */
+static __always_inline void started(struct shared *memory, u32 index, u64 now, u8 in, bool has_end)
+{
+	struct series *series = series_of(memory, index);
+	struct lb_defer_record *record;
+	u64 state, stamp;
+	u32 all;
+
+	if (!series)
+		return;
+	state = *(volatile u64 *)&series->state;
+	all = requests(state) - answered(state);
+	if (!all) {
+		__sync_fetch_and_add(&series->empty_starts, 1);
+		return;
+	}
+	stamp = series->requested_ns[answered(state) & (STAMPS - 1)];
+	series->starts++;
+	series->merged += all - 1;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		__builtin_memset(record, 0, sizeof(*record));
+		record->requested_ns = stamp;
+		record->started_ns = now;
+		record->sequence = series->starts;
+		record->series = index;
+		record->runner_tid = (u32)bpf_get_current_pid_tgid();
+		record->merged = all - 1;
+		record->started_in = in;
+		record->requested_cpu = memory->cpu;
+		record->started_cpu = bpf_get_smp_processor_id();
+		record->ended_ns = has_end ? bpf_ktime_get_ns() : 0;
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	} else {
+		series->records_lost++;
+	}
+	/* Last: from here on the requester may ask again. */
+	__sync_fetch_and_add(&series->state, (u64)all);
+}
+
+/* What user space asks a program to do, mirrored in mod.rs. */
+struct call {
+	u32 series;
+	u32 count;
+	u64 ahead_ns;
+};
+
+/* The start is the next thing that the requester does: what numbers and stamps cost. */
+SEC("syscall")
+int defer_direct(struct call *call)
+{
+	u32 index = call->series, count = call->count;
+	struct shared *shared = memory();
+	struct series *series = shared ? series_of(shared, index) : 0;
+
+	if (!series)
+		return -EINVAL;
+	for (u32 i = 0; i < count && i < LB_DEFER_BURST_MAX; i++) {
+		note(series, bpf_ktime_get_ns());
+		started(shared, index, bpf_ktime_get_ns(), LB_DEFER_TASK, true);
+	}
+	return 0;
+}
+
+/* include/uapi/linux/time.h, include/uapi/linux/bpf.h */
+#define CLOCK_MONOTONIC 1
+#define BPF_F_TIMER_ABS 1ULL
+
+/* The verifier knows it by its name and size. */
+struct bpf_timer {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
+struct timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SERIES_MAX);
+	__type(key, u32);
+	__type(value, struct timer);
+} timers SEC(".maps");
+
+/* Soft hrtimers (kernel/bpf/helpers.c, bpf_timer_init: HRTIMER_MODE_REL_SOFT): the HRTIMER softirq runs them. */
+static int on_timer(void *map, u32 *key, struct timer *timer)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+
+	if (shared)
+		started(shared, *key, now, LB_DEFER_SOFTIRQ, true);
+	return 0;
+}
+
+SEC("syscall")
+int defer_timer_make(struct call *call)
+{
+	u32 index = call->series;
+	struct timer *timer = bpf_map_lookup_elem(&timers, &index);
+	long error;
+
+	if (!timer)
+		return -EINVAL;
+	error = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+	return error ?: bpf_timer_set_callback(&timer->timer, on_timer);
+}
+
+/* The request is the expiry. A timer that waits is not set again, which would move it. */
+SEC("syscall")
+int defer_timer(struct call *call)
+{
+	u32 index = call->series, count = call->count;
+	struct timer *timer = bpf_map_lookup_elem(&timers, &index);
+	struct shared *shared = memory();
+	struct series *series = shared ? series_of(shared, index) : 0;
+	u64 due, ahead = call->ahead_ns;
+	long error;
+
+	if (!series || !timer)
+		return -EINVAL;
+	for (u32 i = 0; i < count && i < LB_DEFER_BURST_MAX; i++) {
+		if (join(series))
+			continue;
+		due = bpf_ktime_get_ns() + ahead;
+		note(series, due);
+		error = bpf_timer_start(&timer->timer, due, BPF_F_TIMER_ABS);
+		/* Before 6.4 there are no absolute times. */
+		if (error == -EINVAL)
+			error = bpf_timer_start(&timer->timer, ahead, 0);
+		if (error)
+			return error;
+	}
+	return 0;
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the requester and the programs of `defer.bpf.c` both write: the numbers of requests and starts of each series.
+//!
+//! Owns the mapping, and the rule by which requests are numbered, merged and answered, for starts in user space too.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use latebound_abi::defer::Counts;
+
+use crate::error::ProbeError;
+
+/// Series in one run.
+pub(super) const SERIES_MAX: usize = 32;
+/// Requests that may wait in one series.
+const STAMPS: usize = 1024;
+
+/// `struct series`.
+#[repr(C)]
+#[derive(Debug)]
+struct Series {
+    state: AtomicU64,
+    starts: AtomicU64,
+    merged: AtomicU64,
+    empty_starts: AtomicU64,
+    records_lost: AtomicU64,
+    requested_ns: [AtomicU64; STAMPS],
+}
+
+/// `struct shared`.
+#[repr(C)]
+#[derive(Debug)]
+struct Shared {
+    requester: AtomicU32,
+    cpu: AtomicU32,
+    armed: AtomicU32,
+    reserved: AtomicU32,
+    series: [Series; SERIES_MAX],
+}
+
+/// The requests and starts of every series, seen by the programs too.
+#[derive(Debug)]
+pub struct DeferShared(NonNull<Shared>);
+
+// SAFETY: the mapping is owned by this value and holds nothing but atomics.
+unsafe impl Send for DeferShared {}
+// SAFETY: as above.
+unsafe impl Sync for DeferShared {}
+
+/// A start, as far as its requests say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The stamp of the first request that it answers.
+    pub requested_ns: u64,
+    /// How many later ones started with it.
+    pub merged: u32,
+    /// Its number within the series, from 1.
+    pub sequence: u64,
+}
+
+const fn requests(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+const fn answered(state: u64) -> u32 {
+    state as u32
+}
+
+impl DeferShared {
+    pub(super) fn map(fd: BorrowedFd<'_>) -> Result<DeferShared, ProbeError> {
+        let bytes = size_of::<Shared>();
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        let step = || format!("mapping {bytes} bytes of deferred work's counts");
+        if address == libc::MAP_FAILED {
+            return Err(ProbeError::last_os(step()));
+        }
+        NonNull::new(address.cast()).map(DeferShared).ok_or_else(|| ProbeError::last_os(step()))
+    }
+
+    fn memory(&self) -> &Shared {
+        // SAFETY: mapped with this size, aligned to a page, zeroes at first, and only ever accessed by atomics on this
+        // side; the kernel writes to it concurrently, which atomics allow.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn series(&self, index: u32) -> &Series {
+        &self.memory().series[index as usize]
+    }
+
+    /// Names the thread that requests, and its CPU.
+    pub fn set_requester(&self, tid: u32, cpu: u32) {
+        self.memory().cpu.store(cpu, Ordering::Relaxed);
+        self.memory().requester.store(tid, Ordering::Release);
+    }
+
+    /// Says that the requester's next system calls are the request of this series, or no longer.
+    pub fn arm(&self, index: Option<u32>) {
+        self.memory().armed.store(index.map_or(0, |index| index + 1), Ordering::Release);
+    }
+
+    /// How many requests of a series have not started yet.
+    pub fn waiting(&self, index: u32) -> u32 {
+        let state = self.series(index).state.load(Ordering::Acquire);
+        requests(state).wrapping_sub(answered(state))
+    }
+
+    /// How many more requests of a series may wait.
+    pub fn room(&self, index: u32) -> u32 {
+        (STAMPS as u32).saturating_sub(self.waiting(index))
+    }
+
+    /// Numbers a request and keeps its stamp, before it is passed on.
+    pub fn note(&self, index: u32, stamp_ns: u64) {
+        let series = self.series(index);
+        let place = requests(series.state.load(Ordering::Acquire)) as usize % STAMPS;
+        series.requested_ns[place].store(stamp_ns, Ordering::Relaxed);
+        series.state.fetch_add(1 << 32, Ordering::AcqRel);
+    }
+
+    /// Numbers a request that starts with the one that waits; false where none waits.
+    pub fn join(&self, index: u32) -> bool {
+        let word = &self.series(index).state;
+        let state = word.load(Ordering::Acquire);
+        requests(state) != answered(state)
+            && word.compare_exchange(state, state + (1 << 32), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Something of the series started, in user space. `None` where nothing was requested any more, which is counted.
+    pub fn answer(&self, index: u32) -> Option<Answered> {
+        let series = self.series(index);
+        let state = series.state.load(Ordering::Acquire);
+        let all = requests(state).wrapping_sub(answered(state));
+        if all == 0 {
+            series.empty_starts.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let requested_ns = series.requested_ns[answered(state) as usize % STAMPS].load(Ordering::Relaxed);
+        let sequence = series.starts.fetch_add(1, Ordering::Relaxed) + 1;
+        series.merged.fetch_add(u64::from(all - 1), Ordering::Relaxed);
+        series.state.fetch_add(u64::from(all), Ordering::AcqRel);
+        Some(Answered { requested_ns, merged: all - 1, sequence })
+    }
+
+    /// What a series has counted. What its requester counts is left at zero.
+    pub fn counts(&self, index: u32) -> Counts {
+        let series = self.series(index);
+        let load = |count: &AtomicU64| count.load(Ordering::Acquire);
+        Counts {
+            index,
+            waiting: self.waiting(index),
+            requests: u64::from(requests(load(&series.state))),
+            starts: load(&series.starts),
+            merged: load(&series.merged),
+            empty_starts: load(&series.empty_starts),
+            records_lost: load(&series.records_lost),
+            ..Counts::default()
+        }
+    }
+}
+
+impl Drop for DeferShared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length, and nothing refers to it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Shared>()) };
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+
+fn available() -> Vec<DeferPart> {
+    let kernel = KernelBtf::load().unwrap();
+    DeferPart::ALL.into_iter().filter(|part| part.lacking(&kernel).is_none()).collect()
+}
+
+#[test]
+fn live_a_burst_of_plain_calls_has_a_start_each_and_one_of_timers_a_single_start() {
+    let mut probe = DeferProbe::start(&available()).unwrap();
+    let (shared, calls, timers) = (probe.shared(), 3, 4);
+    let call = probe.trigger(DeferPart::Direct, calls).unwrap().unwrap();
+    call.request(calls, 13, 0).unwrap();
+    let timer = probe.trigger(DeferPart::Timer, timers).unwrap().unwrap();
+    for _ in 0..7 {
+        timer.request(timers, 13, 300_000).unwrap();
+        while shared.waiting(timers) > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let records = probe.poll().unwrap();
+    let of = |series| records.iter().filter(move |record| record.series == series);
+    assert_eq!((of(calls).count(), of(timers).count()), (13, 7), "{records:?}");
+    assert!(of(timers).all(|record| record.merged == 12 && record.started_ns >= record.requested_ns));
+    let counts = shared.counts(timers);
+    assert_eq!((counts.requests, counts.starts, counts.merged, counts.waiting), (7 * 13, 7, 7 * 12, 0));
+}
+
+#[test]
+fn live_a_request_in_user_space_is_numbered_by_the_same_rule() {
+    let probe = DeferProbe::start(&[]).unwrap();
+    let shared = probe.shared();
+    assert!(!shared.join(0) && shared.answer(0).is_none());
+    shared.note(0, 11);
+    assert!(shared.join(0));
+    shared.note(0, 12);
+    assert_eq!((shared.waiting(0), shared.room(0)), (3, 1021));
+    assert_eq!(shared.answer(0), Some(Answered { requested_ns: 11, merged: 2, sequence: 1 }));
+    // Numbers go round the stamps.
+    for stamp in 0..5_000 {
+        shared.note(0, stamp);
+        assert_eq!(shared.answer(0).unwrap().requested_ns, stamp);
+    }
+    let counts = shared.counts(0);
+    assert_eq!((counts.requests, counts.starts, counts.merged, counts.empty_starts), (5_003, 5_001, 2, 1));
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! By what work is put off: the kernel module where it is loaded, else user space and BPF programs.
+//!
+//! Owns which of both is taken, and what is said about what the other would have had.
+
+use anyhow::Result;
+use latebound_defer::{
+    By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
+    StockKernel,
+};
+use latebound_model::{Missing, Nanos};
+
+use crate::cli::{DeferBy, DeferRunArgs};
+use crate::session::Stop;
+
+/// What requests, and what it has on this kernel.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// The open device serves the first run; each further one opens it again.
+    Module(Option<Device>, latebound_defer::Kernel),
+    Bpf(StockKernel),
+}
+
+const REMEDY: &str = "make -C kmod && insmod kmod/latebound_defer.ko, or in the lab: latebound lab run --kernel … --module \
+                      latebound_defer";
+
+impl Way {
+    /// What was asked for; else the module, where it is loaded; else BPF, which is said.
+    pub(super) fn choose(args: &DeferRunArgs) -> Result<(Way, Option<Missing>)> {
+        let module = || -> Result<Way, DeferError> {
+            let device = Device::open()?;
+            let kernel = device.kernel();
+            Ok(Way::Module(Some(device), kernel))
+        };
+        let bpf = || StockKernel::read().map(Way::Bpf);
+        let all = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| by.has(one));
+        let none = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| !by.has(one));
+        match args.by {
+            Some(DeferBy::Module) => return Ok((module()?, None)),
+            Some(DeferBy::Bpf) => return Ok((bpf()?, None)),
+            None if none(By::Module) => return Ok((bpf()?, None)),
+            None => {}
+        }
+        match module() {
+            Err(DeferError::NoModule)
+                if !none(By::Bpf) && args.busy.is_none() && args.execution == Nanos::ZERO =>
+            {
+                let said = Missing {
+                    what: "requests by the kernel module, from task, softirq and hard interrupt context".to_owned(),
+                    why: "latebound_defer is not loaded: what follows was requested by user space and BPF programs"
+                        .to_owned(),
+                    remedy: REMEDY.to_owned(),
+                };
+                Ok((
+                    bpf()?,
+                    (!all(By::Bpf) || args.mechanism.iter().any(|&one| By::Module.has(one))).then_some(said),
+                ))
+            }
+            way => Ok((way?, None)),
+        }
+    }
+
+    pub(super) const fn by(&self) -> By {
+        match self {
+            Way::Module(..) => By::Module,
+            Way::Bpf(_) => By::Bpf,
+        }
+    }
+
+    /// Why a mechanism cannot be requested here.
+    pub(super) fn lacking(&self, mechanism: Mechanism) -> Option<Missing> {
+        let (why, remedy) = match self {
+            Way::Module(_, kernel) if kernel.has(mechanism) => return None,
+            Way::Module(..) if !By::Module.has(mechanism) => {
+                ("the module does not have it".to_owned(), "another run with --by bpf")
+            }
+            Way::Module(..) => (
+                "this kernel does not have it, or does not let modules use it".to_owned(),
+                "another kernel: latebound lab run --kernel … --module latebound_defer",
+            ),
+            Way::Bpf(kernel) => {
+                let why = kernel.lacking(mechanism)?;
+                let is_of_the_module = !By::Bpf.has(mechanism);
+                (why, if is_of_the_module { REMEDY } else { "another kernel: latebound lab run --kernel …" })
+            }
+        };
+        Some(Missing { what: format!("the mechanism {mechanism}"), why, remedy: remedy.to_owned() })
+    }
+
+    /// Whether it can be requested from there. Without the module each mechanism has one place.
+    pub(super) fn is_requested_from(&self, mechanism: Mechanism, context: Context) -> bool {
+        match self {
+            Way::Module(..) => true,
+            Way::Bpf(_) => StockKernel::context(mechanism) == context,
+        }
+    }
+
+    pub(super) fn can_be_remote(&self, mechanism: Mechanism) -> bool {
+        match self {
+            Way::Module(_, kernel) => kernel.can_be_remote(mechanism),
+            Way::Bpf(kernel) => kernel.can_be_remote(mechanism),
+        }
+    }
+
+    pub(super) fn can_be_busy(&self, mechanism: Mechanism) -> bool {
+        match self {
+            Way::Module(_, kernel) => kernel.can_be_busy(mechanism),
+            // So that what cannot be had is refused, and not left out unsaid.
+            Way::Bpf(_) => true,
+        }
+    }
+
+    /// Makes what a run needs.
+    pub(super) fn prepare(&mut self, settings: &Settings, requests: &[Request]) -> Result<Ready> {
+        Ok(match self {
+            Way::Module(device, _) => {
+                let device = device.take().map_or_else(Device::open, Ok)?;
+                Ready::Module(Box::new(Prepared::new(device, settings, requests)?))
+            }
+            Way::Bpf(_) => Ready::Bpf(Box::new(ByBpf::new(settings, requests)?)),
+        })
+    }
+}
+
+/// A run with everything made.
+#[derive(Debug)]
+pub(super) enum Ready {
+    Module(Box<Prepared>),
+    Bpf(Box<ByBpf>),
+}
+
+impl Ready {
+    pub(super) fn run(
+        self,
+        stop: &Stop,
+        progress: impl FnMut(Progress),
+        ended: impl FnOnce(),
+    ) -> Result<Vec<Measured>> {
+        Ok(match self {
+            Ready::Module(prepared) => prepared.run(stop.flag(), progress, |_| {}, ended)?,
+            Ready::Bpf(prepared) => prepared.run(stop.flag(), progress, ended)?,
+        })
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Work put off without the kernel module, on the running kernel: what is requested is what starts, and nobody is left in
+//! doubt about which of both requested.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn defer(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    command.args(["defer", "run"]).args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn document(output: &Output) -> Value {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    row[name].as_u64().unwrap_or_else(|| panic!("{name} in {row}"))
+}
+
+/// Nothing that was requested is unaccounted for.
+fn nothing_is_lost(row: &Value) {
+    let lost = ["refused", "waiting", "records_lost"].map(|name| number(row, name));
+    assert_eq!(lost, [0, 0, 0], "{row}");
+    assert_eq!(number(row, "requests"), number(row, "starts") + number(row, "merged"), "{row}");
+    assert_eq!(number(row, "starts"), row["latency"]["count"].as_u64().unwrap(), "{row}");
+}
+
+#[test]
+fn live_without_the_module_each_request_of_a_prime_number_starts_once() {
+    let output =
+        defer(&["--by", "bpf", "--count", "211", "--period", "500us", "--format", "json"]).output().unwrap();
+    let document = document(&output);
+    assert_eq!((&document["schema"], &document["by"]), (&"latebound.defer/1".into(), &"bpf".into()));
+    let rows = document["rows"].as_array().unwrap();
+    assert!(rows.len() >= 4, "{rows:?}");
+    for row in rows {
+        nothing_is_lost(row);
+        assert_eq!(
+            (number(row, "triggers"), number(row, "starts"), number(row, "merged")),
+            (211, 211, 0),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn live_requests_that_find_one_waiting_start_with_it_and_are_counted_to_the_last() {
+    let arguments =
+        "--by bpf --count 53 --burst 14 --period 1ms --mechanism direct,bpf_timer,timerfd,user --format json";
+    let output = defer(&arguments.split(' ').collect::<Vec<_>>()).output().unwrap();
+    for row in document(&output)["rows"].as_array().unwrap() {
+        nothing_is_lost(row);
+        assert_eq!(number(row, "requests"), 53 * 14, "{row}");
+        let starts = match row["mechanism"].as_str().unwrap() {
+            "direct" => 53 * 14..=53 * 14,
+            // The waiting thread may run between two requests.
+            "user" => 53..=53 * 14,
+            // Set 50 us ahead, so that on a busy machine one of a burst may expire before the last is asked for.
+            _ => 53..=70,
+        };
+        assert!(starts.contains(&number(row, "starts")), "{row}");
+    }
+}
+
+#[test]
+fn live_without_the_module_it_is_said_who_requested_and_what_only_the_module_has() {
+    let output =
+        defer(&["--count", "3", "--mechanism", "user,tasklet", "--format", "json"]).output().unwrap();
+    let document = document(&output);
+    if document["by"] == "module" {
+        return;
+    }
+    let said: Vec<String> =
+        document["missing"].as_array().unwrap().iter().map(|one| one["what"].to_string()).collect();
+    assert!(said.iter().any(|what| what.contains("requests by the kernel module")), "{said:?}");
+    assert!(said.iter().any(|what| what.contains("the mechanism tasklet")), "{said:?}");
+
+    let refused = defer(&["--by", "bpf", "--count", "3", "--busy", "1ms"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--by module"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn live_without_root_the_refusal_says_what_would_be_needed() {
+    // Root without a single capability: an exec gives root those of the bounding set.
+    let output = Command::new("setpriv")
+        .args(["--inh-caps=-all", "--bounding-set=-all", env!("CARGO_BIN_EXE_latebound")])
+        .args(["defer", "run", "--by", "bpf", "--count", "3"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let said = text(&output.stderr);
+    assert!(said.contains("CAP_BPF"), "{said}");
+}
+
+#[test]
+fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
+    let mut command = defer(&["--by", "bpf", "--count", "100000", "--period", "1ms", "--format", "json"]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // SAFETY: the child was just started by this test and not waited for yet.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    let document = document(&child.wait_with_output().unwrap());
+    for row in document["rows"].as_array().unwrap() {
+        nothing_is_lost(row);
+        assert!(number(row, "starts") > 0, "{row}");
+    }
+    assert!(document["missing"].to_string().contains("the run was stopped"), "{document}");
+}
