@@ -385,12 +385,14 @@ const HAS_SCHED_EXIT: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct ThreadModel {
     raw: Box<RawModel>,
+    /// What the last event led to; of the windows only as many are written as it says.
+    out: Box<RawResult>,
 }
 
 /// What one event led to.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    raw: RawResult,
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'m> {
+    raw: &'m RawResult,
 }
 
 impl ThreadModel {
@@ -400,11 +402,25 @@ impl ThreadModel {
         // SAFETY: the pointer is to memory of the struct's size, and the call writes every byte of it.
         unsafe { latebound_tm_init(raw.as_mut_ptr(), if has_sched_exit { HAS_SCHED_EXIT } else { 0 }) };
         // SAFETY: the call above has written every byte, and every field may hold any bits.
-        ThreadModel { raw: unsafe { raw.assume_init() } }
+        ThreadModel { raw: unsafe { raw.assume_init() }, out: Box::default() }
+    }
+
+    /// Of windows that are blocking, gives out only those of at least this length from now on; all are counted.
+    pub fn pass_over_below(&mut self, kind: WindowKind, least: u64) {
+        let output = match kind {
+            WindowKind::Poid => 1,
+            WindowKind::Psd => 2,
+            WindowKind::Dst => 3,
+            WindowKind::Paie => 4,
+            // Every interrupt counts.
+            WindowKind::Interrupt(_) => return,
+        };
+        self.raw.floor[output] = least;
     }
 
     /// Takes in the next event of the CPU.
-    pub fn step(&mut self, event: &ModelEvent) -> Step {
+    #[inline]
+    pub fn step(&mut self, event: &ModelEvent) -> Step<'_> {
         let (kind, arg) = event.kind.raw();
         let mut raw = RawEvent {
             caller: event.caller,
@@ -415,10 +431,9 @@ impl ThreadModel {
             resched: event.resched as u8,
             ..RawEvent::default()
         };
-        let mut step = Step::default();
         // SAFETY: all three point to live structs of the layout that the header gives, held by us alone.
-        unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at, &mut step.raw) };
-        step
+        unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at, &mut *self.out) };
+        Step { raw: &self.out }
     }
 
     /// What was counted so far.
@@ -437,9 +452,15 @@ impl ThreadModel {
     }
 }
 
-impl Step {
+impl<'m> Step<'m> {
+    /// Whether the event led to nothing: no window and no broken rule.
+    #[inline]
+    pub fn is_quiet(self) -> bool {
+        self.raw.count == 0 && self.raw.broken == 0
+    }
+
     /// Windows and interrupts that ended with the event.
-    pub fn windows(&self) -> impl Iterator<Item = ModelWindow> + '_ {
+    pub fn windows(self) -> impl Iterator<Item = ModelWindow> + 'm {
         self.raw.window[..(self.raw.count as usize).min(OUTPUTS)].iter().filter_map(|raw| {
             Some(ModelWindow {
                 kind: match raw.output {
@@ -462,7 +483,7 @@ impl Step {
     }
 
     /// The rule that the event broke; the last one where it broke several.
-    pub fn broken(&self) -> Option<Rule> {
+    pub fn broken(self) -> Option<Rule> {
         Rule::from_number(self.raw.broken)
     }
 }

@@ -4,10 +4,9 @@
 //! Owns which windows and breaches are kept: of each variable the longest window, of breaches the first few with the
 //! events before them. Everything else is counted.
 
-use std::collections::VecDeque;
-
 use latebound_abi::{
-    InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Rule, ThreadModel, WindowKind,
+    CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
+    ThreadModel, WindowKind,
 };
 use latebound_model::{Cpu, Nanos};
 
@@ -19,6 +18,35 @@ use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 const KEPT_BREACHES: usize = 8;
 /// How many events are kept before a breach.
 const KEPT_EVENTS: usize = 12;
+
+/// The last events of a CPU: a store for each, and no more.
+#[derive(Debug)]
+struct Recent {
+    events: [ModelEvent; KEPT_EVENTS.next_power_of_two()],
+    seen: usize,
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        let (class, resched) = (CallerClass::default(), Resched::default());
+        let none = ModelEvent { at: 0, tid: 0, caller: 0, class, resched, kind: ModelEventKind::Lost };
+        Recent { events: [none; _], seen: 0 }
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn push(&mut self, event: &ModelEvent) {
+        self.events[self.seen % self.events.len()] = *event;
+        self.seen += 1;
+    }
+
+    /// The last few, the latest at the end.
+    fn in_order(&self) -> Vec<ModelEvent> {
+        let first = self.seen.saturating_sub(KEPT_EVENTS);
+        (first..self.seen).map(|at| self.events[at % self.events.len()]).collect()
+    }
+}
 
 /// A rule that was broken, with the events that led there.
 #[derive(Clone, Debug)]
@@ -61,11 +89,10 @@ pub struct CpuObserver {
     cpu: Cpu,
     model: ThreadModel,
     longest: Longest,
-    windows: u64,
     timeline: Timeline,
     refused: u64,
     first_refused: Option<TimelineError>,
-    recent: VecDeque<ModelEvent>,
+    recent: Recent,
     broken: Vec<BrokenRule>,
     progress: Samples<Snapshot>,
 }
@@ -77,11 +104,10 @@ impl CpuObserver {
             cpu,
             model: ThreadModel::new(has_sched_exit),
             longest: Longest::default(),
-            windows: 0,
             timeline: Timeline::new(),
             refused: 0,
             first_refused: None,
-            recent: VecDeque::with_capacity(KEPT_EVENTS),
+            recent: Recent::default(),
             broken: Vec::new(),
             progress: Samples::new(),
         }
@@ -94,12 +120,14 @@ impl CpuObserver {
         if event.kind != ModelEventKind::Lost {
             self.progress.tick(Nanos(event.at), || Snapshot { variables: longest.variables(), interrupts });
         }
-        if self.recent.len() == KEPT_EVENTS {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(*event);
+        self.recent.push(event);
         let step = self.model.step(event);
-        for window in step.windows() {
+        if step.is_quiet() {
+            return;
+        }
+        // A window that is not the longest so far is not given out.
+        let mut longer = [None; 4];
+        for (window, longer) in step.windows().zip(&mut longer) {
             let longest = match window.kind {
                 WindowKind::Poid => &mut self.longest.poid,
                 WindowKind::Psd => &mut self.longest.psd,
@@ -118,15 +146,18 @@ impl CpuObserver {
                     continue;
                 }
             };
-            self.windows += 1;
             if longest.is_none_or(|longest| window.duration > longest.duration) {
                 *longest = Some(window);
+                *longer = Some((window.kind, window.duration.saturating_add(1)));
             }
         }
         if let Some(rule) = step.broken()
             && self.broken.len() < KEPT_BREACHES
         {
-            self.broken.push(BrokenRule { rule, events: self.recent.iter().copied().collect() });
+            self.broken.push(BrokenRule { rule, events: self.recent.in_order() });
+        }
+        for (kind, least) in longer.into_iter().flatten() {
+            self.model.pass_over_below(kind, least);
         }
     }
 
@@ -148,11 +179,6 @@ impl CpuObserver {
     /// The interrupts so far.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
-    }
-
-    /// How many blocking windows there were.
-    pub fn windows(&self) -> u64 {
-        self.windows
     }
 
     /// How far things had got on the way, and since when.
@@ -226,8 +252,6 @@ impl From<InterruptSource> for Source {
 
 #[cfg(test)]
 mod tests {
-    use latebound_abi::{CallerClass, Resched};
-
     use super::*;
 
     #[test]
