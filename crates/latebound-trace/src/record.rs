@@ -488,12 +488,21 @@ struct Slot {
     length: u16,
     /// Whether a located text counts from the end of its word.
     relative: bool,
+    /// Whether the first two places are 32 bits in the order of least significant bytes first: almost every record of a
+    /// trace with preempt and irq events is such a pair.
+    pair: bool,
     places: [Place; FIELDS],
 }
 
 impl Slot {
-    const UNKNOWN: Slot =
-        Slot { kind: Kind::Unknown, vector: 0, length: 0, relative: false, places: [PLACE_NONE; FIELDS] };
+    const UNKNOWN: Slot = Slot {
+        kind: Kind::Unknown,
+        vector: 0,
+        length: 0,
+        relative: false,
+        pair: false,
+        places: [PLACE_NONE; FIELDS],
+    };
 }
 
 const PLACE_NONE: Place = Place { offset: 0, size: 0, signed: false };
@@ -620,6 +629,7 @@ impl Decoder {
             };
         }
         slot.length = u16::try_from(length).unwrap_or(u16::MAX);
+        slot.pair = !self.big_endian && slot.places[..2].iter().all(|place| place.size == 4);
         slot
     }
 
@@ -665,13 +675,17 @@ impl Decoder {
             prio: number(prio) as i32,
             comm: Comm(slot.places[comm].bytes(data)),
         };
-        let (caller, parent) = (|| TextOffset(number(0) as i32), || TextOffset(number(1) as i32));
         let vector = VectorId(slot.vector);
         match slot.kind {
-            Kind::IrqDisable => Record::IrqDisable { caller: caller(), parent: parent() },
-            Kind::IrqEnable => Record::IrqEnable { caller: caller(), parent: parent() },
-            Kind::PreemptDisable => Record::PreemptDisable { caller: caller(), parent: parent() },
-            Kind::PreemptEnable => Record::PreemptEnable { caller: caller(), parent: parent() },
+            Kind::IrqDisable | Kind::IrqEnable | Kind::PreemptDisable | Kind::PreemptEnable => {
+                let (caller, parent) = (self.offset(slot, data, 0), self.offset(slot, data, 1));
+                match slot.kind {
+                    Kind::IrqDisable => Record::IrqDisable { caller, parent },
+                    Kind::IrqEnable => Record::IrqEnable { caller, parent },
+                    Kind::PreemptDisable => Record::PreemptDisable { caller, parent },
+                    _ => Record::PreemptEnable { caller, parent },
+                }
+            }
             Kind::VectorEntry => Record::VectorEntry { vector, number: Some(number(0) as u32) },
             Kind::VectorExit => Record::VectorExit { vector, number: Some(number(0) as u32) },
             Kind::IpiEntry => Record::VectorEntry { vector: self.ipi(number(0) as u64), number: None },
@@ -722,6 +736,15 @@ impl Decoder {
             Kind::Other => Record::Other,
             Kind::Unknown => Record::Unknown,
         }
+    }
+
+    #[inline(always)]
+    fn offset(&self, slot: &Slot, data: &[u8], at: usize) -> TextOffset {
+        let place = slot.places[at];
+        TextOffset(match data.get(usize::from(place.offset)..).and_then(|rest| rest.first_chunk()) {
+            Some(&bytes) if slot.pair => i32::from_le_bytes(bytes),
+            _ => place.read(data, self.big_endian) as i32,
+        })
     }
 
     fn noise<'a>(&self, slot: &Slot, data: &[u8], kind: NoiseKind<'a>) -> Record<'a> {

@@ -19,6 +19,7 @@ mod live_estimate;
 mod observer;
 mod record;
 mod saved;
+mod side_by_side;
 mod timeline;
 mod views;
 

@@ -6,7 +6,6 @@
 //! interrupts, the longest windows, and the first breaches of rules with the events before them; never a whole trace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use latebound_abi::{
     CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
@@ -16,13 +15,15 @@ use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    CommandLines, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record, Symbols, Tally,
-    TaskRef, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem, VectorId,
+    CommandLines, CpuData, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record,
+    Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem,
+    VectorId,
 };
 
 use super::document::{Conditions, CpuObservations, Observations};
 use super::estimate::Estimator;
 use super::observer::CpuObserver;
+use super::side_by_side::side_by_side;
 use super::timeline::Source;
 use crate::saved_events::{self, Counted, check_clock};
 
@@ -104,6 +105,8 @@ pub fn observe_saved<R: ReadAt + Sync>(source: R, options: &SavedOptions) -> Res
 struct Context<'t> {
     symbols: &'t Symbols,
     classes: CallerClasses,
+    /// Whether a function is among the symbols that only PREEMPT_RT kernels have.
+    is_rt: bool,
     vectors: &'t [String],
     has_flags: bool,
     /// Whether NMIs were recorded; `None` where the trace does not say.
@@ -112,8 +115,15 @@ struct Context<'t> {
 
 impl<'t> Context<'t> {
     fn new(symbols: &'t Symbols, vectors: &'t [String], has_flags: bool) -> Result<Context<'t>, SavedError> {
-        let classes = CallerClasses::from_ranges(|wanted| symbols.ranges(wanted))?;
-        Ok(Context { symbols, classes, vectors, has_flags, nmis: None })
+        // A kernel has many symbols: both questions in one go.
+        let mut is_rt = false;
+        let classes = CallerClasses::from_ranges(|wanted| {
+            symbols.ranges(|name| {
+                is_rt |= RT_FUNCTIONS.contains(&name);
+                wanted(name)
+            })
+        })?;
+        Ok(Context { symbols, classes, is_rt, vectors, has_flags, nmis: None })
     }
 }
 
@@ -148,9 +158,9 @@ fn trace_dat<R: ReadAt + Sync>(
         nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
         ..Context::new(&symbols, decoder.vector_names(), true)?
     };
-    let one = |data: usize| {
-        let mut cpu = CpuReader::new(buffer.cpus[data].cpu);
-        let mut stream = trace.cpu_events(buffer, &buffer.cpus[data])?;
+    let one = |data: &CpuData| {
+        let mut cpu = CpuReader::new(data.cpu);
+        let mut stream = trace.cpu_events(buffer, data)?;
         stream.for_each(|item| match item {
             Item::Event(event) => {
                 let decoded = decoder.decode(event.data);
@@ -160,30 +170,8 @@ fn trace_dat<R: ReadAt + Sync>(
         })?;
         Ok((cpu, stream.tally()))
     };
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut read = Vec::new();
-        loop {
-            let data = next.fetch_add(1, Ordering::Relaxed);
-            if data >= buffer.cpus.len() {
-                return Ok::<_, TraceError>(read);
-            }
-            read.push(one(data)?);
-        }
-    };
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(buffer.cpus.len()).max(1);
-    let mut read = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
-        let mut read = worker();
-        for thread in threads {
-            let other = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            read = read.and_then(|mut read| {
-                read.extend(other?);
-                Ok(read)
-            });
-        }
-        read
-    })?;
+    let read = side_by_side(&buffer.cpus, one);
+    let mut read: Vec<(CpuReader, Tally)> = read.into_iter().collect::<Result<_, TraceError>>()?;
     read.sort_by_key(|(cpu, _)| cpu.observer.cpu());
     let kernel_counts = |cpu: Cpu| {
         let of = trace.stats().iter().find(|stats| stats.cpu == cpu && stats.instance == options.instance);
@@ -294,9 +282,62 @@ struct Seen {
     switches: u64,
 }
 
+/// What an event with a caller turns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turns {
+    Preemption,
+    IrqsOff,
+    IrqsOn,
+}
+
+/// The classes of the places in the kernel that turned preemption or interrupts off or on last: a trace has millions of
+/// such events, and a few hundred places.
+struct Places(Box<[Place; 1024]>);
+
+#[derive(Clone, Copy)]
+struct Place {
+    caller: TextOffset,
+    parent: TextOffset,
+    turns: Option<Turns>,
+    class: CallerClass,
+}
+
+impl Places {
+    fn new() -> Places {
+        let (none, class) = (TextOffset(0), CallerClass::default());
+        Places(Box::new([Place { caller: none, parent: none, turns: None, class }; _]))
+    }
+
+    /// The address and the class of a caller.
+    #[inline]
+    fn place(
+        &mut self,
+        context: &Context<'_>,
+        turns: Turns,
+        caller: TextOffset,
+        parent: TextOffset,
+    ) -> (u64, CallerClass) {
+        let address = |offset| context.symbols.address(offset).unwrap_or(0);
+        let mixed = caller.0.cast_unsigned() ^ parent.0.cast_unsigned().rotate_left(11);
+        // The upper bits of a product with a large odd number depend on all bits (D. E. Knuth, TAOCP 3, 6.4).
+        let at = mixed.wrapping_add(turns as u32).wrapping_mul(0x9e37_79b1) >> 22;
+        let kept = &mut self.0[at as usize];
+        if (kept.caller, kept.parent, kept.turns) != (caller, parent, Some(turns)) {
+            let class = match turns {
+                Turns::Preemption => context.classes.preempt(address(caller)),
+                Turns::IrqsOff => context.classes.irq_off(address(caller), address(parent)),
+                Turns::IrqsOn => context.classes.irq_on(address(caller)),
+            };
+            *kept = Place { caller, parent, turns: Some(turns), class };
+        }
+        (address(caller), kept.class)
+    }
+}
+
 /// One CPU of a trace.
 struct CpuReader {
     observer: CpuObserver,
+    places: Places,
     seen: Seen,
     named: BTreeSet<Source>,
     names: HashMap<i32, String>,
@@ -307,6 +348,7 @@ impl CpuReader {
     fn new(cpu: Cpu) -> CpuReader {
         CpuReader {
             observer: CpuObserver::new(cpu, false),
+            places: Places::new(),
             seen: Seen::default(),
             named: BTreeSet::new(),
             names: HashMap::new(),
@@ -330,27 +372,30 @@ impl CpuReader {
         });
     }
 
+    // Into the loop over a CPU's records: what was decoded stays in registers.
+    #[inline(always)]
     fn record(&mut self, context: &Context<'_>, at: Nanos, decoded: &Decoded<'_>) {
-        let address = |offset| context.symbols.address(offset).unwrap_or(0);
         let plain = |kind| (0, CallerClass::Postpones, kind);
+        let mut place = |what, caller, parent| self.places.place(context, what, caller, parent);
+        const NONE: TextOffset = TextOffset(0);
         let (caller, class, kind) = match decoded.record {
             Record::PreemptDisable { caller, .. } => {
                 self.seen.preempt += 1;
-                let caller = address(caller);
-                (caller, context.classes.preempt(caller), ModelEventKind::PreemptDisable)
+                let (caller, class) = place(Turns::Preemption, caller, NONE);
+                (caller, class, ModelEventKind::PreemptDisable)
             }
             Record::PreemptEnable { caller, .. } => {
-                let caller = address(caller);
-                (caller, context.classes.preempt(caller), ModelEventKind::PreemptEnable)
+                let (caller, class) = place(Turns::Preemption, caller, NONE);
+                (caller, class, ModelEventKind::PreemptEnable)
             }
             Record::IrqDisable { caller, parent } => {
                 self.seen.irqs += 1;
-                let caller = address(caller);
-                (caller, context.classes.irq_off(caller, address(parent)), ModelEventKind::IrqDisable)
+                let (caller, class) = place(Turns::IrqsOff, caller, parent);
+                (caller, class, ModelEventKind::IrqDisable)
             }
             Record::IrqEnable { caller, .. } => {
-                let caller = address(caller);
-                (caller, context.classes.irq_on(caller), ModelEventKind::IrqEnable)
+                let (caller, class) = place(Turns::IrqsOn, caller, NONE);
+                (caller, class, ModelEventKind::IrqEnable)
             }
             Record::VectorEntry { vector, number } => {
                 let source = vector_source(vector, number);
@@ -569,7 +614,7 @@ fn finish(
             return Err(SavedError::NoEvents { missing: what });
         }
     }
-    let shown = !context.symbols.ranges(|name| RT_FUNCTIONS.contains(&name).then_some(())).is_empty();
+    let shown = context.is_rt;
     let mut conditions = Conditions { preempt_rt: shown || options.preempt_rt, ..Conditions::default() };
     let Conditions { problems, notes, .. } = &mut conditions;
     if options.preempt_rt && !shown {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The same work for every CPU of a trace, several at once.
+//!
+//! Owns how many threads that takes: as many as may run here, and never more than there is work for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What `work` makes of each item, in the order of the items.
+pub(super) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    if items.len() < 2 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let mut done = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
+        let mut done = worker();
+        for thread in threads {
+            done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_stand_in_the_order_of_the_items_however_many_there_are() {
+        for count in [0u64, 1, 2, 3, 100, 4096] {
+            let items: Vec<u64> = (0..count).collect();
+            // Unequal work, so that threads take unequal shares.
+            let results =
+                side_by_side(&items, |&item| (0..item % 7 * 1000).fold(item, |sum, n| sum ^ (n * 2 % 2)));
+            assert_eq!(results, items);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the third of them")]
+    fn a_panic_of_one_comes_through() {
+        side_by_side(&[1, 2, 3, 4], |&item| assert_ne!(item, 3, "the third of them"));
+    }
+}
