@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::growth::Snapshot;
 use super::record::{self, UNNAMED, source_name};
+use super::side_by_side::side_by_side;
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 use super::views::Views;
 use super::{Variables, VariablesTooLong, analyse};
@@ -349,7 +350,7 @@ impl Observations {
             analyse(&one.variables, &one.timeline)
                 .map_err(|error| DocumentError::Variables { cpu: one.cpu, error })
         };
-        self.cpus.iter().map(of).collect()
+        side_by_side(&self.cpus, of).into_iter().collect()
     }
 
     /// The bound of every CPU, with all views.
@@ -382,6 +383,7 @@ impl Observations {
             }
         }
         let enough = reasons.is_empty() && evidence == Evidence::Bound;
+        let both: Vec<(&CpuObservations, &Views)> = self.cpus.iter().zip(views).collect();
         Bound {
             schema: BOUND_SCHEMA.to_owned(),
             verdict: if enough { Verdict::Bound } else { Verdict::Estimate },
@@ -389,7 +391,7 @@ impl Observations {
             notes,
             evidence,
             view,
-            cpus: self.cpus.iter().zip(views).map(|(one, views)| record::cpu_bound(one, views)).collect(),
+            cpus: side_by_side(&both, |(one, views)| record::cpu_bound(one, views)),
             breaches: Vec::new(),
         }
     }

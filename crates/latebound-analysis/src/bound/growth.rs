@@ -122,14 +122,18 @@ pub(crate) fn growth(
     let last = sample(elapsed, |kind| views.get(kind).latency());
     let mut samples: Vec<Option<GrowthSample>> = vec![None; chosen.len()];
     samples.push(Some(last));
-    let at = |place: usize| -> Option<GrowthSample> {
+    // What is the same at both ends of a stretch is the same within it.
+    let at = |place: usize, ends: Option<(GrowthSample, GrowthSample)>| -> Option<GrowthSample> {
         let (elapsed, snapshot) = chosen.get(place)?;
+        let known = |kind| ends.filter(|(a, b)| a.get(kind) == b.get(kind)).map(|(a, _)| a.get(kind));
+        if let Some((low, _)) = ends.filter(|_| ViewKind::ALL.iter().all(|&kind| known(kind).is_some())) {
+            return Some(GrowthSample { elapsed: *elapsed, ..low });
+        }
         let free = snapshot.variables.interference_free().ok()?;
-        let views = views::views(free, &timeline.prefix(snapshot.interrupts));
-        Some(sample(*elapsed, |kind| views.get(kind).latency()))
+        Some(sample(*elapsed, views::values(free, &timeline.prefix(snapshot.interrupts), known)))
     };
     if !chosen.is_empty() {
-        samples[0] = at(0);
+        samples[0] = at(0, None);
     }
     // Stretches whose ends are known.
     let mut open = vec![(0, chosen.len())];
@@ -138,14 +142,7 @@ pub(crate) fn growth(
             continue;
         }
         let middle = low + (high - low) / 2;
-        let same = match (samples[low], samples[high]) {
-            (Some(a), Some(b)) => ViewKind::ALL.iter().all(|&kind| a.get(kind) == b.get(kind)).then_some(a),
-            _ => None,
-        };
-        samples[middle] = match same {
-            Some(same) => Some(GrowthSample { elapsed: chosen[middle].0, ..same }),
-            None => at(middle),
-        };
+        samples[middle] = at(middle, samples[low].zip(samples[high]));
         open.extend([(low, middle), (middle, high)]);
     }
     samples.into_iter().flatten().collect()

@@ -129,6 +129,42 @@ impl Track {
         (self.closest > 0).then(|| self.starts[self.closest] - self.starts[self.closest - 1])
     }
 
+    /// The first interrupts alone, as many as given.
+    fn prefix(&self, count: usize) -> Track {
+        let mut first = Track {
+            source: self.source,
+            name: self.name.clone(),
+            starts: self.starts[..count].to_vec(),
+            sums: self.sums[..=count].to_vec(),
+            longest: self.longest,
+            closest: self.closest,
+        };
+        // What lies among the first is what it was when there were no others.
+        if self.longest >= count {
+            first.longest = 0;
+            (1..count).for_each(|at| first.note_longest(at));
+        }
+        if self.closest >= count {
+            first.closest = 0;
+            (1..count).for_each(|at| first.note_closest(at));
+        }
+        first
+    }
+
+    /// Keeps the earliest of the longest, up to this one.
+    fn note_longest(&mut self, at: usize) {
+        if self.duration(at) > self.longest_ns() {
+            self.longest = at;
+        }
+    }
+
+    /// Keeps the earliest of the closest two, up to this one.
+    fn note_closest(&mut self, at: usize) {
+        if at > 0 && self.shortest_gap().is_none_or(|gap| self.starts[at] - self.starts[at - 1] < gap) {
+            self.closest = at;
+        }
+    }
+
     pub(crate) fn interrupt(&self, index: usize) -> Interrupt {
         Interrupt {
             source: self.source,
@@ -177,14 +213,16 @@ impl Timeline {
 
     /// The first interrupts alone, as many as given.
     pub(crate) fn prefix(&self, length: usize) -> Timeline {
-        let mut first = Timeline::new();
-        // Those of a timeline that took them once are taken again.
-        for interrupt in self.iter().take(length) {
-            if first.push(interrupt).is_err() {
-                break;
-            }
+        let order = &self.order[..length.min(self.order.len())];
+        let mut counts = vec![0usize; self.tracks.len()];
+        for &track in order {
+            counts[track as usize] += 1;
         }
-        first
+        let tracks: Vec<Track> =
+            self.tracks.iter().zip(counts).map(|(track, count)| track.prefix(count)).collect();
+        let last = tracks.iter().filter_map(|track| track.starts.last().copied()).max();
+        let total = tracks.iter().map(|track| track.sums[track.starts.len()]).sum();
+        Timeline { tracks, order: order.to_vec(), by_source: self.by_source.clone(), last, total }
     }
 
     /// Every interrupt in order of time.
@@ -276,12 +314,8 @@ impl Timeline {
         let number = track.starts.len();
         track.sums.push(track.sums[number] + duration);
         track.starts.push(start);
-        if duration > track.longest_ns() {
-            track.longest = number;
-        }
-        if number > 0 && track.shortest_gap().is_none_or(|gap| start - track.starts[number - 1] < gap) {
-            track.closest = number;
-        }
+        track.note_longest(number);
+        track.note_closest(number);
         if behind == 0 {
             self.order.push(index);
             self.last = Some(start);
@@ -354,6 +388,26 @@ mod tests {
         let mut listed = Timeline::new();
         sorted.iter().for_each(|&one| listed.push(one).expect("in order"));
         assert_eq!(format!("{timeline:?}"), format!("{listed:?}"));
+    }
+
+    #[test]
+    fn a_prefix_is_the_timeline_that_its_interrupts_alone_give() {
+        let sources = [Source::Vector(236), Source::Device(11), Source::Nmi];
+        let mut timeline = Timeline::new();
+        let mut state = 11u64;
+        for round in 0..200u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let source = sources[(state >> 33) as usize % 3];
+            // Few different lengths and distances, so that several are the longest and the closest.
+            let one = interrupt(source, 100 * round + (state >> 40) % 3, (state >> 50) % 5);
+            timeline.push(one).expect("in order");
+        }
+        for length in [0, 1, 2, 3, 50, 199, 200, 300] {
+            let mut again = Timeline::new();
+            timeline.sources().for_each(|(source, name)| again.name(source, name));
+            timeline.iter().take(length).for_each(|one| again.push(one).expect("in order"));
+            assert_eq!(format!("{:?}", timeline.prefix(length)), format!("{again:?}"), "{length}");
+        }
     }
 
     #[test]

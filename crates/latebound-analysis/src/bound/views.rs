@@ -140,6 +140,35 @@ pub(crate) fn views(interference_free: Nanos, timeline: &Timeline) -> Views {
     }
 }
 
+/// The values of all seven without what they rest on. What `known` has is not computed again.
+pub(crate) fn values(
+    interference_free: Nanos,
+    timeline: &Timeline,
+    known: impl Fn(ViewKind) -> Option<Option<Nanos>>,
+) -> impl Fn(ViewKind) -> Option<Nanos> {
+    let free = interference_free.0;
+    let value = |kind, view: &dyn Fn() -> View| known(kind).unwrap_or_else(|| view().latency());
+    let or = |value: Option<Nanos>, least: u64| value.map_or(least, |value| value.0);
+    let replayed = value(ViewKind::Replay, &|| replay(free, timeline));
+    let floor = or(replayed, free);
+    let sliding_window = value(ViewKind::SlidingWindow, &|| sliding(free, floor, timeline, Charge::Own));
+    let floor = or(sliding_window, floor);
+    let longest_each =
+        value(ViewKind::SlidingWindowOwcet, &|| sliding(free, floor, timeline, Charge::Longest));
+    let worst_single = value(ViewKind::WorstSingle, &|| worst_single(free, timeline));
+    let each_once = value(ViewKind::EachOnce, &|| constant(free, timeline.tracks.iter()));
+    let sporadic = value(ViewKind::Sporadic, &|| sporadic(free, timeline));
+    move |kind| match kind {
+        ViewKind::None => Some(interference_free),
+        ViewKind::WorstSingle => worst_single,
+        ViewKind::EachOnce => each_once,
+        ViewKind::Sporadic => sporadic,
+        ViewKind::SlidingWindow => sliding_window,
+        ViewKind::SlidingWindowOwcet => longest_each,
+        ViewKind::Replay => replayed,
+    }
+}
+
 fn busy_tracks(timeline: &Timeline) -> impl Iterator<Item = &Track> {
     timeline.tracks.iter().filter(|track| !track.starts.is_empty())
 }
