@@ -47,6 +47,7 @@ test  kmod              indexes the modules of the lab's kernels
 test  libelf-dev        builds the lab's traced kernel
 test  libssl-dev        builds the lab's traced kernel
 test  linux-perf        the same events, counted by another program
+test  postgresql        transactions of a real database, a load
 test  procps            looks after load processes
 test  python3           reads Runs without latebound
 test  python3-venv      keeps duckdb, pyarrow, pandas, jsonschema and virtme-ng apart from the system's Python

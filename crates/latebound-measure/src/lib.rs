@@ -19,6 +19,8 @@ mod tasks;
 mod wakeup;
 
 pub use error::MeasureError;
-pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, ParseLoadError, load_main, run_load};
+pub use load::{
+    LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, NetPath, ParseLoadError, load_main, run_load,
+};
 pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD};
 pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};

@@ -10,10 +10,11 @@ use latebound_measure::{LoadProcess, LoadSpec};
 use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
 
 use crate::cli::LoadChoice;
+use crate::session::Stop;
 
-/// A load's own clock runs so much longer than the measurement, whose start comes after it; it is stopped with the
-/// measurement, and its own clock only matters where that fails.
-const SLACK: Nanos = Nanos::from_secs(10);
+/// A load's own clock runs so much longer than the measurement, whose start comes when all loads have begun; it is stopped with
+/// the measurement, and its own clock only matters where that fails.
+const SLACK: Nanos = Nanos::from_secs(75);
 
 /// For measurements without a planned end: a year, after which even a forgotten load ends.
 const OPEN_ENDED: Nanos = Nanos::from_secs(365 * 24 * 3600);
@@ -32,16 +33,28 @@ impl Loads {
         Ok(Loads(specs))
     }
 
-    /// Starts them all, each as a process of its own. Call it from the main thread: they end with the thread that
-    /// started them.
-    pub(crate) fn start(self, duration: Option<Nanos>, cpus: &CpuSet) -> Result<Running> {
+    /// Starts them all, each as a process of its own, and waits until each has all its threads, or has ended, or `stop` is
+    /// set. Fails where one takes longer than that may take: what would be measured is a system without all of its load.
+    ///
+    /// Call it from the main thread: they end with the thread that started them.
+    pub(crate) fn start(self, duration: Option<Nanos>, cpus: &CpuSet, stop: &Stop) -> Result<Running> {
         let duration = duration.map_or(OPEN_ENDED, |duration| duration + SLACK);
         let program = Path::new("/proc/self/exe");
         let processes = self.0.iter().map(|spec| {
             LoadProcess::spawn(program, spec, duration, cpus)
                 .with_context(|| format!("cannot start the load {spec}"))
         });
-        Ok(Running(processes.collect::<Result<_>>()?))
+        let running = Running(processes.collect::<Result<_>>()?);
+        let started = Instant::now();
+        while !stop.is_set() && !running.0.iter().all(LoadProcess::has_begun) {
+            ensure!(
+                started.elapsed() < BEGINNING,
+                "a load has not begun within {} s; give it fewer threads, or this machine less to do",
+                BEGINNING.as_secs()
+            );
+            std::thread::sleep(LOOK);
+        }
+        Ok(running)
     }
 }
 
@@ -52,24 +65,16 @@ pub(crate) struct Running(Vec<LoadProcess>);
 /// How long loads may take to begin: on a busy emulated machine a thread of a hundred takes a second to be made.
 const BEGINNING: Duration = Duration::from_secs(60);
 
+/// How often the loads are asked whether they have begun.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// From when a load has all its threads until all of them do what it is for.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Waits until each has all its threads, or has ended. Fails where one takes longer than that may take: what would be
-    /// measured is a system without all of its load.
-    pub(crate) fn wait_until_begun(&mut self) -> Result<()> {
-        let started = Instant::now();
-        while !self.0.iter().all(LoadProcess::has_begun) {
-            ensure!(
-                started.elapsed() < BEGINNING,
-                "a load has not begun within {} s; give it fewer threads, or this machine less to do",
-                BEGINNING.as_secs()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    /// Gives a load that is to leave nothing of a CPU the time to do so.
+    pub(crate) fn settle(&self) {
         std::thread::sleep(UNDER_WAY);
-        Ok(())
     }
 
     /// Ends them and puts what they did into the Run.

@@ -346,8 +346,8 @@ pub(crate) struct WakeupArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadChoice {
-    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May
-    /// be given more than once. Each ends by its own clock.
+    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as
+    /// ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock.
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Vec<String>,
 

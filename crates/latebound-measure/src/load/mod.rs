@@ -14,10 +14,12 @@ mod clock;
 mod io;
 mod ipc;
 mod net;
+mod pgbench;
 mod process;
 mod simple;
 mod spec;
 mod sqlite;
+mod veth;
 
 use latebound_model::{
     CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Policy, Quantity, Series, Subject, Throughput,
@@ -25,7 +27,7 @@ use latebound_model::{
 use serde::{Deserialize, Serialize};
 
 pub use process::{LoadError, LoadProcess, load_main};
-pub use spec::{LoadSpec, NetMode, ParseLoadError};
+pub use spec::{LoadSpec, NetMode, NetPath, ParseLoadError};
 
 use crate::sys::sched;
 use clock::Deadline;
@@ -55,12 +57,14 @@ struct Work {
     latency: Option<Histogram>,
     /// What it took to get ready, which is no part of its throughput.
     prepared: Nanos,
+    /// How long it worked, where that is not all of its time but what it took to get ready.
+    took: Option<Nanos>,
 }
 
 impl Work {
     /// Nothing done yet.
     fn of(unit: &'static str) -> Work {
-        Work { done: 0, unit, offered: None, error: None, latency: None, prepared: Nanos::ZERO }
+        Work { done: 0, unit, offered: None, error: None, latency: None, prepared: Nanos::ZERO, took: None }
     }
 }
 
@@ -91,13 +95,19 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn
             simple::rt_hog(hog, *threads, *cpu, until, begun)
         }
         LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until, begun),
-        LoadSpec::Tcp { size, rate, mode, nagle } => {
-            net::tcp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, *nagle, until, begun)
-        }
-        LoadSpec::Udp { size, rate, mode } => {
-            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode }, until, begun)
+        LoadSpec::Tcp { size, rate, mode, over, nagle } => net::tcp(
+            net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over },
+            *nagle,
+            until,
+            begun,
+        ),
+        LoadSpec::Udp { size, rate, mode, over } => {
+            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over }, until, begun)
         }
         LoadSpec::Sqlite { clients, rate, path } => sqlite::run(*clients, *rate, path, until, begun),
+        LoadSpec::Pgbench { clients, rate, scale, path } => {
+            pgbench::run(*clients, *rate, *scale, path, until, begun)
+        }
         LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until, begun),
         LoadSpec::Fork { workers } => simple::fork(*workers, until, begun),
         LoadSpec::Io { path, size } => io::run(path, *size, until, begun),
@@ -118,7 +128,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn
         name: format!("{} {}", load.name, work.unit),
         unit: work.unit.to_owned(),
         done: work.done,
-        duration: until.elapsed().saturating_sub(work.prepared),
+        duration: work.took.unwrap_or_else(|| until.elapsed().saturating_sub(work.prepared)),
         offered: work.offered,
     };
     let series = work.latency.map(|latency| operations(&throughput, latency));

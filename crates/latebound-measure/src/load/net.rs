@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages over TCP or UDP between two threads, through the loopback interface: one way, or there and back.
+//! Messages over TCP or UDP between two threads, through the loopback interface or between two network namespaces: one way, or
+//! there and back.
 //!
 //! With a rate each message has a time at which it is due, whether the load keeps up or not, and its lateness counts from
 //! there. Ping-pong sends the next message when the last one has come back, so nothing is ever due.
@@ -13,12 +14,15 @@ use latebound_model::{Histogram, Nanos};
 
 use super::clock::Deadline;
 use super::ipc::Pace;
-use super::spec::NetMode;
-use super::{Begun, Work};
+use super::spec::{NetMode, NetPath};
+use super::{Begun, Work, veth};
 use crate::sys::clock;
 
 /// How long a receiver waits before it looks whether it is over.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// After so long the next one is sent: UDP may lose a message.
+const LOST: Nanos = Nanos::from_secs(1);
 
 /// What is sent, and how.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +30,7 @@ pub(super) struct Plan {
     pub(super) size: usize,
     pub(super) rate: Option<u64>,
     pub(super) mode: NetMode,
+    pub(super) over: NetPath,
 }
 
 /// One end of a connection, for whole messages.
@@ -76,10 +81,24 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
+/// What `far` makes where the other end is to be, with the addresses of this end and of the other.
+fn far_end<T, F>(over: NetPath, far: F) -> Result<(T, Ipv4Addr), String>
+where
+    T: Send + 'static,
+    F: FnOnce(Ipv4Addr) -> std::io::Result<T> + Send + 'static,
+{
+    match over {
+        NetPath::Loopback => far(Ipv4Addr::LOCALHOST)
+            .map(|end| (end, Ipv4Addr::LOCALHOST))
+            .map_err(|error| format!("no socket on the loopback interface ({error})")),
+        NetPath::Veth => veth::join(move || far(veth::FAR)).map(|end| (end, veth::NEAR)),
+    }
+}
+
 /// Over TCP. `nagle` leaves the kernel's delay of small messages on.
 pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+    let (listener, _) = far_end(plan.over, |address| TcpListener::bind((address, 0)))?;
     let pair = || -> std::io::Result<(TcpStream, TcpStream)> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
         for end in [&near, &far] {
@@ -90,63 +109,65 @@ pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) ->
         }
         Ok((near, far))
     };
-    let (near, far) =
-        pair().map_err(|error| format!("no TCP connection on the loopback interface ({error})"))?;
+    let (near, far) = pair().map_err(|error| format!("no TCP connection ({error})"))?;
     Ok(exchange(Stream(near, 0), Stream(far, 0), plan, until, begun))
 }
 
 /// Over UDP, which may lose messages: those that were due and never came are missed.
 pub(super) fn udp(plan: Plan, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
-    let pair = || -> std::io::Result<(UdpSocket, UdpSocket)> {
-        let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let (far, address) = far_end(plan.over, |address| UdpSocket::bind((address, 0)))?;
+    let pair = || -> std::io::Result<UdpSocket> {
+        let near = UdpSocket::bind((address, 0))?;
         near.connect(far.local_addr()?)?;
         far.connect(near.local_addr()?)?;
         for end in [&near, &far] {
             end.set_read_timeout(Some(PATIENCE))?;
         }
-        Ok((near, far))
+        Ok(near)
     };
-    let (near, far) =
-        pair().map_err(|error| format!("no UDP sockets on the loopback interface ({error})"))?;
+    let near = pair().map_err(|error| format!("no UDP sockets ({error})"))?;
     Ok(exchange(near, far, plan, until, begun))
 }
 
 fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline, begun: Begun<'_>) -> Work {
+    let prepared = until.elapsed();
     let over = AtomicBool::new(false);
-    let (sent, there, back) = std::thread::scope(|scope| {
+    let (sent, sent_for, there, back) = std::thread::scope(|scope| {
         let other = scope.spawn(|| match plan.mode {
             NetMode::Stream => receive(far, plan, &over).map(Some),
             NetMode::PingPong => echo(far, plan, &over).map(|()| None),
         });
         begun();
         let ended = match plan.mode {
-            NetMode::Stream => send(near, plan, until).map(|sent| (sent, None)),
-            NetMode::PingPong => {
-                ping(near, plan, until).map(|histogram| (histogram.count(), Some(histogram)))
-            }
+            NetMode::Stream => send(near, plan, until.start() + prepared, until).map(|sent| (sent, None)),
+            NetMode::PingPong => ping(near, plan, until).map(|(histogram, sent)| (sent, Some(histogram))),
         };
+        let sent_for = until.elapsed().saturating_sub(prepared);
         over.store(true, Ordering::Relaxed);
         let other = other.join().unwrap_or_else(|_| Err("the receiver panicked".to_owned()));
         match ended {
-            Ok((sent, back)) => (Ok(sent), other, back),
-            Err(why) => (Err(why), other, None),
+            Ok((sent, back)) => (Ok(sent), sent_for, other, back),
+            Err(why) => (Err(why), sent_for, other, None),
         }
     });
-    let error = sent.as_ref().err().or(there.as_ref().err()).cloned();
+    let mut error = sent.as_ref().err().or(there.as_ref().err()).cloned();
     let latency = back.or(there.ok().flatten()).unwrap_or_default();
-    let time = until.elapsed();
-    let due = |rate: u64| (u128::from(rate) * u128::from(time.0) / 1_000_000_000) as u64;
-    // What was due and could not even be sent is offered all the same.
-    let offered = plan
-        .rate
-        .map(|rate| due(rate).min(sent.as_ref().map_or(u64::MAX, |sent| (*sent).max(latency.count()))));
-    Work { done: latency.count(), offered, error, latency: Some(latency), ..Work::of("messages") }
+    if let (NetMode::PingPong, Ok(sent)) = (plan.mode, sent)
+        && sent > latency.count()
+    {
+        let lost = sent - latency.count();
+        error = error.or_else(|| Some(format!("{lost} of {sent} messages had no answer within {LOST}")));
+    }
+    // What was due and could not even be sent is offered all the same; the first one was due at once.
+    let due = |rate: u64| (u128::from(rate) * u128::from(sent_for.0) / 1_000_000_000) as u64 + 1;
+    let offered = plan.rate.map(due);
+    let took = Some(sent_for);
+    Work { done: latency.count(), offered, error, latency: Some(latency), took, ..Work::of("messages") }
 }
 
-fn send(mut near: impl End, plan: Plan, until: Deadline) -> Result<u64, String> {
+fn send(mut near: impl End, plan: Plan, start: Nanos, until: Deadline) -> Result<u64, String> {
     let mut message = vec![b'-'; plan.size];
-    let pace = plan.rate.map(|rate| Pace { start: until.start(), index: 0, senders: 1, rate });
+    let pace = plan.rate.map(|rate| Pace { start, index: 0, senders: 1, rate });
     for nth in 0.. {
         let due = pace.map(|pace| pace.due(nth));
         let go_on = match due {
@@ -176,28 +197,35 @@ fn receive(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<Histogram
     }
 }
 
-fn ping(mut near: impl End, plan: Plan, until: Deadline) -> Result<Histogram, String> {
+/// How long each message took there and back, and how many had the time to.
+fn ping(mut near: impl End, plan: Plan, until: Deadline) -> Result<(Histogram, u64), String> {
     let mut message = vec![b'-'; plan.size];
     let mut histogram = Histogram::new();
+    let mut sent = 0;
     while !until.over() {
         let begun = clock::now();
         stamp(&mut message, begun);
         near.send(&message).map_err(|error| format!("a send failed: {error}"))?;
-        // An answer that comes after the patience is of an older message.
+        sent += 1;
         loop {
             match near.receive(&mut message) {
-                Ok(true) if stamped(&message) == begun => {
-                    histogram.record(clock::now().saturating_sub(begun));
-                    break;
+                Ok(true) => {
+                    // One that was given up may come late, and counts as what it took.
+                    let stamped = stamped(&message);
+                    histogram.record(clock::now().saturating_sub(stamped));
+                    if stamped == begun {
+                        break;
+                    }
                 }
-                Ok(true) => {}
-                Ok(false) if until.over() => return Ok(histogram),
+                // The last one may be on its way still.
+                Ok(false) if until.over() => return Ok((histogram, sent - 1)),
+                Ok(false) if clock::now().saturating_sub(begun) > LOST => break,
                 Ok(false) => {}
                 Err(error) => return Err(format!("a receive failed: {error}")),
             }
         }
     }
-    Ok(histogram)
+    Ok((histogram, sent))
 }
 
 fn echo(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<(), String> {
@@ -207,7 +235,10 @@ fn echo(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<(), String> 
             Ok(true) => far.send(&message).map_err(|error| format!("an answer failed: {error}"))?,
             Ok(false) if over.load(Ordering::Relaxed) => return Ok(()),
             Ok(false) => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            // The near end is gone: a stream says so, a socket that answered into nothing is told.
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionRefused) => {
+                return Ok(());
+            }
             Err(error) => return Err(format!("a receive failed: {error}")),
         }
     }

@@ -19,10 +19,18 @@ pub(super) const USAGE: &[(&str, &str)] = &[
     ("ipc", "groups=1,rate=N messages a second (default: as fast as possible)"),
     (
         "tcp",
-        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,nagle=off|on",
+        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,nagle=off|on,\
+         over=loopback|veth",
     ),
-    ("udp", "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong"),
+    (
+        "udp",
+        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,over=loopback|veth",
+    ),
     ("sqlite", "clients=1,rate=N transactions a second (default: as fast as possible),path=/tmp"),
+    (
+        "pgbench",
+        "clients=1,rate=N transactions a second (default: as fast as possible),scale=1,path=/tmp; needs PostgreSQL",
+    ),
     ("timer", "threads=50,period=1ms"),
     ("fork", "workers=1"),
     ("io", "path=/tmp,size=16MiB"),
@@ -60,7 +68,7 @@ pub enum LoadSpec {
         /// Messages offered each second, over all groups; `None` for as many as possible.
         rate: Option<u64>,
     },
-    /// Messages over TCP between two threads, through the loopback interface.
+    /// Messages over TCP between two threads.
     Tcp {
         /// Bytes of a message.
         size: u32,
@@ -68,6 +76,8 @@ pub enum LoadSpec {
         rate: Option<u64>,
         /// One way, or there and back.
         mode: NetMode,
+        /// What is between the two ends.
+        over: NetPath,
         /// Whether the kernel may hold small messages back (Nagle).
         nagle: bool,
     },
@@ -79,6 +89,8 @@ pub enum LoadSpec {
         rate: Option<u64>,
         /// One way, or there and back.
         mode: NetMode,
+        /// What is between the two ends.
+        over: NetPath,
     },
     /// Transactions in SQLite, each client on a database of its own.
     Sqlite {
@@ -87,6 +99,17 @@ pub enum LoadSpec {
         /// Transactions offered each second, over all clients; `None` for as many as possible.
         rate: Option<u64>,
         /// The folder of the databases, which have no name there.
+        path: PathBuf,
+    },
+    /// Transactions of a real PostgreSQL, which is started for it, by pgbench.
+    Pgbench {
+        /// How many connections.
+        clients: u32,
+        /// Transactions offered each second, over all clients; `None` for as many as possible.
+        rate: Option<u64>,
+        /// A hundred thousand accounts each.
+        scale: u32,
+        /// The folder in which the database has its own.
         path: PathBuf,
     },
     /// Threads that sleep for short times.
@@ -138,6 +161,15 @@ impl NetMode {
             NetMode::PingPong => "ping-pong",
         }
     }
+}
+
+/// What is between the two ends of a network load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetPath {
+    /// The loopback interface of the namespace that the load runs in.
+    Loopback,
+    /// Two network namespaces made for the load, joined by a pair of virtual Ethernet devices.
+    Veth,
 }
 
 /// Why a text is not a load.
@@ -257,8 +289,8 @@ impl<'a> Options<'a> {
             .ok_or_else(|| self.bad(option, value, "write a size from 64KiB to 1TiB, for example 16MiB"))
     }
 
-    /// Size, rate and mode of messages over a network.
-    fn network(&mut self) -> Result<(u32, Option<u64>, NetMode), ParseLoadError> {
+    /// Size, rate, mode and path of messages over a network.
+    fn network(&mut self) -> Result<(u32, Option<u64>, NetMode, NetPath), ParseLoadError> {
         // Eight bytes hold the time at which a message was due; larger ones than these UDP does not carry.
         let size = self.small("size", 8..=65_000)?.unwrap_or(100);
         let rate = self.number("rate", 1..=100_000_000)?;
@@ -274,7 +306,12 @@ impl<'a> Options<'a> {
             }
             Some(other) => return Err(self.bad("mode", other, "write stream or ping-pong")),
         };
-        Ok((size, rate, mode))
+        let over = match self.take("over") {
+            None | Some("loopback") => NetPath::Loopback,
+            Some("veth") => NetPath::Veth,
+            Some(other) => return Err(self.bad("over", other, "write loopback or veth")),
+        };
+        Ok((size, rate, mode, over))
     }
 
     fn finish(self) -> Result<(), ParseLoadError> {
@@ -343,21 +380,27 @@ impl FromStr for LoadSpec {
                 rate: options.number("rate", 1..=100_000_000)?,
             },
             "tcp" => {
-                let (size, rate, mode) = options.network()?;
+                let (size, rate, mode, over) = options.network()?;
                 let nagle = match options.take("nagle") {
                     None | Some("off") => false,
                     Some("on") => true,
                     Some(other) => return Err(options.bad("nagle", other, "write on or off")),
                 };
-                LoadSpec::Tcp { size, rate, mode, nagle }
+                LoadSpec::Tcp { size, rate, mode, over, nagle }
             }
             "udp" => {
-                let (size, rate, mode) = options.network()?;
-                LoadSpec::Udp { size, rate, mode }
+                let (size, rate, mode, over) = options.network()?;
+                LoadSpec::Udp { size, rate, mode, over }
             }
             "sqlite" => LoadSpec::Sqlite {
                 clients: options.small("clients", 1..=256)?.unwrap_or(1),
                 rate: options.number("rate", 1..=100_000_000)?,
+                path: options.take("path").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from),
+            },
+            "pgbench" => LoadSpec::Pgbench {
+                clients: options.small("clients", 1..=90)?.unwrap_or(1),
+                rate: options.number("rate", 1..=1_000_000)?,
+                scale: options.small("scale", 1..=10_000)?.unwrap_or(1),
                 path: options.take("path").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from),
             },
             "timer" => LoadSpec::Timer {
@@ -398,6 +441,7 @@ impl LoadSpec {
             LoadSpec::Tcp { .. } => "tcp",
             LoadSpec::Udp { .. } => "udp",
             LoadSpec::Sqlite { .. } => "sqlite",
+            LoadSpec::Pgbench { .. } => "pgbench",
             LoadSpec::Timer { .. } => "timer",
             LoadSpec::Fork { .. } => "fork",
             LoadSpec::Io { .. } => "io",
@@ -428,17 +472,26 @@ impl LoadSpec {
                 parts.push(format!("groups={groups}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
             }
-            LoadSpec::Tcp { size, rate, mode, .. } | LoadSpec::Udp { size, rate, mode } => {
+            LoadSpec::Tcp { size, rate, mode, over, .. } | LoadSpec::Udp { size, rate, mode, over } => {
                 parts.push(format!("size={size}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
                 parts.push(format!("mode={}", mode.name()));
                 if let LoadSpec::Tcp { nagle, .. } = self {
                     parts.push(format!("nagle={}", if *nagle { "on" } else { "off" }));
                 }
+                if *over == NetPath::Veth {
+                    parts.push("over=veth".to_owned());
+                }
             }
             LoadSpec::Sqlite { clients, rate, path } => {
                 parts.push(format!("clients={clients}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
+                parts.push(format!("path={}", path.display()));
+            }
+            LoadSpec::Pgbench { clients, rate, scale, path } => {
+                parts.push(format!("clients={clients}"));
+                parts.extend(rate.map(|rate| format!("rate={rate}")));
+                parts.push(format!("scale={scale}"));
                 parts.push(format!("path={}", path.display()));
             }
             LoadSpec::Timer { threads, period } => {
@@ -495,8 +548,9 @@ mod tests {
             ("ipc", "ipc:groups=1"),
             ("tcp", "tcp:size=100,mode=stream,nagle=off"),
             ("tcp:size=14,nagle=on,rate=10000", "tcp:size=14,rate=10000,mode=stream,nagle=on"),
-            ("udp:mode=ping-pong", "udp:size=100,mode=ping-pong"),
+            ("udp:mode=ping-pong,over=veth", "udp:size=100,mode=ping-pong,over=veth"),
             ("sqlite:rate=500", "sqlite:clients=1,rate=500,path=/tmp"),
+            ("pgbench:clients=4", "pgbench:clients=4,scale=1,path=/tmp"),
             ("timer", "timer:threads=50,period=1ms"),
             ("fork:", "fork:workers=1"),
             ("io:size=1048576B", "io:path=/tmp,size=1MiB"),
@@ -511,7 +565,7 @@ mod tests {
         for (text, expected) in [
             (
                 "",
-                "write one of cpu, rt-hog, ipc, tcp, udp, sqlite, timer, fork, io, memory, or pass a command",
+                "write one of cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io, memory, or pass a command",
             ),
             ("ping", "\"ping\" is not a load"),
             ("ipc:size=3", "ipc:groups=1,rate=N"),
@@ -520,6 +574,7 @@ mod tests {
             ("ipc:groups=-1", "from 1 to 100"),
             ("tcp:size=7", "from 8 to 65000"),
             ("udp:mode=ping-pong,rate=5", "has no rate"),
+            ("tcp:over=eth0", "write loopback or veth"),
             ("udp:nagle=on", "no option \"nagle\""),
             ("rt-hog:priority=100", "from 1 to 99"),
             ("rt-hog:busy=300", "write it as 300ns, 300us"),
@@ -552,9 +607,10 @@ mod tests {
                     cpu: cpu.map(Cpu),
                 },
                 LoadSpec::Ipc { groups: n, rate },
-                LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, nagle: n % 2 == 0 },
-                LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong },
+                LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, over: NetPath::Loopback, nagle: n % 2 == 0 },
+                LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong, over: NetPath::Veth },
                 LoadSpec::Sqlite { clients: n, rate, path: PathBuf::from("/var/tmp") },
+                LoadSpec::Pgbench { clients: n.min(90), rate, scale: n, path: PathBuf::from("/var/tmp") },
                 LoadSpec::Timer { threads: n, period: Nanos(busy * 10) },
                 LoadSpec::Fork { workers: n },
                 LoadSpec::Io { path: PathBuf::from("/var/tmp"), size: size * 4_096 },

@@ -67,6 +67,25 @@ pub(crate) fn has_ended(child: i32) -> io::Result<bool> {
     Ok(unsafe { info.si_pid() } != 0)
 }
 
+/// Whether this process may do anything, as far as users go.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Brings the calling thread into a network namespace of its own, with nothing in it; the threads and processes that it starts
+/// are there too.
+pub(crate) fn leave_network() -> io::Result<()> {
+    // SAFETY: unshare takes flags only; this one changes what the thread sees of the network and nothing in memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }.into()).map(drop)
+}
+
+/// The calling thread's id.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::gettid() }
+}
+
 /// Starts a process that ends at once, and reaps it.
 pub(crate) fn fork_and_reap() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe, so that no lock another thread held at the

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     // Loads first: starting them may wait for a disk, and nobody takes records meanwhile.
-    let loads = loads.start(args.duration, &allowed)?;
+    let loads = loads.start(args.duration, &allowed, &stop)?;
     let mut watch = Watch {
         follower: follow::start(args.by, &target)?,
         cpus: cpus.iter().count(),

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     let mut probes = Probes::start(args, &mut run.missing);
-    let loads = loads.start(Some(args.wakeups.duration), &allowed)?;
+    let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst);
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
     probes.watch(&measurement, &mut run.missing);

@@ -68,8 +68,8 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
         let prepared = way.prepare(&settings, &requests)?;
-        let mut running = loads.start(None, &allowed)?;
-        running.wait_until_begun()?;
+        let running = loads.start(None, &allowed, &stop)?;
+        running.settle();
         phases.push(phase("loaded", prepared, &stop, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));

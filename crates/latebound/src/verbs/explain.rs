@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
 
     let options = RecorderOptions { watch, keep: args.recorder.worst, ..args.recorder.options() };
     let mut recorder = Recorder::start(options).context("cannot watch")?;
-    let loads = loads.start(args.duration, &allowed)?;
+    let loads = loads.start(args.duration, &allowed, &stop)?;
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();

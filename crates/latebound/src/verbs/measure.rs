@@ -28,7 +28,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
 
     // Nobody explains here: no late wake-up is handed out.
     let options = wakeups::options(&args.wakeups, cpus, 0);
-    let loads = loads.start(Some(args.wakeups.duration), &allowed)?;
+    let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
     let mut progress = Progress::new(Some(args.wakeups.duration));
     while !measurement.is_finished() {

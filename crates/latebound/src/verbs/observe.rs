@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
         options.mechanisms = args.mechanism.iter().map(|&name| name.into()).collect();
     }
     let observer = Observer::start(&options).context("cannot observe")?;
-    let loads = loads.start(args.duration, &allowed)?;
+    let loads = loads.start(args.duration, &allowed, &stop)?;
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let collect = |run: &mut Run| {

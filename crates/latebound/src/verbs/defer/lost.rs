@@ -61,8 +61,8 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     each("idle", &mut trials)?;
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
-        let mut running = loads.start(None, &allowed)?;
-        running.wait_until_begun()?;
+        let running = loads.start(None, &allowed, &stop)?;
+        running.settle();
         let done = each("loaded", &mut trials);
         running.finish(&mut run);
         done?;

@@ -59,8 +59,8 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     }
     let recorder = recorder.ok();
     let prepared = Prepared::new(device, &settings, &[request])?;
-    let mut running = loads.start(None, &allowed)?;
-    running.wait_until_begun()?;
+    let running = loads.start(None, &allowed, &stop)?;
+    running.settle();
 
     let state = RefCell::new(Seen::new(args.trigger, settings.cpu, length));
     let mut progress = Progress::new(Some(args.duration));
