@@ -169,6 +169,7 @@ fn every_load_ends_by_itself_and_counts_its_work() {
 fn a_stop_ends_a_load_early_with_what_it_did() {
     for text in ["cpu", "ipc:rate=2000", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"] {
         let mut load = start(&text.parse().expect(text), Nanos::from_secs(120));
+        wait_until(text, || load.has_begun());
         std::thread::sleep(Duration::from_millis(150));
         assert!(!load.is_finished(), "{text}");
         let asked = Instant::now();
