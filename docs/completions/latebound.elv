@@ -239,6 +239,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand --open-loop 'Request also while an earlier request of the series waits: it is merged, or waits behind'
             cand --intervals 'Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution'
+            cand --each-load 'Measure under each load alone, one after the other, instead of under all of them at once'
+            cand --axes 'Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one above interrupt threads, packets, memory, fdatasync'
             cand --force 'Replace a Run that is there already'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'

@@ -261,6 +261,8 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l open-loop -d 'Request also while an earlier request of the series waits: it is merged, or waits behind'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l intervals -d 'Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l each-load -d 'Measure under each load alone, one after the other, instead of under all of them at once'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l axes -d 'Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one above interrupt threads, packets, memory, fdatasync'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'

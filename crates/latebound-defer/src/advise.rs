@@ -25,7 +25,7 @@ pub struct Advice {
     pub context: Context,
     /// The rest of what it was called: `, to CPU 1`, `, pool busy`; mostly nothing.
     pub place: String,
-    /// `idle` or `loaded`.
+    /// `idle`, `loaded`, or the load that stood alone; where there were several, that under which it was the latest.
     pub load: String,
     /// How many starts the verdict rests on.
     pub starts: u64,
@@ -108,11 +108,34 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
         .filter(|advice| !needs.may_sleep || advice.mechanism.may_sleep())
         .filter(|advice| needs.contexts.is_empty() || needs.contexts.contains(&advice.context))
         .collect();
-    if all.iter().any(|advice| advice.load == "loaded") {
-        all.retain(|advice| advice.load == "loaded");
+    if all.iter().any(|advice| advice.load != "idle") {
+        all.retain(|advice| advice.load != "idle");
     }
+    let mut all = worst_of_each(all);
     all.sort_by_key(|advice| (!advice.is_met(), advice.max, advice.mechanism, advice.context));
     all
+}
+
+/// Of each way that under which load it was the latest; lossy where it was so under any.
+fn worst_of_each(all: Vec<Advice>) -> Vec<Advice> {
+    let mut worst: Vec<Advice> = Vec::new();
+    for advice in all {
+        let is_same = |other: &&mut Advice| {
+            (other.mechanism, other.context, &other.place)
+                == (advice.mechanism, advice.context, &advice.place)
+        };
+        match worst.iter_mut().find(is_same) {
+            None => worst.push(advice),
+            Some(other) => {
+                let is_lossy = other.is_lossy || advice.is_lossy;
+                if (advice.max, advice.late) > (other.max, other.late) {
+                    *other = advice;
+                }
+                other.is_lossy = is_lossy;
+            }
+        }
+    }
+    worst
 }
 
 /// The share of starts that come within the budget, at least, with 95 % confidence, where `late` of `starts` did not.
@@ -214,6 +237,31 @@ mod tests {
         .unwrap();
         run.series = series;
         run
+    }
+
+    #[test]
+    fn of_several_loads_the_one_that_made_a_way_the_latest_decides() {
+        let run = run(vec![
+            series("work from hardirq, idle", &[(900, 5)]),
+            series("work from hardirq, cpu:threads=4", &[(10, 1_000)]),
+            series("work from hardirq, rt-hog:priority=1,busy=8ms,period=10ms", &[(10, 999), (80, 1)]),
+            series("work from hardirq, no C-states", &[(5, 1_000)]),
+            series("tasklet from hardirq, cpu:threads=4", &[(3, 1_000)]),
+            series("tasklet from hardirq, no C-states", &[(2, 1_000)]),
+        ]);
+        let needs = Needs { budget: Nanos::from_micros(50), ..Needs::default() };
+        let said: Vec<(String, String, u64, u64)> = advise(&run, &needs)
+            .into_iter()
+            .map(|one| (one.mechanism.to_string(), one.load, one.max.0 / 1_000, one.late))
+            .collect();
+        let text = |name: &str, load: &str, max, late| (name.to_owned(), load.to_owned(), max, late);
+        assert_eq!(
+            said,
+            [
+                text("tasklet", "cpu:threads=4", 3, 0),
+                text("work", "rt-hog:priority=1,busy=8ms,period=10ms", 80, 1)
+            ]
+        );
     }
 
     #[test]

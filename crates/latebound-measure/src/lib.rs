@@ -22,5 +22,5 @@ pub use error::MeasureError;
 pub use load::{
     LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, NetPath, ParseLoadError, load_main, run_load,
 };
-pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD};
+pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency};
 pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};

@@ -236,7 +236,9 @@ impl Drop for LockedMemory {
     }
 }
 
-fn hold_dma_latency(value: Nanos) -> Result<File, MeasureError> {
+/// Holds `/dev/cpu_dma_latency` at this value, in whole microseconds rounded down, for as long as the file is open: processors stay
+/// out of C-states that take longer to leave; of all of them at zero.
+pub fn hold_dma_latency(value: Nanos) -> Result<File, MeasureError> {
     let hold = || {
         let mut file = File::options().write(true).open("/dev/cpu_dma_latency")?;
         // The request lasts as long as the file is open (kernel/power/qos.c, cpu_latency_qos_release).

@@ -202,7 +202,7 @@ proptest! {
                 name: name.clone(),
                 rows: group
                     .iter()
-                    .map(|one| DeferredRow { name: name.clone(), idle: Some(one), loaded: loaded.then_some(one) })
+                    .map(|one| DeferredRow { name: name.clone(), idle: Some(one), loaded: loaded.then_some(("loaded", one)) })
                     .collect(),
             })
             .collect();

@@ -33,6 +33,26 @@ impl Loads {
         Ok(Loads(specs))
     }
 
+    /// No load.
+    pub(crate) fn none() -> Loads {
+        Loads(Vec::new())
+    }
+
+    /// One load, as it is written on the command line.
+    pub(crate) fn one(text: &str) -> Result<Loads> {
+        Ok(Loads(vec![text.parse()?]))
+    }
+
+    /// Each by itself, with what it is called.
+    pub(crate) fn each(self) -> impl Iterator<Item = (String, Loads)> {
+        self.0.into_iter().map(|spec| (spec.to_string().replace(", ", ","), Loads(vec![spec])))
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Starts them all, each as a process of its own, and waits until each has all its threads, or has ended, or `stop` is
     /// set. Fails where one takes longer than that may take: what would be measured is a system without all of its load.
     ///
@@ -74,7 +94,9 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 impl Running {
     /// Gives a load that is to leave nothing of a CPU the time to do so.
     pub(crate) fn settle(&self) {
-        std::thread::sleep(UNDER_WAY);
+        if !self.0.is_empty() {
+            std::thread::sleep(UNDER_WAY);
+        }
     }
 
     /// Ends them and puts what they did into the Run.

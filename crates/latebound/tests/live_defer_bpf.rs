@@ -116,3 +116,28 @@ fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
     }
     assert!(document["missing"].to_string().contains("the run was stopped"), "{document}");
 }
+
+#[test]
+fn live_each_load_alone_is_a_measurement_of_its_own_and_advice_rests_on_the_worst() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("each.run");
+    let arguments = "--by bpf --count 23 --period 1ms --mechanism bpf_timer,timerfd --format json --each-load --load cpu:threads=1 \
+                     --load timer:threads=3 --output";
+    let output = defer(&arguments.split(' ').collect::<Vec<_>>()).arg(&run).output().unwrap();
+    let document = document(&output);
+    let rows = document["rows"].as_array().unwrap();
+    let loads: Vec<&str> = rows.iter().map(|row| row["load"].as_str().unwrap()).collect();
+    let expected = ["idle", "cpu:threads=1", "timer:threads=3,period=1ms"];
+    assert_eq!(loads, expected.map(|load| [load; 2]).concat());
+    rows.iter().for_each(nothing_is_lost);
+    let advice = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["defer", "advise", "--budget", "1h", "--format", "json"])
+        .arg(&run)
+        .output()
+        .unwrap();
+    let advice = self::document(&advice);
+    let [row] = advice["rows"].as_array().unwrap().as_slice() else { panic!("{advice}") };
+    let maxima = rows.iter().filter(|row| row["mechanism"] == "bpf_timer" && row["load"] != "idle");
+    let latest = maxima.max_by_key(|row| row["latency"]["max"].as_u64()).unwrap();
+    assert_eq!((&row["load"], &row["max_ns"]), (&latest["load"], &latest["latency"]["max"]));
+}

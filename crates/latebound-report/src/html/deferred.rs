@@ -23,7 +23,7 @@ struct Named<'a> {
 fn named(series: &Series) -> Option<Named<'_>> {
     let (rest, load) = series.subject.name.rsplit_once(", ")?;
     let (mechanism, context) = rest.split_once(" from ")?;
-    matches!(load, "idle" | "loaded").then_some(Named { mechanism, context, load, series })
+    Some(Named { mechanism, context, load, series })
 }
 
 /// Whether the Run is one of deferred work, which then takes the place of what was observed.
@@ -72,8 +72,12 @@ fn groups<'a>(series: &[Named<'a>]) -> Vec<DeferredGroup<'a>> {
             rows.push(DeferredRow { name: one.mechanism.to_owned(), idle: None, loaded: None });
             rows.len() - 1
         });
-        let place = if one.load == "idle" { &mut rows[at].idle } else { &mut rows[at].loaded };
-        *place = Some(&one.series.histogram);
+        let (row, histogram) = (&mut rows[at], &one.series.histogram);
+        if one.load == "idle" {
+            row.idle = Some(histogram);
+        } else if row.loaded.is_none_or(|(_, latest)| latest.max() < histogram.max()) {
+            row.loaded = Some((one.load, histogram));
+        }
     }
     groups
 }

@@ -15,8 +15,8 @@ pub struct DeferredRow<'a> {
     pub name: String,
     /// Idle.
     pub idle: Option<&'a Histogram>,
-    /// Beside the loads.
-    pub loaded: Option<&'a Histogram>,
+    /// Beside the loads, or beside that under which it was the latest, and what that is called.
+    pub loaded: Option<(&'a str, &'a Histogram)>,
 }
 
 /// Rows under a heading: those requested from one context.
@@ -35,7 +35,7 @@ const GAP: f64 = 7.0;
 /// The picture. `None` where no row holds a value.
 pub fn deferred(label: &str, groups: &[DeferredGroup<'_>], width: f64) -> Option<Markup> {
     let rows = || groups.iter().flat_map(|group| &group.rows);
-    let histograms = || rows().flat_map(|row| [row.idle, row.loaded]).flatten();
+    let histograms = || rows().flat_map(|row| [row.idle, row.loaded.map(|(_, one)| one)]).flatten();
     let low = histograms().filter_map(Histogram::min).min()?;
     let high = histograms().filter_map(Histogram::max).max()?;
     let is_loaded = rows().any(|row| row.loaded.is_some());
@@ -60,15 +60,17 @@ pub fn deferred(label: &str, groups: &[DeferredGroup<'_>], width: f64) -> Option
                 let name = cut(&row.name, frame.left - 10.0);
                 text(m, "name", (frame.left - 8.0, y + each / 2.0 + 1.0), "end", &name);
                 strip(m, &axis, &frame, ("s0", "idle"), row.idle, y + STRIP / 2.0);
-                if is_loaded {
-                    strip(m, &axis, &frame, ("s1", "loaded"), row.loaded, y + STRIP * 1.5);
+                if let Some((load, histogram)) = row.loaded {
+                    strip(m, &axis, &frame, ("s1", load), Some(histogram), y + STRIP * 1.5);
                 }
                 line(m, "lane", (4.0, y + each - 2.0), (frame.right, y + each - 2.0));
                 m.line();
                 y += each;
             }
         }
-        let names = [("key s0", "idle"), ("key s1", "loaded")];
+        let is_one = rows().filter_map(|row| row.loaded).all(|(load, _)| load == "loaded");
+        let loaded = if is_one { "loaded" } else { "under the load that made it the latest" };
+        let names = [("key s0", "idle"), ("key s1", loaded)];
         legend(m, &frame, &names[..if is_loaded { 2 } else { 1 }]);
     }))
 }

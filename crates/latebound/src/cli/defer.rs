@@ -195,6 +195,7 @@ Examples:
   latebound defer run
   latebound defer run --mechanism tasklet,work,kthread,user --requester-policy rr --limit 30s \
       --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0
+  latebound defer run --axes --mechanism work,tasklet,kthread,irq_thread --output axes.run
   latebound defer run --mechanism work --context hardirq --busy 200us
   latebound defer run --mechanism tasklet --context hardirq --burst 14
   latebound defer run --by bpf --load io
@@ -277,6 +278,15 @@ pub(crate) struct DeferRunArgs {
     /// Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution.
     #[arg(long)]
     pub(crate) intervals: bool,
+
+    /// Measure under each load alone, one after the other, instead of under all of them at once.
+    #[arg(long)]
+    pub(crate) each_load: bool,
+
+    /// Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one
+    /// above interrupt threads, packets, memory, fdatasync.
+    #[arg(long, conflicts_with_all = ["load", "command", "each_load"])]
+    pub(crate) axes: bool,
 
     /// End each measurement, idle and under load, after so long; what was not requested by then is named.
     #[arg(long, value_name = "TIME")]

@@ -2,6 +2,7 @@
 //! `latebound defer`: every way the kernel puts work off, requested by us, and how late each one starts.
 
 mod advise;
+mod axes;
 mod lost;
 mod timeline;
 mod way;
@@ -19,7 +20,6 @@ use latebound_system::{Facts, Root};
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::beside::Loads;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
@@ -39,14 +39,13 @@ pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
 
 /// The measurement of all series under one load.
 struct Phase {
-    name: &'static str,
+    name: String,
     /// From the first request to the last start.
     took: Duration,
     measured: Vec<Measured>,
 }
 
 fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
-    let loads = Loads::parse(&args.load)?;
     let settings = settings(args)?;
     let stop = Stop::on_signals()?;
     let (mut way, said) = Way::choose(args)?;
@@ -58,25 +57,40 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
+    let plan = axes::plan(args, &allowed)?;
     let mut run = session::new_run("defer", doctor, None);
     let record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(said.into_iter().chain(lacking));
 
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
-    let prepared = way.prepare(&settings, &requests)?;
-    let mut phases = vec![phase("idle", prepared, &stop, || {})?];
-    let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
-    if is_loaded && !stop.is_set() {
-        let prepared = way.prepare(&settings, &requests)?;
-        let running = loads.start(None, &allowed, &stop)?;
+    let mut phases = Vec::new();
+    for axis in plan {
+        if stop.is_set() {
+            break;
+        }
+        let awake = axis.is_awake.then(|| latebound_measure::hold_dma_latency(Nanos::ZERO)).transpose();
+        let _awake = match awake {
+            Ok(held) => held,
+            Err(error) => {
+                run.missing.push(Missing {
+                    what: format!("everything under \"{}\"", axis.name),
+                    why: error.to_string(),
+                    remedy: "a kernel with CONFIG_CPU_IDLE, as root".to_owned(),
+                });
+                continue;
+            }
+        };
+        let burst = |request: &Request| Request { burst: axis.burst.unwrap_or(request.burst), ..*request };
+        let prepared = way.prepare(&settings, &requests.iter().map(burst).collect::<Vec<_>>())?;
+        let running = axis.loads.start(None, &allowed, &stop)?;
         running.settle();
-        phases.push(phase("loaded", prepared, &stop, || running.finish(&mut run))?);
+        phases.push(phase(axis.name, prepared, &stop, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(phases.iter().filter_map(|phase| not_requested(phase, args, stop.is_set())));
     for phase in &phases {
-        run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(phase.name)));
+        run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(&phase.name)));
     }
     let written = record.finish(&mut run, html::page);
     print(&phases, &run, way.by(), args.intervals, output)?;
@@ -156,7 +170,7 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
     (requests, lacking)
 }
 
-fn phase(name: &'static str, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
+fn phase(name: String, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
     let mut progress = Progress::new(None);
     let started = Instant::now();
     let show = |so_far: latebound_defer::Progress| {
@@ -242,12 +256,12 @@ fn print(phases: &[Phase], run: &Run, by: By, with_intervals: bool, output: &Out
     let facts = SignatureFacts::of(&run.system);
     if output.is_json() {
         let rows: Vec<Row<'_>> =
-            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(p.name, m, &facts))).collect();
+            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(&p.name, m, &facts))).collect();
         let document = serde_json::json!({
             "schema": "latebound.defer/1",
             "by": by.name(),
             "rows": rows,
-            "seconds": phases.iter().map(|p| (p.name, p.took.as_secs_f64())).collect::<BTreeMap<_, _>>(),
+            "seconds": phases.iter().map(|p| (p.name.as_str(), p.took.as_secs_f64())).collect::<BTreeMap<_, _>>(),
             "triggers_late": phases.iter().map(|p| late(&p.measured)).sum::<u64>(),
             "missing": run.missing,
         });
@@ -256,7 +270,7 @@ fn print(phases: &[Phase], run: &Run, by: By, with_intervals: bool, output: &Out
     let style = output.style();
     let in_text = |measured| text_row(measured, &facts, with_intervals);
     let groups: Vec<(&str, Vec<DeferRow<'_>>)> =
-        phases.iter().map(|p| (p.name, p.measured.iter().map(in_text).collect())).collect();
+        phases.iter().map(|p| (p.name.as_str(), p.measured.iter().map(in_text).collect())).collect();
     output.text(&(terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
