@@ -8,10 +8,13 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use latebound_model::{Bound, CpuBound, Evidence, Nanos, Run, Verdict, ViewKind};
+use latebound_trace::{PerfTrace, TypedItem};
 
 /// What one run under one load gave.
 struct Seen {
@@ -291,4 +294,101 @@ fn live_an_estimate_comes_from_any_kernel() {
         let latency = cpu.views.sliding_window.latency;
         assert!(latency.is_none_or(|latency| latency == Nanos(sum)), "{cpu:?}");
     }
+}
+
+/// What perf prints about one of its files.
+fn perf(arguments: &[&str], file: &Path) -> String {
+    let output = Command::new("perf").args(arguments).arg("-i").arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A recording of the running kernel by perf, with so many pages for each CPU, while `job` runs.
+fn recorded_by_perf(file: &Path, pages: &str, job: &[&str]) -> Bound {
+    let mut events = "sched:sched_switch,sched:sched_waking,sched:sched_wakeup,irq:irq_handler_entry,\
+        irq:irq_handler_exit,nmi:nmi_handler"
+        .to_owned();
+    // Not irq_work, which is how perf itself is woken, and which it may not follow (perf_event_open(2) gives EPERM).
+    for vector in ["local_timer", "reschedule", "call_function", "call_function_single"] {
+        events += &format!(",irq_vectors:{vector}_entry,irq_vectors:{vector}_exit");
+    }
+    let output = Command::new("perf")
+        .args(["record", "-q", "-a", "-k", "mono", "-m", pages, "-e", &events, "-o"])
+        .arg(file)
+        .arg("--")
+        .args(job)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["bound", "--format", "json"])
+        .arg(file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bound: Bound = serde_json::from_slice(&output.stdout).unwrap();
+    is_an_estimate(&bound);
+    assert_eq!(bound.evidence, Evidence::Events);
+    // The events that were read, by name, are those that perf reads.
+    let mut trace = PerfTrace::open(File::open(file).unwrap()).unwrap();
+    let names: BTreeMap<u16, String> = trace
+        .formats()
+        .events()
+        .iter()
+        .map(|event| (event.id, format!("{}:{}", event.system, event.name)))
+        .collect();
+    let mut ours: BTreeMap<String, u64> = BTreeMap::new();
+    let tallies = trace.for_each(|item| {
+        if let TypedItem::Event(event) = item {
+            *ours.entry(names[&event.decoded.id].clone()).or_default() += 1;
+        }
+    });
+    let tallies = tallies.unwrap();
+    let mut theirs: BTreeMap<String, u64> = BTreeMap::new();
+    for line in perf(&["script", "-F", "event"], file).lines() {
+        *theirs.entry(line.trim().trim_end_matches(':').to_owned()).or_default() += 1;
+    }
+    assert_eq!(ours, theirs);
+    // And so are those that were lost.
+    let lost: u64 = tallies.values().map(|tally| tally.overwritten).sum();
+    let script = perf(&["script", "--show-lost-events", "-F", "comm,event"], file);
+    let told = script.lines().filter(|line| line.contains("PERF_RECORD_LOST lost"));
+    assert_eq!(lost, told.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>());
+    let said = |cpu: &latebound_model::Cpu, count: u64| {
+        let sentence = format!("CPU {cpu}: {count} events were overwritten");
+        bound.reasons.iter().any(|reason| reason.starts_with(&sentence))
+    };
+    assert!(tallies.iter().all(|(cpu, tally)| tally.overwritten == 0 || said(cpu, tally.overwritten)));
+    // Every interrupt has its place on the timeline, but one that the recording cut in two.
+    for vector in ["local_timer", "reschedule"] {
+        let begun = ours.get(&format!("irq_vectors:{vector}_entry")).copied().unwrap_or(0);
+        let kept: u64 = bound.cpus.iter().map(|cpu| interrupts(cpu, vector)).sum();
+        assert!(
+            kept <= begun && (lost > 0 || kept + tallies.len() as u64 >= begun),
+            "{vector}: {kept} of {begun}"
+        );
+    }
+    eprintln!("{} events, {lost} lost, {:?}", ours.values().sum::<u64>(), bound.reasons);
+    bound
+}
+
+#[test]
+fn live_what_perf_records_of_the_running_kernel_is_read_event_by_event_with_its_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("perf.data");
+    let whole = recorded_by_perf(
+        &file,
+        "16M",
+        &["timeout", "10", "cyclictest", "-q", "-m", "-p90", "-i", "1009", "-D", "1", "-t", "1", "-a", "0"],
+    );
+    assert!(!whole.reasons.iter().any(|reason| reason.contains("overwritten")), "{:?}", whole.reasons);
+    // A real-time thread was woken every millisecond, so waiting was seen, and by no more than what can be.
+    let cpu = &whole.cpus[0];
+    assert!(interrupts(cpu, "local_timer") > 100, "{:?}", cpu.interrupts);
+    assert!(cpu.poid > Nanos(100) && cpu.windows.iter().any(|window| window.begin.caller == "sched_waking"));
+    let measured = cpu.measured.as_ref().expect("cyclictest was woken");
+    assert!(cpu.views.sliding_window.latency.is_none_or(|latency| measured.latency <= latency), "{cpu:?}");
+    // With room for a page, most of it is lost, and said so.
+    let cut = recorded_by_perf(&file, "1", &["hackbench", "-l", "200", "-g", "2"]);
+    assert!(cut.reasons.iter().any(|reason| reason.contains("overwritten")), "{:?}", cut.reasons);
 }
