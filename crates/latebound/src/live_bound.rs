@@ -147,14 +147,16 @@ fn number(text: String) -> Cell<'static> {
 }
 
 fn value(view: &BoundView) -> String {
-    match (view.latency, view.utilisation) {
-        (Some(latency), _) => latency.to_string(),
-        (None, Some(_)) => "no end".to_owned(),
-        (None, None) => "?".to_owned(),
+    match (view.latency, view.utilisation, view.reach.or(view.at_least)) {
+        (Some(latency), ..) => latency.to_string(),
+        (None, Some(_), _) => "no end".to_owned(),
+        (None, None, Some(least)) => format!(">{least}"),
+        (None, None, None) => "?".to_owned(),
     }
 }
 
-/// A row a CPU: measured, then the views, then when the chosen one last grew and by how much in the last quarter.
+/// A row a CPU: measured, then the views, then for how long the chosen one has been the same, and by how much it grew in the
+/// last quarter.
 fn views(bound: &Bound, first: usize) -> Table<'static> {
     let kinds = [
         ViewKind::None,
@@ -176,18 +178,18 @@ fn views(bound: &Bound, first: usize) -> Table<'static> {
         Row::new(cells)
     });
     let heading =
-        ["CPU", "measured", "no irqs", "replay", "sliding", "longest", "sporadic", "grew", "last 1/4"];
+        ["CPU", "measured", "no irqs", "replay", "sliding", "longest", "sporadic", "same for", "last 1/4"];
     let widths = [4, 9, 8, 8, 8, 8, 8, 8, 8].map(Constraint::Length);
     Table::new(rows.collect::<Vec<_>>(), widths)
         .header(Row::new(heading.map(|text| number(text.to_owned()))).style(Style::new().underlined()))
 }
 
-/// How long ago the view last grew, and what the last quarter of the time added to it.
+/// For how long the view has not grown, and what the last quarter of the time added to it.
 fn growth(cpu: &CpuBound, view: ViewKind) -> (String, String) {
     let (Some(elapsed), Some(grew)) = (cpu.elapsed, GrowthSample::last_grew(&cpu.growth, view)) else {
         return ("-".to_owned(), "-".to_owned());
     };
-    let ago = format!("-{}", elapsed.saturating_sub(grew));
+    let same_for = elapsed.saturating_sub(grew).to_string();
     let quarter = Nanos(elapsed.0 / 4 * 3);
     let before = cpu.growth.iter().rev().find(|sample| sample.elapsed <= quarter).and_then(|s| s.get(view));
     let share = match (before, cpu.views.get(view).latency) {
@@ -196,7 +198,7 @@ fn growth(cpu: &CpuBound, view: ViewKind) -> (String, String) {
         }
         _ => "-".to_owned(),
     };
-    (ago, share)
+    (same_for, share)
 }
 
 fn made_of(bound: &Bound, first: usize) -> Table<'static> {
@@ -276,6 +278,7 @@ mod tests {
                 BoundView { latency: Some(Nanos(value)), converged: true, ..BoundView::default() };
         }
         cpu.views.sporadic.utilisation = Some(1.3);
+        cpu.views.replay.reach = Some(Nanos::from_millis(10));
         for (second, value) in [(10, 80_000), (70, 90_000), (90, 98_042), (100, 98_042)] {
             cpu.growth.push(GrowthSample {
                 elapsed: Nanos::from_secs(second),
@@ -323,7 +326,9 @@ latebound bound  100 s of 1.00 h";
             "27.0 us",
             "42.2 us",
             "no end",
-            "-10.0 s",
+            ">10.0 ms",
+            "same for",
+            " 10.0 s",
             "+9 %",
             "22.5 us",
             "19.3 us",

@@ -135,18 +135,19 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let curves = watch.follower.curves();
     record.add(|folder| folder.write_workload_curves(&curves));
     run.missing.extend(record.take_problem());
-    let written = record.finish(&mut run, html::page);
-    if output.is_json() {
-        output.json(&reading.bound)?;
+    // Said before it is written: a slow disk holds up nobody who waits for the answer.
+    let said = if output.is_json() {
+        output.json(&reading.bound)
     } else {
         let footer = format!(
             "{} events, {:.1} kB/s of records per CPU",
             latebound_report::grouped(reading.events),
             reading.bytes_per_second / 1000.0
         );
-        output.text(&bound_text::live(&reading.bound, &footer, &output.style()))?;
-    }
-    written?;
+        output.text(&bound_text::live(&reading.bound, &footer, &output.style()))
+    };
+    record.finish(&mut run, html::page)?;
+    said?;
     let values = reading.bound.cpus.iter().map(|cpu| cpu.views.get(reading.bound.view).latency);
     Ok(match args.max_latency {
         Some(limit) if values.into_iter().any(|value| value.is_none_or(|value| value > limit)) => {
