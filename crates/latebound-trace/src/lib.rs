@@ -30,7 +30,8 @@ pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
 pub use kind::TraceKind;
 pub use perf::PerfTrace;
 pub use record::{
-    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, Record, TaskRef, TextOffset, VectorId, is_runnable,
+    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, Record, TaskRef, TextOffset, Turn, Turned, VectorId,
+    is_runnable,
 };
 pub use source::ReadAt;
 pub use symbols::{CommandLines, PrintkStrings, Symbols};

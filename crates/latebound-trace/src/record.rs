@@ -5,9 +5,13 @@
 //! decoder is made; decoding is a table look-up by event number and a few loads, without allocation. A format that
 //! lacks a field that is needed makes its event unknown, and says so; it is never guessed.
 
+mod turn;
+
 use std::fmt;
 
 use latebound_model::Tid;
+
+pub use self::turn::{Turn, Turned};
 
 use crate::format::{EventFormat, Field, FieldKind, Formats};
 use crate::symbols::PrintkStrings;
@@ -678,7 +682,7 @@ impl Decoder {
         let vector = VectorId(slot.vector);
         match slot.kind {
             Kind::IrqDisable | Kind::IrqEnable | Kind::PreemptDisable | Kind::PreemptEnable => {
-                let (caller, parent) = (self.offset(slot, data, 0), self.offset(slot, data, 1));
+                let (caller, parent) = (TextOffset(number(0) as i32), TextOffset(number(1) as i32));
                 match slot.kind {
                     Kind::IrqDisable => Record::IrqDisable { caller, parent },
                     Kind::IrqEnable => Record::IrqEnable { caller, parent },
@@ -736,15 +740,6 @@ impl Decoder {
             Kind::Other => Record::Other,
             Kind::Unknown => Record::Unknown,
         }
-    }
-
-    #[inline(always)]
-    fn offset(&self, slot: &Slot, data: &[u8], at: usize) -> TextOffset {
-        let place = slot.places[at];
-        TextOffset(match data.get(usize::from(place.offset)..).and_then(|rest| rest.first_chunk()) {
-            Some(&bytes) if slot.pair => i32::from_le_bytes(bytes),
-            _ => place.read(data, self.big_endian) as i32,
-        })
     }
 
     fn noise<'a>(&self, slot: &Slot, data: &[u8], kind: NoiseKind<'a>) -> Record<'a> {

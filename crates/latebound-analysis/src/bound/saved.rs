@@ -15,9 +15,9 @@ use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    CommandLines, CpuData, Decoded, Decoder, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record,
-    Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile, TraceKind, TypedEvent, TypedItem,
-    VectorId,
+    CommandLines, CpuData, Decoded, Decoder, Flags, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record,
+    Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile, TraceKind, Turn, Turned,
+    TypedEvent, TypedItem, VectorId,
 };
 
 use super::document::{Conditions, CpuObservations, Observations};
@@ -127,6 +127,17 @@ impl<'t> Context<'t> {
     }
 }
 
+impl Context<'_> {
+    #[inline]
+    fn resched(&self, flags: Flags) -> Resched {
+        match (self.has_flags, flags.need_resched()) {
+            (false, _) => Resched::Unknown,
+            (true, true) => Resched::GiveWay,
+            (true, false) => Resched::Stay,
+        }
+    }
+}
+
 /// Whether the trace describes the events that show blocking. Without them there is an estimate.
 fn shows_blocking(formats: &Formats) -> bool {
     ["preempt_disable", "irq_disable"].iter().all(|name| formats.by_name("preemptirq", name).is_some())
@@ -163,8 +174,11 @@ fn trace_dat<R: ReadAt + Sync>(
         let mut stream = trace.cpu_events(buffer, data)?;
         stream.for_each(|item| match item {
             Item::Event(event) => {
-                let decoded = decoder.decode(event.data);
-                cpu.record(&context, buffer.clock.nanos(event.time), &decoded);
+                let at = buffer.clock.nanos(event.time);
+                match decoder.turned(event.data) {
+                    Some(turned) => cpu.turned(&context, at, turned),
+                    None => cpu.record(&context, at, &decoder.decode(event.data)),
+                }
             }
             Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
         })?;
@@ -282,14 +296,6 @@ struct Seen {
     switches: u64,
 }
 
-/// What an event with a caller turns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turns {
-    Preemption,
-    IrqsOff,
-    IrqsOn,
-}
-
 /// The classes of the places in the kernel that turned preemption or interrupts off or on last: a trace has millions of
 /// such events, and a few hundred places.
 struct Places(Box<[Place; 1024]>);
@@ -298,37 +304,32 @@ struct Places(Box<[Place; 1024]>);
 struct Place {
     caller: TextOffset,
     parent: TextOffset,
-    turns: Option<Turns>,
+    turn: Option<Turn>,
     class: CallerClass,
 }
 
 impl Places {
     fn new() -> Places {
         let (none, class) = (TextOffset(0), CallerClass::default());
-        Places(Box::new([Place { caller: none, parent: none, turns: None, class }; _]))
+        Places(Box::new([Place { caller: none, parent: none, turn: None, class }; _]))
     }
 
     /// The address and the class of a caller.
     #[inline]
-    fn place(
-        &mut self,
-        context: &Context<'_>,
-        turns: Turns,
-        caller: TextOffset,
-        parent: TextOffset,
-    ) -> (u64, CallerClass) {
+    fn place(&mut self, context: &Context<'_>, turned: &Turned) -> (u64, CallerClass) {
         let address = |offset| context.symbols.address(offset).unwrap_or(0);
+        let Turned { turn, caller, parent, .. } = *turned;
         let mixed = caller.0.cast_unsigned() ^ parent.0.cast_unsigned().rotate_left(11);
         // The upper bits of a product with a large odd number depend on all bits (D. E. Knuth, TAOCP 3, 6.4).
-        let at = mixed.wrapping_add(turns as u32).wrapping_mul(0x9e37_79b1) >> 22;
+        let at = mixed.wrapping_add(turn as u32).wrapping_mul(0x9e37_79b1) >> 22;
         let kept = &mut self.0[at as usize];
-        if (kept.caller, kept.parent, kept.turns) != (caller, parent, Some(turns)) {
-            let class = match turns {
-                Turns::Preemption => context.classes.preempt(address(caller)),
-                Turns::IrqsOff => context.classes.irq_off(address(caller), address(parent)),
-                Turns::IrqsOn => context.classes.irq_on(address(caller)),
+        if (kept.caller, kept.parent, kept.turn) != (caller, parent, Some(turn)) {
+            let class = match turn {
+                Turn::PreemptOff | Turn::PreemptOn => context.classes.preempt(address(caller)),
+                Turn::IrqsOff => context.classes.irq_off(address(caller), address(parent)),
+                Turn::IrqsOn => context.classes.irq_on(address(caller)),
             };
-            *kept = Place { caller, parent, turns: Some(turns), class };
+            *kept = Place { caller, parent, turn: Some(turn), class };
         }
         (address(caller), kept.class)
     }
@@ -372,31 +373,32 @@ impl CpuReader {
         });
     }
 
-    // Into the loop over a CPU's records: what was decoded stays in registers.
-    #[inline(always)]
-    fn record(&mut self, context: &Context<'_>, at: Nanos, decoded: &Decoded<'_>) {
-        let plain = |kind| (0, CallerClass::Postpones, kind);
-        let mut place = |what, caller, parent| self.places.place(context, what, caller, parent);
-        const NONE: TextOffset = TextOffset(0);
-        let (caller, class, kind) = match decoded.record {
-            Record::PreemptDisable { caller, .. } => {
+    /// Takes in one of the four events with a caller.
+    #[inline]
+    fn turned(&mut self, context: &Context<'_>, at: Nanos, turned: Turned) {
+        let kind = match turned.turn {
+            Turn::PreemptOff => {
                 self.seen.preempt += 1;
-                let (caller, class) = place(Turns::Preemption, caller, NONE);
-                (caller, class, ModelEventKind::PreemptDisable)
+                ModelEventKind::PreemptDisable
             }
-            Record::PreemptEnable { caller, .. } => {
-                let (caller, class) = place(Turns::Preemption, caller, NONE);
-                (caller, class, ModelEventKind::PreemptEnable)
-            }
-            Record::IrqDisable { caller, parent } => {
+            Turn::PreemptOn => ModelEventKind::PreemptEnable,
+            Turn::IrqsOff => {
                 self.seen.irqs += 1;
-                let (caller, class) = place(Turns::IrqsOff, caller, parent);
-                (caller, class, ModelEventKind::IrqDisable)
+                ModelEventKind::IrqDisable
             }
-            Record::IrqEnable { caller, .. } => {
-                let (caller, class) = place(Turns::IrqsOn, caller, NONE);
-                (caller, class, ModelEventKind::IrqEnable)
-            }
+            Turn::IrqsOn => ModelEventKind::IrqEnable,
+        };
+        let (caller, class) = self.places.place(context, &turned);
+        let resched = context.resched(turned.flags);
+        self.observer.observe(&ModelEvent { at: at.0, tid: turned.tid.0, caller, class, resched, kind });
+    }
+
+    fn record(&mut self, context: &Context<'_>, at: Nanos, decoded: &Decoded<'_>) {
+        if let Some(turned) = decoded.turned() {
+            return self.turned(context, at, turned);
+        }
+        let plain = |kind| (0, CallerClass::Postpones, kind);
+        let (caller, class, kind) = match decoded.record {
             Record::VectorEntry { vector, number } => {
                 let source = vector_source(vector, number);
                 let name = context.vectors.get(usize::from(vector.0)).map_or("", String::as_str);
@@ -436,11 +438,7 @@ impl CpuReader {
             }
             _ => return,
         };
-        let resched = match (context.has_flags, decoded.flags.need_resched()) {
-            (false, _) => Resched::Unknown,
-            (true, true) => Resched::GiveWay,
-            (true, false) => Resched::Stay,
-        };
+        let resched = context.resched(decoded.flags);
         self.observer.observe(&ModelEvent { at: at.0, tid: decoded.tid.0, caller, class, resched, kind });
     }
 
