@@ -58,7 +58,9 @@ impl Mechanism {
         match self.name() {
             "work_bh" | "work_bh_highpri" => false,
             name if name.starts_with("work") || name.starts_with("private") => true,
-            name => matches!(name, "kthread" | "kthread_worker" | "irq_thread" | "task_work" | "user"),
+            name => {
+                matches!(name, "kthread" | "kthread_worker" | "irq_thread" | "task_work" | "user" | "bpf_wq")
+            }
         }
     }
 }
@@ -191,7 +193,8 @@ mod tests {
                 "kthread_worker",
                 "irq_thread",
                 "task_work",
-                "user"
+                "user",
+                "bpf_wq"
             ]
         );
     }

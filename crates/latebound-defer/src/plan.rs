@@ -45,10 +45,11 @@ impl By {
 }
 
 /// Mechanisms that are requested without the module.
-pub(crate) const BY_BPF: [&str; 4] = ["direct", "bpf_timer", "timerfd", "user"];
+pub(crate) const BY_BPF: [&str; 8] =
+    ["direct", "user", "bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier"];
 
 /// Those of them that the module does not have, by numbers after the module's.
-const BPF_ALONE: [&str; 2] = ["bpf_timer", "timerfd"];
+const BPF_ALONE: [&str; 6] = ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier"];
 
 /// Every name, by number.
 fn names() -> Vec<&'static str> {
@@ -82,13 +83,13 @@ impl Mechanism {
         match self.name() {
             "direct" => M::Direct,
             "tasklet" | "tasklet_hi" => M::Tasklet,
-            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" => M::Softirq,
+            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" | "net_rx" => M::Softirq,
             "kthread" | "kthread_worker" => M::KernelThread,
             "irq_thread" => M::ThreadedIrq,
-            "irq_work" | "irq_work_hard" | "irq_work_lazy" => M::IrqWork,
+            "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" => M::IrqWork,
             "hrtimer_hard" | "hrtimer_soft" | "bpf_timer" => M::Hrtimer,
             "timerfd" => M::TimerWakeup,
-            "smp_call" => M::Vector,
+            "smp_call" | "membarrier" => M::Vector,
             "task_work" | "user" => M::ThreadWakeup,
             _ => M::Work,
         }

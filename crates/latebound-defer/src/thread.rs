@@ -13,6 +13,19 @@ pub(crate) fn this_cpu() -> Cpu {
     Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0))
 }
 
+/// The CPUs that the caller may use.
+pub(crate) fn allowed_cpus() -> Vec<Cpu> {
+    let mut mask = [0u64; 128];
+    // SAFETY: the kernel writes at most that many bytes to a live buffer; 0 names the calling thread.
+    let bytes =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    let words = usize::try_from(bytes).unwrap_or(0) / 8;
+    let bits = (0..words).flat_map(|word| (0..64).map(move |bit| (word, bit)));
+    bits.filter(|&(word, bit)| mask[word] >> bit & 1 == 1)
+        .map(|(word, bit)| Cpu((word * 64 + bit) as u32))
+        .collect()
+}
+
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec for the call to fill; CLOCK_MONOTONIC is there on every Linux.

@@ -109,6 +109,9 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
         // The published experiment: ten round-robin threads that leave nothing of the CPU, requests by one above them.
         "run --count 400 --period 2ms --context task,hardirq --mechanism work,kthread,irq_work_hard --limit 7s \
          --requester-policy rr --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0",
+        // The same without the module, and beside a hog above the threads that run it.
+        "run --by bpf --count 61 --period 1ms --to 0-1 --requester-policy fifo --requester-priority 80 \
+         --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
     ];
     let (rows, said) = defer_in(kernel, &runs, &script);
     assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["1", "held", "unloaded", "quiet"], "{said}");
@@ -145,7 +148,30 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     trains_lose_what_only_a_counter_keeps(&rows[4]);
     a_scope_shows_the_train_that_lost_most(&rows[5][0]);
     starved_threads_wait_for_the_fair_server(&rows[6]);
+    what_bpf_requests_starts_once(&rows[7]);
     rows
+}
+
+/// Each request has its start, idle and beside a hog of 8 ms, which delays what ordinary threads run.
+fn what_bpf_requests_starts_once(rows: &[Value]) {
+    nothing_is_lost(rows);
+    let mut names: Vec<&str> = rows.iter().map(|row| row["mechanism"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names.dedup();
+    // PREEMPT_RT refuses timers of BPF.
+    assert!(names.len() >= 7, "{names:?}");
+    for row in rows {
+        assert_eq!((number(row, "triggers"), number(row, "starts")), (61, 61), "{row}");
+        let is_delayed = matches!(row["mechanism"].as_str().unwrap(), "bpf_wq" | "user");
+        if row["load"] == "loaded" && row["cpu"] == 0 && is_delayed {
+            assert!(latency(row, "max") >= 4_000_000, "{row}");
+        }
+    }
+}
+
+/// What BPF requested beside the hog.
+fn beside_the_hog<'a>(rows: &'a [Vec<Value>], mechanism: &'a str) -> &'a Value {
+    of(&rows[7], mechanism).find(|row| row["load"] == "loaded").unwrap()
 }
 
 /// Each raise of a train has a run or was merged, and with the counter each has a run.
@@ -214,12 +240,20 @@ fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
 
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
-    every_mechanism_in("debian:6.12", 28);
+    let rows = every_mechanism_in("debian:6.12", 28);
+    // Interrupts, and softirqs at their end, are above every thread.
+    for mechanism in ["bpf_ringbuf", "bpf_timer"] {
+        let row = beside_the_hog(&rows, mechanism);
+        assert!(row["latency"]["p90"].as_u64().unwrap() < 4_000_000, "{row}");
+    }
 }
 
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_the_real_time_kernel() {
-    every_mechanism_in("debian:6.12-rt", 28);
+    let rows = every_mechanism_in("debian:6.12-rt", 28);
+    // An irq_work is left to the thread irq_work/0, SCHED_FIFO 1.
+    let row = beside_the_hog(&rows, "bpf_ringbuf");
+    assert!(latency(row, "max") >= 4_000_000, "{row}");
 }
 
 /// Lines `(w)NAME | CPU | … | COUNT | …` of perf kwork: how many of items that no symbol names ran so often, by CPU.

@@ -4,6 +4,8 @@
 //! Owns the threads and descriptors of the run, which end with it. The same plan goes in and the same values come out as with
 //! the module.
 
+mod called;
+mod loopback;
 mod requester;
 mod waiter;
 
@@ -16,25 +18,31 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use latebound_abi::defer::{BURST_MAX, Counts, PERIOD_MIN_NS, Record};
-use latebound_probe::{DeferPart, DeferProbe, DeferShared, KernelBtf};
+use latebound_model::{Cpu, Policy};
+use latebound_probe::{DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError};
 
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{By, Context, Mechanism, Request, Settings};
 use crate::run::{Progress, TAKE_EVERY};
 use crate::tally::Measured;
-use crate::thread::{now_ns, pin, set_scheduler};
+use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler};
+use called::Guest;
+use loopback::Loopback;
 use requester::{Act, Requested, Turn, request_all, set_timer, signal};
 use waiter::Waiter;
 
 /// What the running kernel lets be requested without the module.
 #[derive(Clone, Debug)]
-pub struct StockKernel(KernelBtf);
+pub struct StockKernel {
+    lacking: Vec<(DeferPart, String)>,
+}
 
 impl StockKernel {
-    /// Reads what it has.
-    pub fn read() -> Result<StockKernel, DeferError> {
-        Ok(StockKernel(KernelBtf::load()?))
+    /// Reads what it has of these.
+    pub fn read(mechanisms: &[Mechanism]) -> Result<StockKernel, DeferError> {
+        let parts: Vec<DeferPart> = mechanisms.iter().filter_map(|&mechanism| part(mechanism)).collect();
+        Ok(StockKernel { lacking: DeferPart::lacking(&parts, &KernelBtf::load()?) })
     }
 
     /// Why a mechanism cannot be had here; `None` where it can.
@@ -42,7 +50,15 @@ impl StockKernel {
         if !By::Bpf.has(mechanism) {
             return Some("it takes the kernel module latebound_defer".to_owned());
         }
-        part(mechanism)?.lacking(&self.0)
+        if let Some((_, why)) = self.lacking.iter().find(|(lacking, _)| Some(*lacking) == part(mechanism)) {
+            return Some(why.clone());
+        }
+        let failed = match mechanism.name() {
+            "net_rx" => Loopback::open().err().map(|error| ("the loopback device cannot be used", error)),
+            "membarrier" => called::register().err().map(|error| ("membarrier cannot be used", error)),
+            _ => None,
+        };
+        failed.map(|(what, error)| format!("{what}: {error}"))
     }
 
     /// Where it is requested from.
@@ -52,7 +68,23 @@ impl StockKernel {
 
     /// Whether it can be asked to run on another CPU than the requester's.
     pub fn can_be_remote(&self, mechanism: Mechanism) -> bool {
-        is_waited(mechanism)
+        is_waited(mechanism) || self.is_always_remote(mechanism)
+    }
+
+    /// Whether it never runs on the requester's CPU.
+    pub fn is_always_remote(&self, mechanism: Mechanism) -> bool {
+        mechanism.name() == "membarrier"
+    }
+
+    /// A CPU that this process may use other than this one.
+    pub fn another_cpu(&self, cpu: Cpu) -> Option<Cpu> {
+        allowed_cpus().into_iter().find(|other| *other != cpu)
+    }
+
+    /// Whether it can be requested again before it has started.
+    pub fn can_burst(&self, mechanism: Mechanism) -> bool {
+        // Only a reader that sleeps can be seen to be woken.
+        mechanism.name() != "bpf_ringbuf"
     }
 }
 
@@ -61,6 +93,10 @@ fn part(mechanism: Mechanism) -> Option<DeferPart> {
     match mechanism.name() {
         "direct" => Some(DeferPart::Direct),
         "bpf_timer" => Some(DeferPart::Timer),
+        "bpf_wq" => Some(DeferPart::Work),
+        "bpf_ringbuf" => Some(DeferPart::Ring),
+        "net_rx" => Some(DeferPart::Packet),
+        "membarrier" => Some(DeferPart::Call),
         _ => None,
     }
 }
@@ -81,10 +117,20 @@ pub struct ByBpf {
     over: Arc<AtomicBool>,
     wake: Vec<Wake>,
     waiters: Vec<JoinHandle<io::Result<()>>>,
+    /// The thread that sleeps on a ring, and what wakes it.
+    sleeper: Option<Sleeper>,
     records: Receiver<Record>,
     /// Sends the word to begin; ends the requester unheard where it is dropped.
     go: Option<Sender<()>>,
     requester: Option<JoinHandle<Result<Requested, DeferError>>>,
+}
+
+/// The reader of a ring.
+#[derive(Debug)]
+struct Sleeper {
+    wake: DeferTrigger,
+    series: u32,
+    thread: JoinHandle<Result<(), ProbeError>>,
 }
 
 /// How a thread that waits is brought to its end.
@@ -114,6 +160,7 @@ impl ByBpf {
             over: Arc::default(),
             wake: Vec::new(),
             waiters: Vec::new(),
+            sleeper: None,
             records,
             go: None,
             requester: None,
@@ -128,6 +175,7 @@ impl ByBpf {
                 open_loop: request.open_loop,
                 triggers: 0,
                 turns_missed: 0,
+                refused: 0,
             });
         }
         run.start_requester(turns)?;
@@ -135,28 +183,63 @@ impl ByBpf {
     }
 
     fn make(&mut self, series: u32, request: &Request, sender: &Sender<Record>) -> Result<Act, DeferError> {
-        if let Some(part) = part(request.mechanism)
-            && let Some(trigger) = self.probe.trigger(part, series)?
-        {
-            return Ok(Act::Program(trigger));
-        }
-        let (fd, act, wake) = if request.mechanism.name() == "timerfd" {
-            let fd = Arc::new(timer()?);
-            (Arc::clone(&fd), Act::Timerfd(Arc::clone(&fd)), Wake::Timer(fd))
-        } else {
-            let fd = Arc::new(event()?);
-            (Arc::clone(&fd), Act::Eventfd(Arc::clone(&fd)), Wake::Event(fd))
+        let io = |doing| move |source| DeferError::Io { doing, source };
+        let trigger = match part(request.mechanism) {
+            Some(part) => self.probe.trigger(part, series)?,
+            None => None,
         };
-        let waiter = Waiter {
-            series,
-            fd,
-            cpu: request.cpu,
-            requester: self.settings.cpu,
-            scheduling: self.settings.runner,
-        };
-        self.wake.push(wake);
-        self.waiters.push(waiter.spawn(self.probe.shared(), Arc::clone(&self.over), sender.clone())?);
-        Ok(act)
+        Ok(match (request.mechanism.name(), trigger) {
+            (name, Some(trigger)) => {
+                if name == "bpf_ringbuf" {
+                    let (sleeper, over) = (self.probe.sleeper(series)?, Arc::clone(&self.over));
+                    let thread = std::thread::spawn(move || sleeper.sleep(&over));
+                    // A trigger of its own, to wake it by in the end.
+                    self.sleeper = self.probe.trigger(DeferPart::Ring, series)?.map(|wake| Sleeper {
+                        wake,
+                        series,
+                        thread,
+                    });
+                }
+                Act::Program(trigger)
+            }
+            ("net_rx", _) => Act::Packet(Loopback::open().map_err(io("opening a socket to itself"))?),
+            ("membarrier", _) => {
+                called::register().map_err(io("registering for membarrier"))?;
+                let bell = Arc::new(event()?);
+                let guest = Guest::new(request.cpu, Arc::clone(&bell));
+                let (visit, over) = (guest.visit(), Arc::clone(&self.over));
+                let serve = move || visit.serve(|| over.load(Ordering::Acquire));
+                self.waiters.push(start_pinned(request.cpu, self.settings.runner, serve)?);
+                self.wake.push(Wake::Event(bell));
+                Act::Call(guest)
+            }
+            ("timerfd", _) => {
+                let fd = Arc::new(timer()?);
+                self.wait(series, request, Arc::clone(&fd), sender)?;
+                self.wake.push(Wake::Timer(Arc::clone(&fd)));
+                Act::Timerfd(fd)
+            }
+            _ => {
+                let fd = Arc::new(event()?);
+                self.wait(series, request, Arc::clone(&fd), sender)?;
+                self.wake.push(Wake::Event(Arc::clone(&fd)));
+                Act::Eventfd(fd)
+            }
+        })
+    }
+
+    fn wait(
+        &mut self,
+        series: u32,
+        request: &Request,
+        fd: Arc<OwnedFd>,
+        sender: &Sender<Record>,
+    ) -> Result<(), DeferError> {
+        let waiter = Waiter { series, fd, requester: self.settings.cpu };
+        let (shared, over, records) = (self.probe.shared(), Arc::clone(&self.over), sender.clone());
+        let wait = move || waiter.wait(&shared, &over, &records);
+        self.waiters.push(start_pinned(request.cpu, self.settings.runner, wait)?);
+        Ok(())
     }
 
     fn start_requester(&mut self, turns: Vec<Turn>) -> Result<(), DeferError> {
@@ -211,17 +294,22 @@ impl ByBpf {
         // Also where taking failed: the threads end with the run.
         let requested = self.end_requests();
         let drained = self.drain(&mut tally);
+        let shared = self.probe.shared();
+        // Before threads are woken to their end, which counts as a request too.
+        let counts: Vec<Counts> =
+            (0..self.requests.len() as u32).map(|series| shared.counts(series)).collect();
         let waited = self.end_waiters();
         taken.and(drained).and(waited)?;
         let Requested { turns, triggers_late } = requested?;
-        tally(&self.poll()?);
-        let shared = self.probe.shared();
         for turn in &turns {
+            let counts = counts[turn.series as usize];
             measured[turn.series as usize].add_counts(&Counts {
                 triggers: turn.triggers,
+                requests: counts.requests + turn.refused,
+                refused: turn.refused,
                 turns_missed: turn.turns_missed,
                 triggers_late,
-                ..shared.counts(turn.series)
+                ..counts
             });
         }
         Ok(measured)
@@ -280,6 +368,9 @@ impl ByBpf {
             }
             std::thread::sleep(TAKE_EVERY);
         }
+        // A start is counted right before its record can be read, by a program that may still run.
+        std::thread::sleep(TAKE_EVERY);
+        tally(&self.poll()?);
         Ok(())
     }
 
@@ -294,6 +385,14 @@ impl ByBpf {
 
     fn end_waiters(&mut self) -> Result<(), DeferError> {
         self.over.store(true, Ordering::Release);
+        if let Some(Sleeper { wake, series, thread }) = self.sleeper.take() {
+            // It can only be woken where it sleeps.
+            while !thread.is_finished() {
+                wake.request(series, 1, 0)?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
         let failed = |source| DeferError::Io { doing: "waiting for requests in a user thread", source };
         for wake in self.wake.drain(..) {
             match wake {
@@ -316,6 +415,26 @@ impl Drop for ByBpf {
     fn drop(&mut self) {
         let _ = self.end_requests();
         let _ = self.end_waiters();
+    }
+}
+
+/// Starts a thread that runs on one CPU, at this policy and priority.
+fn start_pinned(
+    cpu: Cpu,
+    scheduling: Option<(Policy, u32)>,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<JoinHandle<io::Result<()>>, DeferError> {
+    let (ready, begun) = channel();
+    let thread = std::thread::spawn(move || {
+        let prepared = pin(cpu).and_then(|()| set_scheduler(0, scheduling));
+        let is_ready = prepared.is_ok();
+        if ready.send(prepared).is_err() || !is_ready { Ok(()) } else { run() }
+    });
+    let what = || format!("a thread on CPU {cpu} of that policy and priority");
+    match begun.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(source)) => Err(DeferError::Refused { what: what(), source }),
+        Err(_) => Err(DeferError::Refused { what: what(), source: io::ErrorKind::Other.into() }),
     }
 }
 

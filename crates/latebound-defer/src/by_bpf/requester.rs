@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use latebound_probe::{DeferShared, DeferTrigger};
 
+use super::called::{Guest, membarrier};
+use super::loopback::Loopback;
 use crate::error::DeferError;
 use crate::plan::Settings;
 use crate::thread::now_ns;
@@ -23,6 +25,10 @@ pub(super) enum Act {
     Timerfd(Arc<OwnedFd>),
     /// By a write, on which a thread waits.
     Eventfd(Arc<OwnedFd>),
+    /// By a packet to the sender itself.
+    Packet(Loopback),
+    /// By a membarrier that has to call the CPU of a thread of ours.
+    Call(Guest),
 }
 
 /// A series as the requester sees it.
@@ -35,6 +41,7 @@ pub(super) struct Turn {
     pub(super) open_loop: bool,
     pub(super) triggers: u64,
     pub(super) turns_missed: u64,
+    pub(super) refused: u64,
 }
 
 /// What it has done.
@@ -75,36 +82,76 @@ pub(super) fn request_all(
             turn.turns_missed += 1;
             continue;
         }
-        turn.left -= 1;
-        turn.triggers += 1;
-        turn.request(shared, settings.timer.0)?;
+        let failed = |source| DeferError::Io { doing: "requesting deferred work", source };
+        match turn.request(shared, settings.timer.0)? {
+            Asked::NotNow => turn.turns_missed += 1,
+            Asked::All(done) => {
+                turn.refused += done.map_err(failed)?;
+                turn.left -= 1;
+                turn.triggers += 1;
+            }
+        }
     }
     Ok(Requested { turns, triggers_late })
 }
 
+/// What became of a trigger.
+enum Asked {
+    /// Requested; and how many requests the kernel did not pass on.
+    All(io::Result<u64>),
+    /// It cannot be requested right now: its turn passes.
+    NotNow,
+}
+
 impl Turn {
-    fn request(&self, shared: &DeferShared, ahead_ns: u64) -> Result<(), DeferError> {
-        let done = match &self.act {
-            Act::Program(trigger) => return Ok(trigger.request(self.series, self.burst, ahead_ns)?),
+    fn request(&self, shared: &DeferShared, ahead_ns: u64) -> Result<Asked, DeferError> {
+        let series = self.series;
+        let requested = match &self.act {
+            Act::Program(trigger) => {
+                return Ok(match trigger.request(series, self.burst, ahead_ns)? {
+                    true => Asked::All(Ok(0)),
+                    false => Asked::NotNow,
+                });
+            }
             Act::Timerfd(timer) => self.repeat(|| {
                 // A timer that waits is not set again, which would move it.
-                if shared.join(self.series) {
-                    return Ok(());
+                if shared.join(series) {
+                    return Ok(0);
                 }
                 let due = now_ns() + ahead_ns;
-                shared.note(self.series, due);
-                set_timer(timer, due)
+                shared.note(series, due);
+                set_timer(timer, due).map(|()| 0)
             }),
             Act::Eventfd(event) => self.repeat(|| {
-                shared.note(self.series, now_ns());
-                signal(event)
+                shared.note(series, now_ns());
+                signal(event).map(|()| 0)
             }),
+            Act::Packet(loopback) => self.repeat(|| {
+                let (sent, seen) = shared.request(series, Loopback::LENGTH, || loopback.send());
+                loopback.empty();
+                sent.map(|()| u64::from(seen == 0))
+            }),
+            Act::Call(guest) => {
+                let called = guest.while_there(|| {
+                    self.repeat(|| {
+                        let (called, seen) = shared.request(series, guest.cpu.0, membarrier);
+                        called.map(|()| u64::from(seen == 0))
+                    })
+                });
+                match called {
+                    // The thread was not running there after all, so that its CPU was not called.
+                    None => return Ok(Asked::NotNow),
+                    Some(Ok(refused)) if refused == u64::from(self.burst) => return Ok(Asked::NotNow),
+                    Some(called) => called,
+                }
+            }
         };
-        done.map_err(|source| DeferError::Io { doing: "requesting deferred work", source })
+        Ok(Asked::All(requested))
     }
 
-    fn repeat(&self, mut request: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        (0..self.burst).try_for_each(|_| request())
+    /// How many of the burst were not passed on.
+    fn repeat(&self, mut request: impl FnMut() -> io::Result<u64>) -> io::Result<u64> {
+        (0..self.burst).map(|_| request()).sum()
     }
 }
 

@@ -6,14 +6,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
 
 use latebound_abi::defer::Record;
-use latebound_model::{Cpu, Policy};
+use latebound_model::Cpu;
 use latebound_probe::DeferShared;
 
-use crate::error::DeferError;
-use crate::thread::{now_ns, pin, set_scheduler, this_cpu};
+use crate::thread::{now_ns, this_cpu};
 
 /// What a thread that waits needs.
 #[derive(Debug)]
@@ -21,39 +19,17 @@ pub(super) struct Waiter {
     pub(super) series: u32,
     /// What it reads: a timerfd or an eventfd.
     pub(super) fd: Arc<OwnedFd>,
-    pub(super) cpu: Cpu,
     pub(super) requester: Cpu,
-    pub(super) scheduling: Option<(Policy, u32)>,
 }
 
 impl Waiter {
-    /// Starts the thread. It ends with the read after `over`.
-    pub(super) fn spawn(
-        self,
-        shared: Arc<DeferShared>,
-        over: Arc<AtomicBool>,
-        records: Sender<Record>,
-    ) -> Result<JoinHandle<io::Result<()>>, DeferError> {
-        let (ready, begun) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let prepared = pin(self.cpu).and_then(|()| set_scheduler(0, self.scheduling));
-            let is_ready = prepared.is_ok();
-            if ready.send(prepared).is_err() || !is_ready {
-                return Ok(());
-            }
-            self.wait(&shared, &over, &records)
-        });
-        match begun.recv() {
-            Ok(Ok(())) => Ok(thread),
-            Ok(Err(source)) => Err(DeferError::Refused { what: "a thread that waits".to_owned(), source }),
-            Err(_) => Err(DeferError::Io {
-                doing: "starting a thread that waits",
-                source: io::ErrorKind::Other.into(),
-            }),
-        }
-    }
-
-    fn wait(&self, shared: &DeferShared, over: &AtomicBool, records: &Sender<Record>) -> io::Result<()> {
+    /// Waits again and again, until a read after `over` is set.
+    pub(super) fn wait(
+        &self,
+        shared: &DeferShared,
+        over: &AtomicBool,
+        records: &Sender<Record>,
+    ) -> io::Result<()> {
         loop {
             let mut count = [0u8; 8];
             // SAFETY: the kernel writes eight bytes to a live buffer of that size.

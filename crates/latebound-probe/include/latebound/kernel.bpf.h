@@ -126,6 +126,10 @@ struct irq_work {
 	void *func;
 };
 
+struct sk_buff {
+	unsigned int len;
+};
+
 struct gendisk {
 	char disk_name[32];
 };

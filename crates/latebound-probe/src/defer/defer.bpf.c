@@ -12,7 +12,9 @@
 #include "latebound/defer.h"
 
 /* include/uapi/asm-generic/errno-base.h */
+#define EAGAIN 11
 #define EINVAL 22
+#define ENOSPC 28
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -40,6 +42,12 @@ struct shared {
 	u32 cpu;
 	/* One more than the series whose request that thread makes right now; 0: none. */
 	u32 armed;
+	/* What its request is known by: the CPU that is called, the length of a packet. */
+	u32 mark;
+	/* The thread that an irq_work wakes, and whether it sleeps. */
+	u32 sleeper;
+	u32 sleeper_series;
+	u32 asleep;
 	u32 reserved;
 	struct series series[SERIES_MAX];
 };
@@ -101,8 +109,8 @@ static __always_inline bool join(struct series *series)
 	       __sync_val_compare_and_swap(&series->state, state, state + (1ULL << 32)) == state;
 }
 
-/* Something of the series started at `now`. An end is known only where it is a program of ours that runs. */
-static __always_inline void started(struct shared *memory, u32 index, u64 now, u8 in, bool has_end)
+/* Something of the series started at `now`, for so many of the requests that wait. */
+static __always_inline void answer(struct shared *memory, u32 index, u64 now, u8 in, bool has_end, u32 most)
 {
 	struct series *series = series_of(memory, index);
 	struct lb_defer_record *record;
@@ -117,6 +125,8 @@ static __always_inline void started(struct shared *memory, u32 index, u64 now, u
 		__sync_fetch_and_add(&series->empty_starts, 1);
 		return;
 	}
+	if (all > most)
+		all = most;
 	stamp = series->requested_ns[answered(state) & (STAMPS - 1)];
 	series->starts++;
 	series->merged += all - 1;
@@ -139,6 +149,18 @@ static __always_inline void started(struct shared *memory, u32 index, u64 now, u
 	}
 	/* Last: from here on the requester may ask again. */
 	__sync_fetch_and_add(&series->state, (u64)all);
+}
+
+/* For all of them. An end is known only where it is a program of ours that runs. */
+static __always_inline void started(struct shared *memory, u32 index, u64 now, u8 in, bool has_end)
+{
+	answer(memory, index, now, in, has_end, ~0U);
+}
+
+/* Where each request has a start of its own. */
+static __always_inline void started_once(struct shared *memory, u32 index, u64 now, u8 in)
+{
+	answer(memory, index, now, in, false, 1);
 }
 
 /* What user space asks a program to do, mirrored in mod.rs. */
@@ -234,5 +256,215 @@ int defer_timer(struct call *call)
 		if (error)
 			return error;
 	}
+	return 0;
+}
+
+/* Of the kernel, where it has them (6.10); known to the verifier by name and size, as above. */
+struct bpf_wq {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
+extern int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags) __ksym __weak;
+extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym __weak;
+extern int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback)(void *map, int *key, void *value),
+				    unsigned int flags__k, void *aux__ign) __ksym __weak;
+
+struct item {
+	struct bpf_wq work;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SERIES_MAX);
+	__type(key, u32);
+	__type(value, struct item);
+} items SEC(".maps");
+
+/* A work item of system_wq (kernel/bpf/helpers.c, bpf_wq_start: schedule_work). */
+static int on_work(void *map, int *key, void *value)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+
+	if (shared)
+		started(shared, *key, now, LB_DEFER_TASK, true);
+	return 0;
+}
+
+SEC("syscall")
+int defer_work_make(struct call *call)
+{
+	u32 index = call->series;
+	struct item *item = bpf_map_lookup_elem(&items, &index);
+	int error;
+
+	if (!item)
+		return -EINVAL;
+	error = bpf_wq_init(&item->work, &items, 0);
+	return error ?: bpf_wq_set_callback_impl(&item->work, on_work, 0, 0);
+}
+
+/* An item that waits is not queued again; the kernel says nothing about it, the numbers do. */
+SEC("syscall")
+int defer_work(struct call *call)
+{
+	u32 index = call->series, count = call->count;
+	struct item *item = bpf_map_lookup_elem(&items, &index);
+	struct shared *shared = memory();
+	struct series *series = shared ? series_of(shared, index) : 0;
+	int error;
+
+	if (!series || !item)
+		return -EINVAL;
+	for (u32 i = 0; i < count && i < LB_DEFER_BURST_MAX; i++) {
+		note(series, bpf_ktime_get_ns());
+		error = bpf_wq_start(&item->work, 0);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Which series an object of the kernel that was requested belongs to: a packet, a call. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u32);
+} objects SEC(".maps");
+
+/* The series whose request the thread that runs makes right now; SERIES_MAX: it makes none. */
+static __always_inline u32 armed(struct shared *shared)
+{
+	u32 one_more = *(volatile u32 *)&shared->armed;
+
+	if (!one_more || (u32)bpf_get_current_pid_tgid() != shared->requester)
+		return SERIES_MAX;
+	return one_more - 1;
+}
+
+/* A packet that the requester sends to itself is queued for the NET_RX softirq. It is known by its length. */
+SEC("tp_btf/netif_rx")
+int BPF_PROG(defer_packet_queued, struct sk_buff *packet)
+{
+	struct shared *shared = memory();
+	u64 object = (u64)packet;
+	struct series *series;
+	u32 index;
+
+	if (!shared)
+		return 0;
+	index = armed(shared);
+	series = series_of(shared, index);
+	if (series && packet->len == shared->mark && !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
+		note(series, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* The softirq has come to it. Each packet is one start. */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(defer_packet_taken, struct sk_buff *packet)
+{
+	u64 now = bpf_ktime_get_ns(), object = (u64)packet;
+	u32 *found = bpf_map_lookup_elem(&objects, &object);
+	struct shared *shared = memory();
+	u32 index;
+
+	if (!found || !shared)
+		return 0;
+	index = *found;
+	/* The memory of a packet is soon that of another one. */
+	bpf_map_delete_elem(&objects, &object);
+	started_once(shared, index, now, LB_DEFER_SOFTIRQ);
+	return 0;
+}
+
+/* kernel/sched/membarrier.c: what other CPUs are called for. */
+extern const void ipi_mb __ksym __weak;
+
+/* A call is queued for another CPU, before its interrupt is sent (kernel/smp.c, smp_call_function_many_cond). */
+/* Raw, since typed programs may not read a pointer to a function. */
+SEC("raw_tp/csd_queue_cpu")
+int BPF_PROG(defer_call_queued, unsigned int cpu, unsigned long from, void *function, void *csd)
+{
+	struct shared *shared = memory();
+	u64 object = (u64)csd;
+	struct series *series;
+	u32 index;
+
+	if (!shared)
+		return 0;
+	index = armed(shared);
+	series = series_of(shared, index);
+	if (series && cpu == shared->mark && function == &ipi_mb &&
+	    !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
+		note(series, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/csd_function_entry")
+int BPF_PROG(defer_call_taken, void *function, void *csd)
+{
+	u64 now = bpf_ktime_get_ns(), object = (u64)csd;
+	u32 *found = bpf_map_lookup_elem(&objects, &object);
+	struct shared *shared = memory();
+	u32 index;
+
+	if (!found || !shared)
+		return 0;
+	index = *found;
+	bpf_map_delete_elem(&objects, &object);
+	started_once(shared, index, now, LB_DEFER_HARDIRQ);
+	return 0;
+}
+
+/* A ring whose reader sleeps: a wake-up of it is an irq_work (kernel/bpf/ringbuf.c, bpf_ringbuf_notify). */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} alarm SEC(".maps");
+
+/* Only a reader that sleeps is woken where one can see it. */
+SEC("syscall")
+int defer_ring(struct call *call)
+{
+	u32 index = call->series;
+	struct shared *shared = memory();
+	struct series *series = shared ? series_of(shared, index) : 0;
+	u64 *word;
+
+	if (!series)
+		return -EINVAL;
+	if (!*(volatile u32 *)&shared->asleep)
+		return -EAGAIN;
+	word = bpf_ringbuf_reserve(&alarm, sizeof(*word), 0);
+	if (!word)
+		return -ENOSPC;
+	*word = 0;
+	note(series, bpf_ktime_get_ns());
+	bpf_ringbuf_submit(word, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(defer_sleeper_waking, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+
+	if (!shared || !shared->asleep || task->pid != shared->sleeper)
+		return 0;
+	shared->asleep = 0;
+	started(shared, shared->sleeper_series, now, LB_DEFER_HARDIRQ, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(defer_sleeper_sleeps, bool preempted, struct task_struct *from)
+{
+	struct shared *shared = memory();
+
+	if (shared && from->pid == shared->sleeper && from->__state)
+		shared->asleep = 1;
 	return 0;
 }

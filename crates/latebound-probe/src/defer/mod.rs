@@ -11,10 +11,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use latebound_abi::defer::Record;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, RingBuffer, RingBufferBuilder, libbpf_sys};
+use libbpf_rs::{Link, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
@@ -41,46 +43,108 @@ pub enum DeferPart {
     Direct,
     /// A timer of BPF.
     Timer,
+    /// A work item of BPF.
+    Work,
+    /// The irq_work that wakes the reader of a ring.
+    Ring,
+    /// A packet that is sent over the loopback device.
+    Packet,
+    /// A call of other CPUs by membarrier.
+    Call,
+}
+
+/// What a part is made of.
+struct Made {
+    /// The program that makes it, once.
+    make: Option<&'static str>,
+    /// The program that requests.
+    request: Option<&'static str>,
+    /// The programs that see it, each with its trace point.
+    watchers: &'static [(&'static str, &'static str)],
+    /// A function that the kernel has to have.
+    function: Option<&'static str>,
 }
 
 impl DeferPart {
     /// Every one.
-    pub const ALL: [DeferPart; 2] = [DeferPart::Direct, DeferPart::Timer];
+    pub const ALL: [DeferPart; 6] = [
+        DeferPart::Direct,
+        DeferPart::Timer,
+        DeferPart::Work,
+        DeferPart::Ring,
+        DeferPart::Packet,
+        DeferPart::Call,
+    ];
 
-    /// The program that makes it, once, and the one that requests.
-    const fn programs(self) -> (Option<&'static str>, Option<&'static str>) {
+    const fn made(self) -> Made {
+        let mut made = Made { make: None, request: None, watchers: &[], function: None };
         match self {
-            DeferPart::Direct => (None, Some("defer_direct")),
-            DeferPart::Timer => (Some("defer_timer_make"), Some("defer_timer")),
-        }
-    }
-
-    /// The programs that see it start.
-    const fn watchers(self) -> &'static [&'static str] {
-        match self {
-            DeferPart::Direct | DeferPart::Timer => &[],
-        }
-    }
-
-    /// The trace points and functions that it takes.
-    const fn needs(self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self {
-            DeferPart::Direct => (&[], &[]),
+            DeferPart::Direct => made.request = Some("defer_direct"),
             // A program that user space runs: 5.14. A timer in it: 5.15.
-            DeferPart::Timer => (&[], &["bpf_timer_start"]),
+            DeferPart::Timer => {
+                (made.make, made.request) = (Some("defer_timer_make"), Some("defer_timer"));
+                made.function = Some("bpf_timer_start");
+            }
+            // 6.10.
+            DeferPart::Work => {
+                (made.make, made.request) = (Some("defer_work_make"), Some("defer_work"));
+                made.function = Some("bpf_wq_set_callback_impl");
+            }
+            DeferPart::Ring => {
+                made.request = Some("defer_ring");
+                made.watchers =
+                    &[("defer_sleeper_waking", "sched_waking"), ("defer_sleeper_sleeps", "sched_switch")];
+            }
+            DeferPart::Packet => {
+                made.watchers =
+                    &[("defer_packet_queued", "netif_rx"), ("defer_packet_taken", "netif_receive_skb")];
+            }
+            // The trace points: 6.5.
+            DeferPart::Call => {
+                made.watchers =
+                    &[("defer_call_queued", "csd_queue_cpu"), ("defer_call_taken", "csd_function_entry")];
+                made.function = Some("ipi_mb");
+            }
         }
+        made
     }
 
-    /// Why this kernel does not have it.
-    pub fn lacking(self, kernel: &KernelBtf) -> Option<String> {
-        let (events, functions) = self.needs();
-        let event = events.iter().find(|name| !kernel.has_tracepoint(name));
-        let function = functions.iter().find(|name| !kernel.has_function(name));
-        match (event, function) {
-            (Some(name), _) => Some(format!("this kernel has no trace point {name}")),
+    fn programs(self) -> impl Iterator<Item = &'static str> {
+        let made = self.made();
+        made.make.into_iter().chain(made.request).chain(made.watchers.iter().map(|(program, _)| *program))
+    }
+
+    /// Which of these the running kernel does not have, and why: by its names; and, where it refuses programs of the others, by
+    /// loading each alone for a moment. PREEMPT_RT has timers of BPF and refuses them (6.12, kernel/bpf/verifier.c,
+    /// process_timer_func).
+    pub fn lacking(parts: &[DeferPart], kernel: &KernelBtf) -> Vec<(DeferPart, String)> {
+        let mut lacking: Vec<(DeferPart, String)> =
+            parts.iter().filter_map(|part| Some((*part, part.unnamed(kernel)?))).collect();
+        let named: Vec<DeferPart> =
+            parts.iter().copied().filter(|part| lacking.iter().all(|(other, _)| other != part)).collect();
+        if log::capture(|| load(&named)).0.is_err() {
+            lacking.extend(named.iter().filter_map(|part| Some((*part, part.refused()?))));
+        }
+        lacking
+    }
+
+    fn unnamed(self, kernel: &KernelBtf) -> Option<String> {
+        let made = self.made();
+        let event = made.watchers.iter().find(|(_, event)| !kernel.has_tracepoint(event));
+        match (event, made.function.filter(|name| !kernel.has_function(name))) {
+            (Some((_, name)), _) => Some(format!("this kernel has no trace point {name}")),
             (_, Some(name)) => Some(format!("this kernel has no function {name}")),
             _ => None,
         }
+    }
+
+    fn refused(self) -> Option<String> {
+        let (loaded, said) = log::capture(|| load(&[self]));
+        let error = loaded.err()?;
+        // First what the verifier says, then what libbpf makes of it.
+        let gist = log::gist(&said);
+        let why = gist.split("; ").next().filter(|why| !why.is_empty()).unwrap_or("it says no more");
+        Some(format!("this kernel refuses its programs: {why} ({error})"))
     }
 }
 
@@ -100,8 +164,8 @@ pub struct DeferTrigger {
 }
 
 impl DeferTrigger {
-    /// Requests `count` times at once; timers so far ahead.
-    pub fn request(&self, series: u32, count: u32, ahead_ns: u64) -> Result<(), ProbeError> {
+    /// Requests `count` times at once; timers so far ahead. False where it cannot be requested right now.
+    pub fn request(&self, series: u32, count: u32, ahead_ns: u64) -> Result<bool, ProbeError> {
         let mut call = Call { series, count, ahead_ns };
         let mut options = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
@@ -112,11 +176,41 @@ impl DeferTrigger {
         // SAFETY: an open program of the type "syscall"; options and context live through the call.
         let error = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &mut options) };
         let answer = if error == 0 { options.retval.cast_signed() } else { error };
-        if answer == 0 {
-            return Ok(());
+        match answer.saturating_abs() {
+            0 => return Ok(true),
+            libc::EAGAIN => return Ok(false),
+            _ => {}
         }
         let source = std::io::Error::from_raw_os_error(answer.saturating_abs());
         Err(ProbeError::Io { step: "running a program that requests deferred work".to_owned(), source })
+    }
+}
+
+/// Waits for the ring, so that it has somebody to wake.
+#[derive(Debug)]
+pub struct DeferSleeper {
+    ring: MapHandle,
+    shared: Arc<DeferShared>,
+    series: u32,
+}
+
+impl DeferSleeper {
+    /// Sleeps, in the calling thread, until a wake-up after `over` is set.
+    pub fn sleep(self, over: &AtomicBool) -> Result<(), ProbeError> {
+        let mut builder = RingBufferBuilder::new();
+        let ring = builder.add(&self.ring, |_| 0).and_then(|builder| std::mem::take(builder).build());
+        let ring = ring.map_err(|error| ProbeError::bpf("opening the ring that is waited for", error))?;
+        // SAFETY: gettid has no preconditions.
+        self.shared.set_sleeper(unsafe { libc::gettid() }.unsigned_abs(), self.series);
+        while !over.load(Ordering::Acquire) {
+            match ring.poll(Duration::MAX) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                    return Err(ProbeError::bpf("waiting for the ring", error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +252,8 @@ impl DeferProbe {
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of starts", error))?;
         let mut links = Vec::new();
-        let watchers: Vec<&str> = parts.iter().flat_map(|part| part.watchers()).copied().collect();
+        let watchers: Vec<&str> =
+            parts.iter().flat_map(|part| part.made().watchers).map(|(program, _)| *program).collect();
         for program in skel.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             if !watchers.contains(&name.as_str()) {
@@ -179,11 +274,11 @@ impl DeferProbe {
 
     /// Makes what a series needs and gives what requests it; `None` where system calls do.
     pub fn trigger(&self, part: DeferPart, series: u32) -> Result<Option<DeferTrigger>, ProbeError> {
-        let (make, request) = part.programs();
-        if let Some(make) = make {
+        let made = part.made();
+        if let Some(make) = made.make {
             self.program(make)?.request(series, 0, 0)?;
         }
-        request.map(|name| self.program(name)).transpose()
+        made.request.map(|name| self.program(name)).transpose()
     }
 
     fn program(&self, name: &str) -> Result<DeferTrigger, ProbeError> {
@@ -197,6 +292,13 @@ impl DeferProbe {
         Ok(DeferTrigger { program })
     }
 
+    /// The reader of the ring that [`DeferPart::Ring`] wakes, for a thread of its own.
+    pub fn sleeper(&self, series: u32) -> Result<DeferSleeper, ProbeError> {
+        let ring = MapHandle::try_from(&self.skel.maps.alarm)
+            .map_err(|error| ProbeError::bpf("keeping the ring that is waited for", error))?;
+        Ok(DeferSleeper { ring, shared: self.shared(), series })
+    }
+
     /// The starts that programs saw since the last call.
     pub fn poll(&mut self) -> Result<Vec<Record>, ProbeError> {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of starts", error))?;
@@ -208,17 +310,13 @@ fn load(parts: &[DeferPart]) -> libbpf_rs::Result<DeferSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = DeferSkelBuilder::default().open(place)?;
-    let wanted: Vec<&str> = parts
-        .iter()
-        .flat_map(|part| {
-            let (make, request) = part.programs();
-            make.into_iter().chain(request).chain(part.watchers().iter().copied())
-        })
-        .collect();
+    let wanted: Vec<&str> = parts.iter().flat_map(|part| part.programs()).collect();
     for mut program in open.open_object_mut().progs_mut() {
         let is_wanted = wanted.iter().any(|name| program.name() == *name);
         program.set_autoload(is_wanted);
     }
+    // A map that holds work items is nothing to a kernel without them.
+    open.maps.items.set_autocreate(parts.contains(&DeferPart::Work))?;
     open.load()
 }
 

@@ -35,6 +35,10 @@ struct Shared {
     requester: AtomicU32,
     cpu: AtomicU32,
     armed: AtomicU32,
+    mark: AtomicU32,
+    sleeper: AtomicU32,
+    sleeper_series: AtomicU32,
+    asleep: AtomicU32,
     reserved: AtomicU32,
     series: [Series; SERIES_MAX],
 }
@@ -104,9 +108,23 @@ impl DeferShared {
         self.memory().requester.store(tid, Ordering::Release);
     }
 
-    /// Says that the requester's next system calls are the request of this series, or no longer.
-    pub fn arm(&self, index: Option<u32>) {
-        self.memory().armed.store(index.map_or(0, |index| index + 1), Ordering::Release);
+    /// Makes a request of this series by system calls of the requester, known by the mark: the CPU that is called, the length
+    /// of a packet. How many requests programs saw in them.
+    pub fn request<T>(&self, index: u32, mark: u32, act: impl FnOnce() -> T) -> (T, u32) {
+        let shared = self.memory();
+        let numbered = || requests(self.series(index).state.load(Ordering::Acquire));
+        shared.mark.store(mark, Ordering::Relaxed);
+        let before = numbered();
+        shared.armed.store(index + 1, Ordering::Release);
+        let done = act();
+        shared.armed.store(0, Ordering::Release);
+        (done, numbered().wrapping_sub(before))
+    }
+
+    /// Names the thread that an irq_work of this series wakes.
+    pub(super) fn set_sleeper(&self, tid: u32, index: u32) {
+        self.memory().sleeper_series.store(index, Ordering::Relaxed);
+        self.memory().sleeper.store(tid, Ordering::Release);
     }
 
     /// How many requests of a series have not started yet.

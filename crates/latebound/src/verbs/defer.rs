@@ -139,8 +139,20 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
             lacking.push(missing);
             continue;
         }
-        let cpus: Vec<Cpu> =
-            if way.can_be_remote(mechanism) { to.iter().collect() } else { vec![Cpu(args.cpu)] };
+        let leave_out = |why: &str, remedy: &str| Missing {
+            what: format!("the mechanism {mechanism}"),
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        if args.burst > 1 && !way.can_burst(mechanism) {
+            lacking.push(leave_out("a second request before the start cannot be seen to start", "--burst 1"));
+            continue;
+        }
+        let cpus = way.cpus(mechanism, Cpu(args.cpu), &to);
+        if cpus.is_empty() {
+            lacking.push(leave_out("it takes a second CPU that this process may use", "more CPUs"));
+            continue;
+        }
         let busy = args.busy.filter(|_| way.can_be_busy(mechanism));
         for &context in contexts.iter().filter(|&&context| way.is_requested_from(mechanism, context)) {
             for &cpu in &cpus {
@@ -160,11 +172,8 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
             }
         }
         if !requests.iter().any(|request| request.mechanism == mechanism) {
-            lacking.push(Missing {
-                what: format!("the mechanism {mechanism} from that context"),
-                why: "without the module it is requested from one place only".to_owned(),
-                remedy: "no --context, or --by module".to_owned(),
-            });
+            let why = "without the module it is requested from one place, which was not asked for";
+            lacking.push(leave_out(why, "no --context, or --by module"));
         }
     }
     (requests, lacking)

@@ -8,7 +8,7 @@ use latebound_defer::{
     By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
     StockKernel,
 };
-use latebound_model::{Missing, Nanos};
+use latebound_model::{Cpu, CpuSet, Missing, Nanos};
 
 use crate::cli::{DeferBy, DeferRunArgs};
 use crate::session::Stop;
@@ -32,7 +32,10 @@ impl Way {
             let kernel = device.kernel();
             Ok(Way::Module(Some(device), kernel))
         };
-        let bpf = || StockKernel::read().map(Way::Bpf);
+        let bpf = || {
+            let all: Vec<Mechanism> = Mechanism::all().filter(|&mechanism| By::Bpf.has(mechanism)).collect();
+            StockKernel::read(if args.mechanism.is_empty() { &all } else { &args.mechanism }).map(Way::Bpf)
+        };
         let all = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| by.has(one));
         let none = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| !by.has(one));
         match args.by {
@@ -95,7 +98,27 @@ impl Way {
         }
     }
 
-    pub(super) fn can_be_remote(&self, mechanism: Mechanism) -> bool {
+    /// Whether it can be requested again while it waits.
+    pub(super) fn can_burst(&self, mechanism: Mechanism) -> bool {
+        match self {
+            Way::Module(..) => true,
+            Way::Bpf(kernel) => kernel.can_burst(mechanism),
+        }
+    }
+
+    /// Where it is to run, of the CPUs that were asked for.
+    pub(super) fn cpus(&self, mechanism: Mechanism, requester: Cpu, to: &CpuSet) -> Vec<Cpu> {
+        match self {
+            Way::Bpf(kernel) if kernel.is_always_remote(mechanism) => {
+                let others: Vec<Cpu> = to.iter().filter(|cpu| *cpu != requester).collect();
+                if others.is_empty() { kernel.another_cpu(requester).into_iter().collect() } else { others }
+            }
+            _ if self.can_be_remote(mechanism) => to.iter().collect(),
+            _ => vec![requester],
+        }
+    }
+
+    fn can_be_remote(&self, mechanism: Mechanism) -> bool {
         match self {
             Way::Module(_, kernel) => kernel.can_be_remote(mechanism),
             Way::Bpf(kernel) => kernel.can_be_remote(mechanism),
