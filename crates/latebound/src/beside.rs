@@ -10,11 +10,11 @@ use latebound_measure::{LoadProcess, LoadSpec};
 use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
 
 use crate::cli::LoadChoice;
-use crate::session::Stop;
+use crate::session::{Progress, Stop};
 
 /// A load's own clock runs so much longer than the measurement, whose start comes when all loads have begun; it is stopped with
 /// the measurement, and its own clock only matters where that fails.
-const SLACK: Nanos = Nanos::from_secs(75);
+const SLACK: Nanos = Nanos::from_secs(330);
 
 /// For measurements without a planned end: a year, after which even a forgotten load ends.
 const OPEN_ENDED: Nanos = Nanos::from_secs(365 * 24 * 3600);
@@ -66,14 +66,17 @@ impl Loads {
         });
         let running = Running(processes.collect::<Result<_>>()?);
         let started = Instant::now();
+        let mut progress = Progress::new(None);
         while !stop.is_set() && !running.0.iter().all(LoadProcess::has_begun) {
             ensure!(
                 started.elapsed() < BEGINNING,
                 "a load has not begun within {} s; give it fewer threads, or this machine less to do",
                 BEGINNING.as_secs()
             );
+            progress.show(|| "waiting until all loads have begun".to_owned());
             std::thread::sleep(LOOK);
         }
+        progress.clear();
         Ok(running)
     }
 }
@@ -82,8 +85,9 @@ impl Loads {
 #[derive(Debug)]
 pub(crate) struct Running(Vec<LoadProcess>);
 
-/// How long loads may take to begin: on a busy emulated machine a thread of a hundred takes a second to be made.
-const BEGINNING: Duration = Duration::from_secs(60);
+/// How long loads may take to begin: on a busy emulated machine a thread of a hundred takes a second to be made, and a database
+/// two minutes.
+const BEGINNING: Duration = Duration::from_secs(300);
 
 /// How often the loads are asked whether they have begun.
 const LOOK: Duration = Duration::from_millis(2);
