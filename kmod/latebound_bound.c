@@ -56,7 +56,7 @@ static DEFINE_MUTEX(mutex);
 static bool attached;
 static atomic_t opened = ATOMIC_INIT(0);
 
-#define HERE (&memory[raw_smp_processor_id()])
+#define HERE (&memory[raw_smp_processor_id()].cpu)
 
 static void on_preempt_disable(void *data, unsigned long ip, unsigned long parent)
 {
@@ -124,7 +124,7 @@ static void on_sched_switch(void *data, bool preempt, struct task_struct *prev, 
 static void on_sched_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next)
 #endif
 {
-	lb_bound_switch(HERE, next->pid);
+	lb_bound_switch(HERE, prev, next->pid);
 }
 
 static void on_sched_waking(void *data, struct task_struct *task)

@@ -17,12 +17,15 @@ pub const BOUND_MEMORY_BYTES: usize = size_of::<Memory>();
 pub const BOUND_CPU_BYTES: usize = size_of::<RawCpu>();
 /// Where `struct lb_bound_ring` begins in it.
 pub const BOUND_RING_AT: usize = offset_of!(Memory, ring);
+/// Bytes of `struct lb_bound_ring`.
+pub const BOUND_RING_BYTES: usize = size_of::<Ring>();
 /// 64-bit words of `struct lb_bound_ring`.
 pub const BOUND_RING_TOTAL_WORDS: usize = RING_HEAD + BOUND_RING_WORDS;
 
 /// First word behind `taken` and its padding.
 const RING_HEAD: usize = 8;
 const RECENT: usize = 16;
+const EVENT_BYTES: u64 = 16;
 
 const WHAT_BITS: u32 = 12;
 const NUMBER_BITS: u32 = 10;
@@ -42,12 +45,15 @@ struct Ring {
     words: [u64; BOUND_RING_WORDS],
 }
 
-const CPU_ROOM: usize = 2048;
+/// Bytes from one `struct lb_bound_cpu` to the next, where they lie by themselves (`LB_BOUND_CPU_ROOM`).
+pub const BOUND_CPU_ROOM: usize = 1024;
+/// The most of them (`LB_BOUND_MAX_CPUS`).
+pub const BOUND_MAX_CPUS: usize = 4096;
 
 #[repr(C)]
 struct Memory {
     cpu: RawCpu,
-    pad: [u8; CPU_ROOM - size_of::<RawCpu>()],
+    pad: [u8; BOUND_CPU_ROOM - size_of::<RawCpu>()],
     ring: Ring,
 }
 
@@ -58,6 +64,7 @@ struct RawCpu {
     pad: u32,
     tm: RawModel,
     recent: [[u64; 2]; RECENT],
+    recent_bytes: u64,
     previous_tid: i64,
     previous_comm: [u64; 2],
     position: u64,
@@ -112,7 +119,7 @@ impl BoundCpu {
     pub fn counts(&self) -> BoundCounts {
         let raw = &self.0;
         BoundCounts {
-            model: raw.tm.counts(),
+            model: ModelCounts { events: raw.recent_bytes / EVENT_BYTES, ..raw.tm.counts() },
             words: raw.position,
             refused: raw.refused,
             breaches: raw.breaches,

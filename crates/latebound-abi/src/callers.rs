@@ -60,9 +60,37 @@ enum Role {
 }
 
 const CALLER_RANGES: usize = 256;
-const FILTER_WORDS: usize = (1 << 14) / 8;
-/// In a byte of the filter: functions of several ranges.
-const MANY: u8 = 255;
+const FILTER_WORDS: usize = (1 << 14) / 4;
+/// In an entry of the filter: functions of several ranges.
+const MANY: u16 = 0x1fff;
+/// In an entry of the filter: the role matters where interrupts, or preemption, go off.
+const IRQ_OFF: u16 = 0x2000;
+const PREEMPT_OFF: u16 = 0x4000;
+
+fn words_to_entries(word: u64) -> [u16; 4] {
+    let bytes = word.to_ne_bytes();
+    std::array::from_fn(|at| u16::from_ne_bytes([bytes[2 * at], bytes[2 * at + 1]]))
+}
+
+fn entries_to_words(entries: [u16; 4]) -> u64 {
+    let mut bytes = [0; 8];
+    for (two, entry) in bytes.chunks_exact_mut(2).zip(entries) {
+        two.copy_from_slice(&entry.to_ne_bytes());
+    }
+    u64::from_ne_bytes(bytes)
+}
+
+impl Role {
+    /// Where a function of this role makes a difference, as bits of an entry of the filter: that is where
+    /// `lb_caller_preempt` or `lb_caller_irq_off` give anything but "postpones".
+    fn matters(self) -> u16 {
+        // SAFETY: pure functions of numbers.
+        let (preempt, irq_off) =
+            unsafe { (latebound_caller_preempt(self as u32), latebound_caller_irq_off(self as u32, 0)) };
+        let bit = |class: u8, bit| if class == CallerClass::Postpones as u8 { 0 } else { bit };
+        bit(preempt, PREEMPT_OFF) | bit(irq_off, IRQ_OFF)
+    }
+}
 
 /// `struct lb_callers`: the ranges as probes look them up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,17 +262,19 @@ impl CallerClasses {
             filter: [0; FILTER_WORDS],
             ranges: [[u64::MAX, u64::MAX, 0]; CALLER_RANGES],
         });
-        let granules = FILTER_WORDS * 8;
-        for (number, (place, range)) in (1..).zip(table.ranges.iter_mut().zip(&merged)) {
+        let granules = FILTER_WORDS * 4;
+        for (number, (place, range)) in (1u16..).zip(table.ranges.iter_mut().zip(&merged)) {
             *place = [range.start, range.end, u64::from(range.role as u8)];
-            let (first, last) = (range.start >> 6, (range.end - 1) >> 6);
+            // Return addresses: behind the first byte, and the one behind the last.
+            let (first, last) = ((range.start + 1) >> 6, range.end >> 6);
             for granule in (first..=last).take(granules) {
                 let place = granule as usize % granules;
-                let word = &mut table.filter[place / 8];
-                let mut bytes = word.to_ne_bytes();
-                let byte = &mut bytes[place % 8];
-                *byte = if *byte == 0 { u8::try_from(number).unwrap_or(MANY) } else { MANY };
-                *word = u64::from_ne_bytes(bytes);
+                let word = &mut table.filter[place / 4];
+                let mut entries = words_to_entries(*word);
+                let entry = &mut entries[place % 4];
+                let (before, matters) = (*entry & MANY, *entry & !MANY);
+                *entry = if before == 0 { number } else { MANY } | matters | range.role.matters();
+                *word = entries_to_words(entries);
             }
         }
         Ok(table)

@@ -10,8 +10,9 @@ pub mod defer;
 mod thread_model;
 
 pub use bound_record::{
-    BOUND_CPU_BYTES, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS,
-    BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent, BreachKind, RingReader,
+    BOUND_CPU_BYTES, BOUND_CPU_ROOM, BOUND_MAX_CPUS, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_BYTES,
+    BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS, BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent,
+    BreachKind, RingReader,
 };
 pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{

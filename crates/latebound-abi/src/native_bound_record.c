@@ -42,17 +42,17 @@ static uint64_t read_clock(void)
 #define LB_BOUND_COMM(thread, half) ((half) ? 0 : 0x65706f6fULL /* "oope" */)
 #include "latebound/bound_record.h"
 
-static _Thread_local struct lb_bound_memory *on_memory;
+static _Thread_local struct lb_bound_cpu *on_cpu;
 static _Thread_local const struct lb_callers *with_callers;
 
 static void interrupt(uint64_t duration_ns)
 {
-	lb_bound_irq_disable(on_memory, with_callers, world->entry, world->function);
-	lb_bound_handler_entry(on_memory, LB_TM_SOURCE_VECTOR, 236);
+	lb_bound_irq_disable(on_cpu, with_callers, world->entry, world->function);
+	lb_bound_handler_entry(on_cpu, LB_TM_SOURCE_VECTOR, 236);
 	world->clock += duration_ns;
 	world->resched |= !!world->asks;
-	lb_bound_handler_exit(on_memory);
-	lb_bound_irq_enable(on_memory, with_callers, world->exit);
+	lb_bound_handler_exit(on_cpu);
+	lb_bound_irq_enable(on_cpu, with_callers, world->exit);
 }
 
 const uint64_t latebound_bound_sizes[3] = {
@@ -85,45 +85,47 @@ uint8_t latebound_caller_irq_on(uint32_t role)
 void latebound_bound_event(struct lb_bound_memory *memory, const struct lb_callers *callers,
 			   struct latebound_world *here, uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
 {
+	struct lb_bound_cpu *cpu = &memory->cpu;
+
 	world = here;
-	on_memory = memory;
+	on_cpu = cpu;
 	with_callers = callers;
 	switch (kind) {
 	case LB_TM_PREEMPT_DISABLE:
-		lb_bound_preempt_disable(memory, callers, caller);
+		lb_bound_preempt_disable(cpu, callers, caller);
 		break;
 	case LB_TM_PREEMPT_ENABLE:
-		lb_bound_preempt_enable(memory, caller);
+		lb_bound_preempt_enable(cpu, caller);
 		break;
 	case LB_TM_IRQ_DISABLE:
-		lb_bound_irq_disable(memory, callers, caller, parent);
+		lb_bound_irq_disable(cpu, callers, caller, parent);
 		break;
 	case LB_TM_IRQ_ENABLE:
-		lb_bound_irq_enable(memory, callers, caller);
+		lb_bound_irq_enable(cpu, callers, caller);
 		break;
 	case LB_TM_HANDLER_ENTRY:
-		lb_bound_handler_entry(memory, (uint32_t)(arg >> 32), (uint32_t)arg);
+		lb_bound_handler_entry(cpu, (uint32_t)(arg >> 32), (uint32_t)arg);
 		break;
 	case LB_TM_HANDLER_EXIT:
-		lb_bound_handler_exit(memory);
+		lb_bound_handler_exit(cpu);
 		break;
 	case LB_TM_NMI:
-		lb_bound_nmi(memory, (int64_t)arg);
+		lb_bound_nmi(cpu, (int64_t)arg);
 		break;
 	case LB_TM_SCHED_ENTRY:
-		lb_bound_sched_entry(memory);
+		lb_bound_sched_entry(cpu);
 		break;
 	case LB_TM_SCHED_EXIT:
-		lb_bound_sched_exit(memory);
+		lb_bound_sched_exit(cpu);
 		break;
 	case LB_TM_SWITCH:
-		lb_bound_switch(memory, (int32_t)arg);
+		lb_bound_switch(cpu, here, (int32_t)arg);
 		break;
 	case LB_TM_WAKING:
-		lb_bound_waking(memory, (int32_t)arg);
+		lb_bound_waking(cpu, (int32_t)arg);
 		break;
 	case LB_TM_NEED_RESCHED:
-		lb_bound_set_need_resched(memory, (uint32_t)arg, 3, 4);
+		lb_bound_set_need_resched(cpu, (uint32_t)arg, 3, 4);
 		break;
 	default:
 		break;

@@ -297,7 +297,7 @@ struct Open {
 const RULES: usize = 16;
 const OUTPUT_KINDS: usize = 6;
 /// Place of `synced` in `on`.
-const SYNCED: usize = 7;
+const SYNCED: usize = 0;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

@@ -18,7 +18,7 @@
 
 #include "types.h"
 
-#define LB_BOUND_DEVICE_ABI 1
+#define LB_BOUND_DEVICE_ABI 2
 
 /* The events, as bits of lb_bound_attached.events. */
 enum lb_bound_device_event {

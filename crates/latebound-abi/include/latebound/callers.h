@@ -30,7 +30,11 @@ enum lb_caller_role {
 /* Both are powers of two. */
 #define LB_CALLER_RANGES 256
 #define LB_CALLER_GRANULES (1U << 14)
-#define LB_CALLER_MANY 255
+/* An entry of the filter: the number of a range from 1 on, or LB_CALLER_MANY, and for what the role matters. */
+#define LB_CALLER_MANY 0x1fffU
+#define LB_CALLER_NUMBER 0x1fffU
+#define LB_CALLER_IRQ_OFF 0x2000U
+#define LB_CALLER_PREEMPT_OFF 0x4000U
 
 struct lb_caller_range {
 	__u64 start;
@@ -41,11 +45,12 @@ struct lb_caller_range {
 /* The functions with a role, ascending; ranges behind the last begin at 2^64 - 1. */
 struct lb_callers {
 	/*
-	 * A byte for every 64 bytes of text, by the low bits of the address: 0 where no function with a role lies, which
-	 * tells off nearly every caller, the number of its range from 1 on where one does, LB_CALLER_MANY where several
-	 * do. (Declared as words, which is how the table is handed over.)
+	 * 16 bits for every 64 bytes of text, by the low bits of the return address: 0 where none of a function with a
+	 * role lies, the number of its range from 1 on where one does, LB_CALLER_MANY where those of several do; and what
+	 * tells off nearly every caller: whether one of them makes a difference to preemption, or to interrupts, that go
+	 * off. (Declared as words, which is how the table is handed over.)
 	 */
-	__u64 filter[LB_CALLER_GRANULES / 8];
+	__u64 filter[LB_CALLER_GRANULES / 4];
 	struct lb_caller_range ranges[LB_CALLER_RANGES];
 };
 
@@ -67,11 +72,19 @@ LB_TM_SLOW __u32 lb_caller_search(const struct lb_callers *callers, __u64 addres
 	return lb_caller_within(callers, place, address);
 }
 
+LB_TM_INLINE __u32 lb_caller_entry(const struct lb_callers *callers, __u64 caller)
+{
+	/* Twice the number of the granule. */
+	__u64 at = (caller >> 5) & (2 * (LB_CALLER_GRANULES - 1));
+
+	return *(const __u16 *)((const __u8 *)callers->filter + at);
+}
+
 LB_TM_INLINE __u32 lb_caller_role(const struct lb_callers *callers, __u64 caller)
 {
 	/* A return address may be the first of the next function, where a call is the last that a function does. */
 	__u64 address = caller - 1;
-	__u32 number = ((const __u8 *)callers->filter)[(address >> 6) & (LB_CALLER_GRANULES - 1)];
+	__u32 number = lb_caller_entry(callers, caller) & LB_CALLER_NUMBER;
 
 	if (__builtin_expect(!number, 1))
 		return LB_ROLE_NONE;

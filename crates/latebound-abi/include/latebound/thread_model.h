@@ -222,10 +222,13 @@ struct lb_tm_open {
 
 /*
  * What is going on: a byte each, 0 or 1, so that each is stored alone, and all of them are read at once. An interrupt
- * that comes while a thread keeps preemption off leaves the first four as they were.
+ * that comes while a thread keeps preemption off leaves the first four as they were. Nearly all states have no more than
+ * these, and are one small number.
  */
 union lb_tm_state {
 	struct {
+		/* The state of preemption and of interrupts is known. */
+		__u8 synced;
 		/* Interrupts masked by a thread. */
 		__u8 masked;
 		/* Preemption off by a thread: 1, or 2 by one that may call the scheduler with it off. */
@@ -236,8 +239,6 @@ union lb_tm_state {
 		__u8 psd;
 		/* Interrupts masked by hardware. */
 		__u8 hardware;
-		/* The state of preemption and of interrupts is known. */
-		__u8 synced;
 	};
 	struct {
 		__u32 threads_own;
@@ -254,14 +255,14 @@ union lb_tm_state {
 #define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
 #define LB_TM_THREADS_OWN(bits) ((__u32)((bits) >> 32))
 #endif
-#define LB_TM_ON_MASKED LB_TM_ON(0)
-#define LB_TM_ON_PREEMPT LB_TM_ON(1)
-#define LB_TM_ON_POID LB_TM_ON(2)
-#define LB_TM_ON_DST LB_TM_ON(3)
-#define LB_TM_ON_PAIE LB_TM_ON(4)
-#define LB_TM_ON_PSD LB_TM_ON(5)
-#define LB_TM_ON_HARDWARE LB_TM_ON(6)
-#define LB_TM_ON_SYNCED LB_TM_ON(7)
+#define LB_TM_ON_SYNCED LB_TM_ON(0)
+#define LB_TM_ON_MASKED LB_TM_ON(1)
+#define LB_TM_ON_PREEMPT LB_TM_ON(2)
+#define LB_TM_ON_POID LB_TM_ON(3)
+#define LB_TM_ON_DST LB_TM_ON(4)
+#define LB_TM_ON_PAIE LB_TM_ON(5)
+#define LB_TM_ON_PSD LB_TM_ON(6)
+#define LB_TM_ON_HARDWARE LB_TM_ON(7)
 
 /* `preempt`, where the scheduler may be called with preemption off. */
 #define LB_TM_OFF_MAY_SCHEDULE 2
@@ -295,7 +296,7 @@ struct lb_tm {
 
 	/* The state of interrupts is known. */
 	__u8 irqs_known;
-	/* Within PSD: the scheduler was entered; it switched; it masked interrupts and has not unmasked them. */
+	/* Within PSD: the scheduler was entered; it switched (probes: 2 to idle); it masked interrupts and has not unmasked them. */
 	__u8 entered;
 	__u8 switched;
 	__u8 in_scheduler;

@@ -400,6 +400,135 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+/// A CPU that follows the rules: sections that nest, interrupts and NMIs wherever they may come, runs of the scheduler.
+struct Behaved<'a> {
+    choices: &'a mut dyn Iterator<Item = u8>,
+    steps: Vec<Step>,
+    tid: i32,
+    has_sched_exit: bool,
+}
+
+impl Behaved<'_> {
+    fn choose(&mut self, of: u8) -> u8 {
+        self.choices.next().unwrap_or(0) % of
+    }
+
+    fn event(&mut self, kind: u32, caller: u64, parent: u64, arg: u64) {
+        let (gap, resched) = (1 + u64::from(self.choose(255)) * 7, self.choose(4) == 0);
+        self.steps.push(Step { gap, tid: self.tid, resched, kind, caller, parent, arg });
+    }
+
+    fn nmi(&mut self) {
+        if self.choose(12) == 0 {
+            let took = u64::from(self.choose(200));
+            // It ends with its event, and began behind the event before.
+            self.event(7, 0, 0, 0);
+            let last = self.steps.last_mut().unwrap();
+            (last.arg, last.gap) = (took, took + 1);
+        }
+    }
+
+    /// Where interrupts are on.
+    fn interrupt(&mut self, one_in: u8) {
+        self.nmi();
+        if self.choose(one_in) != 0 {
+            return;
+        }
+        self.event(IRQS_OFF, IRQ_ENTER, SYSVEC, 0);
+        self.nmi();
+        for _ in 0..=self.choose(2) {
+            let source = (2 + u64::from(self.choose(2))) << 32 | (230 + u64::from(self.choose(3)));
+            self.event(5, 0, 0, source);
+            if self.choose(2) == 0 {
+                let woken = 1 + u64::from(self.choose(3));
+                self.event(13, 0, 0, woken);
+            }
+            self.event(6, 0, 0, source);
+            self.nmi();
+        }
+        self.event(IRQS_ON, IRQ_EXIT, SYSVEC, 0);
+    }
+
+    fn section(&mut self) {
+        let (off, on) = ((OFF, IRQS_OFF), (ON, IRQS_ON));
+        let (first, second) = if self.choose(2) == 0 { (off.0, off.1) } else { (off.1, off.0) };
+        let ends = |kind| if kind == off.0 { on.0 } else { on.1 };
+        // Idle's preemption is off anyway.
+        let first = if self.tid == 0 { IRQS_OFF } else { first };
+        self.event(first, ELSEWHERE, 0, 0);
+        if first == OFF {
+            self.interrupt(6);
+        }
+        if self.tid != 0 && self.choose(2) == 0 {
+            self.event(second, ELSEWHERE, 0, 0);
+            if self.choose(4) == 0 {
+                self.event(13, 0, 0, 9);
+            }
+            self.nmi();
+            let inner_first = self.choose(2) == 0;
+            let (a, b) = if inner_first { (second, first) } else { (first, second) };
+            self.event(ends(a), ELSEWHERE + 8, 0, 0);
+            if b == OFF {
+                self.interrupt(6);
+            }
+            self.event(ends(b), ELSEWHERE + 8, 0, 0);
+        } else {
+            self.event(ends(first), ELSEWHERE + 8, 0, 0);
+        }
+    }
+
+    fn exception(&mut self) {
+        self.event(IRQS_OFF, IRQ_ENTER, PAGE_FAULT, 0);
+        self.nmi();
+        self.event(IRQS_ON, ELSEWHERE, 0, 0);
+    }
+
+    fn schedule(&mut self) {
+        if self.tid != 0 {
+            self.event(OFF, SCHEDULE, 0, 0);
+            self.interrupt(6);
+        }
+        if self.has_sched_exit {
+            self.event(10, 0, 0, 0);
+        }
+        self.event(IRQS_OFF, SCHEDULE_INNER, 0, 0);
+        self.nmi();
+        if self.choose(4) != 0 {
+            let next = (self.tid + 1 + i32::from(self.choose(2))) % 3;
+            self.event(12, 0, 0, next as u64);
+            self.tid = next;
+            self.nmi();
+        }
+        self.event(IRQS_ON, SCHEDULE_INNER, 0, 0);
+        if self.has_sched_exit {
+            self.event(11, 0, 0, 0);
+        }
+        if self.tid != 0 {
+            self.interrupt(6);
+            self.event(ON, SCHEDULE, 0, 0);
+        }
+    }
+}
+
+fn behaved(choices: &[u8], has_sched_exit: bool) -> Vec<Step> {
+    let mut choices = choices.iter().copied().chain(std::iter::repeat_n(0, 64));
+    let mut of = Behaved { choices: &mut choices, steps: Vec::new(), tid: 1, has_sched_exit };
+    // From here on the state is known.
+    of.event(IRQS_OFF, ELSEWHERE, 0, 0);
+    of.event(IRQS_ON, ELSEWHERE, 0, 0);
+    of.event(OFF, ELSEWHERE, 0, 0);
+    of.event(ON, ELSEWHERE, 0, 0);
+    while of.choices.size_hint().0 > 64 {
+        match of.choose(8) {
+            0..3 => of.section(),
+            3..5 => of.interrupt(1),
+            5 => of.exception(),
+            _ => of.schedule(),
+        }
+    }
+    of.steps
+}
+
 /// What the plain model says: every window that is longer than those before, and every interrupt.
 fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, ModelCounts) {
     let classes = classes();
@@ -487,5 +616,45 @@ proptest! {
         if followed {
             prop_assert_eq!(seen, counts);
         }
+    }
+
+    /// Everything to the nanosecond, but for idle's PSD as above.
+    #[test]
+    fn a_cpu_that_follows_the_rules_gives_what_the_model_gives(
+        choices in prop::collection::vec(any::<u8>(), 0..2_000),
+        has_sched_exit: bool,
+    ) {
+        let steps = behaved(&choices, has_sched_exit);
+        let mut played = Played::new(has_sched_exit);
+        let mut at = 1_000_000;
+        for step in &steps {
+            at += step.gap;
+            let caller = if step.kind <= 4 { step.caller } else { 0 };
+            played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
+        }
+        let (expected, counts) = by_the_model(&steps, has_sched_exit);
+        let records = played.take();
+        prop_assert_eq!(Rule::ALL.into_iter().find(|rule| played.memory.cpu.tm.broken(*rule) != 0), None);
+        let plain = |records: &[BoundRecord]| -> Vec<BoundRecord> {
+            let nameless = |record: &BoundRecord| match record {
+                BoundRecord::Window(found) if found.window.kind != WindowKind::Psd => {
+                    let window = found.window;
+                    let (begin_comm, end_comm) = (String::new(), String::new());
+                    Some(BoundRecord::Window(BoundWindow { window, begin_comm, end_comm }))
+                }
+                BoundRecord::Window(_) => None,
+                other => Some(other.clone()),
+            };
+            records.iter().filter_map(nameless).collect()
+        };
+        prop_assert_eq!(plain(&records), plain(&expected));
+        let longest = |records: &[BoundRecord]| records.iter().filter_map(|record| match record {
+            BoundRecord::Window(found) if found.window.kind == WindowKind::Psd => Some(found.window.duration),
+            _ => None,
+        }).max();
+        prop_assert!(longest(&records) >= longest(&expected));
+        let mut seen = played.memory.cpu.tm.counts();
+        seen.events = counts.events;
+        prop_assert_eq!(seen, counts);
     }
 }

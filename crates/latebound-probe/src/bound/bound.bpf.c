@@ -34,6 +34,22 @@ static __always_inline __u64 comm_half(const struct task_struct *task, __u32 hal
 #define LB_BOUND_TID(thread) ((thread)->pid)
 #define LB_BOUND_NEED_RESCHED(thread) \
 	((thread)->thread_info.flags & need_resched_flag ? LB_TM_GIVE_WAY : LB_TM_STAY)
+/*
+ * Any of the bits that have been this flag (see resched_bits() in mod.rs). A number in the program is two instructions
+ * less than one in memory; the flag itself is looked at where one of them is set, which is rare.
+ */
+#if defined(__TARGET_ARCH_x86)
+#define LB_BOUND_MAYBE_RESCHED(thread) ((thread)->thread_info.flags & (1 << 3 | 1 << 4))
+#else
+#define LB_BOUND_MAYBE_RESCHED(thread) ((thread)->thread_info.flags & 1 << 1)
+#endif
+/* By hand: the compiler would add to a copy of the base. */
+static __always_inline void *offset(void *base, __u64 n)
+{
+	asm volatile("%0 += %1" : "+r"(n) : "r"(base));
+	return (void *)n;
+}
+#define LB_BOUND_OFFSET(base, n) offset((base), (n))
 #define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
 #if defined(__TARGET_ARCH_x86)
 /* Stores stay in order on x86; only the compiler has to be told. */
@@ -46,6 +62,9 @@ static __always_inline __u64 comm_half(const struct task_struct *task, __u32 hal
 /* An atomic exchange is a full barrier in BPF. */
 #define LB_BOUND_PUBLISH(place, value) __sync_lock_test_and_set((place), (value))
 #endif
+#define LB_BOUND_RING(cpu) this_ring()
+struct lb_bound_ring;
+static __always_inline struct lb_bound_ring *this_ring(void);
 #include "latebound/bound_record.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -58,71 +77,72 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct lb_bound_memory);
-} cpus SEC(".maps");
+	__type(value, struct lb_bound_ring);
+} rings SEC(".maps");
 
-static __always_inline struct lb_bound_memory *this_cpu(void)
+static __always_inline struct lb_bound_ring *this_ring(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	return bpf_map_lookup_elem(&cpus, &cpu);
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+/*
+ * A state for every CPU, in memory whose address the programs know: that takes fewer instructions than any lookup. The
+ * place has as many as there are CPUs where the verifier knows what bpf_get_smp_processor_id() gives, and all of them
+ * where it only sees the mask.
+ */
+struct lb_bound_cell cpus[LB_BOUND_MAX_CPUS] SEC(".bss.cpus");
+
+static __always_inline struct lb_bound_cpu *this_cpu(void)
+{
+	struct lb_bound_cpu *cpu = &cpus[bpf_get_smp_processor_id() & (LB_BOUND_MAX_CPUS - 1)].cpu;
+
+	/* Or the compiler would work it out again and again, since it can. */
+	asm volatile("" : "+r"(cpu));
+	return cpu;
 }
 
 SEC("tp_btf/preempt_disable")
 int BPF_PROG(preempt_disable, unsigned long caller, unsigned long parent)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_preempt_disable(memory, &callers, caller);
+	lb_bound_preempt_disable(this_cpu(), &callers, caller);
 	return 0;
 }
 
 SEC("tp_btf/preempt_enable")
 int BPF_PROG(preempt_enable, unsigned long caller, unsigned long parent)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_preempt_enable(memory, caller);
+	lb_bound_preempt_enable(this_cpu(), caller);
 	return 0;
 }
 
+/* The caller's caller is read only where it is needed, which the usual macro does not leave to the compiler. */
 SEC("tp_btf/irq_disable")
-int BPF_PROG(irq_disable, unsigned long caller, unsigned long parent)
+int irq_disable(unsigned long long *arguments)
 {
-	struct lb_bound_memory *memory = this_cpu();
+	struct lb_bound_cpu *cpu = this_cpu();
 
-	if (memory)
-		lb_bound_irq_disable(memory, &callers, caller, parent);
+	lb_bound_irq_disable(cpu, &callers, arguments[0], arguments[1]);
 	return 0;
 }
 
 SEC("tp_btf/irq_enable")
 int BPF_PROG(irq_enable, unsigned long caller, unsigned long parent)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_irq_enable(memory, &callers, caller);
+	lb_bound_irq_enable(this_cpu(), &callers, caller);
 	return 0;
 }
 
 static __always_inline int handler_entry(__u32 source, __u32 number)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_handler_entry(memory, source, number);
+	lb_bound_handler_entry(this_cpu(), source, number);
 	return 0;
 }
 
 static __always_inline int handler_exit(void)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_handler_exit(memory);
+	lb_bound_handler_exit(this_cpu());
 	return 0;
 }
 
@@ -176,50 +196,35 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int handled)
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, s64 delta_ns, int handled)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_nmi(memory, delta_ns);
+	lb_bound_nmi(this_cpu(), delta_ns);
 	return 0;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_switch(memory, next->pid);
+	lb_bound_switch(this_cpu(), prev, next->pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_waking(memory, task->pid);
+	lb_bound_waking(this_cpu(), task->pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_entry_tp")
 int BPF_PROG(sched_entry_tp, bool preempt)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_sched_entry(memory);
+	lb_bound_sched_entry(this_cpu());
 	return 0;
 }
 
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(sched_exit_tp, bool is_switch)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory)
-		lb_bound_sched_exit(memory);
+	lb_bound_sched_exit(this_cpu());
 	return 0;
 }
 
@@ -227,9 +232,7 @@ int BPF_PROG(sched_exit_tp, bool is_switch)
 SEC("tp_btf/sched_set_need_resched_tp")
 int BPF_PROG(sched_set_need_resched_tp, struct task_struct *task, int cpu, int tif)
 {
-	struct lb_bound_memory *memory = this_cpu();
-
-	if (memory && cpu == (int)bpf_get_smp_processor_id())
-		lb_bound_set_need_resched(memory, tif, need_resched_bit, lazy_bit);
+	if (cpu == (int)bpf_get_smp_processor_id())
+		lb_bound_set_need_resched(this_cpu(), tif, need_resched_bit, lazy_bit);
 	return 0;
 }

@@ -11,10 +11,10 @@ mod tracer;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-use latebound_abi::{BoundCpu, BoundRecord, CallerClasses, CallerTable};
+use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
 use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, libbpf_sys};
+use libbpf_rs::{Link, libbpf_sys};
 
 use self::skel::{BoundSkel, BoundSkelBuilder};
 use crate::error::ProbeError;
@@ -51,6 +51,12 @@ const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
         (false, (major, minor)) if major > 6 || (major == 6 && minor >= 18) => (4, 5),
         (false, _) => (3, 4),
     }
+}
+
+/// Whether the verifier knows that bpf_get_smp_processor_id() gives the number of a CPU that there may be, seen with 6.12
+/// and 6.18. To an older one it may be any number, and the states take room for `BOUND_MAX_CPUS` (4 MiB).
+fn knows_cpu_numbers(version: (u32, u32)) -> bool {
+    version >= (6, 12)
 }
 
 /// The name of a processor's vector, where it has always had the same number (arch/x86/include/asm/irq_vectors.h,
@@ -110,6 +116,11 @@ impl BoundProbe {
         }
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
+        if possible > BOUND_MAX_CPUS {
+            return Err(ProbeError::NothingToSee(format!(
+                "it may have {possible} CPUs, and the programs hold the states of {BOUND_MAX_CPUS}; follow it by the module"
+            )));
+        }
         if let Some(cpu) = cpus.iter().find(|cpu| cpu.0 as usize >= possible) {
             return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
         }
@@ -117,15 +128,11 @@ impl BoundProbe {
         let (skel, said) = log::capture(|| load(&kernel, &table, version, possible));
         let skel = skel.map_err(|source| ProbeError::load("loading the bound's programs", source, &said))?;
         let has_exit = kernel.has_tracepoint("sched_exit_tp");
-        let mut initial = BoundCpu::initial(has_exit);
-        initial.resize(skel.maps.cpus.value_size() as usize, 0);
+        let initial = BoundCpu::initial(has_exit);
+        let memory = BoundMemory::map_parts(skel.maps.bss_cpus.as_fd(), skel.maps.rings.as_fd(), possible)?;
         for cpu in cpus.iter() {
-            skel.maps
-                .cpus
-                .update(&cpu.0.to_ne_bytes(), &initial, MapFlags::ANY)
-                .map_err(|error| ProbeError::bpf("giving every CPU its memory", error))?;
+            memory.set_state(cpu, &initial);
         }
-        let memory = BoundMemory::map(skel.maps.cpus.as_fd(), possible)?;
         let mut probe =
             BoundProbe { links: Vec::new(), skel, memory, cpus: cpus.clone(), missing: missing(&kernel) };
         probe.attach()?;
@@ -199,7 +206,11 @@ fn load(
         let there = kernel.has_tracepoint(&program.name().to_string_lossy());
         program.set_autoload(there);
     }
-    open.maps.cpus.set_max_entries(u32::try_from(possible).unwrap_or(u32::MAX))?;
+    open.maps.rings.set_max_entries(u32::try_from(possible).unwrap_or(u32::MAX))?;
+    if knows_cpu_numbers(version) {
+        let bytes = u32::try_from(possible * BOUND_CPU_ROOM).unwrap_or(u32::MAX);
+        open.maps.bss_cpus.set_value_size(bytes)?;
+    }
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         (constants.need_resched_bit, constants.lazy_bit) =
             resched_bits(cfg!(target_arch = "aarch64"), version);

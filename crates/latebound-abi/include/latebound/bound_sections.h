@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0 */
+/*
+ * The bound, live: what needs no model, since it is nothing special: sections that postpone the scheduler, interrupts,
+ * and runs of the scheduler. A part of bound_record.h, which says how it is used; never included alone.
+ */
+#ifndef LATEBOUND_BOUND_SECTIONS_H
+#define LATEBOUND_BOUND_SECTIONS_H
+
+/* ---- from an event to the model ---- */
+
+/* What is in the way of the compiler: what stands before is done before what stands behind, as interrupts see it. */
+#define LB_BOUND_IN_ORDER() __asm__ volatile("" ::: "memory")
+/* What is so nearly always goes straight on. */
+#define LB_BOUND_MOSTLY(condition) __builtin_expect(!!(condition), 1)
+
+/* The clock and the interference until then. Returns whether they belong together. */
+LB_TM_INLINE int lb_bound_try_now(const struct lb_bound_cpu *cpu, struct lb_tm_instant *now)
+{
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
+
+	now->taken_ns = *taken_ns;
+	now->at = LB_BOUND_CLOCK();
+	return *taken_ns == now->taken_ns;
+}
+
+LB_TM_INLINE struct lb_tm_instant lb_bound_now(struct lb_bound_cpu *cpu)
+{
+	struct lb_tm_instant now;
+	int tries;
+
+	for (tries = 0; tries < 3; tries++)
+		if (lb_bound_try_now(cpu, &now))
+			return now;
+	cpu->unsettled++;
+	return now;
+}
+
+/* What is kept of an event for the case that one breaks a rule. */
+LB_TM_INLINE void lb_bound_remember(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
+{
+	__u64 bytes = cpu->recent_bytes + sizeof(struct lb_bound_event);
+	/* As far from the beginning of the CPU's state as the event is from the beginning of `recent`. */
+	struct lb_bound_cpu *moved;
+
+	cpu->recent_bytes = bytes;
+	moved = (struct lb_bound_cpu *)LB_BOUND_OFFSET(cpu, bytes & (sizeof(cpu->recent) - sizeof(struct lb_bound_event)));
+	moved->recent[0].caller = caller;
+	moved->recent[0].at_kind = at << LB_BOUND_KIND_BITS | kind;
+}
+
+/*
+ * The moment of the last event, stored in an order in which an interrupt in between leaves one that is true, or that is
+ * too early: a window that begins there is too long.
+ */
+LB_TM_INLINE void lb_bound_last(struct lb_bound_cpu *cpu, const struct lb_tm_instant *now)
+{
+	*(volatile __u64 *)&cpu->tm.last.taken_ns = now->taken_ns;
+	*(volatile __u64 *)&cpu->tm.last.at = now->at;
+}
+
+/* Behind the model. */
+LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_event *event,
+				const struct lb_tm_result *out)
+{
+	__u32 i;
+
+	if (event->now.at)
+		lb_bound_last(cpu, &event->now);
+	if (!(out->count | out->broken))
+		return;
+	for (i = 0; i < LB_TM_OUTPUTS - 1; i++) {
+		const struct lb_tm_window *window = &out->window[i];
+
+		if (i >= out->count)
+			break;
+		if (window->output == LB_TM_INTERRUPT)
+			lb_bound_put_interrupt(cpu, (__u64)window->source << 32 | window->number, window->start,
+					       window->duration);
+		else
+			lb_bound_put_window(cpu, window);
+	}
+	if (out->broken)
+		lb_bound_put_breach(cpu, out->broken, event);
+}
+
+/* ---- what changes a flag, or begins or ends a POID ---- */
+
+/* States of a CPU in which nearly all events come. */
+#define LB_BOUND_ALL_ON LB_TM_ON_SYNCED
+#define LB_BOUND_MASKED (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_MASKED)
+#define LB_BOUND_UNPREEMPTIBLE (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_PREEMPT)
+#define LB_BOUND_BOTH_OFF (LB_BOUND_MASKED | LB_BOUND_UNPREEMPTIBLE)
+#define LB_BOUND_INTERRUPT (LB_TM_ON_SYNCED | LB_TM_ON_HARDWARE)
+#define LB_BOUND_INTERRUPT_OFF (LB_BOUND_INTERRUPT | LB_TM_ON_PREEMPT)
+#define LB_BOUND_INTERRUPTS_POID (LB_BOUND_INTERRUPT | LB_BOUND_UNPREEMPTIBLE)
+#define LB_BOUND_SCHEDULING (LB_TM_ON_SYNCED | LB_TM_ON_PSD)
+#define LB_BOUND_SWITCHED (LB_TM_ON_SYNCED | LB_TM_ON_PSD | LB_TM_ON_DST)
+#define LB_BOUND_SWITCHES (LB_BOUND_SWITCHED | LB_TM_ON_MASKED)
+
+LB_TM_INLINE __u64 lb_bound_state(const struct lb_bound_cpu *cpu)
+{
+	return *(const volatile __u64 *)&cpu->tm.on.all;
+}
+
+/* From one of the states above to another, but for the bytes that an interrupt in between may change. */
+LB_TM_INLINE void lb_bound_go(struct lb_bound_cpu *cpu, __u64 state)
+{
+	*(volatile __u32 *)&cpu->tm.on.threads_own = LB_TM_THREADS_OWN(state);
+	LB_BOUND_IN_ORDER();
+}
+
+/* An event within something that goes on: the state changes, and nothing else. */
+LB_TM_INLINE void lb_bound_just_go(struct lb_bound_cpu *cpu, __u64 state, __u8 kind, __u64 caller)
+{
+	lb_bound_go(cpu, state);
+	lb_bound_remember(cpu, kind, caller, 0);
+}
+
+/* An interrupt came while the clock was read. */
+LB_TM_SLOW int lb_bound_since_again(struct lb_bound_cpu *cpu)
+{
+	cpu->tm.poid.since = lb_bound_now(cpu);
+	return 0;
+}
+
+LB_TM_INLINE void lb_bound_begin_poid(struct lb_bound_cpu *cpu, __u64 state, __u8 kind, __u64 caller)
+{
+	volatile __u64 *until_then = &cpu->tm.poid.since.taken_ns;
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
+	__u64 at;
+
+	/* First: an interrupt in between goes by the state, and leaves the POID alone. */
+	lb_bound_go(cpu, state);
+	cpu->tm.poid.caller = caller;
+	if (kind == LB_TM_PREEMPT_DISABLE)
+		*until_then = *taken_ns;
+	at = LB_BOUND_CLOCK();
+	cpu->tm.poid.since.at = at;
+	/* Interrupts are masked already, and an NMI in between becomes part of the window: too long, and so safe. */
+	if (kind == LB_TM_IRQ_DISABLE) {
+		*until_then = *taken_ns;
+		/* So that nobody has to keep it meanwhile. */
+		caller = *(const volatile __u64 *)&cpu->tm.poid.caller;
+	}
+	lb_bound_remember(cpu, kind, caller, at);
+	if (kind == LB_TM_PREEMPT_DISABLE && !LB_BOUND_MOSTLY(*taken_ns == *until_then))
+		lb_bound_since_again(cpu);
+}
+
+/*
+ * The moment of the event of this kind and caller that is at work. It is among the last; where so many interrupts came
+ * meanwhile that it is not, an earlier moment does.
+ */
+LB_TM_INLINE __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u64 caller, __u64 earlier)
+{
+	__u64 place = cpu->recent_bytes / sizeof(struct lb_bound_event);
+	__u32 i;
+
+	for (i = 0; i < LB_BOUND_RECENT; i++) {
+		const struct lb_bound_event *event = &cpu->recent[(place - i) & (LB_BOUND_RECENT - 1)];
+
+		__u64 at = event->at_kind >> LB_BOUND_KIND_BITS;
+
+		/* One without a time is of an interrupt in between. */
+		if (at && event->caller == caller && (event->at_kind & ((1U << LB_BOUND_KIND_BITS) - 1)) == kind)
+			return at;
+	}
+	return earlier;
+}
+
+/* The thread goes on, and is perhaps to give way: since the end of the window that began at `earlier`. */
+LB_TM_SLOW int lb_bound_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 caller, __u64 earlier)
+{
+	struct lb_tm_event event = { .caller = caller };
+	/* What an interrupt took since is in there as well, and so is not taken off: too long, and so safe. */
+	struct lb_tm_instant now = { .taken_ns = cpu->tm.taken_ns };
+
+	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
+	now.at = lb_bound_recall(cpu, kind, caller, earlier);
+	lb_tm_goes_on(&cpu->tm, &event, &now);
+	return 0;
+}
+
+/* Idle has its own sums, and its PSD begins with the last event before it. */
+LB_TM_SLOW int lb_bound_idle_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 caller)
+{
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now = { .taken_ns = tm->taken_ns };
+	__u64 net;
+
+	now.at = lb_bound_recall(cpu, kind, caller, tm->poid.since.at);
+	net = lb_tm_net(&tm->poid.since, &now);
+	tm->idle_windows++;
+	if (net > tm->idle_longest)
+		tm->idle_longest = net;
+	lb_bound_last(cpu, &now);
+	lb_bound_go(cpu, LB_BOUND_ALL_ON);
+	return 0;
+}
+
+/* Ends a POID that is not the longest. Otherwise it returns 0, with the moment (or none), and the model says what follows. */
+LB_TM_INLINE int lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, struct lb_tm_instant *now)
+{
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
+	__typeof__(LB_BOUND_CURRENT()) thread;
+	struct lb_tm *tm = &cpu->tm;
+	__u64 net;
+
+	now->taken_ns = *taken_ns;
+	now->at = LB_BOUND_CLOCK();
+	/* As where it begins: with interrupts masked, what comes in between is part of the window. */
+	if (kind == LB_TM_PREEMPT_ENABLE && !LB_BOUND_MOSTLY(*taken_ns == now->taken_ns)) {
+		now->at = 0;
+		return 0;
+	}
+	/* Huge where clocks overlap by their grain. */
+	net = now->at - now->taken_ns - tm->poid.since.at + tm->poid.since.taken_ns;
+	if (!LB_BOUND_MOSTLY(net < tm->floor[LB_TM_POID]))
+		return 0;
+	lb_bound_remember(cpu, kind, caller, now->at);
+	thread = LB_BOUND_CURRENT();
+	if (!LB_BOUND_MOSTLY(LB_BOUND_TID(thread) != 0)) {
+		lb_bound_idle_goes_on(cpu, kind, caller);
+		return 1;
+	}
+	tm->windows++;
+	lb_bound_go(cpu, LB_BOUND_ALL_ON);
+	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
+		lb_bound_goes_on(cpu, kind, caller, tm->poid.since.at);
+	return 1;
+}
+
+/* What was not looked up where it began, for the model: who it was, and when interrupts went off within something else. */
+LB_TM_INLINE void lb_bound_settle(struct lb_tm *tm, __s32 tid)
+{
+	tm->poid.tid = tid;
+	tm->hardware.tid = tid;
+	if (tm->on.poid && tm->on.masked)
+		tm->masked = tm->poid;
+	if (tm->within && tm->on.preempt)
+		tm->preempt.tid = tid;
+	if (!tm->on.psd)
+		return;
+	if (!tm->switched)
+		tm->psd.tid = tm->dst.tid = tid;
+	if (tm->in_scheduler && tm->on.masked && tm->on.dst)
+		tm->masked = tm->dst;
+}
+
+/* ---- interrupts, and runs of the scheduler, that are nothing special ---- */
+
+/* Net time, huge where it would be below 0. */
+LB_TM_INLINE __u64 lb_bound_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
+{
+	return until->at - since->at - (until->taken_ns - since->taken_ns);
+}
+
+/* Hardware masks interrupts. */
+LB_TM_INLINE int lb_bound_begin_interrupt(struct lb_bound_cpu *cpu, __u64 caller)
+{
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now;
+
+	/* An NMI came. */
+	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+		return 0;
+	tm->hardware.since = now;
+	tm->hardware.caller = caller;
+	tm->handler_since = now;
+	tm->handler_depth = 0;
+	tm->named = 0;
+	tm->within = 0;
+	tm->on.hardware = 1;
+	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, now.at);
+	return 1;
+}
+
+/* An interrupt that a handler named ends, in a thread whose preemption was on or off throughout. */
+LB_TM_INLINE int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
+{
+	__typeof__(LB_BOUND_CURRENT()) thread;
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now;
+	__u64 duration, own;
+
+	if (!tm->named || tm->within || !cpu->running || !LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+		return 0;
+	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
+	tm->on.hardware = 0;
+	tm->interrupts++;
+	own = lb_tm_net(&tm->handler_since, &now);
+	duration = lb_tm_net(&tm->hardware.since, &now);
+	now.taken_ns += duration;
+	/* For what follows, and for idle's PSD. */
+	lb_bound_last(cpu, &now);
+	LB_TM_ADD(&tm->taken_ns, duration);
+	lb_bound_put_interrupt(cpu, (__u64)tm->source << 32 | tm->number, tm->handler_since.at, own);
+	if (state & LB_TM_ON_PREEMPT)
+		return 1;
+	thread = LB_BOUND_CURRENT();
+	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)) && LB_BOUND_TID(thread) != 0)
+		lb_bound_goes_on(cpu, LB_TM_IRQ_ENABLE, caller, tm->last.at);
+	return 1;
+}
+
+/* Preemption goes off to schedule. */
+LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64 caller,
+				    struct lb_tm_instant *moment)
+{
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now;
+
+	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+		return 0;
+	if (state & LB_TM_ON_PAIE &&
+	    (!tm->paie.tid || !LB_BOUND_MOSTLY(lb_bound_net(&tm->paie.since, &now) < tm->floor[LB_TM_PAIE]))) {
+		*moment = now;
+		return 0;
+	}
+	tm->psd.since = now;
+	tm->psd.caller = caller;
+	tm->entered = 0;
+	tm->switched = 0;
+	tm->in_scheduler = 0;
+	LB_BOUND_IN_ORDER();
+	/* Before PAIE is closed: an interrupt in between would take the CPU for one that goes on. */
+	*(volatile __u8 *)&tm->on.psd = 1;
+	/* One that an interrupt began since has no length. */
+	if (*(volatile __u8 *)&tm->on.paie) {
+		tm->on.paie = 0;
+		tm->windows++;
+	}
+	lb_bound_remember(cpu, LB_TM_PREEMPT_DISABLE, caller, now.at);
+	return 1;
+}
+
+/* __schedule() masks interrupts, for a thread that turned preemption off to schedule, or for idle. */
+LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
+{
+	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
+	struct lb_tm *tm = &cpu->tm;
+
+	if (state == LB_BOUND_ALL_ON && LB_BOUND_TID(LB_BOUND_CURRENT()) != 0)
+		return 0;
+	if (state != LB_BOUND_SWITCHED) {
+		if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+			return 0;
+		tm->dst.since = now;
+		tm->dst.caller = caller;
+		tm->on.dst = 1;
+		if (state == LB_BOUND_ALL_ON) {
+			/* As lb_tm_before() has it. */
+			tm->psd.since = tm->last.at && tm->last.at < now.at ? tm->last : now;
+			tm->psd.caller = caller;
+			tm->switched = 0;
+			tm->on.psd = 1;
+		}
+	}
+	tm->entered = 1;
+	tm->in_scheduler = 1;
+	tm->on.masked = 1;
+	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, now.at);
+	return 1;
+}
+
+/* The scheduler has returned, and preemption goes on: PSD and its tail end, and are not the longest. */
+LB_TM_INLINE int lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 caller, struct lb_tm_instant *moment)
+{
+	__typeof__(LB_BOUND_CURRENT()) thread;
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now;
+
+	if (!tm->entered || !LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+		return 0;
+	if (!LB_BOUND_MOSTLY(lb_bound_net(&tm->psd.since, &now) < tm->floor[LB_TM_PSD]) ||
+	    !LB_BOUND_MOSTLY(lb_bound_net(&tm->dst.since, &now) < tm->floor[LB_TM_DST])) {
+		*moment = now;
+		return 0;
+	}
+	lb_bound_remember(cpu, LB_TM_PREEMPT_ENABLE, caller, now.at);
+	tm->windows += 2;
+	tm->no_switch += !tm->switched;
+	tm->on.dst = 0;
+	LB_BOUND_IN_ORDER();
+	tm->on.psd = 0;
+	LB_BOUND_IN_ORDER();
+	thread = LB_BOUND_CURRENT();
+	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
+		lb_bound_goes_on(cpu, LB_TM_PREEMPT_ENABLE, caller, tm->psd.since.at);
+	return 1;
+}
+
+#endif
