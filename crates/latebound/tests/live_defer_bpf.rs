@@ -111,10 +111,11 @@ fn live_without_root_the_refusal_says_what_would_be_needed() {
 #[test]
 fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
     let mut command = defer(&["--by", "bpf", "--count", "100000", "--period", "1ms", "--format", "json"]);
-    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     // Its threads are made right before it begins.
     let threads = format!("/proc/{}/task", child.id());
     while std::fs::read_dir(&threads).unwrap().count() < 4 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it had begun");
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(2));
