@@ -230,8 +230,8 @@ fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
             assert!(latency(row, "p50") < 10_000_000, "{row}");
         } else {
             let max = latency(row, "max");
-            assert!(max > 800_000_000, "{row}");
-            // A request that is made some way into the wait waits for the rest only.
+            // A request that is made some way into the wait waits for the rest only; all of it is 950 ms.
+            assert!(max > 500_000_000, "{row}");
             let is_named = named.iter().any(|name| name.as_str().unwrap().contains("the fair server"));
             assert_eq!(is_named, max >= 940_000_000, "{row}");
         }
