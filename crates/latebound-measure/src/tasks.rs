@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Barrier;
 
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
 
@@ -167,14 +168,18 @@ pub fn run_tasks(
         prepare(&folder.join(&task.name), task.file)?;
     }
     begun();
-    let end = clock::now() + duration;
+    // A task that computes would keep the others of its processor from ever getting a real-time priority.
+    let all_ready = Barrier::new(tasks.len());
+    let all_ready = &all_ready;
     std::thread::scope(|scope| {
         let threads: Vec<_> = tasks
             .iter()
             .map(|task| {
-                std::thread::Builder::new()
-                    .name(task.name.clone())
-                    .spawn_scoped(scope, move || life(task, folder, end))
+                std::thread::Builder::new().name(task.name.clone()).spawn_scoped(scope, move || {
+                    let begun = begin(task, folder);
+                    all_ready.wait();
+                    begun.and_then(|(file, pages)| life(task, file.as_ref(), pages, clock::now() + duration))
+                })
             })
             .collect();
         threads
@@ -204,7 +209,8 @@ fn prepare(path: &Path, bytes: u64) -> io::Result<()> {
 #[derive(Clone, Copy)]
 struct Page([u8; PAGE]);
 
-fn life(task: &FileTask, folder: &Path, end: Nanos) -> io::Result<u64> {
+/// All that a task needs, its priority last.
+fn begin(task: &FileTask, folder: &Path) -> io::Result<(Option<File>, Vec<Page>)> {
     if let Some(cpu) = task.cpu {
         sched::set_affinity(&CpuSet::new([cpu]))?;
     }
@@ -218,15 +224,19 @@ fn life(task: &FileTask, folder: &Path, end: Nanos) -> io::Result<u64> {
             Some(options.open(folder.join(&task.name))?)
         }
     };
-    let mut pages = vec![Page([0x33; PAGE]); task.bytes.div_ceil(PAGE)];
+    let pages = vec![Page([0x33; PAGE]); task.bytes.div_ceil(PAGE)];
+    sched::set_scheduling(Scheduling::RealTime { policy: Policy::Fifo, priority: task.priority })?;
+    Ok((file, pages))
+}
+
+fn life(task: &FileTask, file: Option<&File>, mut pages: Vec<Page>, end: Nanos) -> io::Result<u64> {
     // SAFETY: pages are bytes without gaps, and there are at least so many of them.
     let buffer = unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast::<u8>(), task.bytes) };
     let pieces = (task.file / task.bytes as u64).max(1);
     let (mut done, mut random) = (0_u64, 0x9E37_79B9_7F4A_7C15_u64);
-    sched::set_scheduling(Scheduling::RealTime { policy: Policy::Fifo, priority: task.priority })?;
     let mut due = clock::now();
     while clock::now() < end {
-        match (task.kind, &file) {
+        match (task.kind, file) {
             (TaskKind::Write, Some(file)) => {
                 file.write_all_at(buffer, done % pieces * task.bytes as u64)?;
             }
