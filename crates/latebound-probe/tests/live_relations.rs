@@ -15,11 +15,16 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use latebound_model::Tid;
+use latebound_model::{Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
 
-const TIMED: RelationOptions = RelationOptions { measure_cost: true, wake_reader: false };
+const TIMED: RelationOptions = RelationOptions {
+    measure_cost: true,
+    wake_reader: false,
+    hold: Nanos::from_millis(500),
+    no_waits: false,
+};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -60,6 +65,52 @@ fn gather(probe: &mut RelationProbe, task: Tid, kind: RelationKind, ends: usize)
     }
 }
 
+/// What was seen of a task that waits for disks.
+#[derive(Debug, Default)]
+struct Waited {
+    begun: u64,
+    served: u64,
+    left: u64,
+    priorities: BTreeSet<u8>,
+    disks: BTreeSet<u64>,
+    by: BTreeSet<Doer>,
+}
+
+/// Gathers until the task left and so many requests of it were served, or three seconds are over.
+fn wait_for_disk(probe: &mut RelationProbe, who: Tid, requests: u64) -> Waited {
+    let until = Instant::now() + Duration::from_secs(3);
+    let mut waited = Waited::default();
+    while (waited.left == 0 || waited.served < requests) && Instant::now() < until {
+        for observation in probe.poll().unwrap() {
+            match observation {
+                Observation::Begin { object, task, priority, .. }
+                    if task == who && object.kind == RelationKind::BlockIo =>
+                {
+                    waited.begun += 1;
+                    waited.priorities.insert(priority.get());
+                    waited.disks.insert(object.of);
+                }
+                Observation::Served { by, task, times, .. } if task == who => {
+                    waited.served += times;
+                    waited.by.insert(by);
+                }
+                Observation::Left { task, .. } if task == who => waited.left += 1,
+                _ => {}
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    waited
+}
+
+/// The disk that a partition lies on, as the kernel numbers it: MKDEV (include/linux/kdev_t.h).
+fn whole_disk(major: u32, minor: u32) -> u64 {
+    let parent = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/../dev"));
+    let number = parent.unwrap_or_else(|_| format!("{major}:{minor}"));
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    major.parse::<u64>().unwrap() << 20 | minor.parse::<u64>().unwrap()
+}
+
 #[derive(Debug, Default)]
 struct Seen {
     begun: Vec<(Object, Priority)>,
@@ -90,7 +141,7 @@ fn assert_nothing_lost(probe: &RelationProbe) {
 }
 
 #[test]
-fn live_planted_block_requests_begin_and_end_once_each() {
+fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
     const PLANTED: usize = 37;
     let _alone = alone();
     let folder = folder();
@@ -99,7 +150,9 @@ fn live_planted_block_requests_begin_and_end_once_each() {
     fs::write(&path, vec![1; PLANTED * 4096]).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
     let device = fs::metadata(&path).unwrap().dev();
-    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    // Longer than a request takes, and shorter than what follows.
+    let hold = Nanos::from_millis(500);
+    let mut probe = RelationProbe::start(RelationOptions { hold, ..RelationOptions::default() }).unwrap();
     let (task, ()) = at_priority(41, move || {
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         #[repr(align(4096))]
@@ -109,11 +162,12 @@ fn live_planted_block_requests_begin_and_end_once_each() {
             file.write_all_at(&page.0, place * 4096).unwrap();
         }
     });
-    let seen = gather(&mut probe, task, RelationKind::BlockIo, PLANTED);
-    assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
-    assert_eq!(seen.priorities(), BTreeSet::from([41]));
+    let waited = wait_for_disk(&mut probe, task, PLANTED as u64);
+    assert_eq!((waited.begun, waited.served, waited.left), (1, PLANTED as u64, 1), "{waited:?}");
+    assert_eq!(waited.priorities, BTreeSet::from([41]));
     let (major, minor) = (libc::major(device), libc::minor(device));
-    println!("{PLANTED} requests of {major}:{minor}, done by {:?}", seen.done[0].1);
+    assert_eq!(waited.disks, BTreeSet::from([whole_disk(major, minor)]));
+    println!("{PLANTED} requests of {major}:{minor}, done by {:?}", waited.by);
     assert_nothing_lost(&probe);
 }
 
@@ -271,8 +325,8 @@ fn live_a_wait_costs_little() {
             file.write_all_at(&page.0, 0).unwrap();
         }
     });
-    let seen = gather(&mut probe, task, RelationKind::BlockIo, WAITS as usize);
-    assert_eq!(seen.begun.len() as u64, WAITS);
+    let waited = wait_for_disk(&mut probe, task, WAITS);
+    assert_eq!(waited.served, WAITS, "{waited:?}");
     for (program, cost) in probe.costs() {
         let (runs, time) = (cost.runs.unwrap(), cost.time.unwrap().0);
         let Some(each) = time.checked_div(runs) else { continue };

@@ -65,6 +65,31 @@ pub enum Observation {
         /// By whom.
         by: Doer,
     },
+    /// A task that waited for a disk does so no longer. It waits for a disk once, however many requests it has under way: R_k of an
+    /// interrupt thread is a set of tasks (section V.1.A of the paper).
+    Left {
+        /// Since when.
+        at: Nanos,
+        /// The disk.
+        object: Object,
+        /// Who.
+        task: Tid,
+    },
+    /// Requests of a task that were completed since the last time this was told.
+    Served {
+        /// When it was told.
+        at: Nanos,
+        /// The disk.
+        object: Object,
+        /// By whom.
+        by: Doer,
+        /// Whose they were.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// How many; none yet where a doer is met first.
+        times: u64,
+    },
     /// Wake-ups of a real-time task since the last time this was told.
     Woke {
         /// When it was told.
@@ -102,18 +127,10 @@ pub struct Attribution {
     /// What tasks wait for, with those that wait, oldest first.
     open: BTreeMap<Object, Open>,
     seen: BTreeMap<(Doer, Tid, RelationKind), Seen>,
-    /// How many requests of a disk a task has under way. It waits for the disk once, however many these are: R_k of an
-    /// interrupt thread is a set of tasks (section V.1.A of the paper).
-    under_way: BTreeMap<(u64, Tid), (u64, Priority)>,
     /// An object that was not done after this long is given up: a file that was removed is never written back.
     patience: Nanos,
     expired: u64,
     unpaired: u64,
-}
-
-/// What a task waits for that has requests of a disk under way.
-fn disk(device: u64) -> Object {
-    Object { kind: RelationKind::BlockIo, of: device, id: 0 }
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +148,6 @@ impl Default for Attribution {
             doers: BTreeMap::new(),
             open: BTreeMap::new(),
             seen: BTreeMap::new(),
-            under_way: BTreeMap::new(),
             patience: PATIENCE,
             expired: 0,
             unpaired: 0,
@@ -145,15 +161,9 @@ impl Attribution {
         match seen {
             Observation::Begin { at, object, task, priority, thread } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
-                open.waiting.push((task, priority));
-                let mut object = object;
-                if object.kind == RelationKind::BlockIo {
-                    let under_way = self.under_way.entry((object.of, task)).or_insert((0, priority));
-                    *under_way = (under_way.0 + 1, priority);
-                    if under_way.0 > 1 {
-                        return Vec::new();
-                    }
-                    object = disk(object.of);
+                match open.waiting.iter_mut().find(|one| one.0 == task) {
+                    Some(waiting) => waiting.1 = priority,
+                    None => open.waiting.push((task, priority)),
                 }
                 let threads: Vec<Tid> = match object.kind {
                     RelationKind::Reclaim => kswapd(object.id).into_iter().collect(),
@@ -177,14 +187,8 @@ impl Attribution {
                     self.unpaired += 1;
                     return Vec::new();
                 };
-                let mut inputs = Vec::new();
-                if matches!(object.kind, RelationKind::BlockIo | RelationKind::DirtyInode) {
-                    let times =
-                        self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default();
-                    *times += 1;
-                    if *times == 1 && object.kind == RelationKind::BlockIo {
-                        inputs.extend(self.wait_also_for(by, object.of));
-                    }
+                if object.kind == RelationKind::DirtyInode {
+                    *self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
                 }
                 let by = match (object.kind, kswapd(object.id)) {
                     (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
@@ -193,8 +197,24 @@ impl Attribution {
                 for &(task, priority) in &open.waiting {
                     self.count(by, task, object.kind, priority, 1);
                 }
-                inputs.extend(self.ended(object, &open));
-                inputs
+                vec![Input::Done(object)]
+            }
+            Observation::Left { object, task, .. } => {
+                let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
+                open.waiting.retain(|one| one.0 != task);
+                if open.waiting.is_empty() {
+                    self.open.remove(&object);
+                }
+                vec![Input::Left(object, task)]
+            }
+            Observation::Served { object, by, task, priority, times, .. } => {
+                let doers = self.doers.entry((object.kind, object.of)).or_default();
+                let met = !doers.contains_key(&by);
+                *doers.entry(by).or_default() += times;
+                if times > 0 {
+                    self.count(by, task, object.kind, priority, times);
+                }
+                if met { self.wait_also_for(by, object) } else { Vec::new() }
             }
             Observation::Woke { by, task, priority, times, network, .. } => {
                 let kind = if network { RelationKind::NetworkReceive } else { RelationKind::Wakeup };
@@ -213,45 +233,25 @@ impl Attribution {
         let old: Vec<Object> = self
             .open
             .iter()
-            .filter(|(_, open)| now.saturating_sub(open.since) > patience)
+            // A task may wait for a disk without a pause; the probe knows when that is over.
+            .filter(|(object, open)| {
+                object.kind != RelationKind::BlockIo && now.saturating_sub(open.since) > patience
+            })
             .map(|(&one, _)| one)
             .collect();
         self.expired += old.len() as u64;
-        let mut inputs = Vec::new();
-        for object in old {
-            if let Some(open) = self.open.remove(&object) {
-                inputs.extend(self.ended(object, &open));
-            }
+        for object in &old {
+            self.open.remove(object);
         }
-        inputs
+        old.into_iter().map(Input::Done).collect()
     }
 
-    /// A thread is met that serves a disk: those that have requests of it under way wait for this one too.
-    fn wait_also_for(&self, by: Doer, device: u64) -> Vec<Input> {
-        let Doer::Thread(thread) = by else { return Vec::new() };
-        let tasks = self.under_way.range((device, Tid(i32::MIN))..=(device, Tid(i32::MAX)));
+    /// A thread is met that serves a disk: those that wait for it wait for this one too.
+    fn wait_also_for(&self, by: Doer, object: Object) -> Vec<Input> {
+        let (Doer::Thread(thread), Some(open)) = (by, self.open.get(&object)) else { return Vec::new() };
         let strength = Strength::Soft;
-        let begin = |(&(_, task), &(_, priority)): (&(u64, Tid), &(u64, Priority))| {
-            Input::Begin(Relation { thread, object: disk(device), task, priority, strength })
-        };
-        tasks.map(begin).collect()
-    }
-
-    /// What it means for the policy that nobody waits for this any more.
-    fn ended(&mut self, object: Object, open: &Open) -> Vec<Input> {
-        if object.kind != RelationKind::BlockIo {
-            return vec![Input::Done(object)];
-        }
-        let mut inputs = Vec::new();
-        for &(task, _) in &open.waiting {
-            let Some((requests, _)) = self.under_way.get_mut(&(object.of, task)) else { continue };
-            *requests -= 1;
-            if *requests == 0 {
-                self.under_way.remove(&(object.of, task));
-                inputs.push(Input::Left(disk(object.of), task));
-            }
-        }
-        inputs
+        let begin = |&(task, priority)| Input::Begin(Relation { thread, object, task, priority, strength });
+        open.waiting.iter().map(begin).collect()
     }
 
     /// The kernel threads that did such work for a device.
@@ -309,6 +309,11 @@ mod tests {
     use super::*;
 
     const TASK: Tid = Tid(20);
+
+    fn disk(device: u64) -> Object {
+        Object { kind: RelationKind::BlockIo, of: device, id: 0 }
+    }
+
     const AT: Nanos = Nanos::ZERO;
 
     fn object(kind: RelationKind, id: u64) -> Object {
@@ -330,21 +335,32 @@ mod tests {
     #[test]
     fn a_request_waits_for_the_threads_that_completed_others_of_its_disk() {
         let mut attribution = Attribution::default();
-        let io = |id| object(RelationKind::BlockIo, id);
-        assert_eq!(attribution.observe(begin(io(1), None), |_| None), []);
-        attribution.observe(Observation::Done { at: AT, object: io(1), by: Doer::Thread(Tid(7)) }, |_| None);
-        assert_eq!(threads(&attribution.observe(begin(io(2), None), |_| None)), [7]);
-        // A second request makes no second relation, and the relation lasts until both are done.
-        assert_eq!(attribution.observe(begin(io(5), None), |_| None), []);
-        let done = |id| Observation::Done { at: AT, object: io(id), by: Doer::Interrupt };
-        assert_eq!(attribution.observe(done(5), |_| None), []);
-        assert_eq!(attribution.observe(done(2), |_| None), [Input::Left(disk(5), TASK)]);
-        assert_eq!(threads(&attribution.observe(begin(io(3), None), |_| None)), [7]);
+        let served = |by, times| Observation::Served {
+            at: AT,
+            object: disk(5),
+            by,
+            task: TASK,
+            priority: Priority::MAX,
+            times,
+        };
+        let left = Observation::Left { at: AT, object: disk(5), task: TASK };
+        assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
+        // The thread is met while the task waits, and is counted later.
+        let irq = Doer::Thread(Tid(7));
+        assert_eq!(threads(&attribution.observe(served(irq, 0), |_| None)), [7]);
+        assert_eq!(attribution.observe(served(irq, 3), |_| None), []);
+        assert_eq!(attribution.observe(served(Doer::Interrupt, 2), |_| None), []);
+        // It is told again with another priority, and still waits once.
+        assert_eq!(threads(&attribution.observe(begin(disk(5), None), |_| None)), [7]);
+        assert_eq!(attribution.open()[&RelationKind::BlockIo], 1);
+        // Waits for disks are over when the probe says so, however long they last.
+        assert_eq!(attribution.expire(PATIENCE + Nanos(1)), []);
+        assert_eq!(attribution.observe(left, |_| None), [Input::Left(disk(5), TASK)]);
+        assert_eq!(attribution.observe(left, |_| None), []);
         attribution.gone(Tid(7));
-        assert_eq!(attribution.observe(begin(io(4), None), |_| None), []);
+        assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
         let seen: Vec<_> = attribution.seen().map(|(doer, _, _, seen)| (doer, seen.times)).collect();
-        assert_eq!(seen, [(Doer::Thread(Tid(7)), 1), (Doer::Interrupt, 2)]);
-        assert_eq!(attribution.open()[&RelationKind::BlockIo], 2);
+        assert_eq!(seen, [(irq, 3), (Doer::Interrupt, 2)]);
     }
 
     #[test]

@@ -259,18 +259,6 @@ impl Relations {
         self.objects.contains_key(&object)
     }
 
-    /// Whether this task waits for this object. One step for each relation of the object.
-    pub fn has_object_of(&self, object: Object, task: Tid) -> bool {
-        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
-        while let Some(found) = self.slots.get(slot as usize) {
-            if found.relation.task == task {
-                return true;
-            }
-            slot = found.links[BY_OBJECT].after;
-        }
-        false
-    }
-
     /// R_k of one kernel thread.
     pub fn waiters(&self, thread: Tid) -> Option<&Waiters> {
         self.waiters.get(&thread).filter(|waiters| waiters.number() > 0)

@@ -29,7 +29,7 @@ pub enum Input {
     End(Tid, Object, Tid),
     /// An object is done: nobody waits for it any more.
     Done(Object),
-    /// A task no longer waits for an object, whichever threads stood between.
+    /// A task no longer waits for an object, whichever threads stood between, and did not for the whole hold.
     Left(Object, Tid),
     /// A work item is now run by this worker.
     RunBy(Object, Tid),
@@ -89,8 +89,8 @@ pub struct Tuner {
     relations: Relations,
     edges: Edges,
     /// What is done and when it stops to count: who waits again within the hold finds all as it was, and who waits now and then
-    /// counts between two waits. `None`: for all that waited for it.
-    lingering: BTreeMap<(Object, Option<Tid>), Nanos>,
+    /// counts between two waits.
+    lingering: BTreeMap<Object, Nanos>,
     /// When a learned relation ends, by (thread, task).
     learned: BTreeMap<(Tid, Tid), Nanos>,
     roster: Roster,
@@ -136,9 +136,8 @@ impl Tuner {
             }
             Input::Gone(tid) => self.gone(tid),
             Input::Begin(relation) => {
-                self.lingering.remove(&(relation.object, Some(relation.task)));
                 // Of another life of the object's name: who waited in that one no longer does.
-                if self.lingering.remove(&(relation.object, None)).is_some() {
+                if self.lingering.remove(&relation.object).is_some() {
                     self.relations.end_object(relation.object);
                 }
                 self.relations.begin(relation);
@@ -146,8 +145,10 @@ impl Tuner {
             Input::End(thread, object, task) => {
                 self.relations.end(thread, object, task);
             }
-            Input::Done(object) => self.linger((object, None), now),
-            Input::Left(object, task) => self.linger((object, Some(task)), now),
+            Input::Done(object) => self.linger(object, now),
+            Input::Left(object, task) => {
+                self.relations.end_object_of(object, task);
+            }
             Input::RunBy(object, worker) => {
                 self.relations.hand_over(object, worker);
             }
@@ -313,25 +314,18 @@ impl Tuner {
         self.relations.begin(Relation { thread, object, task, priority, strength: Strength::Soft });
     }
 
-    fn linger(&mut self, what: (Object, Option<Tid>), now: Nanos) {
-        let waited = match what {
-            (object, None) => self.relations.has_object(object),
-            (object, Some(task)) => self.relations.has_object_of(object, task),
-        };
-        if waited {
-            self.lingering.insert(what, now + self.config.limits.hold.0);
+    fn linger(&mut self, object: Object, now: Nanos) {
+        if self.relations.has_object(object) {
+            self.lingering.insert(object, now + self.config.limits.hold.0);
         }
     }
 
     fn fade(&mut self, now: Nanos) {
-        let over: Vec<(Object, Option<Tid>)> =
-            self.lingering.iter().filter(|&(_, &until)| until <= now).map(|(&what, _)| what).collect();
-        for what in over {
-            self.lingering.remove(&what);
-            match what {
-                (object, None) => self.relations.end_object(object),
-                (object, Some(task)) => self.relations.end_object_of(object, task),
-            };
+        let over: Vec<Object> =
+            self.lingering.iter().filter(|&(_, &until)| until <= now).map(|(&object, _)| object).collect();
+        for object in over {
+            self.lingering.remove(&object);
+            self.relations.end_object(object);
         }
         let faded: Vec<(Tid, Tid)> =
             self.learned.iter().filter(|&(_, &until)| until <= now).map(|(&edge, _)| edge).collect();
@@ -348,7 +342,6 @@ impl Tuner {
         self.relations.end_task(task);
         self.edges.forget(task);
         self.learned.retain(|&(_, one), _| one != task);
-        self.lingering.retain(|&(_, one), _| one != Some(task));
     }
 
     fn gone(&mut self, tid: Tid) {

@@ -46,6 +46,12 @@ pub(crate) struct Tuned {
     pub(crate) reactions: u64,
     pub(crate) reaction_median: Option<Nanos>,
     pub(crate) reaction_worst: Option<Nanos>,
+    #[serde(default)]
+    pub(crate) looks: u64,
+    #[serde(default)]
+    pub(crate) look_median: Option<Nanos>,
+    #[serde(default)]
+    pub(crate) look_worst: Option<Nanos>,
     pub(crate) left: Vec<String>,
 }
 
@@ -158,6 +164,18 @@ impl Proof {
                 policy.rounds,
                 sum(|one| one.failed)
             );
+            let medians: Vec<Nanos> = policy.tuned.iter().filter_map(|one| one.look_median).collect();
+            if let (Some(least), Some(most), Some(worst)) = (
+                medians.iter().min(),
+                medians.iter().max(),
+                policy.tuned.iter().filter_map(|one| one.look_worst).max(),
+            ) {
+                let _ = writeln!(
+                    text,
+                    "  the tuner looked {} times, for {least} to {most} of processor time (medians of the rounds), {worst} at most",
+                    grouped(sum(|one| one.looks))
+                );
+            }
             for left in policy.tuned.iter().flat_map(|one| &one.left) {
                 let _ = writeln!(text, "  Not as before: {left}");
             }

@@ -108,7 +108,7 @@ impl Map {
             interrupt,
             task,
             open: tuning.attribution.open(),
-            expired: tuning.attribution.lost().0,
+            expired: tuning.attribution.lost().0 + tuning.probe.expired(),
             losses,
             missing: tuning.probe.missing().to_vec(),
         }
@@ -178,6 +178,11 @@ pub(crate) struct RunDocument {
     reactions: u64,
     reaction_median: Option<Nanos>,
     reaction_worst: Option<Nanos>,
+    /// How often it looked, and the processor time of a look: the median, the worst, and all of the process since its start.
+    looks: u64,
+    look_median: Option<Nanos>,
+    look_worst: Option<Nanos>,
+    processor_time: Nanos,
     first_changes: Vec<Made>,
     restored: Option<usize>,
     untouched: Option<usize>,
@@ -193,7 +198,8 @@ impl RunDocument {
         map: Map,
         first_changes: Vec<Made>,
         [changes, failed]: [u64; 2],
-        reactions: &Histogram,
+        [reactions, looks]: [&Histogram; 2],
+        processor_time: Nanos,
         undone: Option<Undone>,
     ) -> RunDocument {
         let left = undone.iter().flat_map(|undone| &undone.left).map(|left| match left {
@@ -210,6 +216,10 @@ impl RunDocument {
             reactions: reactions.count(),
             reaction_median: reactions.quantile(0.5),
             reaction_worst: reactions.max(),
+            looks: looks.count(),
+            look_median: looks.quantile(0.5),
+            look_worst: looks.max(),
+            processor_time,
             first_changes,
             left: left.collect(),
             restored: undone.as_ref().map(|undone| undone.restored),

@@ -19,8 +19,12 @@ pub(crate) struct Tuning {
     pub(crate) attribution: Attribution,
     pub(crate) tuner: Tuner,
     root: Root,
+    /// Whether it is seen how long threads were ready and did not run.
+    timed: bool,
     /// Half of the hold.
     look: Nanos,
+    /// Looks in a row that changed nothing.
+    idle_looks: u32,
     kswapd: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
@@ -31,12 +35,15 @@ pub(crate) struct Tuning {
 const MOST_NAMES: usize = 100_000;
 
 impl Tuning {
-    /// Attaches the probe and takes all kernel threads in.
+    /// Attaches the probe and takes all kernel threads in. For a daemon the probe wakes it, and leaves out what a daemon does not ask for.
     pub(crate) fn start(config: Config, wake_reader: bool, now: Nanos) -> Result<Tuning> {
-        let options = RelationOptions { wake_reader, ..RelationOptions::default() };
+        let hold = config.limits.hold.0;
+        let options = RelationOptions { wake_reader, hold, no_waits: wake_reader, measure_cost: false };
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
         let mut tuning = Tuning {
-            look: Nanos((config.limits.hold.0.0 / 2).max(1_000_000)),
+            look: Nanos((hold.0 / 2).max(1_000_000)),
+            idle_looks: 0,
+            timed: !wake_reader,
             probe,
             attribution: Attribution::default(),
             tuner: Tuner::new(config),
@@ -56,7 +63,7 @@ impl Tuning {
     pub(crate) fn step(&mut self, wakeups: bool, now: Nanos) -> Result<Option<Nanos>> {
         let mut seen = self.probe.poll_waits()?;
         if wakeups {
-            seen.extend(self.probe.poll_wakeups());
+            seen.extend(self.probe.poll_counts());
         }
         for &observation in &seen {
             self.meet(observation, now);
@@ -69,7 +76,9 @@ impl Tuning {
             for input in self.attribution.expire(now) {
                 self.tuner.input(input, now);
             }
-            self.watch_waits()?;
+            if self.timed {
+                self.watch_waits()?;
+            }
         }
         let began = |observation: &Observation| match *observation {
             Observation::Begin { at, priority, .. } => Some((priority, at)),
@@ -99,12 +108,18 @@ impl Tuning {
         Ok(())
     }
 
+    /// Says whether the last look changed anything. Looks that change nothing become rarer, each half as often as the one before: all
+    /// that can be late by that is that a thread falls back.
+    pub(crate) fn looked(&mut self, changed: bool) {
+        self.idle_looks = if changed { 0 } else { (self.idle_looks + 1).min(16) };
+    }
+
     /// How long at most until the next look: while somebody waits often enough that an end counts when it came, else until what
     /// is due.
     pub(crate) fn patience(&self, most: Nanos, now: Nanos) -> Nanos {
         let look = match self.tuner.relations().is_empty() {
             true => most,
-            false => self.look.min(most),
+            false => Nanos(self.look.0 << self.idle_looks).min(most),
         };
         self.tuner.next().map_or(look, |next| next.saturating_sub(now).min(look))
     }
@@ -128,7 +143,9 @@ impl Tuning {
             }
             Observation::Woke { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
             Observation::Woke { task, .. } => (Some(task), None),
-            Observation::Done { .. } => (None, None),
+            Observation::Served { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
+            Observation::Served { task, .. } => (Some(task), None),
+            Observation::Done { .. } | Observation::Left { .. } => (None, None),
         };
         for tid in task.into_iter().chain(thread) {
             if !self.names.contains_key(&tid)

@@ -29,10 +29,10 @@ impl<T: Copy> MappedArray<T> {
             libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
         if address == libc::MAP_FAILED {
-            return Err(ProbeError::last_os(format!("mapping {length} bytes of the flight recorder's ring")));
+            return Err(ProbeError::last_os(format!("mapping {length} bytes of a BPF array")));
         }
-        let first = NonNull::new(address.cast::<T>())
-            .ok_or_else(|| ProbeError::last_os("mapping the flight recorder's ring"))?;
+        let first =
+            NonNull::new(address.cast::<T>()).ok_or_else(|| ProbeError::last_os("mapping a BPF array"))?;
         Ok(MappedArray { first, entries })
     }
 

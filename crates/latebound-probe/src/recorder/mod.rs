@@ -10,7 +10,7 @@
 
 mod decode;
 mod follow;
-mod memory;
+pub(crate) mod memory;
 mod options;
 mod ring;
 mod symbols;

@@ -16,10 +16,14 @@ use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
+mod disks;
+
+use self::disks::DiskWaits;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::log;
 use crate::observe::{ProbeCost, enable_statistics, program_info};
+use crate::recorder::memory::MappedArray;
 use skel::{RelationsSkel, RelationsSkelBuilder};
 
 #[allow(
@@ -111,6 +115,11 @@ pub struct RelationOptions {
     pub measure_cost: bool,
     /// Whether a wait that begins wakes who sleeps in [`RelationProbe::wait`], unless it is covered ([`RelationProbe::cover`]).
     pub wake_reader: bool,
+    /// A task that has no request of a disk under way waits for that disk still, so long after its last one.
+    pub hold: Nanos,
+    /// Whether it is left out how long kernel threads are ready and do not run ([`RelationProbe::waits`]): that costs a look at every
+    /// switch between threads.
+    pub no_waits: bool,
 }
 
 /// How long a kernel thread that somebody waits for was ready and did not run.
@@ -139,9 +148,12 @@ pub struct RelationProbe {
     told: Rc<RefCell<Vec<Observation>>>,
     malformed: Rc<RefCell<u64>>,
     skel: RelationsSkel<'static>,
+    disks: DiskWaits,
     statistics: Option<OwnedFd>,
     missing: Vec<Missing>,
-    counted: BTreeMap<Vec<u8>, u64>,
+    woken: MappedArray<Woken>,
+    /// How many wake-ups of each were given on.
+    counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
     covered: BTreeMap<(RelationKind, u64), Priority>,
 }
@@ -168,6 +180,7 @@ impl RelationProbe {
                 }),
             }
         }
+        programs.retain(|&name| !options.no_waits || name != "relation_switch");
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }
@@ -192,6 +205,8 @@ impl RelationProbe {
                 .and_then(|builder| std::mem::take(builder).build())
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))?;
+        let disks = DiskWaits::map(&skel.maps.disk_waits, options.hold)?;
+        let woken = MappedArray::map(skel.maps.woken.as_fd(), EDGES)?;
         let mut links = Vec::new();
         for name in programs {
             let Some(program) = skel.object_mut().progs_mut().find(|program| program.name() == name) else {
@@ -208,9 +223,11 @@ impl RelationProbe {
             told,
             malformed,
             skel,
+            disks,
             statistics,
             missing,
-            counted: BTreeMap::new(),
+            woken,
+            counted: Vec::new(),
             watched: BTreeMap::new(),
             covered: BTreeMap::new(),
         })
@@ -219,7 +236,7 @@ impl RelationProbe {
     /// What was seen since the last call, in the order of events; wake-ups last.
     pub fn poll(&mut self) -> Result<Vec<Observation>, ProbeError> {
         let mut seen = self.poll_waits()?;
-        seen.extend(self.poll_wakeups());
+        seen.extend(self.poll_counts());
         Ok(seen)
     }
 
@@ -233,33 +250,66 @@ impl RelationProbe {
         unsafe { libc::epoll_wait(self.ring.epoll_fd(), &raw mut events, 1, millis) };
     }
 
-    /// What began and ended since the last call: one look at the ring.
+    /// What began and ended since the last call: one look at the ring, and one at each wait for a disk.
     pub fn poll_waits(&mut self) -> Result<Vec<Observation>, ProbeError> {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of relations", error))?;
-        Ok(std::mem::take(&mut *self.told.borrow_mut()))
+        let told = std::mem::take(&mut *self.told.borrow_mut());
+        let mut seen = Vec::with_capacity(told.len());
+        for one in told {
+            let (observation, place) = disks::without_place(one);
+            if let (Observation::Begin { at, .. }, Some(place)) = (observation, place) {
+                self.disks.told(place, at);
+            }
+            seen.push(observation);
+        }
+        seen.extend(self.disks.over(now()));
+        Ok(seen)
     }
 
-    /// The wake-ups since the last call: two system calls for each pair that was ever met.
-    pub fn poll_wakeups(&mut self) -> Vec<Observation> {
-        let mut seen = Vec::new();
-        let map = &self.skel.maps.edges;
-        for key in map.keys() {
-            let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
-            let (Some(edge), Some(count), Some(priority)) =
-                (Edge::decode(&key), number::<8>(&value, 0), number::<4>(&value, 8))
-            else {
-                *self.malformed.borrow_mut() += 1;
+    /// What is only counted: the wake-ups, and who completed requests, since the last call.
+    pub fn poll_counts(&mut self) -> Vec<Observation> {
+        let mut seen = self.disks.served(now());
+        // SAFETY: a reference is valid; the programs write to it meanwhile.
+        let known = self
+            .skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| unsafe { (&raw const bss.edges_known).read_volatile() })
+            as usize;
+        for at in 0..known.min(EDGES) {
+            let woken = self.woken.copy(at);
+            let (Some(by), Some(priority)) = (
+                doer(u64::from(woken.doer), Tid(woken.thread as i32)),
+                u8::try_from(woken.priority).ok().and_then(Priority::new),
+            ) else {
                 continue;
             };
-            let before = self.counted.insert(key, count).unwrap_or(0);
-            if let (times @ 1.., Some(priority)) =
-                (count.saturating_sub(before), u8::try_from(priority).ok().and_then(Priority::new))
-            {
-                let Edge { by, task, network } = edge;
-                seen.push(Observation::Woke { at: now(), by, task, priority, times, network });
+            if self.counted.len() <= at {
+                self.counted.resize(at + 1, 0);
+            }
+            let Some(counted) = self.counted.get_mut(at) else { continue };
+            if let times @ 1.. = woken.count.saturating_sub(*counted) {
+                *counted = woken.count;
+                let network =
+                    RelationKind::ALL.get(woken.kind as usize) == Some(&RelationKind::NetworkReceive);
+                seen.push(Observation::Woke {
+                    at: now(),
+                    by,
+                    task: Tid(woken.task as i32),
+                    priority,
+                    times,
+                    network,
+                });
             }
         }
         seen
+    }
+
+    /// How many waits for a disk had requests that never ended (one that is merged into another does not), and were given up after a
+    /// minute.
+    pub fn expired(&self) -> u64 {
+        self.disks.expired()
     }
 
     /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader.
@@ -376,6 +426,7 @@ fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<Relati
     }
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.wake_reader = options.wake_reader;
+        constants.time_waits = !options.no_waits;
     }
     open.load()
 }
@@ -399,28 +450,29 @@ fn decode(bytes: &[u8]) -> Option<Observation> {
             let thread = (thread.0 != 0).then_some(thread);
             Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread }
         }
+        2 if object.kind == RelationKind::BlockIo => {
+            disks::served_by(at, object, self::doer(u64::from(doer), thread)?, task, Priority::new(priority)?)
+        }
         2 => Observation::Done { at, object, by: self::doer(u64::from(doer), thread)? },
         3 => Observation::RunBy { at, object, worker: thread },
         _ => return None,
     })
 }
 
-struct Edge {
-    by: Doer,
-    task: Tid,
-    network: bool,
-}
+/// `EDGES`.
+const EDGES: usize = 8192;
 
-impl Edge {
-    /// `struct edge`.
-    fn decode(key: &[u8]) -> Option<Edge> {
-        let kind = usize::try_from(number::<4>(key, 12)?).ok()?;
-        Some(Edge {
-            by: doer(number::<4>(key, 8)?, tid(number::<4>(key, 0)?))?,
-            task: tid(number::<4>(key, 4)?),
-            network: *RelationKind::ALL.get(kind)? == RelationKind::NetworkReceive,
-        })
-    }
+/// `struct woken`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Woken {
+    thread: u32,
+    task: u32,
+    doer: u32,
+    kind: u32,
+    count: u64,
+    priority: u32,
+    reserved: u32,
 }
 
 fn doer(number: u64, thread: Tid) -> Option<Doer> {

@@ -48,13 +48,21 @@ struct writeback_control {
 	long nr_to_write;
 };
 
-struct worker_pool;
+struct listed {
+	void *next;
+};
+
+struct worker_pool {
+	struct listed idle_list;
+};
 
 struct pool_workqueue {
 	struct worker_pool *pool;
 };
 
 struct worker {
+	struct listed entry;
+	struct task_struct *task;
 	struct worker_pool *pool;
 };
 
@@ -138,17 +146,31 @@ struct edge {
 	u32 kind;
 };
 
+/* How often. Apart from the keys, one behind the other, so that reading them costs what there is to read. */
 struct woken {
+	struct edge edge;
 	u64 count;
 	u32 priority;
 	u32 reserved;
 };
 
+/* mirrored in mod.rs */
+#define EDGES 8192
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, EDGES);
+	__type(key, u32);
+	__type(value, struct woken);
+} woken SEC(".maps");
+
+/* Where in `woken`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, EDGES);
 	__type(key, struct edge);
-	__type(value, struct woken);
+	__type(value, u32);
 } edges SEC(".maps");
 
 /*
@@ -198,6 +220,10 @@ struct cpu_state {
 	u32 softirq_in; /* the thread that the softirq runs in, and 1 */
 	u64 queued; /* the item that was queued last for a real-time task */
 	u64 queued_at;
+	u64 dirty_inode; /* the one that was made dirty last, by whom, and how many had been written back then */
+	u64 dirty_written;
+	u32 dirty_task;
+	u32 reserved;
 };
 
 struct {
@@ -210,7 +236,16 @@ struct {
 /* Whether the reader sleeps on the ring; set before loading. A wake-up is an irq_work, so it is not for those that look anyway. */
 const volatile bool wake_reader = false;
 
+/* Whether the waits of watched threads are timed; set before loading. */
+const volatile bool time_waits = true;
+
 u64 generations = 0;
+
+/* How many places of `woken` were given away. */
+u32 edges_known = 0;
+
+/* Inodes that were written back, whosoever: what was told before counts no more. */
+u64 written = 0;
 
 /* Set at the first work item that a real-time task queues: until then nobody asks who runs in a pool. */
 bool work_is_asked_for = false;
@@ -416,39 +451,29 @@ static __always_inline void done(u64 address)
 	tell(DONE, kind, of, id, 0, 0, thread, by);
 }
 
-SEC("tp_btf/block_io_start")
-int BPF_PROG(relation_block_start, struct request___number *rq)
-{
-	struct gendisk___number *disk;
-
-	if (!real_time(bpf_get_current_task_btf()))
-		return 0;
-	disk = BPF_CORE_READ(rq, q, disk);
-	/* dev_t of the kernel: MKDEV (include/linux/kdev_t.h). */
-	begin(BLOCK_IO, (u64)rq,
-	      ((u64)BPF_CORE_READ(disk, major) << 20) | (u32)BPF_CORE_READ(disk, first_minor), (u64)rq, 0, true);
-	return 0;
-}
-
-SEC("tp_btf/block_io_done")
-int BPF_PROG(relation_block_done, struct request *rq)
-{
-	done((u64)rq);
-	return 0;
-}
+#include "disks.bpf.h"
 
 /* Every page that becomes dirty; the first of an inode by a task is told. */
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 {
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct cpu_state *cpu;
 	struct inode *inode;
 
-	if (!real_time(bpf_get_current_task_btf()) || !mapping)
+	if (!real_time(current) || !mapping)
 		return 0;
 	inode = mapping->host;
-	if (!inode)
+	cpu = this_cpu();
+	if (!inode || !cpu)
 		return 0;
-	begin(DIRTY_INODE, (u64)inode, BPF_CORE_READ(inode, i_sb, s_dev), BPF_CORE_READ(inode, i_ino), 0, false);
+	/* The next page of the same write: nothing that was told before is over. */
+	if (cpu->dirty_inode == (u64)inode && cpu->dirty_task == (u32)current->pid && cpu->dirty_written == written)
+		return 0;
+	cpu->dirty_inode = (u64)inode;
+	cpu->dirty_task = current->pid;
+	cpu->dirty_written = written;
+	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, 0, false);
 	return 0;
 }
 
@@ -459,8 +484,10 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 SEC("tp_btf/writeback_single_inode")
 int BPF_PROG(relation_written, struct inode *inode, struct writeback_control *wbc)
 {
-	if (wbc->nr_to_write > 0)
+	if (wbc->nr_to_write > 0) {
+		__sync_fetch_and_add(&written, 1);
 		done((u64)inode);
+	}
 	return 0;
 }
 
@@ -480,6 +507,22 @@ int BPF_PROG(relation_reclaimed, int nid)
 	return 0;
 }
 
+/*
+ * The worker that would be woken for an item (kernel/workqueue.c, first_idle_worker and kick_pool, 6.12), or was for an earlier one and has
+ * not come to run since: nobody wakes it again. The pool is locked here.
+ */
+static __always_inline u32 first_idle(struct worker_pool *pool)
+{
+	u64 head = (u64)pool + bpf_core_field_offset(struct worker_pool, idle_list), first;
+	struct worker *worker;
+
+	first = (u64)BPF_CORE_READ(pool, idle_list.next);
+	if (!first || first == head)
+		return 0;
+	worker = (struct worker *)(first - bpf_core_field_offset(struct worker, entry));
+	return BPF_CORE_READ(worker, task, pid);
+}
+
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
@@ -495,7 +538,7 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 		work_is_asked_for = true;
 	pool = (u64)pwq->pool;
 	worker = bpf_map_lookup_elem(&running, &pool);
-	begin(WORK_ITEM, (u64)work, 0, (u64)work, worker ? *worker : 0, true);
+	begin(WORK_ITEM, (u64)work, 0, (u64)work, worker ? *worker : first_idle(pwq->pool), true);
 	cpu_state = this_cpu();
 	if (cpu_state) {
 		cpu_state->queued = (u64)work;
@@ -588,10 +631,10 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 {
 	struct task_struct *current;
 	struct edge edge = {};
-	struct woken new = { .count = 1 }, *known;
+	struct woken *known;
 	struct watched *thread;
 	struct cpu_state *cpu;
-	u32 priority;
+	u32 priority, *place, at;
 
 	if (task->flags & PF_KTHREAD) {
 		u32 tid = task->pid;
@@ -601,6 +644,8 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 			if (cpu && cpu->queued)
 				woken_for(cpu, task);
 		}
+		if (!time_waits)
+			return 0;
 		thread = bpf_map_lookup_elem(&watched, &tid);
 		if (thread && !thread->runnable_since)
 			thread->runnable_since = bpf_ktime_get_ns();
@@ -622,16 +667,30 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	if (edge.doer == BY_TASK)
 		return 0;
 	edge.task = task->pid;
-	known = bpf_map_lookup_elem(&edges, &edge);
-	if (known) {
-		__sync_fetch_and_add(&known->count, 1);
-		known->priority = priority;
+	place = bpf_map_lookup_elem(&edges, &edge);
+	if (place) {
+		at = *place;
+		known = bpf_map_lookup_elem(&woken, &at);
+		if (known) {
+			__sync_fetch_and_add(&known->count, 1);
+			known->priority = priority;
+		}
 		return 0;
 	}
-	new.priority = priority;
-	/* Lost twice at most: another CPU that met the same edge first has one, and ours is counted as lost. */
-	if (bpf_map_update_elem(&edges, &edge, &new, BPF_NOEXIST))
+	/* Beyond the end there is nothing to find, and the number goes no farther. */
+	at = edges_known;
+	if (at < EDGES)
+		at = __sync_fetch_and_add(&edges_known, 1);
+	known = bpf_map_lookup_elem(&woken, &at);
+	if (!known) {
 		lose(LOST_EDGE);
+		return 0;
+	}
+	known->edge = edge;
+	known->priority = priority;
+	/* Another CPU may meet the same edge first: this wake-up then is counted here, and no later one. */
+	__sync_fetch_and_add(&known->count, 1);
+	bpf_map_update_elem(&edges, &edge, &at, BPF_NOEXIST);
 	return 0;
 }
 

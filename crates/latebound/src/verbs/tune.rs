@@ -20,7 +20,7 @@ use crate::tune_text::{self, FitDocument, Made, Map, RunDocument};
 use crate::tuning::{self, Tuning};
 
 /// How often wake-ups are read, and what is not urgent is done.
-const SELDOM: Nanos = Nanos::from_millis(100);
+const SELDOM: Nanos = Nanos::from_millis(250);
 /// Changes that are kept for the account at the end; all are counted.
 const KEPT_CHANGES: usize = 10_000;
 
@@ -106,17 +106,19 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let left = || args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
     let mut progress = Progress::new(args.duration);
     let (mut made, mut count, mut failed) = (Vec::new(), 0_u64, 0_u64);
-    let mut reactions = Histogram::new();
+    let (mut reactions, mut looks) = (Histogram::new(), Histogram::new());
     let mut seldom = Nanos::ZERO;
     let mut lost_watchdog = false;
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
         tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
-        let now = monotonic();
+        let (now, spent) = (monotonic(), own_time());
         let wakeups = now >= seldom;
         let begun = tuning.step(wakeups, now)?;
         let mut raised = false;
-        for change in tuning.tuner.changes(now) {
+        let changes = tuning.tuner.changes(now);
+        tuning.looked(!changes.is_empty());
+        for change in changes {
             let error = hand.make(&change).err();
             raised |= error.is_none() && change.to.rank() > change.from.rank();
             count += 1;
@@ -144,6 +146,7 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             }
             progress.show(|| format!("{} followed, {count} changes", elapsed()));
         }
+        looks.record(own_time().saturating_sub(spent));
     }
     progress.clear();
     let undone = match hand {
@@ -155,7 +158,8 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         }
     };
     let map = Map::of(&tuning, policy, elapsed());
-    let document = RunDocument::new(args.dry_run, map, made, [count, failed], &reactions, undone);
+    let document =
+        RunDocument::new(args.dry_run, map, made, [count, failed], [&reactions, &looks], own_time(), undone);
     if output.is_json() {
         output.json(&document)?;
     } else {
@@ -165,6 +169,14 @@ fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         bail!("the watchdog ended, and nothing is changed without one; everything was undone. Start again");
     }
     Ok(())
+}
+
+/// The processor time of this process so far.
+fn own_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Undoes what an earlier run left, then starts the journal and its watchdog.

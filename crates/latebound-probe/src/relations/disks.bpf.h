@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Real-time tasks with requests of a disk under way.
+ *
+ * A task that reads without pause makes thousands of requests a second, and all that a policy asks is whether it waits for that
+ * disk. So a wait is told when it begins, the requests are counted in memory that user space sees, and user space says when it takes
+ * the wait for over. Arrays alone: no hash, no lock.
+ */
+
+/* mirrored in disks.rs */
+#define DISK_WAITS 1024
+#define DISK_WAIT_PROBES 8
+#define DOERS 4
+/* A power of two as well. More requests of real-time tasks than this are not under way at once. */
+#define REQUESTS 4096
+#define REQUEST_PROBES 8
+
+/* One task and one disk. User space writes `told` and, to free the place, `key`. */
+struct disk_wait {
+	u64 key; /* disk and task; 0: free */
+	u64 ended; /* when a request of it ended last */
+	s32 under_way;
+	u32 told;
+	u32 priority;
+	u32 reserved;
+	/* Who completed how many: the thread, and the kind of doer and 1. */
+	struct {
+		u64 who;
+		u64 times;
+	} by[DOERS];
+	u64 spare[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, DISK_WAITS);
+	__type(key, u32);
+	__type(value, struct disk_wait);
+} disk_waits SEC(".maps");
+
+struct request_of {
+	u64 request;
+	u64 wait;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, REQUESTS);
+	__type(key, u32);
+	__type(value, struct request_of);
+} requests SEC(".maps");
+
+/* Knuth, The Art of Computer Programming, volume 3, section 6.4: multiplicative hashing by the golden ratio. */
+static __always_inline u32 scattered(u64 key, u32 bits)
+{
+	return (key * 0x9E3779B97F4A7C15ULL) >> (64 - bits);
+}
+
+static __always_inline struct disk_wait *disk_wait_of(u64 key, u32 *place)
+{
+	u32 first = scattered(key, 10), at, i;
+	struct disk_wait *wait;
+
+	for (i = 0; i < DISK_WAIT_PROBES; i++) {
+		at = (first + i) & (DISK_WAITS - 1);
+		wait = bpf_map_lookup_elem(&disk_waits, &at);
+		if (wait && wait->key == key) {
+			*place = at;
+			return wait;
+		}
+	}
+	/* Only the task itself asks for its place, so that nobody takes two for it. */
+	for (i = 0; i < DISK_WAIT_PROBES; i++) {
+		at = (first + i) & (DISK_WAITS - 1);
+		wait = bpf_map_lookup_elem(&disk_waits, &at);
+		if (wait && !wait->key && !__sync_val_compare_and_swap(&wait->key, 0, key)) {
+			*place = at;
+			return wait;
+		}
+	}
+	return 0;
+}
+
+/* Where this request lies, or with `claim` where it may lie. One that lies there already was merged into another and never ended. */
+static __always_inline struct request_of *request_of(u64 request, bool claim)
+{
+	u32 first, at, i;
+	struct request_of *one;
+
+	/* The verifier lets no pointer be multiplied; half of one is a number. */
+	asm volatile("%0 = %1" : "=w"(first) : "w"((u32)request));
+	first = scattered(first, 12);
+
+	for (i = 0; i < REQUEST_PROBES; i++) {
+		at = (first + i) & (REQUESTS - 1);
+		one = bpf_map_lookup_elem(&requests, &at);
+		if (one && one->request == request)
+			return one;
+	}
+	if (!claim)
+		return 0;
+	for (i = 0; i < REQUEST_PROBES; i++) {
+		at = (first + i) & (REQUESTS - 1);
+		one = bpf_map_lookup_elem(&requests, &at);
+		if (one && !one->request && !__sync_val_compare_and_swap(&one->request, 0, request)) {
+			one->wait = DISK_WAITS;
+			return one;
+		}
+	}
+	return 0;
+}
+
+static __always_inline void one_less(u64 place)
+{
+	u32 at = place;
+	struct disk_wait *wait = bpf_map_lookup_elem(&disk_waits, &at);
+
+	if (wait)
+		__sync_fetch_and_add(&wait->under_way, -1);
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(relation_block_start, struct request___number *rq)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 priority = real_time(current), place;
+	struct gendisk___number *disk;
+	struct request_of *request;
+	struct disk_wait *wait;
+	s32 before;
+	u64 number;
+
+	if (!priority)
+		return 0;
+	disk = rq->q->disk;
+	/* dev_t of the kernel: MKDEV (include/linux/kdev_t.h). */
+	number = disk ? (u64)disk->major << 20 | (u32)disk->first_minor : 0;
+	wait = disk_wait_of(number << 32 | (u32)current->pid, &place);
+	if (!wait) {
+		lose(LOST_OBJECT);
+		return 0;
+	}
+	request = request_of((u64)rq, true);
+	if (!request) {
+		lose(LOST_OBJECT);
+		return 0;
+	}
+	if (request->wait < DISK_WAITS)
+		one_less(request->wait);
+	request->wait = place;
+	/* First this, then the look at `told`: user space does it the other way round, so that one of both sees the other. */
+	before = __sync_fetch_and_add(&wait->under_way, 1);
+	/* A request that was given up ended after all. */
+	if (before < 0)
+		wait->under_way = 1;
+	if (!wait->told || wait->priority != priority) {
+		wait->told = 1;
+		wait->priority = priority;
+		tell(BEGIN, BLOCK_IO, number, place, current->pid, priority, 0, 0);
+	}
+	return 0;
+}
+
+SEC("tp_btf/block_io_done")
+int BPF_PROG(relation_block_done, struct request *rq)
+{
+	struct request_of *request = request_of((u64)rq, false);
+	struct disk_wait *wait;
+	u32 at, by, thread, i;
+	u64 who, is;
+
+	if (!request)
+		return 0;
+	at = request->wait;
+	request->request = 0;
+	wait = bpf_map_lookup_elem(&disk_waits, &at);
+	if (!wait)
+		return 0;
+	by = doer(bpf_get_current_task_btf(), &thread);
+	wait->ended = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&wait->under_way, -1);
+	who = (u64)thread << 32 | (by + 1);
+	for (i = 0; i < DOERS; i++) {
+		is = wait->by[i].who;
+		if (!is) {
+			is = __sync_val_compare_and_swap(&wait->by[i].who, 0, who);
+			if (!is) {
+				__sync_fetch_and_add(&wait->by[i].times, 1);
+				tell(DONE, BLOCK_IO, wait->key >> 32, 0, (u32)wait->key, wait->priority, thread, by);
+				return 0;
+			}
+		}
+		if (is == who) {
+			__sync_fetch_and_add(&wait->by[i].times, 1);
+			return 0;
+		}
+	}
+	/* One more than there is room for: counted by whoever reads this. */
+	tell(DONE, BLOCK_IO, wait->key >> 32, 1, (u32)wait->key, wait->priority, thread, by);
+	return 0;
+}
