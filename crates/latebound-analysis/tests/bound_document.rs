@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use latebound_analysis::bound::{Conditions, Observations, Verdict};
+use latebound_analysis::bound::{
+    Conditions, CpuObservations, Interrupt, Observations, Snapshot, Source, Timeline, Variables, Verdict,
+    ViewKind, analyse,
+};
+use latebound_model::{Cpu, GrowthSample, Nanos};
 use serde_json::{Value, json};
 
 fn observations(interrupts: Value) -> Value {
@@ -141,4 +145,75 @@ fn bad_input_is_refused_with_the_value_that_was_met() {
     }
     assert!(Observations::from_json(b"").is_err());
     assert!(Observations::from_json(b"{\"schema\":").is_err());
+}
+
+/// A recording of ten samples: interrupts of growing length from `begin` on, and blocking that grows at one of them.
+fn recording(begin: u64, blocked: u64, longest: u64) -> CpuObservations {
+    let mut timeline = Timeline::new();
+    let mut progress = Vec::new();
+    let mut variables = Variables { poid: Nanos(blocked / 2), ..Variables::default() };
+    for sample in 1..=10u64 {
+        for n in 0..5 {
+            let (start, duration) =
+                (Nanos(begin + sample * 1000 + n * 150), Nanos(longest * sample / 10 + n));
+            timeline.push(Interrupt { source: Source::Vector(236), start, duration }).unwrap();
+        }
+        if sample == 5 {
+            variables.poid = Nanos(blocked);
+        }
+        progress.push((Nanos(sample * 1000), Snapshot { variables, interrupts: timeline.len() }));
+    }
+    let (start, elapsed) = (Some(Nanos(begin)), Some(Nanos(11_000)));
+    CpuObservations {
+        cpu: Cpu(2),
+        variables,
+        timeline,
+        start,
+        elapsed,
+        progress,
+        ..CpuObservations::default()
+    }
+}
+
+#[test]
+fn growth_over_several_files_goes_on_in_the_second_where_the_first_ended() {
+    let (first, second) = (recording(50_000, 200, 40), recording(7_000, 150, 60));
+    let of = |cpus| Observations { conditions: Some(Conditions::default()), cpus };
+    let mut joined = of(vec![first.clone()]);
+    joined.append(of(vec![second.clone()]));
+    let bound = joined.bound().unwrap();
+    let growth = &bound.cpus[0].growth;
+    // Ten of the first, its end, ten of the second, and the end.
+    let times: Vec<u64> = growth.iter().map(|sample| sample.elapsed.0).collect();
+    let expected: Vec<u64> =
+        (1..=11).map(|n| n * 1000).chain((1..=10).map(|n| 11_000 + n * 1000)).chain([22_000]).collect();
+    assert_eq!(times, expected);
+    let same =
+        |a: &GrowthSample, b: &GrowthSample| ViewKind::ALL.iter().all(|&kind| a.get(kind) == b.get(kind));
+    // Within the first file it is what that file alone gives.
+    let alone = of(vec![first.clone()]).bound().unwrap().cpus[0].growth.clone();
+    assert_eq!(alone.len(), 11);
+    assert!(growth.iter().zip(&alone).all(|(joined, alone)| same(joined, alone)));
+    // Behind it, what all interrupts so far and the larger of every variable give.
+    for (at, (_, snapshot)) in second.progress.iter().enumerate() {
+        let mut timeline = first.timeline.clone();
+        let apart = 1 << 50;
+        for mut interrupt in second.timeline.iter().take(snapshot.interrupts) {
+            interrupt.start.0 += apart;
+            timeline.push(interrupt).unwrap();
+        }
+        let views = analyse(&first.variables.max(snapshot.variables), &timeline).unwrap();
+        for (kind, view) in views.iter() {
+            assert_eq!(
+                growth[11 + at].get(kind),
+                view.latency(),
+                "{kind:?} at sample {at} of the second file"
+            );
+        }
+    }
+    // The second file's longer interrupts make it grow until its end, and no view ever shrinks.
+    let sliding: Vec<_> = growth.iter().map(|sample| sample.sliding_window).collect();
+    assert!(sliding.is_sorted() && sliding[20] > sliding[10], "{sliding:?}");
+    assert_eq!(bound.cpus[0].start, None, "two recordings have no beginning in common");
+    assert_eq!(bound.cpus[0].views.sliding_window.last_grew, Some(Nanos(21_000)));
 }
