@@ -602,8 +602,11 @@ proptest! {
             records.iter().filter(|record| matches!(record, BoundRecord::Interrupt { .. })).cloned().collect()
         };
         let records = played.take();
-        prop_assert_eq!(interrupts(&records), interrupts(&expected));
         let followed = Rule::ALL.into_iter().all(|rule| played.memory.cpu.tm.broken(rule) == 0);
+        // Where the kernel broke a rule the result is no bound, and which of its interrupts are still seen is not promised.
+        if followed {
+            prop_assert_eq!(interrupts(&records), interrupts(&expected));
+        }
         for kind in [WindowKind::Poid, WindowKind::Dst, WindowKind::Paie, WindowKind::Psd] {
             let (seen, expected) = (longest(&records, kind), longest(&expected, kind));
             prop_assert!(!followed || seen >= expected, "{:?}: {:?} and {:?}", kind, seen, expected);

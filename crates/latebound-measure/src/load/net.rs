@@ -228,18 +228,27 @@ fn ping(mut near: impl End, plan: Plan, until: Deadline) -> Result<(Histogram, u
     Ok((histogram, sent))
 }
 
+/// Whether the other end is gone: a stream says so, at once where something of it was not read; a socket that answered into nothing
+/// is told.
+fn is_gone(error: &std::io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
+}
+
+/// Answers until the near end is gone, which says itself what it failed of.
 fn echo(mut far: impl End, plan: Plan, over: &AtomicBool) -> Result<(), String> {
     let mut message = vec![0; plan.size];
     loop {
-        match far.receive(&mut message) {
-            Ok(true) => far.send(&message).map_err(|error| format!("an answer failed: {error}"))?,
+        let answered = match far.receive(&mut message) {
+            Ok(true) => far.send(&message),
             Ok(false) if over.load(Ordering::Relaxed) => return Ok(()),
-            Ok(false) => {}
-            // The near end is gone: a stream says so, a socket that answered into nothing is told.
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionRefused) => {
-                return Ok(());
-            }
-            Err(error) => return Err(format!("a receive failed: {error}")),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match answered {
+            Ok(()) => {}
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(format!("a message could not be answered: {error}")),
         }
     }
 }
