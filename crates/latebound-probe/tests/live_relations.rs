@@ -326,12 +326,22 @@ fn live_a_wait_costs_little() {
         }
     });
     let waited = wait_for_disk(&mut probe, task, WAITS);
-    assert_eq!(waited.served, WAITS, "{waited:?}");
-    for (program, cost) in probe.costs() {
+    println!("{waited:?}");
+    let costs: Vec<_> = probe.costs();
+    for (program, cost) in &costs {
         let (runs, time) = (cost.runs.unwrap(), cost.time.unwrap().0);
         let Some(each) = time.checked_div(runs) else { continue };
         println!("{program}: {runs} runs, {each} ns each");
         // Far above what a run takes, for a machine that does other things meanwhile; docs/tune.md has what was measured.
         assert!(each < 5_000, "{program}: {each} ns");
     }
+    // Linux 6.18 does not run the program at every end of a request: up to 93 of 2000 were left out in one of five times, with no
+    // miss counted, while perf counted all ends. What the programs ran for is counted to the last.
+    let runs = |name: &str| {
+        let found = costs.iter().find(|(program, _)| program.contains(name));
+        found.and_then(|(_, cost)| cost.runs).unwrap_or_else(|| panic!("{name} is timed"))
+    };
+    let left_out = runs("block_start").saturating_sub(runs("block_done"));
+    assert!(left_out < WAITS / 10, "{left_out} ends of requests did not reach the program");
+    assert!((WAITS - left_out..=WAITS).contains(&waited.served), "{left_out} left out, {waited:?}");
 }
