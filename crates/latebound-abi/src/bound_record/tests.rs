@@ -529,6 +529,18 @@ fn behaved(choices: &[u8], has_sched_exit: bool) -> Vec<Step> {
     of.steps
 }
 
+/// What the glue makes of these events.
+fn play(steps: &[Step], has_sched_exit: bool) -> Played {
+    let mut played = Played::new(has_sched_exit);
+    let mut at = 1_000_000;
+    for step in steps {
+        at += step.gap;
+        let caller = if step.kind <= 4 { step.caller } else { 0 };
+        played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
+    }
+    played
+}
+
 /// What the plain model says: every window that is longer than those before, and every interrupt.
 fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, ModelCounts) {
     let classes = classes();
@@ -586,13 +598,7 @@ proptest! {
     /// beginning of idle's PSD: that may be an earlier moment, and the window longer.
     #[test]
     fn the_glue_gives_what_the_model_gives_and_never_less(steps in steps(), has_sched_exit: bool) {
-        let mut played = Played::new(has_sched_exit);
-        let mut at = 1_000_000;
-        for step in &steps {
-            at += step.gap;
-            let caller = if step.kind <= 4 { step.caller } else { 0 };
-            played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
-        }
+        let mut played = play(&steps, has_sched_exit);
         let (expected, counts) = by_the_model(&steps, has_sched_exit);
         let longest = |records: &[BoundRecord], kind| records.iter().filter_map(|record| match record {
             BoundRecord::Window(found) if found.window.kind == kind => Some(found.window.duration),
@@ -628,13 +634,7 @@ proptest! {
         has_sched_exit: bool,
     ) {
         let steps = behaved(&choices, has_sched_exit);
-        let mut played = Played::new(has_sched_exit);
-        let mut at = 1_000_000;
-        for step in &steps {
-            at += step.gap;
-            let caller = if step.kind <= 4 { step.caller } else { 0 };
-            played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
-        }
+        let mut played = play(&steps, has_sched_exit);
         let (expected, counts) = by_the_model(&steps, has_sched_exit);
         let records = played.take();
         prop_assert_eq!(Rule::ALL.into_iter().find(|rule| played.memory.cpu.tm.broken(*rule) != 0), None);

@@ -55,16 +55,14 @@ struct Work {
     error: Option<String>,
     /// How late each operation was done after it was due; after it was begun where nothing was due.
     latency: Option<Histogram>,
-    /// What it took to get ready, which is no part of its throughput.
-    prepared: Nanos,
-    /// How long it worked, where that is not all of its time but what it took to get ready.
+    /// How long it worked, where that is not all of its time: getting ready is no part of its throughput.
     took: Option<Nanos>,
 }
 
 impl Work {
     /// Nothing done yet.
     fn of(unit: &'static str) -> Work {
-        Work { done: 0, unit, offered: None, error: None, latency: None, prepared: Nanos::ZERO, took: None }
+        Work { done: 0, unit, offered: None, error: None, latency: None, took: None }
     }
 }
 
@@ -128,7 +126,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn
         name: format!("{} {}", load.name, work.unit),
         unit: work.unit.to_owned(),
         done: work.done,
-        duration: work.took.unwrap_or_else(|| until.elapsed().saturating_sub(work.prepared)),
+        duration: work.took.unwrap_or_else(|| until.elapsed()),
         offered: work.offered,
     };
     let series = work.latency.map(|latency| operations(&throughput, latency));

@@ -46,7 +46,7 @@ pub(super) fn run(
     let prepared = until.elapsed();
     let start = until.start() + prepared;
     let together = Barrier::new(banks.len());
-    let mut work = Work { prepared, ..Work::of("transactions") };
+    let mut work = Work::of("transactions");
     let mut latency = Histogram::new();
     std::thread::scope(|scope| {
         let mut running = Vec::new();
@@ -80,6 +80,7 @@ pub(super) fn run(
         }
     });
     let served_for = until.elapsed().saturating_sub(prepared);
+    work.took = Some(served_for);
     work.done = latency.count();
     work.latency = Some(latency);
     work.offered = rate.map(|rate| (u128::from(rate) * u128::from(served_for.0) / 1_000_000_000) as u64);
