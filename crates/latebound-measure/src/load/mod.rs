@@ -86,7 +86,7 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn
     }
     let until = Deadline::after(duration);
     let worked = match spec {
-        LoadSpec::Cpu { threads } => simple::cpu(*threads, until, begun),
+        LoadSpec::Cpu { threads, cpu } => simple::cpu(*threads, *cpu, until, begun),
         LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {
             let policy = if *is_round_robin { Policy::RoundRobin } else { Policy::Fifo };
             let hog = simple::Hog { policy, priority: *priority, busy: *busy, period: *period };

@@ -52,12 +52,27 @@ fn allowed() -> Result<CpuSet, String> {
     sched::affinity().map_err(|error| format!("the affinity could not be read ({error})"))
 }
 
-/// Computes; a unit is a thousand steps of a random number generator, timed from its begin to its end: what took the CPU away
-/// from it shows.
-pub(super) fn cpu(count: Option<u32>, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
-    let count = count.map_or_else(|| allowed().map(|cpus| cpus.len() as u32), Ok)?;
+/// The calling thread on this CPU alone.
+fn pin(cpu: Cpu, allowed: &CpuSet) -> Result<(), String> {
+    sched::set_affinity(&CpuSet::new([cpu]))
+        .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
+}
+
+/// Computes, on one CPU or on all; a unit is a thousand steps of a random number generator, timed from its begin to its end:
+/// what took the CPU away from it shows.
+pub(super) fn cpu(
+    count: Option<u32>,
+    cpu: Option<Cpu>,
+    until: Deadline,
+    begun: Begun<'_>,
+) -> Result<Work, String> {
+    let allowed = allowed()?;
+    let count = count.unwrap_or(if cpu.is_some() { 1 } else { allowed.len() as u32 });
     let latency = Mutex::new(Histogram::new());
     let mut work = threads("load-cpu", count, "thousand steps", begun, |index| {
+        if let Some(Err(why)) = cpu.map(|cpu| pin(cpu, &allowed)) {
+            return (0, Err(why));
+        }
         let (mut state, mut took) = (u64::from(index) + 1, Histogram::new());
         let mut begun = clock::now();
         while !until.over() {
@@ -111,12 +126,10 @@ pub(super) fn rt_hog(
     // None takes the CPU before all are there: at 100 % the first would keep the others from being started.
     let there = AtomicU32::new(0);
     threads("load-rt-hog", count, "bursts", &|| (), |_| {
-        let prepared = sched::set_affinity(&CpuSet::new([cpu]))
-            .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
-            .and_then(|()| {
-                sched::set_scheduling(Scheduling::RealTime { policy, priority })
-                    .map_err(|error| format!("SCHED_{policy} {priority} was refused ({error}); run as root"))
-            });
+        let prepared = pin(cpu, &allowed).and_then(|()| {
+            sched::set_scheduling(Scheduling::RealTime { policy, priority })
+                .map_err(|error| format!("SCHED_{policy} {priority} was refused ({error}); run as root"))
+        });
         if there.fetch_add(1, Ordering::Relaxed) + 1 == count {
             begun();
         }

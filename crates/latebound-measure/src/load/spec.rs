@@ -11,7 +11,7 @@ use latebound_model::{Cpu, Nanos};
 
 /// The built-in loads with their options and defaults, as `--help` shows them.
 pub(super) const USAGE: &[(&str, &str)] = &[
-    ("cpu", "threads=N (default: one for each CPU)"),
+    ("cpu", "threads=N (default: one for each CPU),cpu=N (default: all CPUs)"),
     (
         "rt-hog",
         "priority=10,busy=300us,period=1ms,threads=1,policy=fifo|rr,cpu=N (default: the last CPU given)",
@@ -43,8 +43,10 @@ pub(super) const USAGE: &[(&str, &str)] = &[
 pub enum LoadSpec {
     /// Threads that compute.
     Cpu {
-        /// How many; `None` for one on each CPU.
+        /// How many; `None` for one on each CPU, or one on the one CPU.
         threads: Option<u32>,
+        /// The only one that they may run on; `None` for all.
+        cpu: Option<Cpu>,
     },
     /// Real-time threads on one CPU, each busy for a part of each period.
     RtHog {
@@ -260,6 +262,10 @@ impl<'a> Options<'a> {
         }
     }
 
+    fn cpu(&mut self) -> Result<Option<Cpu>, ParseLoadError> {
+        Ok(self.small("cpu", 0..=65_535)?.map(Cpu))
+    }
+
     /// As [`Options::number`], for what fits 32 bits by its range.
     fn small(
         &mut self,
@@ -354,7 +360,7 @@ impl FromStr for LoadSpec {
         let (load, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
         let mut options = Options::parse(load, rest);
         let spec = match load {
-            "cpu" => LoadSpec::Cpu { threads: options.small("threads", 1..=4_096)? },
+            "cpu" => LoadSpec::Cpu { threads: options.small("threads", 1..=4_096)?, cpu: options.cpu()? },
             "rt-hog" => {
                 let priority = options.small("priority", 1..=99)?.unwrap_or(10);
                 let period = options.time("period", Nanos::from_millis(1), Nanos::from_micros(10))?;
@@ -372,7 +378,7 @@ impl FromStr for LoadSpec {
                     Some("rr") => true,
                     Some(other) => return Err(options.bad("policy", other, "write fifo or rr")),
                 };
-                let cpu = options.small("cpu", 0..=65_535)?.map(Cpu);
+                let cpu = options.cpu()?;
                 LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu }
             }
             "ipc" => LoadSpec::Ipc {
@@ -455,7 +461,10 @@ impl LoadSpec {
     pub fn arguments(&self) -> String {
         let mut parts = Vec::new();
         match self {
-            LoadSpec::Cpu { threads } => parts.extend(threads.map(|threads| format!("threads={threads}"))),
+            LoadSpec::Cpu { threads, cpu } => {
+                parts.extend(threads.map(|threads| format!("threads={threads}")));
+                parts.extend(cpu.map(|cpu| format!("cpu={cpu}")));
+            }
             LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {
                 parts.push(format!("priority={priority}"));
                 parts.push(format!("busy={}", time_text(*busy)));
@@ -538,6 +547,7 @@ mod tests {
         for (text, full) in [
             ("cpu", "cpu"),
             ("cpu:threads=2", "cpu:threads=2"),
+            ("cpu:cpu=1", "cpu:cpu=1"),
             ("rt-hog", "rt-hog:priority=10,busy=300us,period=1ms"),
             ("rt-hog:period=10ms,cpu=1", "rt-hog:priority=10,busy=3ms,period=10ms,cpu=1"),
             (
@@ -597,7 +607,7 @@ mod tests {
             busy in 1_000u64..9_000_000, cpu in prop::option::of(0u32..64),
         ) {
             for spec in [
-                LoadSpec::Cpu { threads: Some(n) },
+                LoadSpec::Cpu { threads: Some(n), cpu: cpu.map(Cpu) },
                 LoadSpec::RtHog {
                     priority: n,
                     busy: Nanos(busy),
