@@ -39,6 +39,18 @@ fn dma_latency() -> i32 {
     i32::from_ne_bytes(bytes)
 }
 
+/// Whether the thread that measures has slept and woken often: loads begin one after the other before it, in no known time.
+fn measures(child: &Child) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten();
+    threads.flatten().any(|thread| {
+        let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+        let slept = read("status")
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+        read("comm").starts_with("measure/") && slept.is_some_and(|slept: u64| slept > 100)
+    })
+}
+
 /// Settings that a measurement might be tempted to change.
 fn settings() -> Vec<String> {
     ["sched_rt_runtime_us", "sched_rt_period_us", "timer_migration", "bpf_stats_enabled"]
@@ -58,9 +70,8 @@ fn live_ctrl_c_and_sigterm_keep_the_results_so_far() {
     for (number, name) in [(libc::SIGINT, "int.run"), (libc::SIGTERM, "term.run")] {
         let mark = format!("LATEBOUND_TEST={name}-{}", std::process::id());
         let child = long_check(folder.path(), name, &mark);
-        let works = || processes_with(&mark).len() >= 4 && dma_latency() == 7;
-        assert!(becomes_true(Duration::from_secs(20), works), "the loads did not start");
-        std::thread::sleep(Duration::from_millis(300));
+        let works = || processes_with(&mark).len() >= 4 && dma_latency() == 7 && measures(&child);
+        assert!(becomes_true(Duration::from_secs(20), works), "the measurement did not start");
         signal(&child, number);
         let ran = Ran::of(child.wait_with_output().unwrap());
         assert_eq!(ran.code, Some(0), "{ran:?}");
