@@ -313,10 +313,10 @@ impl Recorder {
                 recorder.watch(tid)?;
             }
         }
-        for program in skeleton.object_mut().progs_mut() {
-            if !program.autoload() {
-                continue;
-            }
+        // What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
+        let mut programs: Vec<_> = skeleton.object_mut().progs_mut().filter(|one| one.autoload()).collect();
+        programs.sort_by_key(|one| one.name() == "on_waking");
+        for program in programs {
             let name = program.name().to_string_lossy().into_owned();
             match program.attach() {
                 Ok(link) => recorder.links.push(link),
