@@ -18,6 +18,8 @@ pub struct Facts {
     pub starved: Option<Starved>,
     /// The tick.
     pub tick: Option<Nanos>,
+    /// Whether the threads that are a mechanism themselves were given a real-time policy.
+    pub runner_is_real_time: bool,
 }
 
 /// Who lets a fair thread run that real-time threads keep from its CPU.
@@ -30,8 +32,8 @@ pub struct Starved {
 }
 
 impl Facts {
-    /// Those of a system.
-    pub fn of(system: &SystemSnapshot) -> Facts {
+    /// Those of a system, and of threads that are a mechanism themselves.
+    pub fn of(system: &SystemSnapshot, runner_is_real_time: bool) -> Facts {
         let server = system.fair_server.as_ref().map(|server| Starved {
             wait: server.period.saturating_sub(server.runtime),
             by_fair_server: true,
@@ -41,7 +43,20 @@ impl Facts {
         Facts {
             starved: server.or(throttled),
             tick: system.hz.filter(|hz| *hz > 0).map(|hz| Nanos(1_000_000_000 / u64::from(hz))),
+            runner_is_real_time,
         }
+    }
+}
+
+/// Whether an ordinary thread may be what runs it: only such a one waits for the fair server. An irq_work runs in its
+/// interrupt, or on PREEMPT_RT in `irq_work/N`, SCHED_FIFO 1 (kernel/irq_work.c, irq_work_setup(), 6.12): late among other
+/// real-time threads, it waits for their turns. A threaded handler is SCHED_FIFO 50 (kernel/irq/manage.c, irq_thread()).
+fn may_be_fair(mechanism: &str, facts: &Facts) -> bool {
+    match mechanism {
+        "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
+        | "smp_call" | "membarrier" | "irq_thread" => false,
+        "kthread" | "kthread_worker" | "user" | "timerfd" => !facts.runner_is_real_time,
+        _ => true,
     }
 }
 
@@ -69,6 +84,7 @@ impl Measured {
         let mut found = Vec::new();
         if let (Some(by), Some(max)) = (facts.starved, self.latency.max())
             && by.wait > TOLERANCE
+            && may_be_fair(self.request.mechanism.name(), facts)
             && max.0 + TOLERANCE.0 >= by.wait.0
         {
             found.push(Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 });
@@ -139,7 +155,7 @@ mod tests {
     fn the_maxima_that_were_published_as_latencies_of_work_items_and_threads_are_throttling() {
         // The figures of "Measuring kernel latencies to ensure real-time constraints": work item, private queue, kernel thread,
         // under ten SCHED_RR threads; and its tasklet, which is late for another reason.
-        let facts = Facts { starved: Some(THROTTLING), tick: None };
+        let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         for (mechanism, micros) in [("work", 950_022), ("private", 950_070), ("kthread", 950_160)] {
             let found = latest(mechanism, micros * 1_000).signatures(&facts);
             assert_eq!(found, [Signature::Starved { by: THROTTLING, times: 1 }], "{mechanism}");
@@ -152,8 +168,20 @@ mod tests {
     }
 
     #[test]
+    fn what_no_ordinary_thread_runs_never_waits_for_the_fair_server() {
+        let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
+        for mechanism in ["irq_work", "irq_work_hard", "hrtimer_hard", "smp_call", "irq_thread", "direct"] {
+            assert_eq!(latest(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
+        }
+        let above = Facts { runner_is_real_time: true, ..facts };
+        assert_eq!(latest("kthread", 960_000_000).signatures(&above), []);
+        assert_eq!(latest("kthread", 960_000_000).signatures(&facts).len(), 1);
+        assert_eq!(latest("work", 960_000_000).signatures(&above).len(), 1);
+    }
+
+    #[test]
     fn waiting_for_the_tick_is_named_only_of_what_is_meant_to() {
-        let facts = Facts { starved: None, tick: Some(Nanos::from_millis(4)) };
+        let facts = Facts { tick: Some(Nanos::from_millis(4)), ..Facts::default() };
         assert_eq!(latest("timer", 3_000_000).signatures(&facts), [Signature::Tick(Nanos::from_millis(4))]);
         assert_eq!(latest("work", 3_000_000).signatures(&facts), []);
         assert_eq!(latest("rcu", 3_000_000).signatures(&facts), [Signature::GracePeriod]);

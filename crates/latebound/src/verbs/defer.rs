@@ -93,7 +93,8 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(&phase.name)));
     }
     let written = record.finish(&mut run, html::page);
-    print(&phases, &run, way.by(), args.intervals, output)?;
+    let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
+    print(&phases, &run, way.by(), &facts, args.intervals, output)?;
     written?;
     Ok(Outcome::Done)
 }
@@ -261,11 +262,17 @@ fn signatures(measured: &Measured, facts: &SignatureFacts) -> Vec<String> {
     measured.signatures(facts).iter().map(ToString::to_string).collect()
 }
 
-fn print(phases: &[Phase], run: &Run, by: By, with_intervals: bool, output: &Output) -> Result<()> {
-    let facts = SignatureFacts::of(&run.system);
+fn print(
+    phases: &[Phase],
+    run: &Run,
+    by: By,
+    facts: &SignatureFacts,
+    with_intervals: bool,
+    output: &Output,
+) -> Result<()> {
     if output.is_json() {
         let rows: Vec<Row<'_>> =
-            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(&p.name, m, &facts))).collect();
+            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(&p.name, m, facts))).collect();
         let document = serde_json::json!({
             "schema": "latebound.defer/1",
             "by": by.name(),
@@ -277,7 +284,7 @@ fn print(phases: &[Phase], run: &Run, by: By, with_intervals: bool, output: &Out
         return output.json(&document);
     }
     let style = output.style();
-    let in_text = |measured| text_row(measured, &facts, with_intervals);
+    let in_text = |measured| text_row(measured, facts, with_intervals);
     let groups: Vec<(&str, Vec<DeferRow<'_>>)> =
         phases.iter().map(|p| (p.name.as_str(), p.measured.iter().map(in_text).collect())).collect();
     output.text(&(terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
