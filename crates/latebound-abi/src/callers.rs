@@ -134,57 +134,74 @@ impl Role {
         [Role::Scheduler, Role::Schedules, Role::MaySchedule, Role::Entry, Role::Exit, Role::Exception];
 }
 
+/// Functions with a role, by what is before the first dot of their names.
+const NAMES: [(&str, Role); 14] = [
+    ("__schedule", Role::Scheduler),
+    ("schedule", Role::Schedules),
+    ("schedule_idle", Role::Schedules),
+    ("schedule_rtlock", Role::Schedules),
+    ("schedule_user", Role::Schedules),
+    ("__schedule_loop", Role::Schedules),
+    ("rt_mutex_schedule", Role::Schedules),
+    ("__cond_resched", Role::Schedules),
+    ("dynamic_cond_resched", Role::Schedules),
+    ("el1_preemption", Role::Schedules),
+    ("do_exit", Role::MaySchedule),
+    ("do_task_dead", Role::MaySchedule),
+    ("make_task_dead", Role::MaySchedule),
+    ("schedule_preempt_disabled", Role::MaySchedule),
+];
+
+/// The same by what their names begin with, where the whole name says nothing; the first that fits counts.
+const BEGINNINGS: [(&str, Role); 29] = [
+    ("preempt_schedule", Role::Schedules),
+    ("dynamic_preempt_schedule", Role::Schedules),
+    ("arm64_preempt_schedule", Role::Schedules),
+    ("__preempt_schedule", Role::Schedules),
+    ("irqentry_exit", Role::Exit),
+    ("arm64_exit_to_", Role::Exit),
+    ("exit_to_kernel_mode", Role::Exit),
+    ("__exit_to_kernel_mode", Role::Exit),
+    ("irqentry_enter", Role::Entry),
+    ("sysvec_", Role::Entry),
+    ("__sysvec_", Role::Entry),
+    ("common_interrupt", Role::Entry),
+    ("__common_interrupt", Role::Entry),
+    ("spurious_interrupt", Role::Entry),
+    ("fred_extint", Role::Entry),
+    ("enter_from_kernel_mode", Role::Entry),
+    ("__enter_from_kernel_mode", Role::Entry),
+    ("enter_from_user_mode", Role::Entry),
+    ("arm64_enter_from_", Role::Entry),
+    ("el1_interrupt", Role::Entry),
+    ("el0_interrupt", Role::Entry),
+    ("__el1_irq", Role::Entry),
+    ("__el0_irq", Role::Entry),
+    ("exc_", Role::Exception),
+    ("el0_", Role::Exception),
+    ("el1_", Role::Exception),
+    ("el0t_", Role::Exception),
+    ("el1h_", Role::Exception),
+    ("el1t_", Role::Exception),
+];
+
+/// Names that begin with this and end with one of these are those of interrupts, whatever else they begin with.
+const HANDLER: (&str, [&str; 2]) = ("el", ["_irq_handler", "_fiq_handler"]);
+
 fn role(name: &str) -> Option<Role> {
     let name = name.split('.').next().unwrap_or(name);
-    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    Some(match name {
-        "__schedule" => Role::Scheduler,
-        "schedule"
-        | "schedule_idle"
-        | "schedule_rtlock"
-        | "schedule_user"
-        | "__schedule_loop"
-        | "rt_mutex_schedule"
-        | "__cond_resched"
-        | "dynamic_cond_resched"
-        | "el1_preemption" => Role::Schedules,
-        "do_exit" | "do_task_dead" | "make_task_dead" | "schedule_preempt_disabled" => Role::MaySchedule,
-        _ if starts(&[
-            "preempt_schedule",
-            "dynamic_preempt_schedule",
-            "arm64_preempt_schedule",
-            "__preempt_schedule",
-        ]) =>
-        {
-            Role::Schedules
-        }
-        _ if starts(&["irqentry_exit", "arm64_exit_to_", "exit_to_kernel_mode", "__exit_to_kernel_mode"]) => {
-            Role::Exit
-        }
-        _ if starts(&[
-            "irqentry_enter",
-            "sysvec_",
-            "__sysvec_",
-            "common_interrupt",
-            "__common_interrupt",
-            "spurious_interrupt",
-            "fred_extint",
-            "enter_from_kernel_mode",
-            "__enter_from_kernel_mode",
-            "enter_from_user_mode",
-            "arm64_enter_from_",
-            "el1_interrupt",
-            "el0_interrupt",
-            "__el1_irq",
-            "__el0_irq",
-        ]) || (name.starts_with("el")
-            && (name.ends_with("_irq_handler") || name.ends_with("_fiq_handler"))) =>
-        {
-            Role::Entry
-        }
-        _ if starts(&["exc_", "el0_", "el1_", "el0t_", "el1h_", "el1t_"]) => Role::Exception,
-        _ => return None,
+    let of = |(_, role): &(_, Role)| *role;
+    let whole = NAMES.iter().find(|(whole, _)| *whole == name);
+    whole.map(of).or_else(|| {
+        let is_handler = name.starts_with(HANDLER.0) && HANDLER.1.iter().any(|end| name.ends_with(end));
+        let begin = BEGINNINGS.iter().find(|(begin, _)| name.starts_with(begin));
+        if is_handler { Some(Role::Entry) } else { begin.map(of) }
     })
+}
+
+/// What the name of every function with a role begins with.
+fn beginnings() -> Vec<&'static str> {
+    NAMES.iter().chain(&BEGINNINGS).map(|(begin, _)| *begin).chain([HANDLER.0]).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -224,11 +241,15 @@ impl CallerClasses {
         CallerClasses::new(ranges)
     }
 
-    /// From a table that can be asked once for the ranges `[start, end)` of the functions whose names have a role.
+    /// From a table that can be asked once for the ranges `[start, end)` of the functions whose names have a role; it is
+    /// told with what such names begin.
     pub fn from_ranges(
-        ranges_of: impl FnOnce(&dyn Fn(&str) -> Option<CallerRole>) -> Vec<(u64, u64, CallerRole)>,
+        ranges_of: impl FnOnce(
+            &[&'static str],
+            &dyn Fn(&str) -> Option<CallerRole>,
+        ) -> Vec<(u64, u64, CallerRole)>,
     ) -> Result<CallerClasses, SymbolsError> {
-        let found = ranges_of(&|name| role(name).map(CallerRole));
+        let found = ranges_of(&beginnings(), &|name| role(name).map(CallerRole));
         let range = |(start, end, CallerRole(role))| Range { start, end, role };
         let mut ranges: Vec<Range> = found.into_iter().map(range).collect();
         // Of several names for one address the last role decides, whatever the order of the names.

@@ -27,14 +27,12 @@ impl Symbols {
         while at < text.len() && at <= u32::MAX as usize {
             let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |length| at + length);
             let line = &text[at..end];
-            if let Some((address, kind, name)) = split_line(line) {
-                // Functions only: `t T w W`; `_stext` is one of them.
-                if address != 0 && matches!(kind, b't' | b'T' | b'w' | b'W') {
-                    if text_start.is_none() && name_of(&line[name..]) == b"_stext" {
-                        text_start = Some(address);
-                    }
-                    index.push((address, (at + name) as u32));
+            // Addresses of 0 mean that they were hidden (`kptr_restrict`).
+            if let Some((address, name)) = split_line(line).filter(|&(address, _)| address != 0) {
+                if text_start.is_none() && name_of(&line[name..]) == b"_stext" {
+                    text_start = Some(address);
                 }
+                index.push((address, (at + name) as u32));
             }
             at = end + 1;
         }
@@ -81,12 +79,23 @@ impl Symbols {
         }
     }
 
-    /// Begin and end of every function whose name says something, with what it says; the end is where the next function
-    /// begins.
-    pub fn ranges<T>(&self, mut what: impl FnMut(&str) -> Option<T>) -> Vec<(u64, u64, T)> {
+    /// Begin and end of every function whose name begins with one of `beginnings` and says something, with what it says;
+    /// the end is where the next function begins.
+    pub fn ranges<T>(
+        &self,
+        beginnings: &[&str],
+        mut what: impl FnMut(&str) -> Option<T>,
+    ) -> Vec<(u64, u64, T)> {
+        let leads = Leads::of(beginnings);
         let mut ranges = Vec::new();
         for (at, &(start, name)) in self.index.iter().enumerate() {
-            if let Some(what) = what(self.name(name)) {
+            if !leads.may_have(&self.text[name as usize..]) {
+                continue;
+            }
+            let name = self.name(name);
+            if let Some(what) =
+                beginnings.iter().any(|begin| name.starts_with(begin)).then(|| what(name)).flatten()
+            {
                 let end = self.index[at..].iter().map(|entry| entry.0).find(|&address| address > start);
                 ranges.push((start, end.unwrap_or(u64::MAX), what));
             }
@@ -100,44 +109,70 @@ impl Symbols {
     }
 }
 
+/// What some names begin with, by their first three bytes as far as four bits of each tell: most of a kernel's 100 000
+/// names need not be looked at further.
+struct Leads([u64; 64]);
+
+impl Leads {
+    fn of(beginnings: &[&str]) -> Leads {
+        let mut leads = Leads([0; 64]);
+        for beginning in beginnings {
+            let known = beginning.len().min(3);
+            let first = beginning.as_bytes()[..known]
+                .iter()
+                .fold(0, |place, byte| place << 4 | usize::from(byte & 15));
+            let unknown = 4 * (3 - known);
+            for place in first << unknown..(first + 1) << unknown {
+                leads.0[place / 64] |= 1 << (place % 64);
+            }
+        }
+        leads
+    }
+
+    #[inline]
+    fn may_have(&self, text: &[u8]) -> bool {
+        let Some(&[a, b, c]) = text.first_chunk() else { return true };
+        let place = usize::from(a & 15) << 8 | usize::from(b & 15) << 4 | usize::from(c & 15);
+        self.0[place / 64] >> (place % 64) & 1 != 0
+    }
+}
+
 /// Up to the white space behind it: a module's name follows in brackets.
 fn name_of(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(text.len());
     &text[..end]
 }
 
-/// `ffffffff81000000 T _stext` -> the address, the kind, and where the name begins.
-fn split_line(line: &[u8]) -> Option<(u64, u8, usize)> {
-    // A kernel has some 100 000 of these lines: the digits are looked at once.
-    let (mut address, mut digits) = (0u64, 0);
-    while let Some(nibble) = line.get(digits).and_then(|&digit| nibble(digit)) {
-        address = address << 4 | u64::from(nibble);
-        digits += 1;
-    }
-    if !(1..=16).contains(&digits) || digits == line.len() {
-        return None;
-    }
+/// `ffffffff81000000 T _stext` -> the address and where the name begins, of functions only: `t T w W`.
+fn split_line(line: &[u8]) -> Option<(u64, usize)> {
+    // A kernel has some 100 000 of these lines, and nearly always 16 digits: those are looked at as one.
+    let digits = match line.split_first_chunk::<16>() {
+        Some((digits, &[b' ', ..])) if !digits.iter().fold(false, |any, &byte| any | (byte == b' ')) => 16,
+        _ => line.iter().position(|&byte| byte == b' ')?,
+    };
     match line[digits..] {
-        [b' ', kind, b' ', first, ..] if !first.is_ascii_whitespace() => Some((address, kind, digits + 3)),
+        [b' ', kind, b' ', first, ..] if is_function(kind) && !first.is_ascii_whitespace() => {
+            let address = line.first_chunk::<16>().filter(|_| digits == 16).map(|digits| hex(digits));
+            Some((address.unwrap_or_else(|| hex(&line[..digits]))?, digits + 3))
+        }
         _ => None,
     }
 }
 
-pub(crate) fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |value, &digit| Some(value << 4 | u64::from(nibble(digit)?)))
+/// Functions only; `_stext` is one of them.
+fn is_function(kind: u8) -> bool {
+    matches!(kind, b't' | b'T' | b'w' | b'W')
 }
 
 #[inline]
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
+pub(crate) fn hex(digits: &[u8]) -> Option<u64> {
+    // Without a branch for each digit.
+    let are_digits = digits.iter().fold(true, |are, digit| are & digit.is_ascii_hexdigit());
+    if digits.is_empty() || digits.len() > 16 || !are_digits {
+        return None;
     }
+    // Letters of both cases have bit 6, and their low four bits count from 1.
+    Some(digits.iter().fold(0, |value, digit| value << 4 | u64::from((digit & 15) + 9 * (digit >> 6))))
 }
 
 /// Strings that records name by address (`tracepoint_string`, `trace_printk`).
@@ -220,11 +255,22 @@ mod tests {
     #[test]
     fn functions_are_found_by_name_with_begin_and_end() {
         let symbols = Symbols::parse(TEXT.to_vec());
-        let ranges = symbols.ranges(|name| matches!(name, "do_idle" | "probe").then_some(()));
+        let ranges = symbols
+            .ranges(&["do_idle", "pro", "s"], |name| matches!(name, "do_idle" | "probe").then_some(()));
         assert_eq!(
             ranges,
             [(0xffff_ffff_8100_0040, 0xffff_ffff_8100_0090, ()), (0xffff_ffff_a000_0010, u64::MAX, ())]
         );
+    }
+
+    #[test]
+    fn addresses_may_have_fewer_digits_and_no_more_than_sixteen() {
+        let text = "c0008000 T stext d foo\n1 t one\nC0009000 W Two\nffffffff810000000 T long\n12g4 T no_digit\n\
+            fffffff 81000010 T split\nffffffff81000020 d data\nffffffff81000030 Tx joined\nffffffff81000040 T \n T none\n";
+        let symbols = Symbols::parse(text.as_bytes().to_vec());
+        let named = [(1, "one"), (0xc000_8000, "stext"), (0xc000_9000, "Two")];
+        assert_eq!(symbols.len(), named.len());
+        named.iter().for_each(|&(address, name)| assert_eq!(symbols.resolve(address), Some((name, 0))));
     }
 
     #[test]

@@ -117,8 +117,8 @@ impl<'t> Context<'t> {
     fn new(symbols: &'t Symbols, vectors: &'t [String], has_flags: bool) -> Result<Context<'t>, SavedError> {
         // A kernel has many symbols: both questions in one go.
         let mut is_rt = false;
-        let classes = CallerClasses::from_ranges(|wanted| {
-            symbols.ranges(|name| {
+        let classes = CallerClasses::from_ranges(|beginnings, wanted| {
+            symbols.ranges(&[beginnings, &RT_FUNCTIONS].concat(), |name| {
                 is_rt |= RT_FUNCTIONS.contains(&name);
                 wanted(name)
             })

@@ -49,7 +49,7 @@ pub(super) fn by_module(target: &Target, instead_of: &[String]) -> Result<Box<dy
 
 fn callers() -> Result<(Symbols, CallerClasses)> {
     let symbols = Symbols::parse(std::fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?);
-    let callers = CallerClasses::from_ranges(|wanted| symbols.ranges(wanted))
+    let callers = CallerClasses::from_ranges(|beginnings, wanted| symbols.ranges(beginnings, wanted))
         .context("cannot tell the kernel's functions apart")?;
     Ok((symbols, callers))
 }
