@@ -23,7 +23,9 @@ mod typed;
 
 pub use clock::Clock;
 pub use convert::{Converter, for_each_event, lost_event};
-pub use dat::{Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile};
+pub use dat::{
+    Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile,
+};
 pub use error::TraceError;
 pub use flaw::{Flaw, FlawKind, Tally};
 pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};

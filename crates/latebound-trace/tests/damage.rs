@@ -5,10 +5,13 @@
 mod support;
 
 use latebound_model::Cpu;
-use latebound_trace::{FlawKind, Item, Record, TextOffset, TraceError, TraceFile};
+use latebound_trace::{
+    Buffer, CpuData, CpuStream, Flaw, FlawKind, Item, ReadAt, Record, Tally, TextOffset, TraceError,
+    TraceFile,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::{Synthetic, SyntheticPage, fixture};
+use support::{Synthetic, SyntheticPage, big_trace, fixture};
 
 /// Everything that a reader can do with a file, none of which may panic. Gives the events read.
 fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
@@ -31,6 +34,7 @@ fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
             })?;
             events += stream.tally().events;
             assert!(stream.tally().is_whole() || told > 0, "a flaw was counted but not told");
+            assert_same_ahead(&trace, buffer, cpu);
         }
         let mut merged = trace.events(buffer)?;
         let mut count = 0;
@@ -41,6 +45,51 @@ fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
         assert_eq!(count, tallied);
     }
     Ok(events)
+}
+
+/// All that a stream gave: events by their times and bytes, flaws, the error that it ended with.
+#[derive(Debug, PartialEq)]
+struct Given {
+    events: Vec<(u64, Vec<u8>)>,
+    /// With how many events before it.
+    flaws: Vec<(usize, Flaw)>,
+    error: Option<String>,
+    tally: Tally,
+}
+
+fn given<R: ReadAt>(mut stream: CpuStream<'_, R>) -> Given {
+    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let read = stream.for_each(|item| match item {
+        Item::Event(event) => events.push((event.time, event.data.to_vec())),
+        Item::Flaw(flaw) => flaws.push((events.len(), flaw)),
+    });
+    Given { events, flaws, error: read.err().map(|error| error.to_string()), tally: stream.tally() }
+}
+
+/// Whether a CPU reads the same where another thread inflates its chunks ahead. Gives what it reads as.
+fn assert_same_ahead<R: ReadAt + Sync>(
+    trace: &TraceFile<R>,
+    buffer: &Buffer,
+    cpu: &CpuData,
+) -> Option<Given> {
+    // Nothing can be read of a CPU that cannot be begun with, either way.
+    let Ok(stream) = trace.cpu_events(buffer, cpu) else {
+        assert!(trace.cpu_events_ahead(buffer, cpu, 0).is_err());
+        return None;
+    };
+    let alone = given(stream);
+    for budget in [0, 8 << 20] {
+        let with_ahead = std::thread::scope(|scope| {
+            let (stream, ahead) = trace.cpu_events_ahead(buffer, cpu, budget).unwrap();
+            scope.spawn(|| ahead.run());
+            given(stream)
+        });
+        assert!(with_ahead == alone, "{budget} bytes ahead of {}", cpu.cpu);
+    }
+    let (stream, ahead) = trace.cpu_events_ahead(buffer, cpu, 0).unwrap();
+    drop(ahead);
+    assert!(given(stream) == alone, "nobody goes ahead of {}", cpu.cpu);
+    Some(alone)
 }
 
 /// The events of one CPU as time and caller, and the flaws.
@@ -259,6 +308,47 @@ fn a_broken_chunk_costs_its_pages_and_no_more() {
         let times: Vec<_> = events.iter().map(|event| event.0).collect();
         assert_eq!(times, [101, 201, 301, 701, 801, 901], "{compression}");
         assert_eq!(flaws, [FlawKind::Damaged { bytes: 3 * 4096 }], "{compression}");
+    }
+}
+
+#[test]
+fn chunks_that_are_read_ahead_give_what_the_reader_alone_gives() {
+    if let Some(file) = big_trace() {
+        let trace = TraceFile::open(file).unwrap();
+        let buffer = trace.buffer("").unwrap();
+        let read = |cpu| assert_same_ahead(&trace, buffer, cpu).unwrap().tally.events;
+        assert_eq!(buffer.cpus.iter().map(read).sum::<u64>(), 1_051_409);
+    }
+    // Chunks of three pages: those of the larger are more than is handed over at once.
+    let page = |time| SyntheticPage { time, missed: None, events: (0..20).map(|at| (at, 1)).collect() };
+    let pages: Vec<_> = (1..=20).map(|at| page(at * 10_000)).collect();
+    for (page_size, compression) in [(512, "none"), (4096, "zstd"), (1 << 16, "zlib"), (1 << 17, "zstd")] {
+        let trace =
+            Synthetic { page_size, compression, cpus: vec![pages.clone(); 2], ..Synthetic::default() };
+        let trace = TraceFile::open(trace.bytes()).unwrap();
+        for cpu in trace.cpus() {
+            let given = assert_same_ahead(&trace, trace.buffer("").unwrap(), cpu).unwrap();
+            assert_eq!((given.tally.events, given.flaws.len()), (400, 0), "{page_size}");
+        }
+    }
+}
+
+#[test]
+fn who_goes_ahead_of_a_stream_that_is_dropped_ends() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1)] };
+    let cpus = vec![(1..=2000).map(|at| page(at * 100)).collect()];
+    let trace = Synthetic { compression: "zstd", cpus, ..Synthetic::default() };
+    let trace = TraceFile::open(trace.bytes()).unwrap();
+    for read in [0, 1, 700] {
+        std::thread::scope(|scope| {
+            let (mut stream, ahead) =
+                trace.cpu_events_ahead(trace.buffer("").unwrap(), &trace.cpus()[0], 0).unwrap();
+            scope.spawn(|| ahead.run());
+            for _ in 0..read {
+                assert!(stream.next_item().unwrap().is_some());
+            }
+            // Here it goes; who goes ahead has to notice, or the scope never ends.
+        });
     }
 }
 

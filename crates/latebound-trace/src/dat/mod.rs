@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! trace.dat, versions 6 and 7.
 
+mod ahead;
+mod chunk;
 mod head;
 mod inflate;
 mod page;
 mod stream;
 
+pub use ahead::Ahead;
 pub use head::{Buffer, CpuData, CpuStats};
 pub use inflate::Compression;
 pub use stream::{CpuStream, Item, MergedStream, RawEvent};
@@ -104,6 +107,17 @@ impl<R: ReadAt> TraceFile<R> {
     /// The events of one CPU of a buffer.
     pub fn cpu_events(&self, buffer: &Buffer, cpu: &CpuData) -> Result<CpuStream<'_, R>, TraceError> {
         CpuStream::new(&self.source, self.shape(buffer), cpu)
+    }
+
+    /// The events of one CPU of a buffer, and what is to be run on another thread so that chunks are found and inflated
+    /// ahead of the stream. The two hold about `budget` bytes for that, and half a MiB at least.
+    pub fn cpu_events_ahead(
+        &self,
+        buffer: &Buffer,
+        cpu: &CpuData,
+        budget: usize,
+    ) -> Result<(CpuStream<'_, R>, Ahead<'_, R>), TraceError> {
+        CpuStream::with_ahead(&self.source, self.shape(buffer), cpu, budget)
     }
 
     /// The events of all CPUs of a buffer by time. Events of one CPU keep their order even where its clock ran

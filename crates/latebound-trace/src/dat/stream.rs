@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages of one CPU, and several CPUs merged by time.
 //!
-//! Owns the way from a range of the file to events: blocks or compressed chunks, pages, entries. Holds one chunk per
+//! Owns the way from chunks to events: pages, entries, and the flaws between them. Holds one chunk per
 //! CPU at most, and of many CPUs as many as a fixed budget allows; never a whole file or a whole CPU.
 
 use std::cmp::Reverse;
@@ -9,8 +9,10 @@ use std::collections::BinaryHeap;
 
 use latebound_model::Cpu;
 
+use crate::dat::ahead::{self, Ahead, Prepared};
+use crate::dat::chunk::{BLOCK, Chunk, Finder, Found, Slot, Work};
 use crate::dat::head::{Buffer, CpuData};
-use crate::dat::inflate::{Compression, Inflater};
+use crate::dat::inflate::Compression;
 use crate::dat::page::{PageHead, Step, Walk};
 use crate::error::TraceError;
 use crate::flaw::{Flaw, FlawKind, Tally};
@@ -59,59 +61,18 @@ impl Shape {
     }
 
     /// The most that one chunk may hold. trace-cmd makes chunks of 10 pages; pages are at most 8 MiB.
-    fn chunk_limit(&self) -> usize {
+    pub(super) fn chunk_limit(&self) -> usize {
         (self.page_size * 64).clamp(1 << 20, 32 << 20)
     }
 }
 
-/// How much of plain pages is read at once.
-const BLOCK: usize = 64 * 1024;
 /// How much the chunks of a merge may take together.
 const MERGE_BUDGET: usize = 24 << 20;
 
-/// A part of a CPU's data that is held as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Chunk {
-    /// Where its bytes are in the file.
-    offset: u64,
-    /// How many they are there.
-    stored: usize,
-    /// How many they are to be.
-    size: usize,
-}
-
-/// Room for one chunk.
-#[derive(Default)]
-struct Slot {
-    /// Which chunk it holds.
-    chunk: Option<Chunk>,
-    bytes: Vec<u8>,
-}
-
-/// Working memory for reading chunks.
-#[derive(Default)]
-struct Work {
-    inflater: Inflater,
-    input: Vec<u8>,
-}
-
-/// Makes `buffer` hold at least `size` bytes; new room comes zeroed from the system and is not touched here.
-fn grow(buffer: &mut Vec<u8>, size: usize) {
-    if buffer.len() < size {
-        *buffer = vec![0; size];
-    }
-}
-
-/// The place reached in one CPU's data.
+/// The place reached in one CPU's pages.
 struct Cursor {
     cpu: Cpu,
-    /// The next byte that was not looked at, and the end.
-    at: u64,
-    end: u64,
-    /// Chunks that the count at the beginning still promises.
-    chunks_left: u32,
-    /// The header of the next chunk, read together with the chunk before.
-    ahead: Option<[u8; 8]>,
+    finder: Finder,
     chunk: Option<Chunk>,
     /// The place of the next page in the chunk.
     next_page: usize,
@@ -121,22 +82,14 @@ struct Cursor {
     tally: Tally,
     /// Flaws not yet told: a page brings three at most.
     flaws: [Option<FlawKind>; 4],
-    ended: bool,
 }
 
 impl Cursor {
     fn new<R: ReadAt>(source: &R, shape: &Shape, data: &CpuData) -> Result<Cursor, TraceError> {
-        let length =
-            source.len().map_err(|source| TraceError::Read { part: PART, offset: data.offset, source })?;
-        // trace-cmd 3.1.6 does not count the 32-bit number of chunks among the bytes that it names.
-        let count = if shape.chunks.is_some() && data.size > 0 { 4 } else { 0 };
-        let promised = data.offset.saturating_add(data.size).saturating_add(count);
+        let (finder, missing) = Finder::new(source, shape, data)?;
         let mut cursor = Cursor {
             cpu: data.cpu,
-            at: data.offset,
-            end: promised.min(length),
-            chunks_left: 0,
-            ahead: None,
+            finder,
             chunk: None,
             next_page: 0,
             page_index: 0,
@@ -144,32 +97,11 @@ impl Cursor {
             last_time: None,
             tally: Tally::default(),
             flaws: [None; 4],
-            ended: data.size == 0,
         };
-        if cursor.ended {
-            return Ok(cursor);
-        }
-        let missing = if data.offset >= length { data.size } else { promised.saturating_sub(length) };
         if missing > 0 {
             cursor.flaw(FlawKind::CutOff { bytes: missing });
         }
-        if shape.chunks.is_some() {
-            match cursor.left() {
-                4.. => {
-                    let mut count = [0; 4];
-                    read(source, cursor.at, &mut count)?;
-                    cursor.chunks_left =
-                        if shape.big_endian { u32::from_be_bytes(count) } else { u32::from_le_bytes(count) };
-                    cursor.at += 4;
-                }
-                _ => cursor.ended = true,
-            }
-        }
         Ok(cursor)
-    }
-
-    fn left(&self) -> u64 {
-        self.end.saturating_sub(self.at)
     }
 
     fn flaw(&mut self, kind: FlawKind) {
@@ -189,95 +121,6 @@ impl Cursor {
         Some(Flaw { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })
     }
 
-    /// The rest of the data cannot be found any more.
-    fn give_up(&mut self) {
-        if self.left() > 0 {
-            self.flaw(FlawKind::Damaged { bytes: self.left() });
-        }
-        self.ended = true;
-    }
-
-    /// Finds the next chunk; `None` at the end.
-    fn find_chunk<R: ReadAt>(&mut self, source: &R, shape: &Shape) -> Result<Option<Chunk>, TraceError> {
-        if shape.chunks.is_none() {
-            let pages = (BLOCK / shape.page_size).max(1) * shape.page_size;
-            let size = (pages as u64).min(self.left()) as usize;
-            let chunk = Chunk { offset: self.at, stored: size, size };
-            self.at += size as u64;
-            self.ended = size == 0;
-            return Ok((!self.ended).then_some(chunk));
-        }
-        if self.chunks_left == 0 {
-            self.ended = true;
-            return Ok(None);
-        }
-        let header = match self.ahead.take() {
-            Some(header) => header,
-            None if self.left() >= 8 => {
-                let mut header = [0; 8];
-                read(source, self.at, &mut header)?;
-                header
-            }
-            None => {
-                self.give_up();
-                return Ok(None);
-            }
-        };
-        let number = |bytes: &[u8]| match *bytes {
-            [a, b, c, d] if shape.big_endian => u32::from_be_bytes([a, b, c, d]) as usize,
-            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
-            _ => 0,
-        };
-        let (stored, size) = (number(&header[..4]), number(&header[4..]));
-        // What does not compress grows a little.
-        let limit = shape.chunk_limit();
-        if stored as u64 > self.left() - 8 || size > limit || stored > limit + limit / 2 || stored == 0 {
-            self.give_up();
-            return Ok(None);
-        }
-        let chunk = Chunk { offset: self.at + 8, stored, size };
-        self.at += 8 + stored as u64;
-        self.chunks_left -= 1;
-        Ok(Some(chunk))
-    }
-
-    /// Makes `slot` hold the cursor's chunk; `false` where it does not decompress.
-    fn load<R: ReadAt>(
-        &mut self,
-        source: &R,
-        shape: &Shape,
-        slot: &mut Slot,
-        work: &mut Work,
-        chunk: Chunk,
-    ) -> Result<bool, TraceError> {
-        if slot.chunk == Some(chunk) {
-            return Ok(true);
-        }
-        slot.chunk = None;
-        grow(&mut slot.bytes, chunk.size);
-        match shape.chunks {
-            None => read(source, chunk.offset, &mut slot.bytes[..chunk.size])?,
-            Some(compression) => {
-                // The header of the chunk behind comes along: one read instead of two.
-                let behind = chunk.offset + chunk.stored as u64;
-                let more = self.chunks_left > 0 && self.at == behind && self.left() >= 8;
-                let wanted = chunk.stored + if more { 8 } else { 0 };
-                if work.input.len() < wanted {
-                    work.input = vec![0; wanted.next_multiple_of(4096)];
-                }
-                read(source, chunk.offset, &mut work.input[..wanted])?;
-                let (stored, header) = work.input[..wanted].split_at(chunk.stored);
-                self.ahead = header.try_into().ok();
-                match work.inflater.inflate(compression, stored, &mut slot.bytes[..chunk.size]) {
-                    Ok(size) if size == chunk.size => {}
-                    Ok(_) | Err(_) => return Ok(false),
-                }
-            }
-        }
-        slot.chunk = Some(chunk);
-        Ok(true)
-    }
-
     /// Goes to the next page; where it lies in the slot, or `None` at the end of the CPU's data.
     fn turn_page<R: ReadAt>(
         &mut self,
@@ -285,14 +128,25 @@ impl Cursor {
         shape: &Shape,
         slot: &mut Slot,
         work: &mut Work,
+        prepared: &mut Option<Prepared>,
     ) -> Result<Option<usize>, TraceError> {
         loop {
             let Some(chunk) = self.chunk else {
-                if self.ended {
-                    return Ok(None);
-                }
-                self.chunk = self.find_chunk(source, shape)?;
                 self.next_page = 0;
+                if let Some(ready) = prepared {
+                    match ready.next(slot) {
+                        Some((chunk, finder)) => (self.chunk, self.finder) = (Some(chunk), finder),
+                        // The rest is found and read here.
+                        None => *prepared = None,
+                    }
+                    continue;
+                }
+                match self.finder.find(source, shape)? {
+                    Found::Chunk(chunk) => self.chunk = Some(chunk),
+                    Found::Lost(0) => {}
+                    Found::Lost(bytes) => self.flaw(FlawKind::Damaged { bytes }),
+                    Found::End => return Ok(None),
+                }
                 continue;
             };
             let at = self.next_page;
@@ -303,12 +157,13 @@ impl Cursor {
                 self.chunk = None;
                 continue;
             }
-            if !self.load(source, shape, slot, work, chunk)? {
+            if !self.finder.load(source, shape, slot, work, chunk)? {
                 self.flaw(FlawKind::Damaged { bytes: (chunk.size - at) as u64 });
                 self.chunk = None;
                 continue;
             }
             self.next_page = at + shape.page_size;
+            let at = slot.start + at;
             let page = &slot.bytes[at..at + shape.page_size];
             let Some(head) = PageHead::read(page, shape.layout, shape.big_endian) else {
                 self.flaw(FlawKind::Damaged { bytes: page.len() as u64 });
@@ -357,12 +212,6 @@ impl Cursor {
     }
 }
 
-const PART: &str = "the pages of a CPU";
-
-fn read<R: ReadAt>(source: &R, offset: u64, into: &mut [u8]) -> Result<(), TraceError> {
-    source.read_exact_at(offset, into).map_err(|source| TraceError::Read { part: PART, offset, source })
-}
-
 /// The events of one CPU in the order of its ring buffer.
 pub struct CpuStream<'f, R> {
     source: &'f R,
@@ -370,6 +219,8 @@ pub struct CpuStream<'f, R> {
     cursor: Cursor,
     slot: Slot,
     work: Work,
+    /// Chunks that somebody else reads ahead of this.
+    prepared: Option<Prepared>,
     /// The page that is walked, as a place in the slot.
     page: usize,
     /// An event that a flaw goes before, as a place in the page.
@@ -385,9 +236,23 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
             cursor,
             slot: Slot::default(),
             work: Work::default(),
+            prepared: None,
             page: 0,
             held: None,
         })
+    }
+
+    /// A stream, and the work to be done ahead of it within about so many bytes.
+    pub(crate) fn with_ahead(
+        source: &'f R,
+        shape: Shape,
+        data: &CpuData,
+        budget: usize,
+    ) -> Result<(CpuStream<'f, R>, Ahead<'f, R>), TraceError> {
+        let mut stream = CpuStream::new(source, shape, data)?;
+        let (ahead, prepared) = ahead::prepared(source, shape, stream.cursor.finder, budget);
+        stream.prepared = Some(prepared);
+        Ok((stream, ahead))
     }
 
     /// The CPU.
@@ -414,13 +279,11 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
                 Step::Event { start, end } if self.cursor.check_time() => break (start, end),
                 Step::Event { start, end } => self.held = Some((start, end)),
                 Step::Damaged { bytes } => self.cursor.flaw(FlawKind::Damaged { bytes: bytes as u64 }),
-                Step::Done => {
-                    match self.cursor.turn_page(self.source, &self.shape, &mut self.slot, &mut self.work)? {
-                        Some(page) => self.page = page,
-                        None if !self.cursor.has_flaws() => return Ok(None),
-                        None => {}
-                    }
-                }
+                Step::Done => match self.turn_page()? {
+                    Some(page) => self.page = page,
+                    None if !self.cursor.has_flaws() => return Ok(None),
+                    None => {}
+                },
             }
         };
         let time = self.cursor.walk.time;
@@ -439,6 +302,11 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
             }
         }
         if self.shape.big_endian { self.run::<true>(&mut visit) } else { self.run::<false>(&mut visit) }
+    }
+
+    fn turn_page(&mut self) -> Result<Option<usize>, TraceError> {
+        let CpuStream { source, shape, cursor, slot, work, prepared, .. } = self;
+        cursor.turn_page(*source, shape, slot, work, prepared)
     }
 
     fn run<const BIG: bool>(&mut self, visit: &mut impl FnMut(Item<'_>)) -> Result<(), TraceError> {
@@ -480,7 +348,7 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
             if events > 0 {
                 self.cursor.last_time = Some(last);
             }
-            let turned = self.cursor.turn_page(self.source, &self.shape, &mut self.slot, &mut self.work)?;
+            let turned = self.turn_page()?;
             while let Some(flaw) = self.cursor.take_flaw() {
                 visit(Item::Flaw(flaw));
             }
@@ -591,7 +459,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                 Step::Damaged { bytes } => lane.cursor.flaw(FlawKind::Damaged { bytes: bytes as u64 }),
                 Step::Done => {
                     let slot = &mut self.slots[slot_index];
-                    match lane.cursor.turn_page(self.source, &self.shape, slot, &mut self.work)? {
+                    match lane.cursor.turn_page(self.source, &self.shape, slot, &mut self.work, &mut None)? {
                         Some(at) => {
                             lane.page.clear();
                             lane.page.extend_from_slice(&slot.bytes[at..at + self.shape.page_size]);
