@@ -391,7 +391,7 @@ impl Observations {
             notes,
             evidence,
             view,
-            cpus: side_by_side(&both, |(one, views)| record::cpu_bound(one, views)),
+            cpus: side_by_side(both, |(one, views)| record::cpu_bound(one, views)),
             breaches: Vec::new(),
         }
     }

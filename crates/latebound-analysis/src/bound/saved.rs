@@ -15,15 +15,15 @@ use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    CommandLines, CpuData, Decoded, Decoder, Flags, Flaw, FlawKind, Formats, Item, PerfTrace, ReadAt, Record,
-    Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile, TraceKind, Turn, Turned,
-    TypedEvent, TypedItem, VectorId,
+    Ahead, Buffer, CommandLines, CpuData, CpuStream, Decoded, Decoder, Flags, Flaw, FlawKind, Formats, Item,
+    PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile,
+    TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
 };
 
 use super::document::{Conditions, CpuObservations, Observations};
 use super::estimate::Estimator;
 use super::observer::CpuObserver;
-use super::side_by_side::side_by_side;
+use super::side_by_side::{parallelism, side_by_side};
 use super::timeline::Source;
 use crate::saved_events::{self, Counted, check_clock};
 
@@ -160,46 +160,84 @@ fn trace_dat<R: ReadAt + Sync>(
         return estimate(|visit| saved_events::of_dat(&trace, buffer, visit));
     }
     let decoder = trace.decoder()?;
-    let symbols = match given {
-        Some(symbols) => symbols,
-        None => trace.symbols()?,
-    };
-    let context = Context {
-        // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
-        nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
-        ..Context::new(&symbols, decoder.vector_names(), true)?
-    };
-    let one = |data: &CpuData| {
-        let mut cpu = CpuReader::new(data.cpu);
-        let mut stream = trace.cpu_events(buffer, data)?;
-        stream.for_each(|item| match item {
-            Item::Event(event) => {
-                let at = buffer.clock.nanos(event.time);
-                match decoder.turned(event.data) {
-                    Some(turned) => cpu.turned(&context, at, turned),
-                    None => cpu.record(&context, at, &decoder.decode(event.data)),
-                }
-            }
-            Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
+    std::thread::scope(|scope| {
+        // Before the symbols are loaded, which takes a while.
+        let streams = streams(&trace, buffer, |ahead| {
+            scope.spawn(|| ahead.run());
         })?;
-        Ok((cpu, stream.tally()))
-    };
-    let read = side_by_side(&buffer.cpus, one);
-    let mut read: Vec<(CpuReader, Tally)> = read.into_iter().collect::<Result<_, TraceError>>()?;
-    read.sort_by_key(|(cpu, _)| cpu.observer.cpu());
-    let kernel_counts = |cpu: Cpu| {
-        let of = trace.stats().iter().find(|stats| stats.cpu == cpu && stats.instance == options.instance);
-        of.map_or(0, |stats| stats.overrun.saturating_add(stats.commit_overrun).saturating_add(stats.dropped))
-    };
-    let missing: BTreeSet<Cpu> = match trace.cpu_count() {
-        Some(count) => {
-            let listed: BTreeSet<Cpu> = buffer.cpus.iter().map(|data| data.cpu).collect();
-            (0..count.min(1 << 16)).map(Cpu).filter(|cpu| !listed.contains(cpu)).collect()
+        let symbols = match given {
+            Some(symbols) => symbols,
+            None => trace.symbols()?,
+        };
+        let context = Context {
+            // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
+            nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
+            ..Context::new(&symbols, decoder.vector_names(), true)?
+        };
+        let one = |(data, stream): (&CpuData, Option<CpuStream<'_, R>>)| {
+            let mut cpu = CpuReader::new(data.cpu);
+            let mut stream = match stream {
+                Some(stream) => stream,
+                None => trace.cpu_events(buffer, data)?,
+            };
+            stream.for_each(|item| match item {
+                Item::Event(event) => {
+                    let at = buffer.clock.nanos(event.time);
+                    match decoder.turned(event.data) {
+                        Some(turned) => cpu.turned(&context, at, turned),
+                        None => cpu.record(&context, at, &decoder.decode(event.data)),
+                    }
+                }
+                Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
+            })?;
+            Ok((cpu, stream.tally()))
+        };
+        let read = side_by_side(buffer.cpus.iter().zip(streams), one);
+        let mut read: Vec<(CpuReader, Tally)> = read.into_iter().collect::<Result<_, TraceError>>()?;
+        read.sort_by_key(|(cpu, _)| cpu.observer.cpu());
+        let kernel_counts = |cpu: Cpu| {
+            let of =
+                trace.stats().iter().find(|stats| stats.cpu == cpu && stats.instance == options.instance);
+            of.map_or(0, |stats| {
+                stats.overrun.saturating_add(stats.commit_overrun).saturating_add(stats.dropped)
+            })
+        };
+        let missing: BTreeSet<Cpu> = match trace.cpu_count() {
+            Some(count) => {
+                let listed: BTreeSet<Cpu> = buffer.cpus.iter().map(|data| data.cpu).collect();
+                (0..count.min(1 << 16)).map(Cpu).filter(|cpu| !listed.contains(cpu)).collect()
+            }
+            None => BTreeSet::new(),
+        };
+        let saved = finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)?;
+        Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
+    })
+}
+
+/// How much of each CPU's data may be inflated and not followed yet.
+const AHEAD: usize = 1 << 20;
+/// For so many CPUs at most.
+const AHEAD_CPUS: usize = 16;
+
+/// The stream of each CPU whose chunks are inflated ahead of it, by what `run` is to do at the same time: inflating takes about as
+/// long as following the events, and seldom do all CPUs have as many. `None` where there are
+/// more CPUs than processors here, which have enough to do then.
+fn streams<'t, R: ReadAt + Sync>(
+    trace: &'t TraceFile<R>,
+    buffer: &Buffer,
+    run: impl Fn(Ahead<'t, R>),
+) -> Result<Vec<Option<CpuStream<'t, R>>>, TraceError> {
+    let processors = parallelism();
+    let goes_ahead = processors > 1 && buffer.cpus.len() <= processors.min(AHEAD_CPUS);
+    let stream = |data: &CpuData| {
+        if !goes_ahead {
+            return Ok(None);
         }
-        None => BTreeSet::new(),
+        let (stream, ahead) = trace.cpu_events_ahead(buffer, data, AHEAD)?;
+        run(ahead);
+        Ok(Some(stream))
     };
-    let saved = finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)?;
-    Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
+    buffer.cpus.iter().map(stream).collect()
 }
 
 fn perf_data<R: ReadAt>(

@@ -3,23 +3,33 @@
 //!
 //! Owns how many threads that takes: as many as may run here, and never more than there is work for.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many threads may run here at once.
+pub(super) fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// What `work` makes of each item, in the order of the items.
-pub(super) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    if items.len() < 2 {
-        return items.iter().map(work).collect();
+pub(super) fn side_by_side<T: Send, R: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let items: Vec<T> = items.into_iter().collect();
+    let workers = parallelism().min(items.len());
+    if workers < 2 {
+        return items.into_iter().map(work).collect();
     }
-    let next = AtomicUsize::new(0);
+    let left = Mutex::new(items.into_iter().enumerate());
     let worker = || {
         let mut done = Vec::new();
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return done };
+            // Taking an item does not panic, so what is behind a poisoned lock is as good as ever.
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((at, item)) = next else { return done };
             done.push((at, work(item)));
         }
     };
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
     let mut done = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
         let mut done = worker();
@@ -41,8 +51,9 @@ mod tests {
         for count in [0u64, 1, 2, 3, 100, 4096] {
             let items: Vec<u64> = (0..count).collect();
             // Unequal work, so that threads take unequal shares.
-            let results =
-                side_by_side(&items, |&item| (0..item % 7 * 1000).fold(item, |sum, n| sum ^ (n * 2 % 2)));
+            let results = side_by_side(items.clone(), |item| {
+                (0..item % 7 * 1000).fold(item, |sum, n| sum ^ (n * 2 % 2))
+            });
             assert_eq!(results, items);
         }
     }
@@ -50,6 +61,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "the third of them")]
     fn a_panic_of_one_comes_through() {
-        side_by_side(&[1, 2, 3, 4], |&item| assert_ne!(item, 3, "the third of them"));
+        side_by_side([1, 2, 3, 4], |item| assert_ne!(item, 3, "the third of them"));
     }
 }
