@@ -130,7 +130,7 @@ pub(crate) fn growth(
             return Some(GrowthSample { elapsed: *elapsed, ..low });
         }
         let free = snapshot.variables.interference_free().ok()?;
-        Some(sample(*elapsed, views::values(free, &timeline.prefix(snapshot.interrupts), known)))
+        Some(sample(*elapsed, views::values(free, &timeline.first(snapshot.interrupts), known)))
     };
     if !chosen.is_empty() {
         samples[0] = at(0, None);
@@ -208,7 +208,8 @@ mod tests {
         let grown = growth(&progress, &timeline, Nanos(200), &views);
         assert_eq!(grown.len(), 101);
         for (sample, (elapsed, snapshot)) in grown.iter().zip(&progress) {
-            let alone = analyse(&snapshot.variables, &timeline.prefix(snapshot.interrupts)).expect("short");
+            let free = snapshot.variables.interference_free().expect("short");
+            let alone = views::views(free, &timeline.first(snapshot.interrupts));
             assert_eq!(sample.elapsed, *elapsed);
             for (kind, view) in alone.iter() {
                 assert_eq!(sample.get(kind), view.latency(), "{kind:?} after {elapsed}");

@@ -97,5 +97,5 @@ impl Variables {
 
 /// All seven views of one CPU.
 pub fn analyse(variables: &Variables, timeline: &Timeline) -> Result<Views, VariablesTooLong> {
-    Ok(views::views(variables.interference_free()?, timeline))
+    Ok(views::views(variables.interference_free()?, &timeline.whole()))
 }

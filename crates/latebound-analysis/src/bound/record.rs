@@ -60,9 +60,8 @@ pub(super) fn cpu_bound(one: &CpuObservations, views: &Views) -> CpuBound {
 }
 
 fn summaries(timeline: &Timeline) -> Vec<SourceSummary> {
-    let busy = timeline.tracks.iter().filter(|track| !track.starts.is_empty());
-    sorted(busy.map(|track| SourceSummary {
-        source: source_name(track.source, &track.name),
+    sorted(timeline.whole().busy().map(|track| SourceSummary {
+        source: source_name(track.source, timeline.name_of(track.source)),
         count: track.starts.len() as u64,
         longest: Nanos(track.longest_ns()),
         shortest_gap: track.shortest_gap().map(Nanos),

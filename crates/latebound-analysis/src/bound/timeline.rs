@@ -101,41 +101,26 @@ pub enum TimelineError {
 
 /// The interrupts of one source.
 #[derive(Clone, Debug)]
-pub(crate) struct Track {
-    pub(crate) source: Source,
-    pub(crate) name: String,
+struct Track {
+    source: Source,
+    name: String,
     /// Ascending.
-    pub(crate) starts: Vec<u64>,
+    starts: Vec<u64>,
     /// `sums[i]` is what the first `i` interrupts took; one longer than `starts`.
-    pub(crate) sums: Vec<u64>,
+    sums: Vec<u64>,
     /// Index of the longest.
-    pub(crate) longest: usize,
+    longest: usize,
     /// Index of the second of the two that are closest together; 0 where there is one only.
-    pub(crate) closest: usize,
+    closest: usize,
 }
 
 impl Track {
-    pub(crate) fn duration(&self, index: usize) -> u64 {
-        self.sums[index + 1] - self.sums[index]
-    }
-
-    /// The longest duration, oWCET in the paper's words.
-    pub(crate) fn longest_ns(&self) -> u64 {
-        self.duration(self.longest)
-    }
-
-    /// The shortest distance of two starts, oMIAT in the paper's words; `None` where there is one interrupt only.
-    pub(crate) fn shortest_gap(&self) -> Option<u64> {
-        (self.closest > 0).then(|| self.starts[self.closest] - self.starts[self.closest - 1])
-    }
-
     /// The first interrupts alone, as many as given.
-    fn prefix(&self, count: usize) -> Track {
-        let mut first = Track {
+    fn first(&self, count: usize) -> TrackPart<'_> {
+        let mut first = TrackPart {
             source: self.source,
-            name: self.name.clone(),
-            starts: self.starts[..count].to_vec(),
-            sums: self.sums[..=count].to_vec(),
+            starts: &self.starts[..count],
+            sums: &self.sums[..=count],
             longest: self.longest,
             closest: self.closest,
         };
@@ -149,6 +134,47 @@ impl Track {
             (1..count).for_each(|at| first.note_closest(at));
         }
         first
+    }
+
+    /// Adds an interrupt behind the others.
+    fn push(&mut self, start: u64, duration: u64) {
+        let number = self.starts.len();
+        self.sums.push(self.sums[number] + duration);
+        self.starts.push(start);
+        let mut part = self.first(number + 1);
+        part.note_longest(number);
+        part.note_closest(number);
+        (self.longest, self.closest) = (part.longest, part.closest);
+    }
+}
+
+/// The first interrupts of one source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrackPart<'t> {
+    pub(crate) source: Source,
+    /// Ascending.
+    pub(crate) starts: &'t [u64],
+    /// `sums[i]` is what the first `i` interrupts took; one longer than `starts`.
+    pub(crate) sums: &'t [u64],
+    /// Index of the longest.
+    pub(crate) longest: usize,
+    /// Index of the second of the two that are closest together; 0 where there is one only.
+    pub(crate) closest: usize,
+}
+
+impl TrackPart<'_> {
+    pub(crate) fn duration(&self, index: usize) -> u64 {
+        self.sums[index + 1] - self.sums[index]
+    }
+
+    /// The longest duration, oWCET in the paper's words.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.duration(self.longest)
+    }
+
+    /// The shortest distance of two starts, oMIAT in the paper's words; `None` where there is one interrupt only.
+    pub(crate) fn shortest_gap(&self) -> Option<u64> {
+        (self.closest > 0).then(|| self.starts[self.closest] - self.starts[self.closest - 1])
     }
 
     /// Keeps the earliest of the longest, up to this one.
@@ -174,13 +200,45 @@ impl Track {
     }
 }
 
+/// The first interrupts of one CPU: what the views compute on.
+#[derive(Clone, Debug)]
+pub(crate) struct TimelinePart<'t> {
+    /// Those of every source of the timeline, in its order.
+    pub(crate) tracks: Vec<TrackPart<'t>>,
+    /// The track of each interrupt, in order of time.
+    pub(crate) order: &'t [u32],
+}
+
+impl<'t> TimelinePart<'t> {
+    /// The sources that have interrupts.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = &TrackPart<'t>> {
+        self.tracks.iter().filter(|track| !track.starts.is_empty())
+    }
+
+    /// Every interrupt in order of time from this place on.
+    pub(crate) fn iter_from(&self, place: usize) -> impl Iterator<Item = Interrupt> + '_ {
+        let mut next = vec![0usize; self.tracks.len()];
+        for &track in &self.order[..place] {
+            next[track as usize] += 1;
+        }
+        self.order[place..].iter().map(move |&track| {
+            let index = next[track as usize];
+            next[track as usize] += 1;
+            self.tracks[track as usize].interrupt(index)
+        })
+    }
+}
+
 /// The interrupts of one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    pub(crate) tracks: Vec<Track>,
+    tracks: Vec<Track>,
     /// The track of each interrupt, in order of time.
-    pub(crate) order: Vec<u32>,
+    order: Vec<u32>,
     by_source: BTreeMap<Source, u32>,
+    /// Tracks counted from 1 by some bits of their sources; 0 where there is none yet. Most interrupts need no look into the
+    /// map, which takes as long as all the rest of adding one.
+    by_bits: [u32; 32],
     last: Option<u64>,
     total: u64,
 }
@@ -211,35 +269,32 @@ impl Timeline {
         self.by_source.get(&source).map_or("", |&track| self.tracks[track as usize].name.as_str())
     }
 
+    /// All interrupts.
+    pub(crate) fn whole(&self) -> TimelinePart<'_> {
+        let tracks = self.tracks.iter().map(|track| track.first(track.starts.len())).collect();
+        TimelinePart { tracks, order: &self.order }
+    }
+
     /// The first interrupts alone, as many as given.
-    pub(crate) fn prefix(&self, length: usize) -> Timeline {
+    pub(crate) fn first(&self, length: usize) -> TimelinePart<'_> {
         let order = &self.order[..length.min(self.order.len())];
         let mut counts = vec![0usize; self.tracks.len()];
         for &track in order {
             counts[track as usize] += 1;
         }
-        let tracks: Vec<Track> =
-            self.tracks.iter().zip(counts).map(|(track, count)| track.prefix(count)).collect();
-        let last = tracks.iter().filter_map(|track| track.starts.last().copied()).max();
-        let total = tracks.iter().map(|track| track.sums[track.starts.len()]).sum();
-        Timeline { tracks, order: order.to_vec(), by_source: self.by_source.clone(), last, total }
+        let tracks = self.tracks.iter().zip(counts).map(|(track, count)| track.first(count)).collect();
+        TimelinePart { tracks, order }
     }
 
     /// Every interrupt in order of time.
     pub fn iter(&self) -> impl Iterator<Item = Interrupt> + '_ {
-        self.iter_from(0)
-    }
-
-    /// Every interrupt in order of time from this place on.
-    pub(crate) fn iter_from(&self, place: usize) -> impl Iterator<Item = Interrupt> + '_ {
         let mut next = vec![0usize; self.tracks.len()];
-        for &track in &self.order[..place] {
-            next[track as usize] += 1;
-        }
-        self.order[place..].iter().map(move |&track| {
-            let index = next[track as usize];
-            next[track as usize] += 1;
-            self.tracks[track as usize].interrupt(index)
+        self.order.iter().map(move |&track| {
+            let (track, index) = (&self.tracks[track as usize], &mut next[track as usize]);
+            let duration = Nanos(track.sums[*index + 1] - track.sums[*index]);
+            let start = Nanos(track.starts[*index]);
+            *index += 1;
+            Interrupt { source: track.source, start, duration }
         })
     }
 
@@ -252,9 +307,24 @@ impl Timeline {
         }
     }
 
+    #[inline]
     fn track(&mut self, source: Source) -> u32 {
+        let place = match source {
+            Source::Nmi => 0,
+            Source::Unnamed => 1,
+            Source::Vector(number) => number,
+            Source::Device(number) => number.wrapping_add(16),
+        } as usize
+            % self.by_bits.len();
+        match self.by_bits[place].checked_sub(1) {
+            Some(track) if self.tracks[track as usize].source == source => track,
+            _ => self.track_by_map(source, place),
+        }
+    }
+
+    fn track_by_map(&mut self, source: Source, place: usize) -> u32 {
         let next = self.tracks.len() as u32;
-        *self.by_source.entry(source).or_insert_with(|| {
+        let track = *self.by_source.entry(source).or_insert_with(|| {
             self.tracks.push(Track {
                 source,
                 name: String::new(),
@@ -264,7 +334,11 @@ impl Timeline {
                 closest: 0,
             });
             next
-        })
+        });
+        if self.by_bits[place] == 0 {
+            self.by_bits[place] = track + 1;
+        }
+        track
     }
 
     /// Adds the next interrupt; the timeline stays as it was where it is refused.
@@ -276,7 +350,7 @@ impl Timeline {
     /// it takes its place in front of them.
     pub fn push_ended(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
         let is_behind = interrupt.source != Source::Nmi && self.last > Some(interrupt.start.0);
-        let behind = match self.by_source.get(&Source::Nmi).filter(|_| is_behind) {
+        let behind = match is_behind.then(|| self.by_source.get(&Source::Nmi)).flatten() {
             Some(&nmi) => {
                 let starts = self.tracks[nmi as usize].starts.iter().rev();
                 let last = self.order.iter().rev();
@@ -311,11 +385,7 @@ impl Timeline {
         }
         let index = self.track(source);
         let track = &mut self.tracks[index as usize];
-        let number = track.starts.len();
-        track.sums.push(track.sums[number] + duration);
-        track.starts.push(start);
-        track.note_longest(number);
-        track.note_closest(number);
+        track.push(start, duration);
         if behind == 0 {
             self.order.push(index);
             self.last = Some(start);
@@ -391,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_the_timeline_that_its_interrupts_alone_give() {
+    fn the_first_interrupts_are_the_timeline_that_they_alone_give() {
         let sources = [Source::Vector(236), Source::Device(11), Source::Nmi];
         let mut timeline = Timeline::new();
         let mut state = 11u64;
@@ -406,7 +476,7 @@ mod tests {
             let mut again = Timeline::new();
             timeline.sources().for_each(|(source, name)| again.name(source, name));
             timeline.iter().take(length).for_each(|one| again.push(one).expect("in order"));
-            assert_eq!(format!("{:?}", timeline.prefix(length)), format!("{again:?}"), "{length}");
+            assert_eq!(format!("{:?}", timeline.first(length)), format!("{:?}", again.whole()), "{length}");
         }
     }
 

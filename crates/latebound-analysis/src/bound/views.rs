@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 
 use latebound_model::{Nanos, ViewKind};
 
-use super::timeline::{Interrupt, Source, Timeline, Track};
+use super::timeline::{Interrupt, Source, TimelinePart, TrackPart};
 
 /// How many interrupts of an interval a witness lists; the rest is counted.
 pub const WITNESS_LIMIT: usize = 32;
@@ -121,7 +121,7 @@ impl Views {
 }
 
 /// All seven views for an interference-free latency, which must be below 2^61 ns (73 years).
-pub(crate) fn views(interference_free: Nanos, timeline: &Timeline) -> Views {
+pub(crate) fn views(interference_free: Nanos, timeline: &TimelinePart<'_>) -> Views {
     let free = interference_free.0;
     let replay = replay(free, timeline);
     let Outcome::Converged(Nanos(replayed)) = replay.outcome else {
@@ -143,7 +143,7 @@ pub(crate) fn views(interference_free: Nanos, timeline: &Timeline) -> Views {
 /// The values of all seven without what they rest on. What `known` has is not computed again.
 pub(crate) fn values(
     interference_free: Nanos,
-    timeline: &Timeline,
+    timeline: &TimelinePart<'_>,
     known: impl Fn(ViewKind) -> Option<Option<Nanos>>,
 ) -> impl Fn(ViewKind) -> Option<Nanos> {
     let free = interference_free.0;
@@ -169,17 +169,13 @@ pub(crate) fn values(
     }
 }
 
-fn busy_tracks(timeline: &Timeline) -> impl Iterator<Item = &Track> {
-    timeline.tracks.iter().filter(|track| !track.starts.is_empty())
-}
-
-fn listed(track: &Track, from: usize, until: usize) -> (Vec<Interrupt>, u64) {
+fn listed(track: &TrackPart<'_>, from: usize, until: usize) -> (Vec<Interrupt>, u64) {
     let shown = until.min(from + WITNESS_LIMIT);
     ((from..shown).map(|index| track.interrupt(index)).collect(), (until - shown) as u64)
 }
 
 /// The longest of each of these sources, once.
-fn constant<'t>(free: u64, tracks: impl Iterator<Item = &'t Track>) -> View {
+fn constant<'t>(free: u64, tracks: impl Iterator<Item = &'t TrackPart<'t>>) -> View {
     let mut latency = free;
     let mut witness = Vec::new();
     for track in tracks.filter(|track| !track.starts.is_empty()) {
@@ -198,9 +194,10 @@ fn constant<'t>(free: u64, tracks: impl Iterator<Item = &'t Track>) -> View {
     View { outcome: Outcome::Converged(Nanos(latency)), witness }
 }
 
-fn worst_single(free: u64, timeline: &Timeline) -> View {
+fn worst_single(free: u64, timeline: &TimelinePart<'_>) -> View {
     let worst = |nmi: bool| {
-        busy_tracks(timeline)
+        timeline
+            .busy()
             .filter(move |track| (track.source == Source::Nmi) == nmi)
             .max_by_key(|track| (track.longest_ns(), Reverse(track.source)))
     };
@@ -241,15 +238,15 @@ pub(crate) fn sporadic_outcome(free: u64, loads: &[(u64, Option<u64>)]) -> Outco
     diverged
 }
 
-fn sporadic(free: u64, timeline: &Timeline) -> View {
-    let loads: Vec<_> =
-        busy_tracks(timeline).map(|track| (track.longest_ns(), track.shortest_gap())).collect();
+fn sporadic(free: u64, timeline: &TimelinePart<'_>) -> View {
+    let loads: Vec<_> = timeline.busy().map(|track| (track.longest_ns(), track.shortest_gap())).collect();
     let outcome = sporadic_outcome(free, &loads);
     let window = match outcome {
         Outcome::Converged(Nanos(window)) => window,
         Outcome::Diverged { .. } => 0,
     };
-    let witness = busy_tracks(timeline)
+    let witness = timeline
+        .busy()
         .map(|track| {
             let longest = track.interrupt(track.longest);
             let mut interrupts = vec![longest];
@@ -289,46 +286,99 @@ struct Best {
     demand: u128,
 }
 
-fn best_window(track: &Track, window: u64, charge: Charge) -> Best {
-    let (starts, sums) = (track.starts.as_slice(), track.sums.as_slice());
-    let mut best = Best { from: 0, until: 0, demand: 0 };
-    if window == 0 {
-        return best;
+/// How many parts of a track are searched at once: one alone would wait for memory and additions most of the time.
+const LANES: usize = 4;
+
+/// A search among windows that begin with the interrupts of one part of a track.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    /// The window's first interrupt, and the first that may be behind it.
+    from: usize,
+    until: usize,
+    /// The part's end.
+    end: usize,
+    /// The largest value so far, and where the earliest such window begins.
+    value: u64,
+    best: usize,
+}
+
+impl Lane {
+    /// How many steps may be taken at once.
+    fn steps(&self, count: usize) -> usize {
+        (self.end - self.from).min(count - self.until)
     }
-    // One of the two ends moves at a time, chosen without a branch: which one it is cannot be predicted.
-    let (mut from, mut until, mut best_value) = (0, 0, 0);
-    while until < starts.len() {
-        let inside = usize::from(starts[until] - starts[from] < window);
-        until += inside;
-        from += 1 - inside;
-        let value = match charge {
-            Charge::Own => sums[until] - sums[from],
-            Charge::Longest => (until - from) as u64,
-        };
-        if value > best_value {
-            best_value = value;
-            best.from = from;
-            best.until = until;
+
+    /// One of the two ends moves, chosen without a branch: which one it is cannot be predicted.
+    #[inline(always)]
+    fn step(&mut self, starts: &[u64], window: u64, value: impl Fn(usize, usize) -> u64) {
+        let inside = usize::from(starts[self.until] - starts[self.from] < window);
+        self.until += inside;
+        self.from += 1 - inside;
+        let value = value(self.from, self.until);
+        let is_better = value > self.value;
+        self.value = if is_better { value } else { self.value };
+        self.best = if is_better { self.from } else { self.best };
+    }
+}
+
+/// The largest value of a window and the first interrupt with which a window of that value begins. The value must not
+/// grow with the window's first interrupt, nor shrink with the last.
+#[inline(always)]
+fn best_value(starts: &[u64], window: u64, value: impl Fn(usize, usize) -> u64) -> (u64, usize) {
+    let count = starts.len();
+    let mut lanes: [Lane; LANES] = std::array::from_fn(|lane| {
+        let (from, end) = (count * lane / LANES, count * (lane + 1) / LANES);
+        Lane { from, until: from, end, value: 0, best: from }
+    });
+    loop {
+        let steps = lanes.iter().map(|lane| lane.steps(count)).min().unwrap_or(0);
+        if steps == 0 {
+            break;
+        }
+        for _ in 0..steps {
+            for lane in &mut lanes {
+                lane.step(starts, window, &value);
+            }
         }
     }
-    if best_value > 0 {
-        // Interrupts that took no time may follow within the window.
-        let begin = starts[best.from];
-        best.until = best.from + starts[best.from..].partition_point(|&start| start - begin < window);
+    for lane in &mut lanes {
+        while lane.steps(count) > 0 {
+            lane.step(starts, window, &value);
+        }
     }
-    best.demand = match charge {
-        Charge::Own => u128::from(best_value),
-        Charge::Longest => u128::from(best_value) * u128::from(track.longest_ns()),
+    // Of equal ones the earliest.
+    let [first, rest @ ..] = lanes;
+    let best = rest.iter().fold(first, |best, &lane| if lane.value > best.value { lane } else { best });
+    (best.value, best.best)
+}
+
+fn best_window(track: &TrackPart<'_>, window: u64, charge: Charge) -> Best {
+    let (starts, sums) = (track.starts, track.sums);
+    if window == 0 {
+        return Best { from: 0, until: 0, demand: 0 };
+    }
+    let (value, from) = match charge {
+        Charge::Own => best_value(starts, window, |from, until| sums[until] - sums[from]),
+        Charge::Longest => best_value(starts, window, |from, until| (until - from) as u64),
     };
-    best
+    if value == 0 {
+        return Best { from: 0, until: 0, demand: 0 };
+    }
+    // Interrupts that took no time may follow within the window.
+    let until = from + starts[from..].partition_point(|&start| start - starts[from] < window);
+    let demand = match charge {
+        Charge::Own => u128::from(value),
+        Charge::Longest => u128::from(value) * u128::from(track.longest_ns()),
+    };
+    Best { from, until, demand }
 }
 
 /// The least solution; `floor` is a value known not to be above it.
-fn sliding(free: u64, floor: u64, timeline: &Timeline, charge: Charge) -> View {
+fn sliding(free: u64, floor: u64, timeline: &TimelinePart<'_>, charge: Charge) -> View {
     let mut window = free.max(floor);
     let best = loop {
-        let best: Vec<(&Track, Best)> =
-            busy_tracks(timeline).map(|track| (track, best_window(track, window, charge))).collect();
+        let best: Vec<(&TrackPart<'_>, Best)> =
+            timeline.busy().map(|track| (track, best_window(track, window, charge))).collect();
         let next = u128::from(free) + best.iter().map(|(_, best)| best.demand).sum::<u128>();
         if next <= u128::from(window) {
             break best;
@@ -362,8 +412,8 @@ fn sliding(free: u64, floor: u64, timeline: &Timeline, charge: Charge) -> View {
 }
 
 /// The least solution for these windows alone, from a value at most that on.
-fn walk(from: u128, best: &[(&Track, Best)], charge: Charge) -> u128 {
-    let distance = |track: &Track, best: &Best, at: usize| {
+fn walk(from: u128, best: &[(&TrackPart<'_>, Best)], charge: Charge) -> u128 {
+    let distance = |track: &TrackPart<'_>, best: &Best, at: usize| {
         track.starts.get(at).map(|start| start - track.starts[best.from])
     };
     let mut ahead: BinaryHeap<Reverse<(u64, usize, usize)>> = best
@@ -391,10 +441,11 @@ fn walk(from: u128, best: &[(&Track, Best)], charge: Charge) -> u128 {
 }
 
 /// What the view charges in all, over the time in which it came.
-fn utilisation(timeline: &Timeline, charge: Charge) -> f64 {
-    let first = busy_tracks(timeline).map(|track| track.starts[0]).min().unwrap_or(0);
-    let last = busy_tracks(timeline).filter_map(|track| track.starts.last().copied()).max().unwrap_or(0);
-    let demand: f64 = busy_tracks(timeline)
+fn utilisation(timeline: &TimelinePart<'_>, charge: Charge) -> f64 {
+    let first = timeline.busy().map(|track| track.starts[0]).min().unwrap_or(0);
+    let last = timeline.busy().filter_map(|track| track.starts.last().copied()).max().unwrap_or(0);
+    let demand: f64 = timeline
+        .busy()
         .map(|track| match charge {
             Charge::Own => track.sums[track.starts.len()] as f64,
             Charge::Longest => track.starts.len() as f64 * track.longest_ns() as f64,
@@ -408,9 +459,9 @@ fn utilisation(timeline: &Timeline, charge: Charge) -> f64 {
 /// With `P_i` the sum of the durations before interrupt `i` and `g_i = start_i - P_i`, the window that begins at `i`
 /// takes in everything up to the first `j` with `start_j >= start_i + F + P_j - P_i`, which is `g_j >= g_i + F`. Going
 /// from the last interrupt to the first, the candidates for `j` form a stack of ever larger `g`.
-fn replay(free: u64, timeline: &Timeline) -> View {
+fn replay(free: u64, timeline: &TimelinePart<'_>) -> View {
     let mut at: Vec<usize> = timeline.tracks.iter().map(|track| track.starts.len()).collect();
-    let total: u64 = busy_tracks(timeline).map(|track| track.sums[track.starts.len()]).sum();
+    let total: u64 = timeline.busy().map(|track| track.sums[track.starts.len()]).sum();
     let mut before = total;
     let mut stack: Vec<(i64, u64)> = Vec::new();
     let (mut longest, mut begin) = (0, None);
