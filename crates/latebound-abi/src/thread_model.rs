@@ -433,6 +433,11 @@ impl ThreadModel {
         };
         // SAFETY: all three point to live structs of the layout that the header gives, held by us alone.
         unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at, &mut *self.out) };
+        self.last_step()
+    }
+
+    /// What the last event led to.
+    pub fn last_step(&self) -> Step<'_> {
         Step { raw: &self.out }
     }
 
@@ -511,6 +516,7 @@ impl InterruptSource {
 
 impl ModelEventKind {
     /// The number and the argument.
+    #[inline]
     fn raw(self) -> (u8, u64) {
         match self {
             ModelEventKind::PreemptDisable => (1, 0),
