@@ -2,7 +2,7 @@
 //! The structures and commands of `latebound/bound_device.h`, as the module latebound_bound knows them.
 
 /// The version that both sides have to agree on.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// `struct lb_bound_info`: how much memory there is.
 #[repr(C)]

@@ -25,7 +25,9 @@ pub const BOUND_RING_TOTAL_WORDS: usize = RING_HEAD + BOUND_RING_WORDS;
 /// First word behind `taken` and its padding.
 const RING_HEAD: usize = 8;
 const RECENT: usize = 16;
-const EVENT_BYTES: u64 = 16;
+const EVENT_BYTES: u64 = 32;
+/// Words of a breach before its events.
+const BREACH_HEAD: usize = 6;
 
 const WHAT_BITS: u32 = 12;
 const NUMBER_BITS: u32 = 10;
@@ -36,7 +38,7 @@ const KIND_BITS: u32 = 4;
 
 const WIDE_INTERRUPT: (u64, u64) = (2, 4);
 const WIDE_WINDOW: (u64, u64) = (3, 12);
-const WIDE_BREACH: (u64, u64) = (4, 36);
+const WIDE_BREACH: (u64, u64) = (4, 70);
 
 #[repr(C)]
 struct Ring {
@@ -46,7 +48,7 @@ struct Ring {
 }
 
 /// Bytes from one `struct lb_bound_cpu` to the next, where they lie by themselves (`LB_BOUND_CPU_ROOM`).
-pub const BOUND_CPU_ROOM: usize = 1024;
+pub const BOUND_CPU_ROOM: usize = 2048;
 /// The most of them (`LB_BOUND_MAX_CPUS`).
 pub const BOUND_MAX_CPUS: usize = 4096;
 
@@ -63,10 +65,15 @@ struct RawCpu {
     running: u32,
     pad: u32,
     tm: RawModel,
-    recent: [[u64; 2]; RECENT],
+    recent: [[u64; 4]; RECENT],
     recent_bytes: u64,
+    sections: u64,
+    idle_sections: u64,
+    open_caller: u64,
+    open_since: u64,
+    known: [u64; 4],
     previous_tid: i64,
-    previous_comm: [u64; 2],
+    previous_name: [u64; 2],
     position: u64,
     last_start: u64,
     refused: u64,
@@ -118,8 +125,13 @@ impl BoundCpu {
     /// What was counted.
     pub fn counts(&self) -> BoundCounts {
         let raw = &self.0;
+        let mut model = raw.tm.counts();
+        // A section is two events in one place.
+        model.events = raw.recent_bytes / EVENT_BYTES + raw.sections + raw.idle_sections;
+        model.windows += raw.sections;
+        model.idle_windows += raw.idle_sections;
         BoundCounts {
-            model: ModelCounts { events: raw.recent_bytes / EVENT_BYTES, ..raw.tm.counts() },
+            model,
             words: raw.position,
             refused: raw.refused,
             breaches: raw.breaches,
@@ -329,27 +341,91 @@ fn comm(words: [u64; 2]) -> String {
 }
 
 fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
-    let (head, events) = record.split_at_checked(4)?;
+    let (head, kept) = record.split_at_checked(BREACH_HEAD)?;
     let rule = Rule::from_number(u32::try_from(head[1]).ok()?)?;
-    let events = events.as_chunks::<2>().0.iter().filter_map(|&[caller, at_kind]| {
-        let kind = match at_kind & ((1 << KIND_BITS) - 1) {
-            1 => BreachKind::PreemptDisable,
-            2 => BreachKind::PreemptEnable,
-            3 => BreachKind::IrqDisable,
-            4 => BreachKind::IrqEnable,
-            5 => BreachKind::HandlerEntry,
-            10 => BreachKind::SchedEntry,
-            11 => BreachKind::SchedExit,
-            12 => BreachKind::Switch,
-            13 => BreachKind::Waking,
-            14 => BreachKind::NeedResched,
-            _ => return None,
-        };
-        let at = at_kind >> KIND_BITS;
-        Some(BreachEvent { kind, caller, at: (at != 0).then_some(at) })
-    });
+    let mut events = Events::default();
+    for &[first, second, third, fourth] in kept.as_chunks::<4>().0 {
+        if (second as i64) < 0 {
+            let since = second.wrapping_neg();
+            let preempt = (fourth as i64) >= 0;
+            let (kind, lasted) =
+                if preempt { (BreachKind::PreemptEnable, fourth) } else { (BreachKind::IrqEnable, !fourth) };
+            events.begin(first, since, preempt);
+            events.push(BreachEvent { kind, caller: third, at: Some(since.wrapping_add(lasted)) });
+        } else if let Some(kind) = breach_kind(second & ((1 << KIND_BITS) - 1)) {
+            let at = second >> KIND_BITS;
+            events.push(BreachEvent { kind, caller: first, at: (at != 0).then_some(at) });
+        }
+    }
+    if head[5] != 0 {
+        events.open(head[4], head[5] >> 1, head[5] & 1 != 0);
+    }
     let at = (head[2] != 0).then_some(head[2]);
-    Some(BoundRecord::Breach { rule, at, tid: head[3] as i64 as i32, events: events.collect() })
+    Some(BoundRecord::Breach { rule, at, tid: head[3] as i64 as i32, events: events.last() })
+}
+
+fn breach_kind(number: u64) -> Option<BreachKind> {
+    Some(match number {
+        1 => BreachKind::PreemptDisable,
+        2 => BreachKind::PreemptEnable,
+        3 => BreachKind::IrqDisable,
+        4 => BreachKind::IrqEnable,
+        5 => BreachKind::HandlerEntry,
+        10 => BreachKind::SchedEntry,
+        11 => BreachKind::SchedExit,
+        12 => BreachKind::Switch,
+        13 => BreachKind::Waking,
+        14 => BreachKind::NeedResched,
+        _ => return None,
+    })
+}
+
+/// Events in their order, of which the beginnings of POIDs are told behind what came within them.
+#[derive(Default)]
+struct Events {
+    told: Vec<BreachEvent>,
+}
+
+impl Events {
+    fn push(&mut self, event: BreachEvent) {
+        self.told.push(event);
+    }
+
+    /// A POID that began at this moment, and lasts until here; preemption goes on next (`preempt`), or interrupts do.
+    fn begin(&mut self, caller: u64, since: u64, preempt: bool) {
+        self.insert(caller, since, preempt, self.told.len());
+    }
+
+    /// The same, where the last event is no end of it.
+    fn open(&mut self, caller: u64, since: u64, preempt: bool) {
+        self.insert(caller, since, preempt, self.told.len().saturating_sub(1));
+    }
+
+    fn insert(&mut self, caller: u64, since: u64, preempt: bool, until: usize) {
+        // It may have been told in its place, where it went through the model.
+        if self.told.iter().any(|event| event.caller == caller && event.at == Some(since)) {
+            return;
+        }
+        let place = self.told[..until].iter().rposition(|event| event.at.is_some_and(|at| at < since));
+        // What came within it may be lost, where nothing older is known.
+        if place.is_none() && self.told.len() >= RECENT - 1 {
+            return;
+        }
+        let place = place.map_or(0, |place| place + 1);
+        // What was off at the end, less what went off within: that was off from the beginning.
+        let off = self.told[place..until].iter().fold(i32::from(preempt), |off, event| match event.kind {
+            BreachKind::PreemptEnable => off + 1,
+            BreachKind::PreemptDisable => off - 1,
+            _ => off,
+        });
+        let kind = if off > 0 { BreachKind::PreemptDisable } else { BreachKind::IrqDisable };
+        self.told.insert(place, BreachEvent { kind, caller, at: Some(since) });
+    }
+
+    /// The last of them, as many as there are places.
+    fn last(mut self) -> Vec<BreachEvent> {
+        self.told.split_off(self.told.len().saturating_sub(RECENT))
+    }
 }
 
 #[cfg(test)]

@@ -63,9 +63,9 @@ const CALLER_RANGES: usize = 256;
 const FILTER_WORDS: usize = (1 << 14) / 4;
 /// In an entry of the filter: functions of several ranges.
 const MANY: u16 = 0x1fff;
-/// In an entry of the filter: the role matters where interrupts, or preemption, go off.
-const IRQ_OFF: u16 = 0x2000;
-const PREEMPT_OFF: u16 = 0x4000;
+/// Entries of the plan of special callers, and what each of them stands for.
+const PLAN: usize = 1 << 16;
+const PLAN_SHIFT: u32 = 3;
 
 fn words_to_entries(word: u64) -> [u16; 4] {
     let bytes = word.to_ne_bytes();
@@ -81,14 +81,13 @@ fn entries_to_words(entries: [u16; 4]) -> u64 {
 }
 
 impl Role {
-    /// Where a function of this role makes a difference, as bits of an entry of the filter: that is where
+    /// Whether a function of this role makes a difference where preemption goes off, or interrupts do: whether
     /// `lb_caller_preempt` or `lb_caller_irq_off` give anything but "postpones".
-    fn matters(self) -> u16 {
+    fn matters(self) -> [bool; 2] {
         // SAFETY: pure functions of numbers.
-        let (preempt, irq_off) =
-            unsafe { (latebound_caller_preempt(self as u32), latebound_caller_irq_off(self as u32, 0)) };
-        let bit = |class: u8, bit| if class == CallerClass::Postpones as u8 { 0 } else { bit };
-        bit(preempt, PREEMPT_OFF) | bit(irq_off, IRQ_OFF)
+        let classes =
+            unsafe { [latebound_caller_preempt(self as u32), latebound_caller_irq_off(self as u32, 0)] };
+        classes.map(|class| class != CallerClass::Postpones as u8)
     }
 }
 
@@ -96,6 +95,8 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct CallerTable {
+    /// Whether a caller that turns preemption off, or interrupts, is special.
+    plan: [[[u8; 2]; 4]; PLAN / 4],
     filter: [u64; FILTER_WORDS],
     ranges: [[u64; 3]; CALLER_RANGES],
 }
@@ -103,7 +104,11 @@ pub struct CallerTable {
 impl CallerTable {
     /// The words of the struct, in order.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.filter.iter().chain(self.ranges.iter().flatten()).copied()
+        let plan = self
+            .plan
+            .iter()
+            .map(|&[a, b, c, d]| u64::from_ne_bytes([a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]));
+        plan.chain(self.filter.iter().copied()).chain(self.ranges.iter().flatten().copied())
     }
 }
 
@@ -280,6 +285,7 @@ impl CallerClasses {
             return Err(SymbolsError::TooMany { found: merged.len() });
         }
         let mut table = Box::new(CallerTable {
+            plan: [[[0; 2]; 4]; PLAN / 4],
             filter: [0; FILTER_WORDS],
             ranges: [[u64::MAX, u64::MAX, 0]; CALLER_RANGES],
         });
@@ -293,9 +299,16 @@ impl CallerClasses {
                 let word = &mut table.filter[place / 4];
                 let mut entries = words_to_entries(*word);
                 let entry = &mut entries[place % 4];
-                let (before, matters) = (*entry & MANY, *entry & !MANY);
-                *entry = if before == 0 { number } else { MANY } | matters | range.role.matters();
+                *entry = if *entry == 0 { number } else { MANY };
                 *word = entries_to_words(entries);
+            }
+            let matters = range.role.matters();
+            let (first, last) = ((range.start + 1) >> PLAN_SHIFT, range.end >> PLAN_SHIFT);
+            for part in (first..=last).take(PLAN) {
+                let entry = &mut table.plan.as_flattened_mut()[part as usize % PLAN];
+                for (byte, matters) in entry.iter_mut().zip(matters) {
+                    *byte |= u8::from(matters);
+                }
             }
         }
         Ok(table)
@@ -419,6 +432,21 @@ mod tests {
             let role = unsafe { latebound_caller_role(&*table, address) };
             assert_eq!(role, classes.role(address), "{address:#x}");
         }
+    }
+
+    #[test]
+    fn the_plan_misses_no_caller_that_is_special_and_tells_off_those_next_to_them() {
+        let classes = classes();
+        let table = classes.table().unwrap();
+        let plan = table.plan.as_flattened();
+        for address in 0xf00..0x1d00u64 {
+            let [preempt, irq_off] = plan[(address >> PLAN_SHIFT) as usize % PLAN].map(|byte| byte != 0);
+            assert!(preempt || classes.preempt(address) == CallerClass::Postpones, "{address:#x}");
+            assert!(irq_off || classes.irq_off(address, 0) == CallerClass::Postpones, "{address:#x}");
+        }
+        // A call that is the last of a function returns to the first byte behind it; eight bytes on, nothing is left of it.
+        assert_eq!((plan[0x1400 >> 3], plan[0x1408 >> 3]), ([1, 0], [0, 0]));
+        assert_eq!((plan[0x1100 >> 3], plan[0x1108 >> 3]), ([1, 1], [1, 0]));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 
 #include "types.h"
 
-#define LB_BOUND_DEVICE_ABI 2
+#define LB_BOUND_DEVICE_ABI 3
 
 /* The events, as bits of lb_bound_attached.events. */
 enum lb_bound_device_event {

@@ -31,7 +31,7 @@ LB_TM_SLOW int lb_bound_step_preempt_disable(struct lb_bound_cpu *cpu, __u64 cal
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_PREEMPT_DISABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_PREEMPT_DISABLE, caller, event.now.at);
 	lb_tm_preempt_disable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -52,7 +52,7 @@ LB_TM_SLOW int lb_bound_step_preempt_enable(struct lb_bound_cpu *cpu, __u64 call
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_PREEMPT_ENABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_PREEMPT_ENABLE, caller, event.now.at);
 	lb_tm_preempt_enable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -70,7 +70,7 @@ LB_TM_SLOW int lb_bound_step_irq_disable(struct lb_bound_cpu *cpu, __u64 caller,
 	event.caller_class = (__u8)caller_class;
 	event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_IRQ_DISABLE, caller, event.now.at);
 	lb_tm_irq_disable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -95,7 +95,7 @@ LB_TM_SLOW int lb_bound_step_irq_enable(struct lb_bound_cpu *cpu, const struct l
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_IRQ_ENABLE, caller, event.now.at);
 	lb_tm_irq_enable(&cpu->tm, &event, &out);
 	/* What begins here, such as idle's PSD, begins behind the interrupt. */
 	if (hardware)
@@ -148,7 +148,7 @@ LB_TM_SLOW int lb_bound_other_preempt_disable(struct lb_bound_cpu *cpu, const st
 
 LB_TM_INLINE void lb_bound_preempt_disable(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
 {
-	if (LB_BOUND_MOSTLY(!(lb_caller_entry(callers, caller) & LB_CALLER_PREEMPT_OFF)) &&
+	if (LB_BOUND_MOSTLY(!lb_caller_is_special_preempt(callers, caller)) &&
 	    LB_BOUND_MOSTLY(lb_bound_postpone_preempt(cpu, lb_bound_state(cpu), caller)))
 		return;
 	lb_bound_other_preempt_disable(cpu, callers, caller);
@@ -156,7 +156,6 @@ LB_TM_INLINE void lb_bound_preempt_disable(struct lb_bound_cpu *cpu, const struc
 
 LB_TM_SLOW int lb_bound_other_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller)
 {
-	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
 	__u64 state = lb_bound_state(cpu);
 
 	if (state == LB_BOUND_INTERRUPT_OFF && cpu->tm.within) {
@@ -164,24 +163,52 @@ LB_TM_SLOW int lb_bound_other_preempt_enable(struct lb_bound_cpu *cpu, __u64 cal
 		lb_bound_just_go(cpu, LB_BOUND_INTERRUPT, LB_TM_PREEMPT_ENABLE, caller);
 		return 0;
 	}
-	if (state == LB_BOUND_SWITCHED && lb_bound_end_psd(cpu, caller, &now))
-		return 0;
-	lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+	lb_bound_step_preempt_enable(cpu, caller, 0, 0);
+	return 0;
+}
+
+LB_TM_SLOW int lb_bound_end_interrupted_preempt(struct lb_bound_cpu *cpu, __u64 caller)
+{
+	struct lb_tm_instant now;
+
+	if (!lb_bound_end_interrupted_poid(cpu, LB_TM_PREEMPT_ENABLE, caller, &now))
+		lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+	return 0;
+}
+
+LB_TM_SLOW int lb_bound_end_interrupted_scheduler(struct lb_bound_cpu *cpu, __u64 caller)
+{
+	struct lb_tm_instant now;
+
+	if (!lb_bound_end_interrupted_psd(cpu, caller, &now))
+		lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
 	return 0;
 }
 
 LB_TM_INLINE void lb_bound_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller)
 {
 	__u64 state = lb_bound_state(cpu);
-	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
+	enum lb_bound_end end;
+	struct lb_tm_instant now;
 
 	if (LB_BOUND_MOSTLY(state == LB_BOUND_UNPREEMPTIBLE)) {
-		if (!LB_BOUND_MOSTLY(lb_bound_end_poid(cpu, LB_TM_PREEMPT_ENABLE, caller, &now)))
+		end = lb_bound_end_poid(cpu, LB_TM_PREEMPT_ENABLE, caller, &now);
+		if (end == LB_BOUND_INTERRUPTED)
+			lb_bound_end_interrupted_preempt(cpu, caller);
+		else if (end == LB_BOUND_LONGEST)
 			lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
 		return;
 	}
 	if (LB_BOUND_MOSTLY(state == LB_BOUND_BOTH_OFF)) {
 		lb_bound_just_go(cpu, LB_BOUND_MASKED, LB_TM_PREEMPT_ENABLE, caller);
+		return;
+	}
+	if (LB_BOUND_MOSTLY(state == LB_BOUND_SWITCHED && cpu->tm.entered)) {
+		end = lb_bound_end_psd(cpu, caller, &now);
+		if (end == LB_BOUND_INTERRUPTED)
+			lb_bound_end_interrupted_scheduler(cpu, caller);
+		else if (end == LB_BOUND_LONGEST)
+			lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
 		return;
 	}
 	lb_bound_other_preempt_enable(cpu, caller);
@@ -213,10 +240,13 @@ LB_TM_SLOW int lb_bound_other_irq_disable(struct lb_bound_cpu *cpu, const struct
 		if (lb_bound_postpone_irqs(cpu, state, caller))
 			return 0;
 	} else if (caller_class == LB_TM_HARDWARE) {
-		if ((state & (LB_TM_ON_SYNCED | LB_TM_ON_MASKED | LB_TM_ON_HARDWARE)) == LB_TM_ON_SYNCED &&
-		    lb_bound_begin_interrupt(cpu, caller))
-			return 0;
-	} else if (state == LB_BOUND_SCHEDULING || state == LB_BOUND_SWITCHED || state == LB_BOUND_ALL_ON) {
+		if (caller != cpu->known_entry[0]) {
+			cpu->known_entry[1] = cpu->known_entry[0];
+			cpu->known_entry[0] = caller;
+		}
+		cpu->known_interrupt = parent;
+	} else {
+		cpu->known_scheduler = caller;
 		if (lb_bound_begin_dst(cpu, state, caller))
 			return 0;
 	}
@@ -227,9 +257,22 @@ LB_TM_SLOW int lb_bound_other_irq_disable(struct lb_bound_cpu *cpu, const struct
 LB_TM_INLINE void lb_bound_irq_disable(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller,
 				       __u64 parent)
 {
-	if (LB_BOUND_MOSTLY(!(lb_caller_entry(callers, caller) & LB_CALLER_IRQ_OFF)) &&
-	    LB_BOUND_MOSTLY(lb_bound_postpone_irqs(cpu, lb_bound_state(cpu), caller)))
+	__u64 state = lb_bound_state(cpu);
+
+	if (LB_BOUND_MOSTLY(!lb_caller_is_special_irq(callers, caller))) {
+		if (LB_BOUND_MOSTLY(lb_bound_postpone_irqs(cpu, state, caller)))
+			return;
+	} else if (caller == cpu->known_scheduler) {
+		if (!LB_BOUND_MOSTLY(lb_bound_begin_dst(cpu, state, caller)))
+			lb_bound_step_irq_disable(cpu, cpu->known_scheduler, LB_TM_SCHEDULER);
 		return;
+	} else if (parent == cpu->known_interrupt &&
+		   (caller == cpu->known_entry[0] || caller == cpu->known_entry[1]) &&
+		   (state & (LB_TM_ON_SYNCED | LB_TM_ON_MASKED | LB_TM_ON_HARDWARE)) == LB_TM_ON_SYNCED) {
+		if (!LB_BOUND_MOSTLY(lb_bound_begin_interrupt(cpu, caller)))
+			lb_bound_step_irq_disable(cpu, cpu->tm.hardware.caller, LB_TM_HARDWARE);
+		return;
+	}
 	lb_bound_other_irq_disable(cpu, callers, caller, parent);
 }
 
@@ -237,11 +280,8 @@ LB_TM_SLOW int lb_bound_other_irq_enable(struct lb_bound_cpu *cpu, const struct 
 {
 	__u64 state = lb_bound_state(cpu);
 
-	if ((state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPT || (state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPTS_POID) {
-		if (lb_bound_end_interrupt(cpu, state, caller))
-			return 0;
-	} else if (state == LB_BOUND_SWITCHES && (cpu->tm.switched == 1 || LB_BOUND_TID(LB_BOUND_CURRENT()) != 0)) {
-		/* The next thread, behind the switch. Idle's PSD ends here. */
+	if (state == LB_BOUND_SWITCHES && LB_BOUND_TID(LB_BOUND_CURRENT()) != 0) {
+		/* Behind a scheduler that switched to nobody. Idle's PSD ends here. */
 		cpu->tm.in_scheduler = 0;
 		lb_bound_just_go(cpu, LB_BOUND_SWITCHED, LB_TM_IRQ_ENABLE, caller);
 		return 0;
@@ -250,13 +290,26 @@ LB_TM_SLOW int lb_bound_other_irq_enable(struct lb_bound_cpu *cpu, const struct 
 	return 0;
 }
 
+LB_TM_SLOW int lb_bound_end_interrupted_irqs(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
+{
+	struct lb_tm_instant now;
+
+	if (!lb_bound_end_interrupted_poid(cpu, LB_TM_IRQ_ENABLE, caller, &now))
+		lb_bound_step_irq_enable(cpu, callers, caller, now.at, now.taken_ns);
+	return 0;
+}
+
 LB_TM_INLINE void lb_bound_irq_enable(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
 {
 	__u64 state = lb_bound_state(cpu);
-	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
+	enum lb_bound_end end;
+	struct lb_tm_instant now;
 
 	if (LB_BOUND_MOSTLY(state == LB_BOUND_MASKED)) {
-		if (!LB_BOUND_MOSTLY(lb_bound_end_poid(cpu, LB_TM_IRQ_ENABLE, caller, &now)))
+		end = lb_bound_end_poid(cpu, LB_TM_IRQ_ENABLE, caller, &now);
+		if (end == LB_BOUND_INTERRUPTED)
+			lb_bound_end_interrupted_irqs(cpu, callers, caller);
+		else if (end == LB_BOUND_LONGEST)
 			lb_bound_step_irq_enable(cpu, callers, caller, now.at, now.taken_ns);
 		return;
 	}
@@ -264,14 +317,41 @@ LB_TM_INLINE void lb_bound_irq_enable(struct lb_bound_cpu *cpu, const struct lb_
 		lb_bound_just_go(cpu, LB_BOUND_UNPREEMPTIBLE, LB_TM_IRQ_ENABLE, caller);
 		return;
 	}
+	if (LB_BOUND_MOSTLY((state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPT ||
+			    (state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPTS_POID)) {
+		if (LB_BOUND_MOSTLY(lb_bound_end_interrupt(cpu, state, caller)))
+			return;
+	} else if (LB_BOUND_MOSTLY(state == LB_BOUND_SWITCHES && cpu->tm.switched == 1)) {
+		/* The next thread, behind the switch. */
+		cpu->tm.in_scheduler = 0;
+		lb_bound_just_go(cpu, LB_BOUND_SWITCHED, LB_TM_IRQ_ENABLE, caller);
+		return;
+	}
 	lb_bound_other_irq_enable(cpu, callers, caller);
 }
 
-LB_TM_INLINE void lb_bound_handler_entry(struct lb_bound_cpu *cpu, __u32 source, __u32 number)
+LB_TM_SLOW int lb_bound_step_handler_entry(struct lb_bound_cpu *cpu, __u32 source, __u32 number)
 {
 	struct lb_tm_event event = { .kind = LB_TM_HANDLER_ENTRY, .arg = (__u64)source << 32 | number };
 	struct lb_tm *tm = &cpu->tm;
 	struct lb_tm_result out;
+
+	if (!cpu->running)
+		return 0;
+	out.count = out.broken = 0;
+	/* Another one's beginning is the end of the one before it. */
+	if ((tm->on.hardware && !tm->handler_depth) || lb_bound_may_schedule(cpu))
+		event.now = lb_bound_now(cpu);
+	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
+	lb_bound_remember_open(cpu, LB_TM_HANDLER_ENTRY, 0, event.now.at);
+	lb_tm_handler_entry(tm, &event, &out);
+	lb_bound_done(cpu, &event, &out);
+	return 0;
+}
+
+LB_TM_INLINE void lb_bound_handler_entry(struct lb_bound_cpu *cpu, __u32 source, __u32 number)
+{
+	struct lb_tm *tm = &cpu->tm;
 
 	if (LB_BOUND_MOSTLY(tm->on.hardware && !tm->named)) {
 		/* The first handler began with the interrupt. */
@@ -282,16 +362,7 @@ LB_TM_INLINE void lb_bound_handler_entry(struct lb_bound_cpu *cpu, __u32 source,
 		lb_bound_remember(cpu, LB_TM_HANDLER_ENTRY, 0, 0);
 		return;
 	}
-	if (!cpu->running)
-		return;
-	out.count = out.broken = 0;
-	/* Another one's beginning is the end of the one before it. */
-	if ((tm->on.hardware && !tm->handler_depth) || lb_bound_may_schedule(cpu))
-		event.now = lb_bound_now(cpu);
-	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	lb_bound_remember(cpu, LB_TM_HANDLER_ENTRY, 0, event.now.at);
-	lb_tm_handler_entry(tm, &event, &out);
-	lb_bound_done(cpu, &event, &out);
+	lb_bound_step_handler_entry(cpu, source, number);
 }
 
 LB_TM_INLINE void lb_bound_handler_exit(struct lb_bound_cpu *cpu)
@@ -327,7 +398,7 @@ LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 n
 	if (!cpu->tm.on.dst || lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, tid);
-	lb_bound_remember(cpu, LB_TM_SWITCH, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SWITCH, 0, event.now.at);
 	lb_tm_switch(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -342,8 +413,7 @@ LB_TM_INLINE void lb_bound_switch(struct lb_bound_cpu *cpu, __typeof__(LB_BOUND_
 	if (!cpu->running)
 		return;
 	cpu->previous_tid = tid;
-	cpu->previous_comm[0] = LB_BOUND_COMM(thread, 0);
-	cpu->previous_comm[1] = LB_BOUND_COMM(thread, 1);
+	LB_BOUND_KEEP_NAME(cpu->previous_name, thread);
 	if (!LB_BOUND_MOSTLY(lb_bound_state(cpu) == LB_BOUND_SWITCHES)) {
 		lb_bound_step_switch(cpu, tid, next_tid);
 		return;
@@ -355,26 +425,33 @@ LB_TM_INLINE void lb_bound_switch(struct lb_bound_cpu *cpu, __typeof__(LB_BOUND_
 	lb_bound_remember(cpu, LB_TM_SWITCH, 0, 0);
 }
 
-LB_TM_INLINE void lb_bound_waking(struct lb_bound_cpu *cpu, __s32 woken_tid)
+LB_TM_SLOW int lb_bound_step_waking(struct lb_bound_cpu *cpu, __s32 woken_tid)
 {
 	struct lb_tm_event event = { .kind = LB_TM_WAKING, .arg = (__u32)woken_tid };
-	__u64 state = lb_bound_state(cpu);
 	struct lb_tm_result out;
+
+	if (!cpu->running)
+		return 0;
+	out.count = out.broken = 0;
+	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
+	if (lb_bound_may_schedule(cpu))
+		event.now = lb_bound_now(cpu);
+	lb_bound_remember_open(cpu, LB_TM_WAKING, 0, event.now.at);
+	lb_tm_waking(&cpu->tm, &event, &out);
+	lb_bound_done(cpu, &event, &out);
+	return 0;
+}
+
+LB_TM_INLINE void lb_bound_waking(struct lb_bound_cpu *cpu, __s32 woken_tid)
+{
+	__u64 state = lb_bound_state(cpu);
 
 	/* Nothing can come in between, as it should be; and the scheduler is not entered behind this. */
 	if (LB_BOUND_MOSTLY((state & ~LB_TM_ON_PAIE) == LB_BOUND_BOTH_OFF || state & LB_TM_ON_HARDWARE)) {
 		lb_bound_remember(cpu, LB_TM_WAKING, 0, 0);
 		return;
 	}
-	if (!cpu->running)
-		return;
-	out.count = out.broken = 0;
-	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	if (lb_bound_may_schedule(cpu))
-		event.now = lb_bound_now(cpu);
-	lb_bound_remember(cpu, LB_TM_WAKING, 0, event.now.at);
-	lb_tm_waking(&cpu->tm, &event, &out);
-	lb_bound_done(cpu, &event, &out);
+	lb_bound_step_waking(cpu, woken_tid);
 }
 
 LB_TM_INLINE void lb_bound_sched_entry(struct lb_bound_cpu *cpu)
@@ -389,7 +466,7 @@ LB_TM_INLINE void lb_bound_sched_entry(struct lb_bound_cpu *cpu)
 	if (!cpu->tm.on.psd)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_SCHED_ENTRY, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SCHED_ENTRY, 0, event.now.at);
 	lb_tm_sched_entry(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }
@@ -406,7 +483,7 @@ LB_TM_INLINE void lb_bound_sched_exit(struct lb_bound_cpu *cpu)
 	if (event.tid == 0)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember(cpu, LB_TM_SCHED_EXIT, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SCHED_EXIT, 0, event.now.at);
 	lb_tm_sched_exit(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }
@@ -430,7 +507,7 @@ LB_TM_INLINE void lb_bound_set_need_resched(struct lb_bound_cpu *cpu, __u32 tif,
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
 	if (lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
-	lb_bound_remember(cpu, LB_TM_NEED_RESCHED, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_NEED_RESCHED, 0, event.now.at);
 	lb_tm_need_resched(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }

@@ -15,6 +15,8 @@
  *   LB_BOUND_RESERVE(place, n)  adds n and gives the value before, whole against interrupts and NMIs of this CPU
  *   LB_BOUND_PUBLISH(place, v)  stores v so that a reader on another CPU who sees it sees all stores before it
  *   LB_BOUND_OFFSET(base, n)    base + n as a pointer
+ *   LB_BOUND_KEEP_NAME(name, thread)  keeps in two __u64 what leads to the thread's name while the next one runs; by default the name
+ *   LB_BOUND_KEPT_NAME(name, tid, to)  that name, or nothing where the thread is not known by it any more
  *   LB_BOUND_RING(cpu)          the ring of a struct lb_bound_cpu, or NULL; by default it lies behind it, in a struct lb_bound_memory
  * Then call, on every event and on the CPU of the event, with this CPU's struct lb_bound_cpu:
  *   preempt_disable, preempt_enable (caller)         lb_bound_preempt_disable, lb_bound_preempt_enable
@@ -76,6 +78,14 @@
 #ifndef LB_BOUND_OFFSET
 #define LB_BOUND_OFFSET(base, n) ((void *)((__u8 *)(base) + (n)))
 #endif
+#ifndef LB_BOUND_KEEP_NAME
+#define LB_BOUND_KEEP_NAME(name, thread)                 \
+	do {                                             \
+		(name)[0] = LB_BOUND_COMM((thread), 0);  \
+		(name)[1] = LB_BOUND_COMM((thread), 1);  \
+	} while (0)
+#define LB_BOUND_KEPT_NAME(name, tid, to) ((to)[0] = (name)[0], (to)[1] = (name)[1])
+#endif
 #ifndef LB_BOUND_PUBLISH
 #define LB_BOUND_PUBLISH(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
 #endif
@@ -83,7 +93,7 @@
 /* Words of a ring: 256 KiB, or three seconds of 10 000 interrupts a second. A power of two. */
 #define LB_BOUND_WORDS (1U << 15)
 /* Kept free for an NMI that comes between asking for room and taking it. */
-#define LB_BOUND_SLACK 64U
+#define LB_BOUND_SLACK 128U
 
 #define LB_BOUND_NUMBER_BITS 10
 #define LB_BOUND_WHAT_BITS 12
@@ -123,7 +133,10 @@ struct lb_bound_window {
 	__u64 end_comm[2];
 };
 
-/* Events that are kept for the case that one breaks a rule. A power of two. */
+/*
+ * What is kept for the case that an event breaks a rule: so many times an event, or a POID with both its ends. A power of
+ * two.
+ */
 #define LB_BOUND_RECENT 16
 
 #define LB_BOUND_KIND_BITS 4
@@ -132,6 +145,20 @@ struct lb_bound_event {
 	__u64 caller;
 	/* When (0 where nobody read the clock for it), and enum lb_tm_kind in the lower LB_BOUND_KIND_BITS. */
 	__u64 at_kind;
+	__u64 unused[2];
+};
+
+/*
+ * A POID that ended, in the place of an event. Its beginning is kept nowhere else; what came within it stands before it.
+ * What an interrupt or a thread turned off first is told by what else went off and on meanwhile.
+ */
+struct lb_bound_section {
+	__u64 begin_caller;
+	/* Its beginning, taken off 0: the top bit, which no event has there, tells it from one. */
+	__u64 minus_since;
+	__u64 end_caller;
+	/* How long it lasted, interrupts within it included; with all bits turned over where interrupts went on, and not preemption. */
+	__u64 lasted;
 };
 
 /* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_BREACHES of a CPU are written. */
@@ -141,6 +168,9 @@ struct lb_bound_breach {
 	__u64 rule;
 	__u64 at;
 	__s64 tid;
+	/* The POID that was open, which is not among the events: who began it; when, and in bit 0 whether preemption was off. Or 0. */
+	__u64 open_caller;
+	__u64 open_since;
 	struct lb_bound_event events[LB_BOUND_RECENT];
 };
 
@@ -158,9 +188,22 @@ struct lb_bound_cpu {
 	struct lb_bound_event recent[LB_BOUND_RECENT];
 	/* Bytes of events so far. The last event has the place of its remainder, the next one that behind it. */
 	__u64 recent_bytes;
+	/* POIDs that were told without the model, of threads and of idle: windows of which tm does not know. */
+	__u64 sections;
+	__u64 idle_sections;
+	/* As in struct lb_bound_breach, at the last event that went through the model. */
+	__u64 open_caller;
+	__u64 open_since;
+	/*
+	 * Callers whose class is known, since they were looked up before: __schedule(), two of the way into an interrupt,
+	 * and the last one's own caller, which was no exception.
+	 */
+	__u64 known_scheduler;
+	__u64 known_entry[2];
+	__u64 known_interrupt;
 	/* The thread that the CPU turned away from last, for windows that it began. */
 	__s64 previous_tid;
-	__u64 previous_comm[2];
+	__u64 previous_name[2];
 
 	/* The ring's writing side: words taken, and the start in the last record. */
 	__u64 position;
@@ -178,7 +221,7 @@ struct lb_bound_cpu {
 /* The most CPUs whose states lie in one place of a fixed size. A power of two. */
 #define LB_BOUND_MAX_CPUS 4096
 /* What a CPU has. The ring begins with a cache line. A power of two: what multiplies by it shifts. */
-#define LB_BOUND_CPU_ROOM 1024
+#define LB_BOUND_CPU_ROOM 2048
 struct lb_bound_cell {
 	struct lb_bound_cpu cpu;
 	__u8 pad[LB_BOUND_CPU_ROOM - sizeof(struct lb_bound_cpu)];
@@ -194,11 +237,12 @@ struct lb_bound_memory {
 #define LB_BOUND_RING(cpu) (&((struct lb_bound_memory *)(cpu))->ring)
 #endif
 
-_Static_assert(sizeof(struct lb_bound_event) * LB_BOUND_RECENT == 256, "the place of an event is a byte of recent_bytes");
+_Static_assert(sizeof(struct lb_bound_event) * LB_BOUND_RECENT == 512, "places are taken by a mask");
+_Static_assert(sizeof(struct lb_bound_event) == sizeof(struct lb_bound_section), "either lies in a place");
 _Static_assert(sizeof(struct lb_bound_memory) % 64 == 0, "every CPU begins with a cache line");
 _Static_assert(sizeof(struct lb_bound_interrupt) == 4 * 8, "an interrupt is four words");
 _Static_assert(sizeof(struct lb_bound_window) == 12 * 8, "a window is twelve words");
-_Static_assert(sizeof(struct lb_bound_breach) == (4 + 2 * LB_BOUND_RECENT) * 8, "a breach is thirty-six words");
+_Static_assert(sizeof(struct lb_bound_breach) == (6 + 4 * LB_BOUND_RECENT) * 8, "a breach is seventy words");
 _Static_assert(sizeof(struct lb_bound_breach) / 8 < LB_BOUND_SLACK, "the slack holds any record");
 
 /* ---- the ring ---- */
@@ -231,11 +275,10 @@ LB_TM_INLINE void lb_bound_publish(struct lb_bound_ring *ring, __u64 position, _
 	LB_BOUND_PUBLISH(lb_bound_place(ring, position), (bytes / 8) << LB_BOUND_WHAT_BITS | what);
 }
 
-/* `which` is the source in the upper and the number in the lower 32 bits. */
-LB_TM_SLOW int lb_bound_put_interrupt(struct lb_bound_cpu *cpu, __u64 which, __u64 start, __u64 duration)
+LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, __u32 source, __u32 number, __u64 start,
+					   __u64 duration)
 {
 	struct lb_bound_ring *ring = LB_BOUND_RING(cpu);
-	__u32 source = (__u32)(which >> 32), number = source == LB_TM_SOURCE_UNNAMED ? LB_BOUND_UNNAMED : (__u32)which;
 	/* Less than half of what the bits hold, to either side. */
 	const __u64 half = 1ULL << (LB_BOUND_START_BITS - 1);
 	__u64 position;
@@ -244,22 +287,31 @@ LB_TM_SLOW int lb_bound_put_interrupt(struct lb_bound_cpu *cpu, __u64 which, __u
 	    number < 1U << LB_BOUND_NUMBER_BITS && source < 4) {
 		position = lb_bound_room(cpu, ring, 1);
 		if (position == ~0ULL || !ring)
-			return 0;
+			return;
 		cpu->last_start = start;
 		LB_BOUND_PUBLISH(lb_bound_place(ring, position),
 				 start << (64 - LB_BOUND_START_BITS) | duration << LB_BOUND_WHAT_BITS |
 					 source << LB_BOUND_NUMBER_BITS | number);
-		return 0;
+		return;
 	}
 	position = lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8);
 	if (position == ~0ULL || !ring)
-		return 0;
+		return;
 	lb_bound_put(ring, position + 1, start);
 	lb_bound_put(ring, position + 2, duration);
-	lb_bound_put(ring, position + 3, which << 32 | source);
+	lb_bound_put(ring, position + 3, (__u64)number << 32 | source);
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_INTERRUPT, sizeof(struct lb_bound_interrupt));
 	/* Behind the place: an NMI from there to here finds the old start, and writes a wide record of its own. */
 	cpu->last_start = start;
+}
+
+/* `which` is the source in the upper and the number in the lower 32 bits. */
+LB_TM_SLOW int lb_bound_put_interrupt(struct lb_bound_cpu *cpu, __u64 which, __u64 start, __u64 duration)
+{
+	__u32 source = (__u32)(which >> 32);
+
+	lb_bound_write_interrupt(cpu, source, source == LB_TM_SOURCE_UNNAMED ? LB_BOUND_UNNAMED : (__u32)which, start,
+				 duration);
 	return 0;
 }
 
@@ -276,8 +328,7 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 		begin_comm[0] = end_comm[0];
 		begin_comm[1] = end_comm[1];
 	} else if (window->begin_tid == cpu->previous_tid) {
-		begin_comm[0] = cpu->previous_comm[0];
-		begin_comm[1] = cpu->previous_comm[1];
+		LB_BOUND_KEPT_NAME(cpu->previous_name, window->begin_tid, begin_comm);
 	}
 	lb_bound_put(ring, position + 1, window->output);
 	lb_bound_put(ring, position + 2, window->start);
@@ -311,11 +362,15 @@ LB_TM_SLOW int lb_bound_put_breach(struct lb_bound_cpu *cpu, __u32 rule, const s
 	lb_bound_put(ring, position + 1, rule);
 	lb_bound_put(ring, position + 2, event->now.at);
 	lb_bound_put(ring, position + 3, (__u64)(__s64)event->tid);
+	lb_bound_put(ring, position + 4, cpu->open_caller);
+	lb_bound_put(ring, position + 5, cpu->open_since);
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *one = &cpu->recent[(oldest + i) & (LB_BOUND_RECENT - 1)];
 
-		lb_bound_put(ring, position + 4 + 2 * i, one->caller);
-		lb_bound_put(ring, position + 5 + 2 * i, one->at_kind);
+		lb_bound_put(ring, position + 6 + 4 * i, one->caller);
+		lb_bound_put(ring, position + 7 + 4 * i, one->at_kind);
+		lb_bound_put(ring, position + 8 + 4 * i, one->unused[0]);
+		lb_bound_put(ring, position + 9 + 4 * i, one->unused[1]);
 	}
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_BREACH, sizeof(struct lb_bound_breach));
 	return 0;

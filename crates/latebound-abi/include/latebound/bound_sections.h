@@ -35,17 +35,46 @@ LB_TM_INLINE struct lb_tm_instant lb_bound_now(struct lb_bound_cpu *cpu)
 	return now;
 }
 
-/* What is kept of an event for the case that one breaks a rule. */
-LB_TM_INLINE void lb_bound_remember(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
+/*
+ * The place of the next event or section among those that are kept for the case that one breaks a rule. It is as far from
+ * the beginning of the CPU's state as the event is from the beginning of `recent`.
+ */
+LB_TM_INLINE struct lb_bound_cpu *lb_bound_next(struct lb_bound_cpu *cpu)
 {
 	__u64 bytes = cpu->recent_bytes + sizeof(struct lb_bound_event);
-	/* As far from the beginning of the CPU's state as the event is from the beginning of `recent`. */
-	struct lb_bound_cpu *moved;
 
 	cpu->recent_bytes = bytes;
-	moved = (struct lb_bound_cpu *)LB_BOUND_OFFSET(cpu, bytes & (sizeof(cpu->recent) - sizeof(struct lb_bound_event)));
+	return (struct lb_bound_cpu *)LB_BOUND_OFFSET(cpu, bytes & (sizeof(cpu->recent) - sizeof(struct lb_bound_event)));
+}
+
+LB_TM_INLINE void lb_bound_remember(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
+{
+	struct lb_bound_cpu *moved = lb_bound_next(cpu);
+
 	moved->recent[0].caller = caller;
 	moved->recent[0].at_kind = at << LB_BOUND_KIND_BITS | kind;
+}
+
+/* An event of this kind and caller, and the beginning of the POID that it ends. */
+LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 since, __u64 lasted)
+{
+	struct lb_bound_section *section = (struct lb_bound_section *)&lb_bound_next(cpu)->recent[0];
+
+	section->begin_caller = cpu->tm.poid.caller;
+	section->minus_since = -since;
+	section->end_caller = caller;
+	section->lasted = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
+}
+
+/* Of an event that goes through the model, and so may break a rule. */
+LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
+{
+	cpu->open_caller = cpu->tm.poid.caller;
+	cpu->open_since = cpu->tm.on.poid ? cpu->tm.poid.since.at << 1 | !!cpu->tm.on.preempt : 0;
+	if (cpu->tm.on.poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
+		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at, at - cpu->tm.poid.since.at);
+	else
+		lb_bound_remember(cpu, kind, caller, at);
 }
 
 /*
@@ -137,12 +166,8 @@ LB_TM_INLINE void lb_bound_begin_poid(struct lb_bound_cpu *cpu, __u64 state, __u
 	at = LB_BOUND_CLOCK();
 	cpu->tm.poid.since.at = at;
 	/* Interrupts are masked already, and an NMI in between becomes part of the window: too long, and so safe. */
-	if (kind == LB_TM_IRQ_DISABLE) {
+	if (kind == LB_TM_IRQ_DISABLE)
 		*until_then = *taken_ns;
-		/* So that nobody has to keep it meanwhile. */
-		caller = *(const volatile __u64 *)&cpu->tm.poid.caller;
-	}
-	lb_bound_remember(cpu, kind, caller, at);
 	if (kind == LB_TM_PREEMPT_DISABLE && !LB_BOUND_MOSTLY(*taken_ns == *until_then))
 		lb_bound_since_again(cpu);
 }
@@ -151,16 +176,22 @@ LB_TM_INLINE void lb_bound_begin_poid(struct lb_bound_cpu *cpu, __u64 state, __u
  * The moment of the event of this kind and caller that is at work. It is among the last; where so many interrupts came
  * meanwhile that it is not, an earlier moment does.
  */
-LB_TM_INLINE __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u64 caller, __u64 earlier)
+LB_TM_SLOW __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u64 caller, __u64 earlier)
 {
 	__u64 place = cpu->recent_bytes / sizeof(struct lb_bound_event);
 	__u32 i;
 
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *event = &cpu->recent[(place - i) & (LB_BOUND_RECENT - 1)];
-
+		const struct lb_bound_section *section = (const struct lb_bound_section *)event;
 		__u64 at = event->at_kind >> LB_BOUND_KIND_BITS;
 
+		if ((__s64)event->at_kind < 0) {
+			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted : ~section->lasted;
+			if (section->end_caller == caller && (__s64)at >= 0)
+				return at - section->minus_since;
+			continue;
+		}
 		/* One without a time is of an interrupt in between. */
 		if (at && event->caller == caller && (event->at_kind & ((1U << LB_BOUND_KIND_BITS) - 1)) == kind)
 			return at;
@@ -181,16 +212,31 @@ LB_TM_SLOW int lb_bound_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 call
 	return 0;
 }
 
+/* Net time, huge where it would be below 0. */
+LB_TM_INLINE __u64 lb_bound_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
+{
+	return until->at - since->at - (until->taken_ns - since->taken_ns);
+}
+
 /* Idle has its own sums, and its PSD begins with the last event before it. */
 LB_TM_SLOW int lb_bound_idle_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 caller)
 {
+	const struct lb_bound_event *last =
+		&cpu->recent[cpu->recent_bytes / sizeof(struct lb_bound_event) & (LB_BOUND_RECENT - 1)];
+	const struct lb_bound_section *section = (const struct lb_bound_section *)last;
 	struct lb_tm *tm = &cpu->tm;
 	struct lb_tm_instant now = { .taken_ns = tm->taken_ns };
 	__u64 net;
 
-	now.at = lb_bound_recall(cpu, kind, caller, tm->poid.since.at);
-	net = lb_tm_net(&tm->poid.since, &now);
-	tm->idle_windows++;
+	/* Nearly always it is the last, since interrupts are masked. */
+	if (LB_BOUND_MOSTLY((__s64)last->at_kind < 0 && kind == LB_TM_IRQ_ENABLE))
+		now.at = ~section->lasted - section->minus_since;
+	else
+		now.at = lb_bound_recall(cpu, kind, caller, tm->poid.since.at);
+	net = lb_bound_net(&tm->poid.since, &now);
+	if ((__s64)net < 0)
+		net = 0;
+	cpu->idle_sections++;
 	if (net > tm->idle_longest)
 		tm->idle_longest = net;
 	lb_bound_last(cpu, &now);
@@ -198,35 +244,65 @@ LB_TM_SLOW int lb_bound_idle_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64
 	return 0;
 }
 
-/* Ends a POID that is not the longest. Otherwise it returns 0, with the moment (or none), and the model says what follows. */
-LB_TM_INLINE int lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, struct lb_tm_instant *now)
+/* The POID lasted so long, with all that came in between, and was not the longest. */
+LB_TM_INLINE void lb_bound_close_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 since, __u64 lasted)
 {
-	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 	__typeof__(LB_BOUND_CURRENT()) thread;
-	struct lb_tm *tm = &cpu->tm;
-	__u64 net;
 
-	now->taken_ns = *taken_ns;
-	now->at = LB_BOUND_CLOCK();
-	/* As where it begins: with interrupts masked, what comes in between is part of the window. */
-	if (kind == LB_TM_PREEMPT_ENABLE && !LB_BOUND_MOSTLY(*taken_ns == now->taken_ns)) {
-		now->at = 0;
-		return 0;
-	}
-	/* Huge where clocks overlap by their grain. */
-	net = now->at - now->taken_ns - tm->poid.since.at + tm->poid.since.taken_ns;
-	if (!LB_BOUND_MOSTLY(net < tm->floor[LB_TM_POID]))
-		return 0;
-	lb_bound_remember(cpu, kind, caller, now->at);
+	lb_bound_remember_both(cpu, kind, caller, since, lasted);
 	thread = LB_BOUND_CURRENT();
 	if (!LB_BOUND_MOSTLY(LB_BOUND_TID(thread) != 0)) {
 		lb_bound_idle_goes_on(cpu, kind, caller);
-		return 1;
+		return;
 	}
-	tm->windows++;
+	cpu->sections++;
 	lb_bound_go(cpu, LB_BOUND_ALL_ON);
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
-		lb_bound_goes_on(cpu, kind, caller, tm->poid.since.at);
+		lb_bound_goes_on(cpu, kind, caller, cpu->tm.poid.since.at);
+}
+
+/* How a POID ended. */
+enum lb_bound_end {
+	LB_BOUND_ENDED,
+	/* Something came since it began, or while the clock was read. */
+	LB_BOUND_INTERRUPTED,
+	/* It is the longest, or the clock is strange: the model says what follows, with the moment. */
+	LB_BOUND_LONGEST,
+};
+
+LB_TM_INLINE enum lb_bound_end lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller,
+						 struct lb_tm_instant *now)
+{
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
+	__u64 since, lasted;
+
+	lasted = LB_BOUND_CLOCK();
+	now->taken_ns = *taken_ns;
+	since = cpu->tm.poid.since.at;
+	if (!LB_BOUND_MOSTLY(now->taken_ns == cpu->tm.poid.since.taken_ns))
+		return LB_BOUND_INTERRUPTED;
+	/* Huge where clocks overlap by their grain. */
+	lasted -= since;
+	if (!LB_BOUND_MOSTLY(lasted < cpu->tm.floor[LB_TM_POID])) {
+		now->at = since + lasted;
+		return LB_BOUND_LONGEST;
+	}
+	lb_bound_close_poid(cpu, kind, caller, since, lasted);
+	return LB_BOUND_ENDED;
+}
+
+/* The same where interrupts or NMIs came since it began. Returns 0 for the longest, with the moment, or none. */
+LB_TM_INLINE int lb_bound_end_interrupted_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, struct lb_tm_instant *now)
+{
+	const struct lb_tm_instant *since = &cpu->tm.poid.since;
+
+	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, now))) {
+		now->at = 0;
+		return 0;
+	}
+	if (!LB_BOUND_MOSTLY(lb_bound_net(since, now) < cpu->tm.floor[LB_TM_POID]))
+		return 0;
+	lb_bound_close_poid(cpu, kind, caller, since->at, now->at - since->at);
 	return 1;
 }
 
@@ -249,34 +325,37 @@ LB_TM_INLINE void lb_bound_settle(struct lb_tm *tm, __s32 tid)
 
 /* ---- interrupts, and runs of the scheduler, that are nothing special ---- */
 
-/* Net time, huge where it would be below 0. */
-LB_TM_INLINE __u64 lb_bound_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
-{
-	return until->at - since->at - (until->taken_ns - since->taken_ns);
-}
-
-/* Hardware masks interrupts. */
+/*
+ * Hardware masks interrupts. What is stored before the clock is read need not be kept in a register; until `hardware` is
+ * set nobody looks at it.
+ */
 LB_TM_INLINE int lb_bound_begin_interrupt(struct lb_bound_cpu *cpu, __u64 caller)
 {
+	volatile __u64 *until_then = &cpu->tm.hardware.since.taken_ns;
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 	struct lb_tm *tm = &cpu->tm;
-	struct lb_tm_instant now;
+	__u64 at, taken;
 
+	*(volatile __u64 *)&tm->hardware.caller = caller;
+	*until_then = *taken_ns;
+	at = LB_BOUND_CLOCK();
+	taken = *taken_ns;
 	/* An NMI came. */
-	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+	if (!LB_BOUND_MOSTLY(taken == *until_then))
 		return 0;
-	tm->hardware.since = now;
-	tm->hardware.caller = caller;
-	tm->handler_since = now;
+	tm->hardware.since.at = at;
+	tm->handler_since.at = at;
+	tm->handler_since.taken_ns = taken;
 	tm->handler_depth = 0;
 	tm->named = 0;
 	tm->within = 0;
 	tm->on.hardware = 1;
-	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, *(const volatile __u64 *)&tm->hardware.caller, at);
 	return 1;
 }
 
 /* An interrupt that a handler named ends, in a thread whose preemption was on or off throughout. */
-LB_TM_INLINE int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
+LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
 {
 	__typeof__(LB_BOUND_CURRENT()) thread;
 	struct lb_tm *tm = &cpu->tm;
@@ -288,13 +367,18 @@ LB_TM_INLINE int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, __u64 state, _
 	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
 	tm->on.hardware = 0;
 	tm->interrupts++;
-	own = lb_tm_net(&tm->handler_since, &now);
-	duration = lb_tm_net(&tm->hardware.since, &now);
+	duration = lb_bound_net(&tm->hardware.since, &now);
+	/* Events that overlap by the grain of the clock. */
+	if ((__s64)duration < 0)
+		duration = 0;
+	own = duration;
+	if (!LB_BOUND_MOSTLY(tm->handler_since.at == tm->hardware.since.at))
+		own = lb_tm_net(&tm->handler_since, &now);
 	now.taken_ns += duration;
 	/* For what follows, and for idle's PSD. */
 	lb_bound_last(cpu, &now);
 	LB_TM_ADD(&tm->taken_ns, duration);
-	lb_bound_put_interrupt(cpu, (__u64)tm->source << 32 | tm->number, tm->handler_since.at, own);
+	lb_bound_write_interrupt(cpu, tm->source, tm->number, tm->handler_since.at, own);
 	if (state & LB_TM_ON_PREEMPT)
 		return 1;
 	thread = LB_BOUND_CURRENT();
@@ -337,18 +421,26 @@ LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64
 /* __schedule() masks interrupts, for a thread that turned preemption off to schedule, or for idle. */
 LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
 {
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
 	struct lb_tm *tm = &cpu->tm;
 
-	if (state == LB_BOUND_ALL_ON && LB_BOUND_TID(LB_BOUND_CURRENT()) != 0)
+	if (state != LB_BOUND_SCHEDULING && state != LB_BOUND_SWITCHED && state != LB_BOUND_ALL_ON)
 		return 0;
 	if (state != LB_BOUND_SWITCHED) {
-		if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
+		/* Stored before helpers are called, it needs no register. */
+		*(volatile __u64 *)&tm->dst.caller = caller;
+		if (state == LB_BOUND_ALL_ON && LB_BOUND_TID(LB_BOUND_CURRENT()) != 0)
 			return 0;
-		tm->dst.since = now;
-		tm->dst.caller = caller;
+		*(volatile __u64 *)&tm->dst.since.taken_ns = *taken_ns;
+		now.at = LB_BOUND_CLOCK();
+		now.taken_ns = *taken_ns;
+		if (!LB_BOUND_MOSTLY(now.taken_ns == *(volatile __u64 *)&tm->dst.since.taken_ns))
+			return 0;
+		tm->dst.since.at = now.at;
 		tm->on.dst = 1;
-		if (state == LB_BOUND_ALL_ON) {
+		caller = *(volatile __u64 *)&tm->dst.caller;
+		if (!tm->on.psd) {
 			/* As lb_tm_before() has it. */
 			tm->psd.since = tm->last.at && tm->last.at < now.at ? tm->last : now;
 			tm->psd.caller = caller;
@@ -363,21 +455,13 @@ LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64
 	return 1;
 }
 
-/* The scheduler has returned, and preemption goes on: PSD and its tail end, and are not the longest. */
-LB_TM_INLINE int lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 caller, struct lb_tm_instant *moment)
+/* The scheduler has returned, and preemption goes on: PSD and its tail end at this moment, and are not the longest. */
+LB_TM_INLINE void lb_bound_close_psd(struct lb_bound_cpu *cpu, __u64 caller, __u64 at)
 {
 	__typeof__(LB_BOUND_CURRENT()) thread;
 	struct lb_tm *tm = &cpu->tm;
-	struct lb_tm_instant now;
 
-	if (!tm->entered || !LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
-		return 0;
-	if (!LB_BOUND_MOSTLY(lb_bound_net(&tm->psd.since, &now) < tm->floor[LB_TM_PSD]) ||
-	    !LB_BOUND_MOSTLY(lb_bound_net(&tm->dst.since, &now) < tm->floor[LB_TM_DST])) {
-		*moment = now;
-		return 0;
-	}
-	lb_bound_remember(cpu, LB_TM_PREEMPT_ENABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_PREEMPT_ENABLE, caller, at);
 	tm->windows += 2;
 	tm->no_switch += !tm->switched;
 	tm->on.dst = 0;
@@ -387,6 +471,36 @@ LB_TM_INLINE int lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 caller, struct
 	thread = LB_BOUND_CURRENT();
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
 		lb_bound_goes_on(cpu, LB_TM_PREEMPT_ENABLE, caller, tm->psd.since.at);
+}
+
+LB_TM_INLINE enum lb_bound_end lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 caller, struct lb_tm_instant *now)
+{
+	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
+	const struct lb_tm *tm = &cpu->tm;
+
+	now->at = LB_BOUND_CLOCK();
+	now->taken_ns = *taken_ns;
+	if (!LB_BOUND_MOSTLY(now->taken_ns == tm->psd.since.taken_ns))
+		return LB_BOUND_INTERRUPTED;
+	if (!LB_BOUND_MOSTLY(now->at - tm->psd.since.at < tm->floor[LB_TM_PSD]) ||
+	    !LB_BOUND_MOSTLY(now->at - tm->dst.since.at < tm->floor[LB_TM_DST]))
+		return LB_BOUND_LONGEST;
+	lb_bound_close_psd(cpu, caller, now->at);
+	return LB_BOUND_ENDED;
+}
+
+LB_TM_INLINE int lb_bound_end_interrupted_psd(struct lb_bound_cpu *cpu, __u64 caller, struct lb_tm_instant *now)
+{
+	const struct lb_tm *tm = &cpu->tm;
+
+	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, now))) {
+		now->at = 0;
+		return 0;
+	}
+	if (!LB_BOUND_MOSTLY(lb_bound_net(&tm->psd.since, now) < tm->floor[LB_TM_PSD]) ||
+	    !LB_BOUND_MOSTLY(lb_bound_net(&tm->dst.since, now) < tm->floor[LB_TM_DST]))
+		return 0;
+	lb_bound_close_psd(cpu, caller, now->at);
 	return 1;
 }
 

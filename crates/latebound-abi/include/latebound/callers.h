@@ -30,11 +30,10 @@ enum lb_caller_role {
 /* Both are powers of two. */
 #define LB_CALLER_RANGES 256
 #define LB_CALLER_GRANULES (1U << 14)
-/* An entry of the filter: the number of a range from 1 on, or LB_CALLER_MANY, and for what the role matters. */
+/* An entry of the filter: the number of a range from 1 on, or LB_CALLER_MANY. */
 #define LB_CALLER_MANY 0x1fffU
-#define LB_CALLER_NUMBER 0x1fffU
-#define LB_CALLER_IRQ_OFF 0x2000U
-#define LB_CALLER_PREEMPT_OFF 0x4000U
+/* Entries of the plan of special callers, a power of two; each stands for 8 bytes of text. */
+#define LB_CALLER_PLAN (1U << 16)
 
 struct lb_caller_range {
 	__u64 start;
@@ -45,10 +44,14 @@ struct lb_caller_range {
 /* The functions with a role, ascending; ranges behind the last begin at 2^64 - 1. */
 struct lb_callers {
 	/*
+	 * What tells off nearly every caller that turns preemption off, or interrupts: two bytes for every 8 bytes of text,
+	 * the first not 0 where a function lies whose role makes a difference to preemption, the second to interrupts.
+	 * (Declared as words, which is how the table is handed over.)
+	 */
+	__u64 plan[LB_CALLER_PLAN / 4];
+	/*
 	 * 16 bits for every 64 bytes of text, by the low bits of the return address: 0 where none of a function with a
-	 * role lies, the number of its range from 1 on where one does, LB_CALLER_MANY where those of several do; and what
-	 * tells off nearly every caller: whether one of them makes a difference to preemption, or to interrupts, that go
-	 * off. (Declared as words, which is how the table is handed over.)
+	 * role lies, the number of its range from 1 on where one does, LB_CALLER_MANY where those of several do.
 	 */
 	__u64 filter[LB_CALLER_GRANULES / 4];
 	struct lb_caller_range ranges[LB_CALLER_RANGES];
@@ -72,6 +75,21 @@ LB_TM_SLOW __u32 lb_caller_search(const struct lb_callers *callers, __u64 addres
 	return lb_caller_within(callers, place, address);
 }
 
+LB_TM_INLINE const __u8 *lb_caller_plan(const struct lb_callers *callers, __u64 caller)
+{
+	return (const __u8 *)callers->plan + ((caller >> 2) & (2 * (LB_CALLER_PLAN - 1)));
+}
+
+LB_TM_INLINE __u8 lb_caller_is_special_preempt(const struct lb_callers *callers, __u64 caller)
+{
+	return lb_caller_plan(callers, caller)[0];
+}
+
+LB_TM_INLINE __u8 lb_caller_is_special_irq(const struct lb_callers *callers, __u64 caller)
+{
+	return lb_caller_plan(callers, caller)[1];
+}
+
 LB_TM_INLINE __u32 lb_caller_entry(const struct lb_callers *callers, __u64 caller)
 {
 	/* Twice the number of the granule. */
@@ -84,7 +102,7 @@ LB_TM_INLINE __u32 lb_caller_role(const struct lb_callers *callers, __u64 caller
 {
 	/* A return address may be the first of the next function, where a call is the last that a function does. */
 	__u64 address = caller - 1;
-	__u32 number = lb_caller_entry(callers, caller) & LB_CALLER_NUMBER;
+	__u32 number = lb_caller_entry(callers, caller);
 
 	if (__builtin_expect(!number, 1))
 		return LB_ROLE_NONE;

@@ -122,6 +122,10 @@ impl Played {
         }
     }
 
+    fn counts(&self) -> ModelCounts {
+        BoundCpu(Box::new(self.memory.cpu)).counts().model
+    }
+
     fn take(&mut self) -> Vec<BoundRecord> {
         let mut records = Vec::new();
         self.reader.take(ring(&mut self.memory), usize::MAX, |record| records.push(record));
@@ -228,7 +232,7 @@ fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
         })
         .collect();
     assert_eq!(durations, [500, 501]);
-    assert_eq!(played.memory.cpu.tm.counts().windows, 4);
+    assert_eq!(played.counts().windows, 4);
 }
 
 #[test]
@@ -246,6 +250,61 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
     assert_eq!(kinds, [IrqDisable, IrqEnable, PreemptDisable, Switch]);
     assert_eq!((events[2].caller, events[2].at), (ELSEWHERE, Some(120)));
     assert_eq!(events[0].at, Some(100));
+}
+
+#[test]
+fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_before_a_breach() {
+    use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable, Switch};
+    let mut played = begun(1_000);
+    let elsewhere = |n: u64| [ELSEWHERE + n, 0, 0];
+    // One that interrupts begin and preemption ends, one the other way about, and one that is still open.
+    for (at, kind) in [(5_000, IRQS_OFF), (5_010, OFF), (5_020, IRQS_ON), (5_030, ON)]
+        .into_iter()
+        .chain([(6_000, OFF), (6_010, IRQS_OFF), (6_020, ON), (6_030, IRQS_ON)])
+        .chain([(7_000, OFF), (7_010, IRQS_OFF), (7_020, IRQS_ON)])
+    {
+        played.event(at, (7, false), kind, elsewhere(at % 100));
+    }
+    played.event(7_100, (7, false), 12, [0, 0, 9]);
+    let records = played.take();
+    let [BoundRecord::Breach { rule: Rule::R9, events, .. }] = records.as_slice() else {
+        panic!("{records:?}")
+    };
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at)).collect();
+    let expected = [
+        (IrqDisable, 0, Some(5_000)),
+        (PreemptDisable, 10, None),
+        (IrqEnable, 20, None),
+        (PreemptEnable, 30, Some(5_030)),
+        (PreemptDisable, 0, Some(6_000)),
+        (IrqDisable, 10, None),
+        (PreemptEnable, 20, None),
+        (IrqEnable, 30, Some(6_030)),
+        (PreemptDisable, 0, Some(7_000)),
+        (IrqDisable, 10, None),
+        (IrqEnable, 20, None),
+        (Switch, 0, Some(7_100)),
+    ]
+    .map(|(kind, n, at)| (kind, if kind == Switch { 0 } else { ELSEWHERE + n }, at));
+    assert_eq!(told[told.len() - expected.len()..], expected);
+}
+
+#[test]
+fn no_more_events_are_told_before_a_breach_than_there_are_places() {
+    let mut played = begun(1_000);
+    for n in 0..100 {
+        let at = 10_000 + n * 100;
+        played.event(at, (7, false), OFF, [ELSEWHERE, 0, 0]);
+        played.event(at + 50, (7, false), ON, [ELSEWHERE, 0, 0]);
+    }
+    played.event(30_000, (7, false), 12, [0, 0, 9]);
+    let records = played.take();
+    let [BoundRecord::Breach { events, .. }] = records.as_slice() else { panic!("{records:?}") };
+    assert_eq!(events.len(), RECENT);
+    let times: Vec<u64> = events.iter().filter_map(|event| event.at).collect();
+    assert_eq!(times.last(), Some(&30_000));
+    assert!(times[..RECENT - 1].windows(2).all(|two| two[0] + 50 == two[1]), "{times:?}");
+    assert_eq!(played.counts().events, 4 + 200 + 1);
 }
 
 const OFF: u32 = 1;
@@ -275,13 +334,13 @@ fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
         [(OFF, 1), (IRQS_OFF, 0), (ON, 0), (IRQS_ON, 1)],
     ];
     let mut played = begun(1_000_000);
-    let windows = played.memory.cpu.tm.counts().windows;
+    let windows = played.counts().windows;
     let mut at = 2_000_000;
     for (kind, times) in nested.into_iter().flatten() {
         at += 100;
         assert_eq!(played.readings(at, kind, elsewhere), times, "event {kind} at {at}");
     }
-    assert_eq!(played.memory.cpu.tm.counts().windows, windows + 4);
+    assert_eq!(played.counts().windows, windows + 4);
     assert_eq!(played.take(), []);
     // Within an interrupt neither way.
     played.event(at + 100, (7, false), IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]);
@@ -337,7 +396,7 @@ fn an_interrupt_that_comes_while_the_clock_is_read_is_never_part_of_a_window() {
         played.event(101_000, (7, false), OFF, elsewhere);
         played.interrupted(103_000, ON, elsewhere, 500, asks);
         assert_eq!(windows(&mut played), (vec![interrupt(103_000, 500)], vec![]));
-        assert_eq!(played.memory.cpu.tm.counts().windows, 2);
+        assert_eq!(played.counts().windows, 2);
     }
 }
 
@@ -620,7 +679,7 @@ proptest! {
                 prop_assert_eq!(seen, expected, "{:?}", kind);
             }
         }
-        let mut seen = played.memory.cpu.tm.counts();
+        let mut seen = played.counts();
         seen.events = counts.events;
         if followed {
             prop_assert_eq!(seen, counts);
@@ -656,7 +715,7 @@ proptest! {
             _ => None,
         }).max();
         prop_assert!(longest(&records) >= longest(&expected));
-        let mut seen = played.memory.cpu.tm.counts();
+        let mut seen = played.counts();
         seen.events = counts.events;
         prop_assert_eq!(seen, counts);
     }

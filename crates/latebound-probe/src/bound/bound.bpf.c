@@ -29,6 +29,24 @@ static __always_inline __u64 comm_half(const struct task_struct *task, __u32 hal
 	return word;
 }
 
+/*
+ * The verifier knows the name as characters and as nothing else, which makes copying it at every switch some 50
+ * instructions. So the thread is kept, and its name read where a window is written: before preemption goes on behind the
+ * switch, so that the thread is still there (it is given up an RCU grace period later, finish_task_switch()).
+ */
+static __always_inline void kept_name(__u64 thread, __s32 tid, __u64 to[2])
+{
+	const struct task_struct *kept = (const struct task_struct *)thread;
+	__s32 kept_tid = 0;
+
+	if (bpf_core_read(&kept_tid, sizeof(kept_tid), &kept->pid) || kept_tid != tid)
+		return;
+	if (bpf_core_read(to, 2 * sizeof(*to), &kept->comm))
+		to[0] = to[1] = 0;
+}
+
+#define LB_BOUND_KEEP_NAME(name, thread) ((name)[0] = (__u64)(thread))
+#define LB_BOUND_KEPT_NAME(name, tid, to) kept_name((name)[0], (tid), (to))
 #define LB_BOUND_CLOCK() bpf_ktime_get_ns()
 #define LB_BOUND_CURRENT() bpf_get_current_task_btf()
 #define LB_BOUND_TID(thread) ((thread)->pid)
@@ -94,43 +112,71 @@ static __always_inline struct lb_bound_ring *this_ring(void)
  */
 struct lb_bound_cell cpus[LB_BOUND_MAX_CPUS] SEC(".bss.cpus");
 
-static __always_inline struct lb_bound_cpu *this_cpu(void)
-{
-	struct lb_bound_cpu *cpu = &cpus[bpf_get_smp_processor_id() & (LB_BOUND_MAX_CPUS - 1)].cpu;
+/* bpf_get_smp_processor_id(), by its number in include/uapi/linux/bpf.h: as 64 bits, which no instruction need make of 32. */
+static __u64 (*const cpu_number)(void) = (void *)8;
 
+static __always_inline struct lb_bound_cpu *cpu_of(__u64 number)
+{
+	struct lb_bound_cpu *cpu;
+
+	asm volatile("" : "+r"(number)::"memory");
+	cpu = &cpus[number & (LB_BOUND_MAX_CPUS - 1)].cpu;
 	/* Or the compiler would work it out again and again, since it can. */
 	asm volatile("" : "+r"(cpu));
 	return cpu;
 }
 
-SEC("tp_btf/preempt_disable")
-int BPF_PROG(preempt_disable, unsigned long caller, unsigned long parent)
+static __always_inline struct lb_bound_cpu *this_cpu(void)
 {
-	lb_bound_preempt_disable(this_cpu(), &callers, caller);
+	return cpu_of(cpu_number());
+}
+
+/* Behind the helper that gives the CPU, and before its state: so that fewer registers are kept. */
+static __always_inline __u64 argument(const unsigned long long *arguments, __u32 place)
+{
+	__u64 value = *(const volatile unsigned long long *)&arguments[place];
+
+	asm volatile("" : "+r"(value)::"memory");
+	return value;
+}
+
+SEC("tp_btf/preempt_disable")
+int preempt_disable(unsigned long long *arguments)
+{
+	__u64 number = cpu_number();
+	__u64 caller = argument(arguments, 0);
+
+	lb_bound_preempt_disable(cpu_of(number), &callers, caller);
 	return 0;
 }
 
 SEC("tp_btf/preempt_enable")
-int BPF_PROG(preempt_enable, unsigned long caller, unsigned long parent)
+int preempt_enable(unsigned long long *arguments)
 {
-	lb_bound_preempt_enable(this_cpu(), caller);
+	__u64 number = cpu_number();
+	__u64 caller = argument(arguments, 0);
+
+	lb_bound_preempt_enable(cpu_of(number), caller);
 	return 0;
 }
 
-/* The caller's caller is read only where it is needed, which the usual macro does not leave to the compiler. */
 SEC("tp_btf/irq_disable")
 int irq_disable(unsigned long long *arguments)
 {
-	struct lb_bound_cpu *cpu = this_cpu();
+	__u64 number = cpu_number();
+	__u64 caller = argument(arguments, 0), parent = argument(arguments, 1);
 
-	lb_bound_irq_disable(cpu, &callers, arguments[0], arguments[1]);
+	lb_bound_irq_disable(cpu_of(number), &callers, caller, parent);
 	return 0;
 }
 
 SEC("tp_btf/irq_enable")
-int BPF_PROG(irq_enable, unsigned long caller, unsigned long parent)
+int irq_enable(unsigned long long *arguments)
 {
-	lb_bound_irq_enable(this_cpu(), &callers, caller);
+	__u64 number = cpu_number();
+	__u64 caller = argument(arguments, 0);
+
+	lb_bound_irq_enable(cpu_of(number), &callers, caller);
 	return 0;
 }
 
@@ -146,14 +192,24 @@ static __always_inline int handler_exit(void)
 	return 0;
 }
 
-#define VECTOR(name)                                                 \
-	SEC("tp_btf/" #name "_entry") int BPF_PROG(name##_entry, int vector) \
-	{                                                            \
-		return handler_entry(LB_TM_SOURCE_VECTOR, vector);   \
-	}                                                            \
-	SEC("tp_btf/" #name "_exit") int BPF_PROG(name##_exit, int vector)   \
-	{                                                            \
-		return handler_exit();                               \
+/* The argument is read behind the helper as well. */
+static __always_inline int vector_entry(const unsigned long long *arguments)
+{
+	__u64 number = cpu_number();
+	__u32 vector = (__u32)argument(arguments, 0);
+
+	lb_bound_handler_entry(cpu_of(number), LB_TM_SOURCE_VECTOR, vector);
+	return 0;
+}
+
+#define VECTOR(name)                                                        \
+	SEC("tp_btf/" #name "_entry") int name##_entry(unsigned long long *arguments) \
+	{                                                                   \
+		return vector_entry(arguments);                             \
+	}                                                                   \
+	SEC("tp_btf/" #name "_exit") int BPF_PROG(name##_exit, int vector)  \
+	{                                                                   \
+		return handler_exit();                                      \
 	}
 
 VECTOR(local_timer)
@@ -200,17 +256,26 @@ int BPF_PROG(nmi_handler, void *handler, s64 delta_ns, int handled)
 	return 0;
 }
 
+/* (bool preempt, struct task_struct *prev, struct task_struct *next) */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int sched_switch(unsigned long long *arguments)
 {
-	lb_bound_switch(this_cpu(), prev, next->pid);
+	__u64 number = cpu_number();
+	struct task_struct *prev = (struct task_struct *)argument(arguments, 1);
+	struct task_struct *next = (struct task_struct *)argument(arguments, 2);
+
+	lb_bound_switch(cpu_of(number), prev, next->pid);
 	return 0;
 }
 
+/* (struct task_struct *task) */
 SEC("tp_btf/sched_waking")
-int BPF_PROG(sched_waking, struct task_struct *task)
+int sched_waking(unsigned long long *arguments)
 {
-	lb_bound_waking(this_cpu(), task->pid);
+	__u64 number = cpu_number();
+	struct task_struct *task = (struct task_struct *)argument(arguments, 0);
+
+	lb_bound_waking(cpu_of(number), task->pid);
 	return 0;
 }
 

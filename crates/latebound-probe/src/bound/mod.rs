@@ -54,7 +54,7 @@ const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
 }
 
 /// Whether the verifier knows that bpf_get_smp_processor_id() gives the number of a CPU that there may be, seen with 6.12
-/// and 6.18. To an older one it may be any number, and the states take room for `BOUND_MAX_CPUS` (4 MiB).
+/// and 6.18. To an older one it may be any number, and the states take room for `BOUND_MAX_CPUS` (8 MiB).
 fn knows_cpu_numbers(version: (u32, u32)) -> bool {
     version >= (6, 12)
 }
@@ -218,6 +218,7 @@ fn load(
     }
     if let Some(variables) = open.maps.bss_data.as_deref_mut() {
         let mut words = callers.words();
+        variables.callers.plan.fill_with(|| words.next().unwrap_or(0));
         variables.callers.filter.fill_with(|| words.next().unwrap_or(0));
         for range in &mut variables.callers.ranges {
             range.start = words.next().unwrap_or(u64::MAX);
