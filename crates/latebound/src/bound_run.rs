@@ -108,3 +108,35 @@ fn traced_system(saved: &Saved) -> SystemSnapshot {
     }
     system
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latebound_analysis::bound::{CpuObservations, Interrupt, Observations, Timeline};
+    use latebound_model::Cpu;
+
+    fn observed(cpu: u32, interrupts: usize) -> CpuObservations {
+        let mut timeline = Timeline::new();
+        for number in 0..interrupts as u64 {
+            // Far apart, so that folding what is folded takes no time.
+            let start = Nanos(number * 1_000_000_000);
+            let interrupt = Interrupt { source: Source::Vector(236), start, duration: Nanos(1_000) };
+            timeline.push(interrupt).expect("in order");
+        }
+        CpuObservations { cpu: Cpu(cpu), timeline, ..CpuObservations::default() }
+    }
+
+    #[test]
+    fn above_a_million_interrupts_of_a_cpu_its_curves_are_left_out_and_the_run_says_so() {
+        let cpus = vec![observed(0, FOLDED + 1), observed(1, FOLDED), observed(2, 3)];
+        let observations = Observations { cpus, ..Observations::default() };
+        let mut missing = Vec::new();
+        let curves = curves(&Saved { observations, ..Saved::default() }, &mut missing);
+        let of: Vec<u32> = curves.iter().map(|curve| curve.cpu.0).collect();
+        assert_eq!(of, [1, 1, 2, 2], "of its one source and of all");
+        let [missing] = missing.as_slice() else { panic!("{missing:?}") };
+        assert_eq!(missing.what, "workload curves of CPU 0");
+        assert!(missing.why.contains("1048577 interrupts"), "{}", missing.why);
+        assert!(missing.remedy.contains("interrupts.parquet"), "{}", missing.remedy);
+    }
+}
