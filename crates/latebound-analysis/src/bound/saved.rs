@@ -2,8 +2,9 @@
 //! From a saved trace to observations: the records of every CPU through the thread model.
 //!
 //! Owns what the records of a trace mean to the model, and what a trace has to have before its values may be called a
-//! bound. Reads each CPU of a trace.dat by itself, several at once; perf.data and text are read in one go. Keeps the
-//! interrupts, the longest windows, and the first breaches of rules with the events before them; never a whole trace.
+//! bound. Reads each CPU of a trace.dat by itself, several at once, while others inflate what comes next where there are
+//! processors for it; perf.data and text are read in one go. Keeps the interrupts, the longest windows, and the first
+//! breaches of rules with the events before them; never a whole trace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
