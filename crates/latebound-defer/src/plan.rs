@@ -45,11 +45,21 @@ impl By {
 }
 
 /// Mechanisms that are requested without the module.
-pub(crate) const BY_BPF: [&str; 8] =
-    ["direct", "user", "bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier"];
+pub(crate) const BY_BPF: [&str; 9] = [
+    "direct",
+    "user",
+    "bpf_timer",
+    "bpf_wq",
+    "bpf_ringbuf",
+    "timerfd",
+    "net_rx",
+    "membarrier",
+    "perf_overflow",
+];
 
 /// Those of them that the module does not have, by numbers after the module's.
-const BPF_ALONE: [&str; 6] = ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier"];
+const BPF_ALONE: [&str; 7] =
+    ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier", "perf_overflow"];
 
 /// Every name, by number.
 fn names() -> Vec<&'static str> {
@@ -86,7 +96,7 @@ impl Mechanism {
             "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" | "net_rx" => M::Softirq,
             "kthread" | "kthread_worker" => M::KernelThread,
             "irq_thread" => M::ThreadedIrq,
-            "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" => M::IrqWork,
+            "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "perf_overflow" => M::IrqWork,
             "hrtimer_hard" | "hrtimer_soft" | "bpf_timer" => M::Hrtimer,
             "timerfd" => M::TimerWakeup,
             "smp_call" | "membarrier" => M::Vector,

@@ -6,6 +6,7 @@
 
 mod called;
 mod loopback;
+mod page;
 mod requester;
 mod waiter;
 
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use latebound_abi::defer::{BURST_MAX, Counts, PERIOD_MIN_NS, Record};
 use latebound_model::{Cpu, Policy};
-use latebound_probe::{DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError};
+use latebound_probe::{
+    DeferOverflow, DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError,
+};
 
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
@@ -29,8 +32,9 @@ use crate::tally::Measured;
 use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler};
 use called::Guest;
 use loopback::Loopback;
-use requester::{Act, Requested, Turn, request_all, set_timer, signal};
-use waiter::Waiter;
+use page::Page;
+use requester::{Act, Requested, Turn, request_all, set_timer, settle, signal};
+use waiter::{Awaited, Waiter};
 
 /// What the running kernel lets be requested without the module.
 #[derive(Clone, Debug)]
@@ -97,13 +101,14 @@ fn part(mechanism: Mechanism) -> Option<DeferPart> {
         "bpf_ringbuf" => Some(DeferPart::Ring),
         "net_rx" => Some(DeferPart::Packet),
         "membarrier" => Some(DeferPart::Call),
+        "perf_overflow" => Some(DeferPart::Overflow),
         _ => None,
     }
 }
 
 /// Whether a thread of ours waits for it and stamps its start.
 fn is_waited(mechanism: Mechanism) -> bool {
-    matches!(mechanism.name(), "timerfd" | "user")
+    matches!(mechanism.name(), "timerfd" | "user" | "perf_overflow")
 }
 
 /// A run with all its threads made and its programs attached, before anything is requested.
@@ -117,6 +122,7 @@ pub struct ByBpf {
     over: Arc<AtomicBool>,
     wake: Vec<Wake>,
     waiters: Vec<JoinHandle<io::Result<()>>>,
+    overflows: Vec<DeferOverflow>,
     /// The thread that sleeps on a ring, and what wakes it.
     sleeper: Option<Sleeper>,
     records: Receiver<Record>,
@@ -160,6 +166,7 @@ impl ByBpf {
             over: Arc::default(),
             wake: Vec::new(),
             waiters: Vec::new(),
+            overflows: Vec::new(),
             sleeper: None,
             records,
             go: None,
@@ -178,8 +185,31 @@ impl ByBpf {
                 refused: 0,
             });
         }
-        run.start_requester(turns)?;
+        let requester = run.start_requester(turns)?;
+        for (series, request) in (0..).zip(requests) {
+            if part(request.mechanism) == Some(DeferPart::Overflow) {
+                run.watch_faults(series, request.cpu, requester, &sender)?;
+            }
+        }
         Ok(run)
+    }
+
+    /// The event counts one thread, and so is made once that is there.
+    fn watch_faults(
+        &mut self,
+        series: u32,
+        cpu: Cpu,
+        requester: u32,
+        sender: &Sender<Record>,
+    ) -> Result<(), DeferError> {
+        let overflow = self.probe.overflow(series, requester)?;
+        let bell = Arc::new(event()?);
+        let copy = overflow.descriptor().try_clone_to_owned();
+        let copy = copy.map_err(|source| DeferError::Io { doing: "keeping an event of perf", source })?;
+        self.wait(series, cpu, Awaited::Overflow(copy, Arc::clone(&bell)), sender)?;
+        self.wake.push(Wake::Event(bell));
+        self.overflows.push(overflow);
+        Ok(())
     }
 
     fn make(&mut self, series: u32, request: &Request, sender: &Sender<Record>) -> Result<Act, DeferError> {
@@ -213,15 +243,16 @@ impl ByBpf {
                 self.wake.push(Wake::Event(bell));
                 Act::Call(guest)
             }
+            ("perf_overflow", _) => Act::Fault(Page::map().map_err(io("mapping a page to touch"))?),
             ("timerfd", _) => {
                 let fd = Arc::new(timer()?);
-                self.wait(series, request, Arc::clone(&fd), sender)?;
+                self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
                 self.wake.push(Wake::Timer(Arc::clone(&fd)));
                 Act::Timerfd(fd)
             }
             _ => {
                 let fd = Arc::new(event()?);
-                self.wait(series, request, Arc::clone(&fd), sender)?;
+                self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
                 self.wake.push(Wake::Event(Arc::clone(&fd)));
                 Act::Eventfd(fd)
             }
@@ -231,31 +262,34 @@ impl ByBpf {
     fn wait(
         &mut self,
         series: u32,
-        request: &Request,
-        fd: Arc<OwnedFd>,
+        cpu: Cpu,
+        awaited: Awaited,
         sender: &Sender<Record>,
     ) -> Result<(), DeferError> {
-        let waiter = Waiter { series, fd, requester: self.settings.cpu };
+        let waiter = Waiter { series, awaited, requester: self.settings.cpu };
         let (shared, over, records) = (self.probe.shared(), Arc::clone(&self.over), sender.clone());
         let wait = move || waiter.wait(&shared, &over, &records);
-        self.waiters.push(start_pinned(request.cpu, self.settings.runner, wait)?);
+        self.waiters.push(start_pinned(cpu, self.settings.runner, wait)?);
         Ok(())
     }
 
-    fn start_requester(&mut self, turns: Vec<Turn>) -> Result<(), DeferError> {
+    /// The number of its thread.
+    fn start_requester(&mut self, turns: Vec<Turn>) -> Result<u32, DeferError> {
         let (go, begin) = channel();
         let (ready, begun) = channel();
         let (settings, shared, halt) = (self.settings, self.probe.shared(), Arc::clone(&self.halt));
         let thread = std::thread::spawn(move || {
             let prepared = pin(settings.cpu).and_then(|()| set_scheduler(0, settings.requester));
             // SAFETY: gettid has no preconditions.
-            let tid = unsafe { libc::gettid() };
-            shared.set_requester(tid.unsigned_abs(), settings.cpu.0);
+            let tid = unsafe { libc::gettid() }.unsigned_abs();
+            shared.set_requester(tid, settings.cpu.0);
             let is_ready = prepared.is_ok();
-            if ready.send(prepared).is_err() || !is_ready || begin.recv().is_err() {
+            if ready.send(prepared.map(|()| tid)).is_err() || !is_ready || begin.recv().is_err() {
                 return Ok(Requested { turns, triggers_late: 0 });
             }
-            request_all(turns, &settings, &shared, &halt)
+            let requested = request_all(turns, &settings, &shared, &halt)?;
+            settle(&requested.turns, &shared, &halt, DRAIN);
+            Ok(requested)
         });
         self.go = Some(go);
         self.requester = Some(thread);

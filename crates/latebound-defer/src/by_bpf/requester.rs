@@ -7,11 +7,13 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use latebound_probe::{DeferShared, DeferTrigger};
 
 use super::called::{Guest, membarrier};
 use super::loopback::Loopback;
+use super::page::Page;
 use crate::error::DeferError;
 use crate::plan::Settings;
 use crate::thread::now_ns;
@@ -29,6 +31,8 @@ pub(super) enum Act {
     Packet(Loopback),
     /// By a membarrier that has to call the CPU of a thread of ours.
     Call(Guest),
+    /// By a page fault, with which an event of perf overflows.
+    Fault(Page),
 }
 
 /// A series as the requester sees it.
@@ -95,6 +99,19 @@ pub(super) fn request_all(
     Ok(Requested { turns, triggers_late })
 }
 
+/// Stays until every overflow has woken its thread: an event of perf ends with the thread that it counts, and wakes whoever
+/// waits for it by that. No longer than `most` once the run is to end.
+pub(super) fn settle(turns: &[Turn], shared: &DeferShared, halt: &AtomicBool, most: Duration) {
+    let mut ended: Option<Instant> = None;
+    let waits = |turn: &Turn| matches!(turn.act, Act::Fault(_)) && shared.waiting(turn.series) > 0;
+    while turns.iter().any(waits) && ended.is_none_or(|ended| ended.elapsed() < most) {
+        if halt.load(Ordering::Relaxed) {
+            ended.get_or_insert_with(Instant::now);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// What became of a trigger.
 enum Asked {
     /// Requested; and how many requests the kernel did not pass on.
@@ -131,6 +148,17 @@ impl Turn {
                 loopback.empty();
                 sent.map(|()| u64::from(seen == 0))
             }),
+            Act::Fault(page) => {
+                let faulted = self.repeat(|| {
+                    let (faulted, seen) = shared.request(series, page.mark(), || page.fault());
+                    faulted.map(|()| u64::from(seen == 0))
+                });
+                match faulted {
+                    // No program ran at its overflow, so that nobody was to be woken.
+                    Ok(refused) if refused == u64::from(self.burst) => return Ok(Asked::NotNow),
+                    faulted => faulted,
+                }
+            }
             Act::Call(guest) => {
                 let called = guest.while_there(|| {
                     self.repeat(|| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A user thread as a mechanism: it waits in a read, and stamps when it goes on.
+//! A user thread as a mechanism: it waits in a read or a poll, and stamps when it goes on.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -11,19 +11,44 @@ use latebound_abi::defer::Record;
 use latebound_model::Cpu;
 use latebound_probe::DeferShared;
 
+use super::page;
 use crate::thread::{now_ns, this_cpu};
+
+/// What it waits for.
+#[derive(Debug)]
+pub(super) enum Awaited {
+    /// The count of a timerfd or an eventfd, which it reads.
+    Count(Arc<OwnedFd>),
+    /// An event of perf, which it polls; rung by the bell in the end.
+    Overflow(OwnedFd, Arc<OwnedFd>),
+}
+
+impl Awaited {
+    fn wait(&self) -> io::Result<()> {
+        match self {
+            Awaited::Count(fd) => {
+                let mut count = [0u8; 8];
+                // SAFETY: the kernel writes eight bytes to a live buffer of that size.
+                match unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) } {
+                    ..0 => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                }
+            }
+            Awaited::Overflow(event, bell) => page::poll(event.as_fd(), bell),
+        }
+    }
+}
 
 /// What a thread that waits needs.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) series: u32,
-    /// What it reads: a timerfd or an eventfd.
-    pub(super) fd: Arc<OwnedFd>,
+    pub(super) awaited: Awaited,
     pub(super) requester: Cpu,
 }
 
 impl Waiter {
-    /// Waits again and again, until a read after `over` is set.
+    /// Waits again and again, until something comes after `over` is set.
     pub(super) fn wait(
         &self,
         shared: &DeferShared,
@@ -31,16 +56,11 @@ impl Waiter {
         records: &Sender<Record>,
     ) -> io::Result<()> {
         loop {
-            let mut count = [0u8; 8];
-            // SAFETY: the kernel writes eight bytes to a live buffer of that size.
-            let read = unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+            let waited = self.awaited.wait();
             let started_ns = now_ns();
-            if read < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(error);
+            match waited {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                waited => waited?,
             }
             if over.load(Ordering::Acquire) {
                 return Ok(());

@@ -130,6 +130,10 @@ struct sk_buff {
 	unsigned int len;
 };
 
+struct bpf_perf_event_data {
+	u64 addr;
+};
+
 struct gendisk {
 	char disk_name[32];
 };

@@ -42,7 +42,7 @@ struct shared {
 	u32 cpu;
 	/* One more than the series whose request that thread makes right now; 0: none. */
 	u32 armed;
-	/* What its request is known by: the CPU that is called, the length of a packet. */
+	/* What its request is known by: the CPU that is called, the length of a packet, the page that is touched. */
 	u32 mark;
 	/* The thread that an irq_work wakes, and whether it sleeps. */
 	u32 sleeper;
@@ -416,6 +416,31 @@ int BPF_PROG(defer_call_taken, void *function, void *csd)
 	bpf_map_delete_elem(&objects, &object);
 	started_once(shared, index, now, LB_DEFER_HARDIRQ);
 	return 0;
+}
+
+/* By which an address is that of a page; the same in overflow.rs. */
+#define PAGE_SHIFT 12
+
+/*
+ * An event of perf that counts each page fault of the requester has overflowed. Answered with 0, the kernel writes no sample and
+ * so wakes nobody (kernel/events/core.c, __perf_event_overflow, 6.12): that is for other pages, and for other series' events.
+ */
+SEC("perf_event")
+int defer_overflow(struct bpf_perf_event_data *event)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+	struct series *series;
+	u32 index;
+
+	if (!shared)
+		return 0;
+	index = armed(shared);
+	series = series_of(shared, index);
+	if (!series || index != bpf_get_attach_cookie(event) || (u32)(event->addr >> PAGE_SHIFT) != shared->mark)
+		return 0;
+	note(series, now);
+	return 1;
 }
 
 /* A ring whose reader sleeps: a wake-up of it is an irq_work (kernel/bpf/ringbuf.c, bpf_ringbuf_notify). */

@@ -4,9 +4,11 @@
 //! Owns the programs, and the numbers of requests and starts that they and user space keep together. When what is requested is
 //! for the caller to say. Nothing stays attached or set once it is dropped.
 
+mod overflow;
 mod shared;
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -21,6 +23,7 @@ use libbpf_rs::{Link, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::log;
+pub use overflow::DeferOverflow;
 pub use shared::{Answered, DeferShared};
 use skel::{DeferSkel, DeferSkelBuilder};
 
@@ -51,6 +54,8 @@ pub enum DeferPart {
     Packet,
     /// A call of other CPUs by membarrier.
     Call,
+    /// An event of perf that overflows.
+    Overflow,
 }
 
 /// What a part is made of.
@@ -61,23 +66,26 @@ struct Made {
     request: Option<&'static str>,
     /// The programs that see it, each with its trace point.
     watchers: &'static [(&'static str, &'static str)],
+    /// The program that is attached to an event of each series.
+    event: Option<&'static str>,
     /// A function that the kernel has to have.
     function: Option<&'static str>,
 }
 
 impl DeferPart {
     /// Every one.
-    pub const ALL: [DeferPart; 6] = [
+    pub const ALL: [DeferPart; 7] = [
         DeferPart::Direct,
         DeferPart::Timer,
         DeferPart::Work,
         DeferPart::Ring,
         DeferPart::Packet,
         DeferPart::Call,
+        DeferPart::Overflow,
     ];
 
     const fn made(self) -> Made {
-        let mut made = Made { make: None, request: None, watchers: &[], function: None };
+        let mut made = Made { make: None, request: None, watchers: &[], event: None, function: None };
         match self {
             DeferPart::Direct => made.request = Some("defer_direct"),
             // A program that user space runs: 5.14. A timer in it: 5.15.
@@ -105,13 +113,19 @@ impl DeferPart {
                     &[("defer_call_queued", "csd_queue_cpu"), ("defer_call_taken", "csd_function_entry")];
                 made.function = Some("ipi_mb");
             }
+            // 5.15: by its cookie the program knows whose event it is.
+            DeferPart::Overflow => {
+                made.event = Some("defer_overflow");
+                made.function = Some("bpf_get_attach_cookie_pe");
+            }
         }
         made
     }
 
     fn programs(self) -> impl Iterator<Item = &'static str> {
         let made = self.made();
-        made.make.into_iter().chain(made.request).chain(made.watchers.iter().map(|(program, _)| *program))
+        let watchers = made.watchers.iter().map(|(program, _)| *program);
+        made.make.into_iter().chain(made.request).chain(watchers).chain(made.event)
     }
 
     /// Which of these the running kernel does not have, and why: by its names; and, where it refuses programs of the others, by
@@ -297,6 +311,17 @@ impl DeferProbe {
         let ring = MapHandle::try_from(&self.skel.maps.alarm)
             .map_err(|error| ProbeError::bpf("keeping the ring that is waited for", error))?;
         Ok(DeferSleeper { ring, shared: self.shared(), series })
+    }
+
+    /// An event of this thread that overflows with each of its page faults, for [`DeferPart::Overflow`]. Those that
+    /// [`DeferShared::request`] makes for this series, marked by [`DeferOverflow::mark`] of their address, are its requests.
+    pub fn overflow(&mut self, series: u32, tid: u32) -> Result<DeferOverflow, ProbeError> {
+        let name = DeferPart::Overflow.made().event;
+        let mut programs = self.skel.object_mut().progs_mut();
+        let Some(program) = programs.find(|program| Some(program.name()) == name.map(OsStr::new)) else {
+            return Err(ProbeError::NothingToSee("the program of an overflow is not there".to_owned()));
+        };
+        DeferOverflow::open(&program, series, tid)
     }
 
     /// The starts that programs saw since the last call.

@@ -58,3 +58,41 @@ fn live_a_request_in_user_space_is_numbered_by_the_same_rule() {
     let counts = shared.counts(0);
     assert_eq!((counts.requests, counts.starts, counts.merged, counts.empty_starts), (5_003, 5_001, 2, 1));
 }
+
+/// Two fresh pages, and what touches one of them.
+fn two_pages() -> (usize, impl Fn(usize)) {
+    let bytes = 2 * 4096;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    assert_ne!(address, libc::MAP_FAILED);
+    // SAFETY: in the mapping, which stays until the test ends; volatile, since it is the access that counts.
+    let touch = move |page: usize| unsafe { address.cast::<u8>().add(page * 4096).write_volatile(1) };
+    (address as usize, touch)
+}
+
+#[test]
+fn live_only_the_marked_fault_of_the_series_that_requests_is_its_request_and_wakes_its_thread() {
+    let mut probe = DeferProbe::start(&[DeferPart::Overflow]).unwrap();
+    let (shared, series, other) = (probe.shared(), 5, 6);
+    // SAFETY: gettid has no preconditions.
+    let tid = unsafe { libc::gettid() }.unsigned_abs();
+    shared.set_requester(tid, 0);
+    let [event, of_other] = [series, other].map(|series| probe.overflow(series, tid).unwrap());
+    let is_readable = |event: &DeferOverflow| {
+        let fd = event.descriptor().as_raw_fd();
+        let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live structure for the kernel to read and write.
+        unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+    };
+    // So many samples that they come round in their buffer.
+    for _ in 0..1_009 {
+        let (address, touch) = two_pages();
+        let ((), seen) = shared.request(series, DeferOverflow::mark(address), || (0..2).for_each(&touch));
+        assert_eq!((seen, is_readable(&event), is_readable(&of_other)), (1, true, false));
+        let (_, touch) = two_pages();
+        (0..2).for_each(touch);
+        assert_eq!((is_readable(&event), is_readable(&of_other)), (false, false));
+    }
+    assert_eq!([series, other].map(|series| shared.counts(series).requests), [1_009, 0]);
+}

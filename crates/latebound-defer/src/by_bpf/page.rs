@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A page of memory that is given back and touched again, which is a page fault each time.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use latebound_probe::DeferOverflow;
+
+/// The page.
+#[derive(Debug)]
+pub(super) struct Page {
+    address: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is owned by this value.
+unsafe impl Send for Page {}
+
+impl Page {
+    pub(super) fn map() -> io::Result<Page> {
+        // SAFETY: sysconf has no preconditions.
+        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize;
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Page { address, bytes })
+    }
+
+    /// What a fault of it is known by.
+    pub(super) fn mark(&self) -> u32 {
+        DeferOverflow::mark(self.address.as_ptr() as usize)
+    }
+
+    /// One page fault.
+    pub(super) fn fault(&self) -> io::Result<()> {
+        // SAFETY: the whole of a live private mapping that nothing refers to.
+        if unsafe { libc::madvise(self.address.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: in a live mapping that may be written; volatile, since it is the access that counts.
+        unsafe { self.address.as_ptr().write_volatile(1) };
+        Ok(())
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length, and nothing refers to it.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Sleeps until the event has overflowed or the bell is rung; after the end of the event's thread until the bell is.
+pub(super) fn poll(event: BorrowedFd<'_>, bell: &OwnedFd) -> io::Result<()> {
+    let watched = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut both = [watched(bell.as_raw_fd()), watched(event.as_raw_fd())];
+    loop {
+        // SAFETY: two live structures for the kernel to read and write.
+        if unsafe { libc::poll(both.as_mut_ptr(), both.len() as libc::nfds_t, -1) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if both[0].revents != 0 || both[1].revents & libc::POLLIN != 0 {
+            return Ok(());
+        }
+        // Hung up: it would answer at once, for ever. A negative descriptor is passed over.
+        both[1].fd = -1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minor_faults() -> i64 {
+        // SAFETY: the kernel writes a live structure of integers.
+        unsafe {
+            let mut usage = std::mem::zeroed::<libc::rusage>();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage.ru_minflt
+        }
+    }
+
+    #[test]
+    fn each_touch_is_a_page_fault() {
+        let page = Page::map().unwrap();
+        page.fault().unwrap();
+        let before = minor_faults();
+        for _ in 0..1_009 {
+            page.fault().unwrap();
+        }
+        let faults = minor_faults() - before;
+        // Whatever else the thread touches for the first time is a fault too.
+        assert!((1_009..1_020).contains(&faults), "{faults}");
+    }
+}
