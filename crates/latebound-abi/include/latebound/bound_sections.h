@@ -70,7 +70,7 @@ LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __
 LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
 {
 	cpu->open_caller = cpu->tm.poid.caller;
-	cpu->open_since = cpu->tm.on.poid ? cpu->tm.poid.since.at << 1 | !!cpu->tm.on.preempt : 0;
+	cpu->open_since = cpu->tm.on.poid ? cpu->tm.poid.since.at << 1 | (cpu->tm.on.preempt != 0) : 0;
 	if (cpu->tm.on.poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
 		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at, at - cpu->tm.poid.since.at);
 	else
