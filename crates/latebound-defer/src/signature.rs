@@ -55,7 +55,7 @@ fn may_be_fair(mechanism: &str, facts: &Facts) -> bool {
     match mechanism {
         "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
         | "smp_call" | "membarrier" | "irq_thread" => false,
-        "kthread" | "kthread_worker" | "user" | "timerfd" => !facts.runner_is_real_time,
+        "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" => !facts.runner_is_real_time,
         _ => true,
     }
 }
@@ -174,8 +174,10 @@ mod tests {
             assert_eq!(latest(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
         }
         let above = Facts { runner_is_real_time: true, ..facts };
-        assert_eq!(latest("kthread", 960_000_000).signatures(&above), []);
-        assert_eq!(latest("kthread", 960_000_000).signatures(&facts).len(), 1);
+        for mechanism in ["kthread", "perf_overflow"] {
+            assert_eq!(latest(mechanism, 960_000_000).signatures(&above), []);
+            assert_eq!(latest(mechanism, 960_000_000).signatures(&facts).len(), 1);
+        }
         assert_eq!(latest("work", 960_000_000).signatures(&above).len(), 1);
     }
 
