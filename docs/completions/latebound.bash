@@ -576,7 +576,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__run)
-            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --output --force --format --color --help --version"
+            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --disk --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -615,6 +615,10 @@ _latebound() {
                     return 0
                     ;;
                 --timer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --disk)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -106,7 +106,9 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
                 share: at_least(starts, late),
             })
         })
-        .filter(|advice| !matches!(advice.mechanism.name(), "direct" | "user" | "timerfd"))
+        .filter(|advice| {
+            !matches!(advice.mechanism.name(), "direct" | "user" | "timerfd" | "perf_overflow" | "direct_io")
+        })
         .filter(|advice| !needs.may_sleep || advice.mechanism.may_sleep())
         .filter(|advice| needs.contexts.is_empty() || needs.contexts.contains(&advice.context))
         .collect();

@@ -45,7 +45,7 @@ impl By {
 }
 
 /// Mechanisms that are requested without the module.
-pub(crate) const BY_BPF: [&str; 9] = [
+pub(crate) const BY_BPF: [&str; 10] = [
     "direct",
     "user",
     "bpf_timer",
@@ -55,11 +55,12 @@ pub(crate) const BY_BPF: [&str; 9] = [
     "net_rx",
     "membarrier",
     "perf_overflow",
+    "direct_io",
 ];
 
 /// Those of them that the module does not have, by numbers after the module's.
-const BPF_ALONE: [&str; 7] =
-    ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier", "perf_overflow"];
+const BPF_ALONE: [&str; 8] =
+    ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier", "perf_overflow", "direct_io"];
 
 /// Every name, by number.
 fn names() -> Vec<&'static str> {
@@ -100,7 +101,7 @@ impl Mechanism {
             "hrtimer_hard" | "hrtimer_soft" | "bpf_timer" => M::Hrtimer,
             "timerfd" => M::TimerWakeup,
             "smp_call" | "membarrier" => M::Vector,
-            "task_work" | "user" => M::ThreadWakeup,
+            "task_work" | "user" | "direct_io" => M::ThreadWakeup,
             _ => M::Work,
         }
     }

@@ -55,7 +55,9 @@ fn may_be_fair(mechanism: &str, facts: &Facts) -> bool {
     match mechanism {
         "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
         | "smp_call" | "membarrier" | "irq_thread" => false,
-        "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" => !facts.runner_is_real_time,
+        "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" | "direct_io" => {
+            !facts.runner_is_real_time
+        }
         _ => true,
     }
 }

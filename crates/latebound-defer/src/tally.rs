@@ -26,8 +26,10 @@ pub struct Measured {
     pub negative: u64,
     /// Starts of it by the thread ksoftirqd of its CPU.
     pub by_ksoftirqd: u64,
-    /// What the module counted.
+    /// What the module counted, or the programs of BPF.
     pub counts: Counts,
+    /// Requests that were asked for and served, of which the kernel ran no program that would have seen them.
+    pub unseen: u64,
     /// Welford's sums of the latency, in ns.
     mean: f64,
     squares: f64,
@@ -45,6 +47,7 @@ impl Measured {
             negative: 0,
             by_ksoftirqd: 0,
             counts: Counts::default(),
+            unseen: 0,
             mean: 0.0,
             squares: 0.0,
         }
@@ -99,9 +102,10 @@ impl Measured {
         (count > 1).then(|| Nanos((self.squares / (count - 1) as f64).sqrt().round() as u64))
     }
 
-    /// Requests that never started, or whose start was not recorded.
+    /// Requests that never started, or whose start has no latency.
     pub fn lost(&self) -> u64 {
-        self.counts.refused + u64::from(self.counts.waiting) + self.counts.records_lost + self.negative
+        let never = self.counts.refused + u64::from(self.counts.waiting);
+        never + self.unseen + self.counts.records_lost + self.negative
     }
 
     /// The two distributions as series of a Run. `load` is `idle` or `loaded`.
@@ -128,8 +132,9 @@ impl Measured {
                 count: Some(count),
             };
             let losses = [
+                // Both the module and the programs keep records in a ring, and lose one only where that is full.
                 loss(LossKind::RingFull, self.counts.records_lost),
-                loss(LossKind::Unpaired, self.counts.refused + u64::from(self.counts.waiting)),
+                loss(LossKind::Unpaired, self.counts.refused + u64::from(self.counts.waiting) + self.unseen),
                 loss(LossKind::NegativeDelta, self.negative),
             ];
             series.losses = losses.into_iter().filter(|loss| loss.count != Some(0)).collect();
@@ -179,6 +184,17 @@ mod tests {
         let values: Vec<u64> = [2, 4, 4, 4, 5, 5, 7, 9].iter().map(|value| value * 1_000).collect();
         assert_eq!(measured(&values).standard_deviation(), Some(Nanos(2_138)));
         assert_eq!(measured(&[7]).standard_deviation(), None);
+    }
+
+    #[test]
+    fn each_loss_is_written_as_what_it_is() {
+        let mut measured = measured(&[7]);
+        measured.add_counts(&Counts { refused: 2, waiting: 3, records_lost: 11, ..Counts::default() });
+        measured.unseen = 5;
+        assert_eq!(measured.lost(), 2 + 3 + 5 + 11);
+        let [latency, _] = measured.series("idle");
+        let losses: Vec<_> = latency.losses.iter().map(|loss| (loss.kind, loss.count)).collect();
+        assert_eq!(losses, [(LossKind::RingFull, Some(11)), (LossKind::Unpaired, Some(2 + 3 + 5))]);
     }
 
     #[test]

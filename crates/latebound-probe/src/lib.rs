@@ -16,7 +16,9 @@ mod relations;
 mod responses;
 
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
-pub use defer::{Answered, DeferOverflow, DeferPart, DeferProbe, DeferShared, DeferSleeper, DeferTrigger};
+pub use defer::{
+    Answered, DeferOverflow, DeferPart, DeferProbe, DeferReader, DeferShared, DeferSleeper, DeferTrigger,
+};
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};

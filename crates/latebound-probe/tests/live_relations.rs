@@ -360,8 +360,8 @@ fn live_every_program_s_cost_is_known_and_every_wait_is_counted() {
         println!("{program}: {runs} runs, {} ns each", time.checked_div(runs).unwrap_or(0));
         assert_eq!(runs > 0, time > 0, "{program}");
     }
-    // Linux 6.18 does not run a program at every start and end of a request: up to 93 ends of 2000 were left out in one of five
-    // times, and single starts, with no miss counted, while perf counted all of them. What is served was seen to start and to end.
+    // One provider's 6.18 hides a process: it runs no program in what interrupts that (docs/defer.md), which left out up to 93 ends of
+    // 2000, and single starts. What is served was seen to start and to end.
     let runs = |name: &str| {
         let found = costs.iter().find(|(program, _)| program.contains(name));
         found.and_then(|(_, cost)| cost.runs).unwrap_or_else(|| panic!("{name} is timed"))

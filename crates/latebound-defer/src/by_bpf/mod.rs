@@ -5,6 +5,7 @@
 //! the module.
 
 mod called;
+mod disk;
 mod loopback;
 mod page;
 mod requester;
@@ -12,6 +13,7 @@ mod waiter;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,6 +33,7 @@ use crate::run::{Progress, TAKE_EVERY};
 use crate::tally::Measured;
 use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler};
 use called::Guest;
+use disk::{Disk, Reader, Reading};
 use loopback::Loopback;
 use page::Page;
 use requester::{Act, Requested, Turn, request_all, set_timer, settle, signal};
@@ -40,13 +43,19 @@ use waiter::{Awaited, Waiter};
 #[derive(Clone, Debug)]
 pub struct StockKernel {
     lacking: Vec<(DeferPart, String)>,
+    disk: PathBuf,
 }
 
 impl StockKernel {
-    /// Reads what it has of these.
-    pub fn read(mechanisms: &[Mechanism]) -> Result<StockKernel, DeferError> {
+    /// Reads what it has of these; direct I/O reads a file in this folder, or this block device.
+    pub fn read(mechanisms: &[Mechanism], disk: &Path) -> Result<StockKernel, DeferError> {
         let parts: Vec<DeferPart> = mechanisms.iter().filter_map(|&mechanism| part(mechanism)).collect();
-        Ok(StockKernel { lacking: DeferPart::lacking(&parts, &KernelBtf::load()?) })
+        let mut lacking = DeferPart::lacking(&parts, &KernelBtf::load()?);
+        let is_lacking = lacking.iter().any(|(part, _)| *part == DeferPart::Read);
+        if parts.contains(&DeferPart::Read) && !is_lacking {
+            lacking.extend(Disk::refused(disk)?.map(|why| (DeferPart::Read, why)));
+        }
+        Ok(StockKernel { lacking, disk: disk.to_owned() })
     }
 
     /// Why a mechanism cannot be had here; `None` where it can.
@@ -63,6 +72,14 @@ impl StockKernel {
             _ => None,
         };
         failed.map(|(what, error)| format!("{what}: {error}"))
+    }
+
+    /// What to type where a mechanism cannot be had.
+    pub fn remedy(mechanism: Mechanism) -> &'static str {
+        match mechanism.name() {
+            "direct_io" => "--disk FOLDER on a disk's file system, or --disk /dev/DEVICE, which is only read",
+            _ => "another kernel: latebound lab run --kernel …",
+        }
     }
 
     /// Where it is requested from.
@@ -87,8 +104,8 @@ impl StockKernel {
 
     /// Whether it can be requested again before it has started.
     pub fn can_burst(&self, mechanism: Mechanism) -> bool {
-        // Only a reader that sleeps can be seen to be woken.
-        mechanism.name() != "bpf_ringbuf"
+        // Only a reader that sleeps can be seen to be woken; and one read is under way at a time.
+        !matches!(mechanism.name(), "bpf_ringbuf" | "direct_io")
     }
 }
 
@@ -102,13 +119,14 @@ fn part(mechanism: Mechanism) -> Option<DeferPart> {
         "net_rx" => Some(DeferPart::Packet),
         "membarrier" => Some(DeferPart::Call),
         "perf_overflow" => Some(DeferPart::Overflow),
+        "direct_io" => Some(DeferPart::Read),
         _ => None,
     }
 }
 
 /// Whether a thread of ours waits for it and stamps its start.
 fn is_waited(mechanism: Mechanism) -> bool {
-    matches!(mechanism.name(), "timerfd" | "user" | "perf_overflow")
+    matches!(mechanism.name(), "timerfd" | "user" | "perf_overflow" | "direct_io")
 }
 
 /// A run with all its threads made and its programs attached, before anything is requested.
@@ -123,6 +141,8 @@ pub struct ByBpf {
     wake: Vec<Wake>,
     waiters: Vec<JoinHandle<io::Result<()>>>,
     overflows: Vec<DeferOverflow>,
+    /// Of each series that reads.
+    readings: Vec<(u32, Arc<Reading>)>,
     /// The thread that sleeps on a ring, and what wakes it.
     sleeper: Option<Sleeper>,
     records: Receiver<Record>,
@@ -148,7 +168,7 @@ enum Wake {
 
 impl ByBpf {
     /// Makes everything that the requests need.
-    pub fn new(settings: &Settings, requests: &[Request]) -> Result<ByBpf, DeferError> {
+    pub fn new(kernel: &StockKernel, settings: &Settings, requests: &[Request]) -> Result<ByBpf, DeferError> {
         refuse_what_cannot_be_had(settings, requests)?;
         let mut parts: Vec<DeferPart> = Vec::new();
         for part in requests.iter().filter_map(|request| part(request.mechanism)) {
@@ -167,6 +187,7 @@ impl ByBpf {
             wake: Vec::new(),
             waiters: Vec::new(),
             overflows: Vec::new(),
+            readings: Vec::new(),
             sleeper: None,
             records,
             go: None,
@@ -176,7 +197,7 @@ impl ByBpf {
         for (series, request) in (0..).zip(requests) {
             turns.push(Turn {
                 series,
-                act: run.make(series, request, &sender)?,
+                act: run.make(kernel, series, request, &sender)?,
                 left: request.triggers,
                 burst: request.burst,
                 open_loop: request.open_loop,
@@ -212,7 +233,13 @@ impl ByBpf {
         Ok(())
     }
 
-    fn make(&mut self, series: u32, request: &Request, sender: &Sender<Record>) -> Result<Act, DeferError> {
+    fn make(
+        &mut self,
+        kernel: &StockKernel,
+        series: u32,
+        request: &Request,
+        sender: &Sender<Record>,
+    ) -> Result<Act, DeferError> {
         let io = |doing| move |source| DeferError::Io { doing, source };
         let trigger = match part(request.mechanism) {
             Some(part) => self.probe.trigger(part, series)?,
@@ -244,6 +271,21 @@ impl ByBpf {
                 Act::Call(guest)
             }
             ("perf_overflow", _) => Act::Fault(Page::map().map_err(io("mapping a page to touch"))?),
+            ("direct_io", _) => {
+                let disk =
+                    Disk::open(&kernel.disk).map_err(io("opening what is read past the page cache"))?;
+                let bell = Arc::new(event()?);
+                let reading = Arc::new(Reading::new(Arc::clone(&bell)));
+                let named = self.probe.reader(series)?;
+                let reader = Reader { series, disk, reading: Arc::clone(&reading), named };
+                let (shared, over) = (self.probe.shared(), Arc::clone(&self.over));
+                let records = sender.clone();
+                let serve = move || reader.serve(&shared, &over, &records);
+                self.waiters.push(start_pinned(request.cpu, self.settings.runner, serve)?);
+                self.wake.push(Wake::Event(bell));
+                self.readings.push((series, Arc::clone(&reading)));
+                Act::Read(reading)
+            }
             ("timerfd", _) => {
                 let fd = Arc::new(timer()?);
                 self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
@@ -337,9 +379,12 @@ impl ByBpf {
         let Requested { turns, triggers_late } = requested?;
         for turn in &turns {
             let counts = counts[turn.series as usize];
-            measured[turn.series as usize].add_counts(&Counts {
+            let readings = self.readings.iter().filter(|(series, _)| *series == turn.series);
+            let measured = &mut measured[turn.series as usize];
+            measured.unseen = readings.map(|(_, reading)| reading.unseen()).sum();
+            measured.add_counts(&Counts {
                 triggers: turn.triggers,
-                requests: counts.requests + turn.refused,
+                requests: counts.requests + turn.refused + measured.unseen,
                 refused: turn.refused,
                 turns_missed: turn.turns_missed,
                 triggers_late,
@@ -357,6 +402,7 @@ impl ByBpf {
 
     fn is_waited_for(&self, shared: &DeferShared) -> bool {
         (0..self.requests.len() as u32).any(|series| shared.waiting(series) > 0)
+            || self.readings.iter().any(|(_, reading)| reading.is_under_way())
     }
 
     fn take(

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use latebound_probe::{DeferShared, DeferTrigger};
 
 use super::called::{Guest, membarrier};
+use super::disk::Reading;
 use super::loopback::Loopback;
 use super::page::Page;
 use crate::error::DeferError;
@@ -33,6 +34,8 @@ pub(super) enum Act {
     Call(Guest),
     /// By a page fault, with which an event of perf overflows.
     Fault(Page),
+    /// By a read past the page cache, of which the end is the request.
+    Read(Arc<Reading>),
 }
 
 /// A series as the requester sees it.
@@ -159,6 +162,11 @@ impl Turn {
                     faulted => faulted,
                 }
             }
+            Act::Read(reading) => match reading.ask() {
+                // There is one read at a time, which takes as long as the disk does.
+                Ok(false) => return Ok(Asked::NotNow),
+                asked => asked.map(|_| 0),
+            },
             Act::Call(guest) => {
                 let called = guest.while_there(|| {
                     self.repeat(|| {

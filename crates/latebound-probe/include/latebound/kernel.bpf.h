@@ -143,8 +143,18 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct bvec_iter bi_iter;
+};
+
 struct request {
 	struct request_queue *q;
+	struct bio *bio;
 	unsigned int __data_len;
 };
 

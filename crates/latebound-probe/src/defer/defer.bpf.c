@@ -32,9 +32,18 @@ struct series {
 	u64 merged;
 	u64 empty_starts;
 	u64 records_lost;
+	/* What the series' reader has asked a disk for: one of the below, or the bio (block I/O operation) that is under way. */
+	u64 bio;
+	/* How many bytes that has, and on which CPU it has ended. */
+	u32 bio_bytes;
+	u32 ended_cpu;
 	/* Of the request of each number, modulo. */
 	u64 requested_ns[STAMPS];
 };
+
+/* mirrored in shared.rs: no bio is meant; the reader's next one is. */
+#define BIO_NONE 0ULL
+#define BIO_NEXT 1ULL
 
 struct shared {
 	/* The thread that requests, and its CPU. */
@@ -325,7 +334,7 @@ int defer_work(struct call *call)
 	return 0;
 }
 
-/* Which series an object of the kernel that was requested belongs to: a packet, a call. */
+/* Which series an object of the kernel that was requested belongs to: a packet, a call, a bio. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -333,49 +342,68 @@ struct {
 	__type(value, u32);
 } objects SEC(".maps");
 
-/* The series whose request the thread that runs makes right now; SERIES_MAX: it makes none. */
-static __always_inline u32 armed(struct shared *shared)
+/* The series whose request the thread that runs makes right now; none where it makes none. */
+static __always_inline struct series *armed(struct shared *shared, u32 *index)
 {
 	u32 one_more = *(volatile u32 *)&shared->armed;
 
 	if (!one_more || (u32)bpf_get_current_pid_tgid() != shared->requester)
-		return SERIES_MAX;
-	return one_more - 1;
+		return 0;
+	*index = one_more - 1;
+	return series_of(shared, *index);
+}
+
+/* The requester has this object queued, if it bears the mark of what is asked for. */
+static __always_inline void object_queued(const void *object, u32 mark)
+{
+	struct shared *shared = memory();
+	u64 key = (u64)object;
+	struct series *series;
+	u32 index;
+
+	if (!shared || mark != shared->mark)
+		return;
+	series = armed(shared, &index);
+	if (series && !bpf_map_update_elem(&objects, &key, &index, BPF_ANY))
+		note(series, bpf_ktime_get_ns());
+}
+
+/* Whose it is; it is forgotten, as its memory is soon that of another object. */
+static __always_inline struct series *object_of(const void *object, struct shared *shared, u32 *index)
+{
+	u64 key = (u64)object;
+	u32 *found = bpf_map_lookup_elem(&objects, &key);
+
+	if (!found)
+		return 0;
+	*index = *found;
+	bpf_map_delete_elem(&objects, &key);
+	return series_of(shared, *index);
+}
+
+/* The kernel has come to this object: a start of its own, where it is one of ours. */
+static __always_inline void object_started(const void *object, u8 in)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+	u32 index;
+
+	if (shared && object_of(object, shared, &index))
+		started_once(shared, index, now, in);
 }
 
 /* A packet that the requester sends to itself is queued for the NET_RX softirq. It is known by its length. */
 SEC("tp_btf/netif_rx")
 int BPF_PROG(defer_packet_queued, struct sk_buff *packet)
 {
-	struct shared *shared = memory();
-	u64 object = (u64)packet;
-	struct series *series;
-	u32 index;
-
-	if (!shared)
-		return 0;
-	index = armed(shared);
-	series = series_of(shared, index);
-	if (series && packet->len == shared->mark && !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
-		note(series, bpf_ktime_get_ns());
+	object_queued(packet, packet->len);
 	return 0;
 }
 
-/* The softirq has come to it. Each packet is one start. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(defer_packet_taken, struct sk_buff *packet)
 {
-	u64 now = bpf_ktime_get_ns(), object = (u64)packet;
-	u32 *found = bpf_map_lookup_elem(&objects, &object);
-	struct shared *shared = memory();
-	u32 index;
-
-	if (!found || !shared)
-		return 0;
-	index = *found;
-	/* The memory of a packet is soon that of another one. */
-	bpf_map_delete_elem(&objects, &object);
-	started_once(shared, index, now, LB_DEFER_SOFTIRQ);
+	object_started(packet, LB_DEFER_SOFTIRQ);
 	return 0;
 }
 
@@ -387,34 +415,15 @@ extern const void ipi_mb __ksym __weak;
 SEC("raw_tp/csd_queue_cpu")
 int BPF_PROG(defer_call_queued, unsigned int cpu, unsigned long from, void *function, void *csd)
 {
-	struct shared *shared = memory();
-	u64 object = (u64)csd;
-	struct series *series;
-	u32 index;
-
-	if (!shared)
-		return 0;
-	index = armed(shared);
-	series = series_of(shared, index);
-	if (series && cpu == shared->mark && function == &ipi_mb &&
-	    !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
-		note(series, bpf_ktime_get_ns());
+	if (function == &ipi_mb)
+		object_queued(csd, cpu);
 	return 0;
 }
 
 SEC("tp_btf/csd_function_entry")
 int BPF_PROG(defer_call_taken, void *function, void *csd)
 {
-	u64 now = bpf_ktime_get_ns(), object = (u64)csd;
-	u32 *found = bpf_map_lookup_elem(&objects, &object);
-	struct shared *shared = memory();
-	u32 index;
-
-	if (!found || !shared)
-		return 0;
-	index = *found;
-	bpf_map_delete_elem(&objects, &object);
-	started_once(shared, index, now, LB_DEFER_HARDIRQ);
+	object_started(csd, LB_DEFER_HARDIRQ);
 	return 0;
 }
 
@@ -433,14 +442,85 @@ int defer_overflow(struct bpf_perf_event_data *event)
 	struct series *series;
 	u32 index;
 
-	if (!shared)
+	if (!shared || (u32)(event->addr >> PAGE_SHIFT) != shared->mark)
 		return 0;
-	index = armed(shared);
-	series = series_of(shared, index);
-	if (!series || index != bpf_get_attach_cookie(event) || (u32)(event->addr >> PAGE_SHIFT) != shared->mark)
+	series = armed(shared, &index);
+	if (!series || index != bpf_get_attach_cookie(event))
 		return 0;
 	note(series, now);
 	return 1;
+}
+
+/* Whose reads are meant: series, by thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SERIES_MAX);
+	__type(key, u32);
+	__type(value, u32);
+} readers SEC(".maps");
+
+/* The reader's thread passes its read to the block layer. Above other devices (device mapper) its own bio comes first. */
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(defer_bio_queued, struct bio *bio)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 *found = bpf_map_lookup_elem(&readers, &tid);
+	struct shared *shared = memory();
+	u64 object = (u64)bio;
+	struct series *series;
+	u32 index;
+
+	if (!found || !shared)
+		return 0;
+	index = *found;
+	series = series_of(shared, index);
+	if (series && series->bio == BIO_NEXT && bio->bi_iter.bi_size == series->bio_bytes &&
+	    !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
+		series->bio = object;
+	return 0;
+}
+
+/* It ends, and may be one of ours: from here on the kernel has to wake the reader. */
+static __always_inline void bio_ended(struct bio *bio)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct shared *shared = memory();
+	struct series *series;
+	u32 index;
+
+	if (!shared)
+		return;
+	series = object_of(bio, shared, &index);
+	/* One whose end was not seen is not waited for any more. */
+	if (!series || series->bio != (u64)bio)
+		return;
+	series->bio = BIO_NONE;
+	series->ended_cpu = bpf_get_smp_processor_id();
+	note(series, now);
+}
+
+/* So many bios of a request are looked at: reads of neighbours at one time are merged into one (two series do so). */
+#define BIOS_MAX 8
+
+/* A request of a device with queues ends, with all of its bios (block/blk-mq.c, blk_update_request). */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(defer_request_ended, struct request *request)
+{
+	struct bio *bio = request->bio;
+
+	for (int i = 0; i < BIOS_MAX && bio; i++) {
+		bio_ended(bio);
+		bio = bio->bi_next;
+	}
+	return 0;
+}
+
+/* A bio of a device above others, or without queues, ends (block/bio.c, bio_endio); of the rest it is not told. */
+SEC("tp_btf/block_bio_complete")
+int BPF_PROG(defer_bio_ended, void *queue, struct bio *bio)
+{
+	bio_ended(bio);
+	return 0;
 }
 
 /* A ring whose reader sleeps: a wake-up of it is an irq_work (kernel/bpf/ringbuf.c, bpf_ringbuf_notify). */

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use latebound_abi::defer::Record;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
@@ -56,6 +56,8 @@ pub enum DeferPart {
     Call,
     /// An event of perf that overflows.
     Overflow,
+    /// A read past the page cache.
+    Read,
 }
 
 /// What a part is made of.
@@ -74,7 +76,7 @@ struct Made {
 
 impl DeferPart {
     /// Every one.
-    pub const ALL: [DeferPart; 7] = [
+    pub const ALL: [DeferPart; 8] = [
         DeferPart::Direct,
         DeferPart::Timer,
         DeferPart::Work,
@@ -82,6 +84,7 @@ impl DeferPart {
         DeferPart::Packet,
         DeferPart::Call,
         DeferPart::Overflow,
+        DeferPart::Read,
     ];
 
     const fn made(self) -> Made {
@@ -117,6 +120,13 @@ impl DeferPart {
             DeferPart::Overflow => {
                 made.event = Some("defer_overflow");
                 made.function = Some("bpf_get_attach_cookie_pe");
+            }
+            DeferPart::Read => {
+                made.watchers = &[
+                    ("defer_bio_queued", "block_bio_queue"),
+                    ("defer_request_ended", "block_rq_complete"),
+                    ("defer_bio_ended", "block_bio_complete"),
+                ];
             }
         }
         made
@@ -228,6 +238,24 @@ impl DeferSleeper {
     }
 }
 
+/// Names the thread that reads for a series.
+#[derive(Debug)]
+pub struct DeferReader {
+    readers: MapHandle,
+    series: u32,
+}
+
+impl DeferReader {
+    /// It is the calling one.
+    pub fn is_this_thread(&self) -> Result<(), ProbeError> {
+        // SAFETY: gettid has no preconditions.
+        let tid = unsafe { libc::gettid() }.unsigned_abs();
+        self.readers
+            .update(&tid.to_ne_bytes(), &self.series.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf("naming the thread that reads", error))
+    }
+}
+
 /// Programs that request and see starts, until dropped.
 pub struct DeferProbe {
     _links: Vec<Link>,
@@ -322,6 +350,13 @@ impl DeferProbe {
             return Err(ProbeError::NothingToSee("the program of an overflow is not there".to_owned()));
         };
         DeferOverflow::open(&program, series, tid)
+    }
+
+    /// What names a thread as the reader of a series, for [`DeferPart::Read`].
+    pub fn reader(&self, series: u32) -> Result<DeferReader, ProbeError> {
+        let readers = MapHandle::try_from(&self.skel.maps.readers)
+            .map_err(|error| ProbeError::bpf("keeping the map of readers", error))?;
+        Ok(DeferReader { readers, series })
     }
 
     /// The starts that programs saw since the last call.

@@ -16,6 +16,10 @@ pub(super) const SERIES_MAX: usize = 32;
 /// Requests that may wait in one series.
 const STAMPS: usize = 1024;
 
+/// What is meant by no bio, and by the next one.
+const BIO_NONE: u64 = 0;
+const BIO_NEXT: u64 = 1;
+
 /// `struct series`.
 #[repr(C)]
 #[derive(Debug)]
@@ -25,6 +29,9 @@ struct Series {
     merged: AtomicU64,
     empty_starts: AtomicU64,
     records_lost: AtomicU64,
+    bio: AtomicU64,
+    bio_bytes: AtomicU32,
+    ended_cpu: AtomicU32,
     requested_ns: [AtomicU64; STAMPS],
 }
 
@@ -119,6 +126,19 @@ impl DeferShared {
         let done = act();
         shared.armed.store(0, Ordering::Release);
         (done, numbered().wrapping_sub(before))
+    }
+
+    /// Makes a request of this series by a read of so many bytes that the caller waits for. How many requests programs saw end, one
+    /// at most, and on which CPU.
+    pub fn read<T>(&self, index: u32, bytes: u32, act: impl FnOnce() -> T) -> (T, u32, u32) {
+        let series = self.series(index);
+        let numbered = || requests(series.state.load(Ordering::Acquire));
+        series.bio_bytes.store(bytes, Ordering::Relaxed);
+        let before = numbered();
+        series.bio.store(BIO_NEXT, Ordering::Release);
+        let done = act();
+        series.bio.store(BIO_NONE, Ordering::Release);
+        (done, numbered().wrapping_sub(before), series.ended_cpu.load(Ordering::Relaxed))
     }
 
     /// Names the thread that an irq_work of this series wakes.

@@ -243,6 +243,10 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "TIME", default_value = "50us")]
     pub(crate) timer: Nanos,
 
+    /// What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read.
+    #[arg(long, value_name = "PLACE", default_value = "/var/tmp")]
+    pub(crate) disk: PathBuf,
+
     /// How long each item keeps its CPU; at most 1 ms.
     #[arg(long, value_name = "TIME", default_value = "0us")]
     pub(crate) execution: Nanos,
@@ -263,7 +267,8 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) requester_priority: u32,
 
-    /// The policy of kthread, kthread_worker, task_work and user.
+    /// The policy of kthread, kthread_worker, task_work and user; without the module of user, timerfd, perf_overflow and direct_io,
+    /// and of the thread that membarrier calls.
     #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
     pub(crate) runner_policy: PolicyName,
 

@@ -34,7 +34,8 @@ impl Way {
         };
         let bpf = || {
             let all: Vec<Mechanism> = Mechanism::all().filter(|&mechanism| By::Bpf.has(mechanism)).collect();
-            StockKernel::read(if args.mechanism.is_empty() { &all } else { &args.mechanism }).map(Way::Bpf)
+            let asked = if args.mechanism.is_empty() { &all } else { &args.mechanism };
+            StockKernel::read(asked, &args.disk).map(Way::Bpf)
         };
         let all = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| by.has(one));
         let none = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| !by.has(one));
@@ -84,7 +85,7 @@ impl Way {
             Way::Bpf(kernel) => {
                 let why = kernel.lacking(mechanism)?;
                 let is_of_the_module = !By::Bpf.has(mechanism);
-                (why, if is_of_the_module { REMEDY } else { "another kernel: latebound lab run --kernel …" })
+                (why, if is_of_the_module { REMEDY } else { StockKernel::remedy(mechanism) })
             }
         };
         Some(Missing { what: format!("the mechanism {mechanism}"), why, remedy: remedy.to_owned() })
@@ -140,7 +141,7 @@ impl Way {
                 let device = device.take().map_or_else(Device::open, Ok)?;
                 Ready::Module(Box::new(Prepared::new(device, settings, requests)?))
             }
-            Way::Bpf(_) => Ready::Bpf(Box::new(ByBpf::new(settings, requests)?)),
+            Way::Bpf(kernel) => Ready::Bpf(Box::new(ByBpf::new(kernel, settings, requests)?)),
         })
     }
 }
