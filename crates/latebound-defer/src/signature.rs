@@ -51,8 +51,12 @@ impl Facts {
 /// Whether an ordinary thread may be what runs it: only such a one waits for the fair server. An irq_work runs in its
 /// interrupt, or on PREEMPT_RT in `irq_work/N`, SCHED_FIFO 1 (kernel/irq_work.c, irq_work_setup(), 6.12): late among other
 /// real-time threads, it waits for their turns. A threaded handler is SCHED_FIFO 50 (kernel/irq/manage.c, irq_thread()).
-fn may_be_fair(mechanism: &str, facts: &Facts) -> bool {
-    match mechanism {
+/// A softirq is an ordinary thread's where ksoftirqd runs it. Timers of PREEMPT_RT are left to `ktimers/N` (of the RT patches; mainline
+/// since 6.13, kernel/softirq.c) and callbacks of RCU to `rcuc/N` (kernel/rcu/tree.c, rcu_cpu_kthread_setup()), both SCHED_FIFO 1.
+fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
+    match measured.request.mechanism.name() {
+        "work_bh" | "work_bh_highpri" | "tasklet" | "tasklet_hi" | "softirq_irq_poll" | "softirq_net_rx"
+        | "hrtimer_soft" | "timer" | "rcu" | "bpf_timer" | "net_rx" => measured.by_ksoftirqd > 0,
         "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
         | "smp_call" | "membarrier" | "irq_thread" => false,
         "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" | "direct_io" => {
@@ -86,7 +90,7 @@ impl Measured {
         let mut found = Vec::new();
         if let (Some(by), Some(max)) = (facts.starved, self.latency.max())
             && by.wait > TOLERANCE
-            && may_be_fair(self.request.mechanism.name(), facts)
+            && may_be_fair(self, facts)
             && max.0 + TOLERANCE.0 >= by.wait.0
         {
             found.push(Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 });
@@ -181,6 +185,20 @@ mod tests {
             assert_eq!(latest(mechanism, 960_000_000).signatures(&facts).len(), 1);
         }
         assert_eq!(latest("work", 960_000_000).signatures(&above).len(), 1);
+    }
+
+    #[test]
+    fn a_softirq_waits_for_the_fair_server_only_where_ksoftirqd_runs_it() {
+        let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
+        for mechanism in ["hrtimer_soft", "tasklet", "rcu"] {
+            // ktimers, rcuc or whoever else ran it.
+            let mut measured = latest(mechanism, 1_000_000_000);
+            let starved =
+                |found: &[Signature]| found.iter().any(|one| matches!(one, Signature::Starved { .. }));
+            assert!(!starved(&measured.signatures(&facts)), "{mechanism}");
+            measured.by_ksoftirqd = 1;
+            assert!(starved(&measured.signatures(&facts)), "{mechanism}");
+        }
     }
 
     #[test]
