@@ -44,10 +44,13 @@ pub struct Scope {
 
 impl Scope {
     /// The lanes as a trace of the format that Perfetto and Chromium read ("Trace Event Format", JSON array in `traceEvents`): a
-    /// thread for each lane, an event `X` for each bar, times in microseconds.
+    /// process for the picture, a thread for each lane, an event `X` for each bar, times in microseconds.
     pub fn trace_json(&self) -> String {
         let micros = |value: Nanos| format!("{}.{:03}", value.0 / 1_000, value.0 % 1_000);
-        let mut events = Vec::new();
+        let title = json_string(&self.title);
+        let mut events = vec![format!(
+            "{{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":{title}}}}}"
+        )];
         for (tid, lane) in (1..).zip(&self.lanes) {
             let name = json_string(&lane.name);
             events.push(format!(
@@ -72,7 +75,6 @@ impl Scope {
                 micros(at)
             ));
         }
-        let title = json_string(&self.title);
         format!(
             "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[\n{}\n]}}\n",
             events.join(",\n")
@@ -104,12 +106,16 @@ mod tests {
         };
         let trace: serde_json::Value = serde_json::from_str(&scope.trace_json()).unwrap();
         let events = trace["traceEvents"].as_array().unwrap();
-        assert_eq!(events.len(), 6);
+        assert_eq!(events.len(), 7);
         assert_eq!(
-            (&events[2]["name"], &events[2]["ts"], &events[2]["dur"]),
+            (&events[0]["name"], &events[0]["args"]["name"]),
+            (&"process_name".into(), &"a \"train\"".into())
+        );
+        assert_eq!(
+            (&events[3]["name"], &events[3]["ts"], &events[3]["dur"]),
             (&"irq 1".into(), &1.001.into(), &1.001.into())
         );
-        assert_eq!(events[3]["args"]["name"], "load\n");
-        assert_eq!(events[5]["ts"], 2.5);
+        assert_eq!(events[4]["args"]["name"], "load\n");
+        assert_eq!(events[6]["ts"], 2.5);
     }
 }
