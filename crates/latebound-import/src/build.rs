@@ -49,6 +49,43 @@ pub(crate) struct Counted {
     pub(crate) cpu: Option<u32>,
 }
 
+impl Counted {
+    /// How many values lie in buckets.
+    pub(crate) fn seen(&self) -> u64 {
+        self.buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Holds the buckets against what the tool says of them: the number of values where it says one, and the greatest. What
+    /// does not go together was cut off or damaged, and is not read; in words, what it is.
+    pub(crate) fn check(&mut self, total: Option<u64>) -> Result<(), String> {
+        let seen = self.seen();
+        let counted = seen.saturating_add(self.above);
+        if let Some(total) = total.filter(|total| *total != counted) {
+            return Err(format!(
+                "the buckets and what lay above them hold {counted} values, and the total is {total}: was it cut off or changed?"
+            ));
+        }
+        let greatest = self.buckets.iter().filter(|(_, count)| *count > 0).map(|(value, _)| *value).max();
+        if let (Some(greatest), Some(max)) = (greatest, self.max) {
+            if max < greatest {
+                return Err(format!(
+                    "the greatest value is {}, and a bucket of {} has values: was it cut off or changed?",
+                    Nanos(max),
+                    Nanos(greatest)
+                ));
+            }
+            if self.above > 0 && max == greatest {
+                return Err(format!(
+                    "{} values lay above the buckets, and the greatest is {}",
+                    self.above,
+                    Nanos(max)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What a series is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
@@ -144,4 +181,17 @@ pub(crate) fn note_microseconds(run: &mut Run) {
         &format!("{tool} counts whole microseconds, rounded down"),
         "do not read differences of one microsecond",
     );
+}
+
+/// Says that the end of a text may be missing: every tool ends its last line.
+pub(crate) fn note_end(run: &mut Run, text: &str) {
+    if !text.ends_with('\n') {
+        let tool = run.tool.name.clone();
+        note(
+            run,
+            "the end of the file, perhaps",
+            &format!("{tool} ends its last line, and this one has no end: its last number may be cut off"),
+            "copy the whole file again",
+        );
+    }
 }

@@ -13,6 +13,8 @@ use crate::build::{self, Counted, Of};
 #[derive(Clone, Debug, Default)]
 struct Thread {
     counted: Counted,
+    /// Whether the histogram's line of overflows was there.
+    overflows: bool,
     /// `C:` of its last line, or the histogram's total.
     cycles: Option<u64>,
     interval: Option<u64>,
@@ -24,13 +26,14 @@ const MOST_THREADS: usize = 1 << 14;
 pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
     let malformed = |what: String| ImportError::Malformed { tool: "cyclictest", what };
     let mut threads: BTreeMap<usize, Thread> = BTreeMap::new();
-    // Nanoseconds with -N (`-N` also prints the unit nowhere else).
-    let unit = if text.lines().any(|line| line.starts_with("# Min Latencies") && line.contains("ns")) {
-        1
-    } else {
-        1000
-    };
     let mut histogram = false;
+    let mut rows = false;
+    // How many threads the histogram has: with -H its rows have one column more, of all threads together, which only the line of
+    // the least latencies has not.
+    let columns = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("# Min Latencies:"))
+        .map_or(MOST_THREADS, |values| values.split_whitespace().count());
     let mut command = "";
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -38,34 +41,37 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
             command = words;
         }
         if let Some(rest) = line.strip_prefix("T:") {
-            thread_line(rest, unit, &mut threads)
+            thread_line(rest, &mut threads)
                 .ok_or_else(|| malformed(format!("line {} is cut off", number + 1)))?;
         } else if let Some((name, values)) = line.strip_prefix("# ").and_then(|rest| rest.split_once(':')) {
-            // The histogram's last column is of all threads with -H; the threads come first.
             let values = values.split_whitespace().map(str::parse::<u64>);
-            for (at, value) in values.enumerate().take(MOST_THREADS) {
+            for (at, value) in values.enumerate().take(columns) {
                 let Ok(value) = value else { break };
                 match name {
                     "Total" => {
                         threads.entry(at).or_default().cycles = Some(value);
                         histogram = true;
                     }
-                    "Max Latencies" => threads.entry(at).or_default().counted.max = Some(scaled(value, unit)),
-                    "Histogram Overflows" => threads.entry(at).or_default().counted.above = value,
+                    "Max Latencies" => threads.entry(at).or_default().counted.max = Some(micros(value)),
+                    "Histogram Overflows" => {
+                        let thread = threads.entry(at).or_default();
+                        (thread.counted.above, thread.overflows) = (value, true);
+                    }
                     _ => break,
                 }
             }
         } else if let Some(verbose) = verbose_line(line) {
             let (at, value) = verbose;
             if threads.len() < MOST_THREADS {
-                threads.entry(at).or_default().counted.buckets.push((scaled(value, unit), 1));
+                threads.entry(at).or_default().counted.buckets.push((micros(value), 1));
             }
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
             let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u64>().ok());
             let Some(value) = numbers.next() else { continue };
-            for (at, count) in numbers.enumerate().take(MOST_THREADS) {
+            for (at, count) in numbers.enumerate().take(columns) {
+                rows = true;
                 if count > 0 {
-                    threads.entry(at).or_default().counted.buckets.push((scaled(value, unit), count));
+                    threads.entry(at).or_default().counted.buckets.push((micros(value), count));
                 }
             }
         }
@@ -73,6 +79,9 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
     threads.retain(|_, thread| thread.cycles.is_some() || !thread.counted.buckets.is_empty());
     if threads.is_empty() {
         return Err(malformed("no thread has any cycle".to_owned()));
+    }
+    if rows && !histogram {
+        return Err(malformed("the histogram has no line \"# Total:\"; was it cut off?".to_owned()));
     }
     let mut run = build::run("cyclictest", "", command);
     if let Some(thread) = threads.values().find(|thread| thread.interval.is_some()) {
@@ -89,11 +98,24 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
                 "cyclictest was run without a histogram and printed only its extremes and mean",
                 "run it with -h 400, or with --json",
             );
-        } else {
-            // Some versions print no overflows; what was counted and is in no bucket lay above them all.
-            let counted = thread.cycles.unwrap_or(seen);
-            if thread.counted.above == 0 && !thread.counted.buckets.is_empty() && histogram {
-                thread.counted.above = counted.saturating_sub(seen);
+        } else if histogram {
+            // The total is of the buckets alone (`log_entries`), so it is held against these.
+            let name = format!("thread {at}");
+            let max = thread
+                .counted
+                .max
+                .ok_or_else(|| malformed(format!("{name} has no maximum; was it cut off?")))?;
+            let greatest = thread.counted.buckets.iter().map(|(value, _)| *value).max();
+            if !thread.overflows {
+                return Err(malformed(format!("{name} has no count of overflows; was it cut off?")));
+            }
+            if thread.counted.above == 0 && seen == 0 {
+                thread.counted.max = None;
+            }
+            let total = thread.cycles.unwrap_or(seen).saturating_add(thread.counted.above);
+            thread.counted.check(Some(total)).map_err(|what| malformed(format!("{name}: {what}")))?;
+            if thread.counted.above == 0 && greatest.is_some_and(|greatest| max > greatest) {
+                return Err(malformed(format!("{name} has a value above its buckets and no overflow")));
             }
         }
         let cpu = u32::try_from(*at).ok();
@@ -115,17 +137,24 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         "cyclictest's text numbers its threads; they are taken for the CPUs of the same number",
         "run it with --json, which names them",
     );
+    build::note(
+        &mut run,
+        "the unit of the times",
+        "cyclictest's text does not say whether it was run with -N (nanoseconds); they are taken for microseconds",
+        "run it with --json, which says it",
+    );
     build::note_omission(&mut run);
     build::note_microseconds(&mut run);
+    build::note_end(&mut run, text);
     Ok(run)
 }
 
-fn scaled(value: u64, unit: u64) -> u64 {
-    value.saturating_mul(unit)
+fn micros(value: u64) -> u64 {
+    value.saturating_mul(1000)
 }
 
 /// ` 0 (27737) P:95 I:1000 C:   3000 Min:     15 Act:   38 Avg:   34 Max:     794`.
-fn thread_line(rest: &str, unit: u64, threads: &mut BTreeMap<usize, Thread>) -> Option<()> {
+fn thread_line(rest: &str, threads: &mut BTreeMap<usize, Thread>) -> Option<()> {
     let at: usize = rest.split_whitespace().next()?.parse().ok().filter(|at| *at < MOST_THREADS)?;
     let after = |key: &str| -> Option<u64> {
         let (_, value) = rest.split_once(key)?;
@@ -136,7 +165,7 @@ fn thread_line(rest: &str, unit: u64, threads: &mut BTreeMap<usize, Thread>) -> 
     // The same thread is printed again and again; the last line counts. A thread that never ran has no maximum.
     thread.interval = after("I:");
     thread.cycles = Some(cycles).filter(|cycles| *cycles > 0);
-    thread.counted.max = Some(scaled(max, unit)).filter(|_| cycles > 0);
+    thread.counted.max = Some(micros(max)).filter(|_| cycles > 0);
     Some(())
 }
 

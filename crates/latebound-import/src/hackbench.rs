@@ -52,6 +52,7 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         duration: run.duration,
         offered: None,
     });
+    build::note_end(&mut run, text);
     build::note(
         &mut run,
         "an offered rate",

@@ -22,6 +22,9 @@ struct Document {
     version: Option<String>,
     #[serde(default)]
     start_time: Option<String>,
+    /// cyclictest: 1 with `-N`, else 0.
+    #[serde(default)]
+    resolution_in_ns: Option<u64>,
     #[serde(default)]
     sysinfo: Sysinfo,
     #[serde(default)]
@@ -37,6 +40,8 @@ struct Sysinfo {
     release: Option<String>,
     version: Option<String>,
     machine: Option<String>,
+    /// jitterdebugger: 1 with `-N`, else 1000.
+    resolution_in_ns: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -92,13 +97,31 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         return Err(malformed(of.tool, "no thread is listed".to_owned()));
     }
     let interval = interval_of(&command);
+    // Whole microseconds unless nanoseconds were asked for. oslat knows nothing else.
+    let unit = match (of.tool, document.resolution_in_ns, document.sysinfo.resolution_in_ns) {
+        ("cyclictest", Some(1), _) | ("jitterdebugger", _, Some(1)) => 1.0,
+        ("cyclictest", None | Some(0), _) | ("jitterdebugger", _, None | Some(1000)) | ("oslat", ..) => {
+            1000.0
+        }
+        (_, found, of_system) => {
+            let found = found.or(of_system).unwrap_or_default();
+            return Err(malformed(
+                of.tool,
+                format!("times are in units of {found} ns, which is not known here"),
+            ));
+        }
+    };
     for (name, thread) in threads {
-        let mut counted = counted(name, thread).ok_or_else(|| {
+        let mut counted = counted(name, thread, unit).ok_or_else(|| {
             malformed(of.tool, format!("the histogram of thread {name} has a value that is no number"))
         })?;
         if of.tool == "oslat" {
             unclamp(&mut counted);
         }
+        // oslat says no number of values; where there is no histogram, nothing is held against it.
+        counted
+            .check(thread.cycles.filter(|_| !counted.buckets.is_empty()))
+            .map_err(|what| malformed(of.tool, what))?;
         let time = match (thread.duration, interval, thread.cycles) {
             (Some(seconds), ..) => build::micros(seconds * 1e6),
             (_, Some(interval), Some(cycles)) => interval.saturating_mul(cycles).min(MOST),
@@ -115,8 +138,21 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         }
         build::add(&mut run, of, &counted);
     }
-    notes(&mut run, of);
+    notes(&mut run, of, unit);
+    if of.tool == "oslat" && command.split_whitespace().any(|word| word == "-B" || word == "--bias") {
+        note_bias(&mut run);
+    }
     Ok(run)
+}
+
+/// Says that `-B` added to every value (oslat.c, `insert_bucket`: the bias is the least value of the preheat).
+fn note_bias(run: &mut Run) {
+    build::note(
+        run,
+        "the values without a bias",
+        "oslat was run with --bias, which adds the least value of its first second to every other",
+        "run it without",
+    );
 }
 
 const CYCLICTEST: Of<'static> = Of {
@@ -140,19 +176,22 @@ const OSLAT: Of<'static> = Of {
     subject: "oslat turn",
 };
 
-fn notes(run: &mut Run, of: Of<'_>) {
+fn notes(run: &mut Run, of: Of<'_>, unit: f64) {
     if of.quantity == Quantity::LatencyNaive {
         build::note_omission(run);
     }
-    build::note_microseconds(run);
+    if unit > 1.0 {
+        build::note_microseconds(run);
+    }
 }
 
 /// `None` where a key of the histogram is no number.
-fn counted(name: &str, thread: &Thread) -> Option<Counted> {
+fn counted(name: &str, thread: &Thread, unit: f64) -> Option<Counted> {
+    let nanos = |value: f64| build::micros(value * unit / 1000.0);
     let buckets: Vec<(u64, u64)> = thread
         .histogram
         .iter()
-        .map(|(value, count)| Some((build::micros(value.parse::<f64>().ok()?), *count)))
+        .map(|(value, count)| Some((nanos(value.parse::<f64>().ok()?), *count)))
         .collect::<Option<_>>()?;
     let seen = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
     // cyclictest writes no overflows; what was counted and is in no bucket lay above them all.
@@ -160,7 +199,7 @@ fn counted(name: &str, thread: &Thread) -> Option<Counted> {
     Some(Counted {
         buckets,
         above,
-        max: thread.max.filter(|_| thread.cycles != Some(0)).map(build::micros),
+        max: thread.max.filter(|_| thread.cycles != Some(0)).map(nanos),
         cpu: thread.cpu.or_else(|| name.parse().ok()),
     })
 }
@@ -203,6 +242,9 @@ pub(crate) fn oslat_text(text: &str) -> Result<Run, ImportError> {
             version.trim().clone_into(&mut run.tool.version);
             continue;
         }
+        if line.starts_with("Global bias set") {
+            note_bias(&mut run);
+        }
         let Some((name, rest)) = line.split_once(':') else { continue };
         let numbers = || rest.split_whitespace().map_while(|word| word.parse::<f64>().ok());
         match name.trim() {
@@ -233,10 +275,17 @@ pub(crate) fn oslat_text(text: &str) -> Result<Run, ImportError> {
     if cores.is_empty() || cores.iter().all(|core| core.buckets.is_empty()) {
         return Err(malformed("no core has any count"));
     }
+    if run.duration == Nanos::ZERO || cores.iter().any(|core| core.max.is_none()) {
+        return Err(malformed(
+            "the maximum of a core or the duration is missing: was it cut off? Without a maximum nobody knows what its last bucket holds",
+        ));
+    }
     for mut core in cores {
         unclamp(&mut core);
+        core.check(None).map_err(|what| malformed(&what))?;
         build::add(&mut run, OSLAT, &core);
     }
-    notes(&mut run, OSLAT);
+    build::note_end(&mut run, text);
+    notes(&mut run, OSLAT, 1000.0);
     Ok(run)
 }

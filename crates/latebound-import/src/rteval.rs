@@ -22,22 +22,26 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         return Err(malformed(format!("the outermost element is <{}>", root.tag_name().name())));
     }
     let find = |name: &str| root.descendants().find(|node| node.tag_name().name() == name);
-    let measured = find("cyclictest").or_else(|| find("timerlat"));
+    if find("timerlat").is_some() {
+        return Err(malformed(
+            "rtla timerlat was used: rteval adds the counts of interrupts, kernel threads and user threads up to one histogram, and \
+             leaves out what lay above its buckets; import what rtla timerlat hist prints"
+                .to_owned(),
+        ));
+    }
     let measured =
-        measured.ok_or_else(|| malformed("there is no measurement of cyclictest or timerlat".to_owned()))?;
-    let tool = measured.tag_name().name();
+        find("cyclictest").ok_or_else(|| malformed("there is no measurement of cyclictest".to_owned()))?;
     let command = measured.attribute("command_line").unwrap_or_default();
     let mut run = build::run("rteval", root.attribute("version").unwrap_or_default(), command);
     let text_of = |name: &str| find(name).and_then(|node| node.text()).map(|text| text.trim().to_owned());
     (run.system.hostname, run.system.kernel_release) = (text_of("node"), text_of("kernel"));
     run.system.machine = text_of("arch");
     if let Some(info) = find("run_info") {
-        let number = |name: &str| info.attribute(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        let parts = [("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1)];
-        let seconds = parts
-            .iter()
-            .fold(0u64, |sum, (name, each)| sum.saturating_add(number(name).saturating_mul(*each)));
-        run.duration = Nanos(seconds.saturating_mul(1_000_000_000).min(build::MOST));
+        // Whole numbers, or fractions where Python 3 divided for a version written for Python 2.
+        let number = |name: &str| info.attribute(name).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        let parts = [("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
+        let seconds: f64 = parts.iter().map(|(name, each)| number(name).max(0.0) * each).sum();
+        run.duration = Nanos(build::micros(seconds * 1e6));
         let part = |name: &str| {
             let node = info.children().find(|node| node.tag_name().name() == name);
             node.and_then(|node| node.text()).unwrap_or_default().trim().to_owned()
@@ -46,10 +50,12 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
     }
     let cores = measured.children().filter(|node| node.tag_name().name() == "core");
     for core in cores {
-        let counted = core_of(core).ok_or_else(|| malformed("a bucket is no number".to_owned()))?;
+        let (mut counted, samples) =
+            core_of(core).ok_or_else(|| malformed("a bucket is no number".to_owned()))?;
         if counted.buckets.is_empty() && counted.max.is_none() {
             continue;
         }
+        counted.check(samples.filter(|_| !counted.buckets.is_empty())).map_err(malformed)?;
         let of = Of {
             tool: "rteval",
             mechanism: Mechanism::TimerWakeup,
@@ -60,7 +66,7 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
     }
     if run.series.is_empty() {
         return Err(malformed(format!(
-            "no core has a histogram: rteval leaves the statistics of {tool} out where a latency passed its last bucket; run it with more --{tool}-buckets"
+            "no core has a histogram: rteval leaves the statistics of cyclictest out where a latency passed its last bucket; run it with more --cyclictest-buckets"
         )));
     }
     build::note_omission(&mut run);
@@ -68,7 +74,8 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
     Ok(run)
 }
 
-fn core_of(core: Node<'_, '_>) -> Option<Counted> {
+/// What a core's element says, and how many samples it says there are: those of the buckets (`RunData.bucket`).
+fn core_of(core: Node<'_, '_>) -> Option<(Counted, Option<u64>)> {
     let child = |name: &str| core.descendants().find(|node| node.tag_name().name() == name);
     let number = |name: &str| child(name).and_then(|node| node.text()?.trim().parse::<f64>().ok());
     let buckets: Vec<(u64, u64)> = core
@@ -79,12 +86,15 @@ fn core_of(core: Node<'_, '_>) -> Option<Counted> {
             Some((build::micros(index), bucket.attribute("value")?.parse().ok()?))
         })
         .collect::<Option<_>>()?;
-    let seen = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-    let samples = number("samples").map_or(seen, |samples| samples.clamp(0.0, build::MOST as f64) as u64);
-    Some(Counted {
-        above: if buckets.is_empty() { 0 } else { samples.saturating_sub(seen) },
-        max: number("maximum").map(build::micros),
+    let max = number("maximum").map(build::micros);
+    let greatest = buckets.iter().map(|(value, _)| *value).max();
+    let counted = Counted {
+        // The greatest latency may be the one of the bucket that there is none for: `get_max() > buckets` lets it pass.
+        above: u64::from(greatest.is_some_and(|greatest| max.is_some_and(|max| max > greatest))),
+        max,
         cpu: core.attribute("id").and_then(|id| id.parse().ok()),
         buckets,
-    })
+    };
+    let samples = number("samples").map(|samples| samples.clamp(0.0, build::MOST as f64) as u64);
+    Some((counted.clone(), samples.map(|samples| samples.saturating_add(counted.above))))
 }

@@ -39,6 +39,10 @@ pub(crate) fn import(text: &str, tool: Tool) -> Result<Run, ImportError> {
     let mut unit = 1000.0;
     let mut columns: Vec<(Of<'static>, Counted)> = Vec::new();
     let mut counts: Vec<u64> = Vec::new();
+    // The lines of the summary that were there.
+    let mut summary: Vec<&str> = Vec::new();
+    let mut row = 0u64;
+    let mut rows = 0u32;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.starts_with("ALL:") {
@@ -66,6 +70,9 @@ pub(crate) fn import(text: &str, tool: Tool) -> Result<Run, ImportError> {
                 words.map(|word| word.parse::<f64>().ok().filter(|value| value.is_finite())).collect();
             let whole = |value: Option<f64>| value.unwrap_or(0.0).clamp(0.0, build::MOST as f64) as u64;
             let each = || values.iter().copied();
+            if let Some(known) = ["over:", "count:", "max:"].iter().find(|known| **known == head) {
+                summary.push(known);
+            }
             match head {
                 "over:" => columns.iter_mut().zip(each()).for_each(|((_, c), v)| c.above = whole(v)),
                 "count:" => counts = each().map(whole).collect(),
@@ -75,6 +82,8 @@ pub(crate) fn import(text: &str, tool: Tool) -> Result<Run, ImportError> {
                     .for_each(|((_, c), v)| c.max = v.map(|v| build::micros(v * unit / 1000.0))),
                 head => {
                     let Ok(value) = head.parse::<f64>() else { continue };
+                    row = gcd(row, value as u64);
+                    rows += 1;
                     for ((_, counted), count) in columns.iter_mut().zip(each()) {
                         if whole(count) > 0 {
                             counted.buckets.push((build::micros(value * unit / 1000.0), whole(count)));
@@ -87,20 +96,45 @@ pub(crate) fn import(text: &str, tool: Tool) -> Result<Run, ImportError> {
     if columns.is_empty() {
         return Err(malformed("no CPU has any value".to_owned()));
     }
+    if let Some(line) = ["over:", "count:", "max:"].iter().find(|line| !summary.contains(line)) {
+        return Err(malformed(format!(
+            "the line \"{line}\" is missing, so that nobody knows what lay above the last bucket: run it without --no-summary, or copy the whole file"
+        )));
+    }
     for (at, (of, counted)) in columns.iter_mut().enumerate() {
-        let seen = counted.buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-        // Where the line of overflows is missing, the count tells.
-        let counted_in_all = counts.get(at).copied().unwrap_or(seen);
-        if counted.above == 0 {
-            counted.above = counted_in_all.saturating_sub(seen);
+        let total = counts.get(at).copied();
+        let total = total.ok_or_else(|| malformed(format!("column {} has no count", at + 1)))?;
+        if total == 0 {
+            // A CPU that measured nothing has a maximum of nothing.
+            counted.max = None;
         }
+        // With buckets wider than a unit the greatest value may lie anywhere in its own.
+        let max = counted.max;
+        counted.max = None;
+        counted.check(Some(total)).map_err(malformed)?;
+        counted.max = max;
         build::add(&mut run, *of, counted);
     }
+    if rows > 2 && row > 1 {
+        build::note(
+            &mut run,
+            &format!("times below {row} of its units"),
+            &format!(
+                "rtla was given buckets that are {row} wide; every value counts at the lower edge of its bucket"
+            ),
+            "run it with --bucket-size 1",
+        );
+    }
+    build::note_end(&mut run, text);
     if tool == Tool::Timerlat {
         build::note_omission(&mut run);
     }
     build::note_microseconds(&mut run);
     Ok(run)
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// `   0 00:01:30`: days, then hours, minutes and seconds.

@@ -39,16 +39,17 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         run.throughput.push(throughput(&format!("sockperf {protocol} replies"), received, run.duration));
         let half = !text.contains("Summary: Round trip is");
         let subject = format!("sockperf {protocol} {}", if half { "half round trip" } else { "round trip" });
-        if let Some(histogram) = percentiles(text) {
-            let subject = Subject { name: subject, task: None, cpu: None };
-            run.series.push(Series::new(
-                Mechanism::Operation,
-                Quantity::LatencyNaive,
-                subject,
-                Evidence::User,
-                histogram,
-            ));
-        }
+        let histogram = percentiles(text).ok_or_else(|| {
+            malformed("the percentiles are not whole, or do not rise from the least to the greatest; was it cut off?")
+        })?;
+        let subject = Subject { name: subject, task: None, cpu: None };
+        run.series.push(Series::new(
+            Mechanism::Operation,
+            Quantity::LatencyNaive,
+            subject,
+            Evidence::User,
+            histogram,
+        ));
         build::note(
             &mut run,
             "latencies between sockperf's percentiles",
@@ -71,6 +72,7 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
             "measure with latebound, which counts from when it was due",
         );
     }
+    build::note_end(&mut run, text);
     Ok(run)
 }
 

@@ -9,9 +9,13 @@ use latebound_import::{ImportError, import};
 use latebound_model::{LossKind, Mechanism, Nanos, Quantity, Run, Series};
 use proptest::prelude::*;
 
-const SAMPLES: [(&str, &[u8]); 15] = [
+const SAMPLES: [(&str, &[u8]); 19] = [
     ("cyclictest.txt", include_bytes!("samples/cyclictest.txt")),
     ("cyclictest-hist.txt", include_bytes!("samples/cyclictest-hist.txt")),
+    ("cyclictest-histofall.txt", include_bytes!("samples/cyclictest-histofall.txt")),
+    ("cyclictest-ns.json", include_bytes!("samples/cyclictest-ns.json")),
+    ("jitterdebugger-ns.json", include_bytes!("samples/jitterdebugger-ns.json")),
+    ("oslat-bias.txt", include_bytes!("samples/oslat-bias.txt")),
     ("cyclictest-v.txt", include_bytes!("samples/cyclictest-v.txt")),
     ("cyclictest.json", include_bytes!("samples/cyclictest.json")),
     ("oslat.txt", include_bytes!("samples/oslat.txt")),
@@ -27,17 +31,7 @@ const SAMPLES: [(&str, &[u8]); 15] = [
     ("rteval.xml", RTEVAL.as_bytes()),
 ];
 
-const RTEVAL: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<rteval version="3.9">
-  <run_info days="0" hours="0" minutes="1" seconds="40"><date>2026-11-20</date><time>10:00:00</time></run_info>
-  <uname><node>host</node><kernel is_RT="1">6.12.0-rt</kernel><arch>x86_64</arch></uname>
-  <Measurements><Profile loads="1" parallel="1"><cyclictest command_line="cyclictest -i100 -qmu -h 3500 -p95 -t1 -a0">
-    <system description="(1 cores) cpu"><statistics><samples>1000</samples></statistics></system>
-    <core id="3" priority="95"><statistics><samples>1000</samples><minimum unit="us">2</minimum>
-      <maximum unit="us">40</maximum></statistics>
-      <histogram nbuckets="3500"><bucket index="2" value="900"/><bucket index="5" value="99"/><bucket index="40" value="1"/></histogram>
-    </core></cyclictest></Profile></Measurements>
-</rteval>"#;
+const RTEVAL: &str = include_str!("samples/rteval.xml");
 
 fn sample(name: &str) -> Run {
     let (_, bytes) = SAMPLES.iter().find(|(sample, _)| *sample == name).unwrap();
@@ -181,19 +175,115 @@ fn sockperfs_percentiles_are_kept_and_its_dropped_messages_told() {
 }
 
 #[test]
+fn the_column_of_all_threads_is_no_thread() {
+    let run = sample("cyclictest-histofall.txt");
+    assert_eq!(run.series.len(), 2, "-H adds a third column, which is the sum of the two");
+    // "# Total: 1785 1873 3658", "# Histogram Overflows: 213 72 285", "# Max Latencies: 1593 3016 3016".
+    for (cpu, total, overflows, max) in [(0, 1785, 213, 1593), (1, 1873, 72, 3016)] {
+        let series = of_cpu(&run, cpu);
+        assert_eq!((series.histogram.count(), above(series)), (total + 1, overflows - 1));
+        assert_eq!(series.histogram.max(), Some(Nanos::from_micros(max)));
+    }
+}
+
+#[test]
+fn nanoseconds_are_not_taken_for_microseconds() {
+    for (name, cpu, min, max) in
+        [("cyclictest-ns.json", 1, 26_743, 30_980_716), ("jitterdebugger-ns.json", 1, 21_884, 896_116)]
+    {
+        let run = sample(name);
+        let histogram = &of_cpu(&run, cpu).histogram;
+        assert_eq!((histogram.min(), histogram.max()), (Some(Nanos(min)), Some(Nanos(max))), "{name}");
+        assert!(run.missing.iter().all(|missing| !missing.what.contains("microsecond")), "{:?}", run.missing);
+    }
+    // The text has the unit nowhere, and the Run says so.
+    assert!(sample("cyclictest.txt").missing.iter().any(|missing| missing.what == "the unit of the times"));
+}
+
+#[test]
+fn a_bias_that_oslat_added_is_told() {
+    assert!(sample("oslat-bias.txt").missing.iter().any(|missing| missing.what.contains("without a bias")));
+    assert!(sample("oslat.txt").missing.iter().all(|missing| !missing.what.contains("bias")));
+}
+
+#[test]
 fn rtevals_cores_are_read_and_a_report_without_statistics_is_refused() {
     let run = sample("rteval.xml");
-    assert_eq!(of_cpu(&run, 3).histogram.count(), 1000);
-    assert_eq!(of_cpu(&run, 3).histogram.max(), Some(Nanos::from_micros(40)));
-    assert_eq!(
-        (run.duration, run.system.kernel_release.as_deref()),
-        (Nanos::from_secs(100), Some("6.12.0-rt"))
-    );
-    let from = RTEVAL.find("<system").unwrap();
+    for (cpu, samples, max) in [(0, 1520, 1696), (1, 2983, 1876)] {
+        let histogram = &of_cpu(&run, cpu).histogram;
+        assert_eq!((histogram.count(), histogram.max()), (samples, Some(Nanos::from_micros(max))));
+    }
+    assert_eq!(run.series.len(), 2, "the sum over the system is no core");
+    assert_eq!((run.duration, run.system.kernel_release.as_deref()), (Nanos::from_secs(3), Some("6.18.44")));
+    assert!(run.command.starts_with(&["cyclictest".to_owned(), "-i1000".to_owned()]), "{:?}", run.command);
+    let from = RTEVAL.find("<system ").unwrap();
     let to = RTEVAL.find("</cyclictest>").unwrap();
     let without = format!("{}{}", &RTEVAL[..from], &RTEVAL[to..]);
     let error = import(without.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("passed its last bucket"), "{error}");
+}
+
+#[test]
+fn rtevals_histogram_of_timerlat_is_refused_because_it_adds_up_what_is_not_alike() {
+    let timerlat = RTEVAL.replace("<cyclictest ", "<timerlat ").replace("</cyclictest>", "</timerlat>");
+    let error = import(timerlat.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("import what rtla timerlat hist prints"), "{error}");
+}
+
+#[test]
+fn counts_that_do_not_add_up_are_refused() {
+    for (name, from, to) in [
+        ("cyclictest-hist.txt", "000059 000008", "000059 000018"),
+        ("cyclictest-hist.txt", "# Total: 000002881", "# Total: 000002882"),
+        ("cyclictest-hist.txt", "# Histogram Overflows: 00118", "# Histogram Overflows: 00000"),
+        ("cyclictest-hist.txt", "# Max Latencies: 00459", "# Max Latencies: 00045"),
+        ("cyclictest.json", "\"14\": 1,", "\"14\": 1001,"),
+        ("cyclictest.json", "\"max\": 4763", "\"max\": 47"),
+        ("jitterdebugger.json", "\"count\": 2950", "\"count\": 295"),
+        ("jitterdebugger.json", "\"max\": 1323", "\"max\": 132"),
+        ("jitterdebugger.json", "\"resolution_in_ns\": 1000", "\"resolution_in_ns\": 10"),
+        ("oslat.txt", "Maximum:\t 413133", "Maximum:\t 13"),
+        ("oslat.json", "\"max\": 413133", "\"max\": 13"),
+        ("rtla-timerlat-hist.txt", "over:      1345", "over:      1344"),
+        ("rtla-timerlat-hist.txt", "count:     2736", "count:     2737"),
+        ("rtla-osnoise-hist.txt", "399941", "399942"),
+        ("rteval.xml", "<samples>1520</samples>", "<samples>1521</samples>"),
+        ("rteval.xml", "<maximum unit=\"us\">1696", "<maximum unit=\"us\">169"),
+        ("sockperf-ul.txt", "percentile 90.000 = 9872.465", "percentile 90.000 = 98724.65"),
+    ] {
+        let (_, bytes) = SAMPLES.iter().find(|(sample, _)| *sample == name).unwrap();
+        let text = String::from_utf8_lossy(bytes);
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(text, changed, "{name} has no {from:?}");
+        assert!(matches!(import(changed.as_bytes()), Err(ImportError::Malformed { .. })), "{name}: {to:?}");
+    }
+}
+
+/// The numbers of a Run, without what is said beside them.
+fn numbers(run: &Run) -> String {
+    serde_json::to_string(&(&run.series, &run.throughput, run.duration)).unwrap()
+}
+
+#[test]
+fn results_that_are_cut_off_are_refused_or_say_so_or_lack_nothing() {
+    for (name, bytes) in SAMPLES {
+        // A list of values or of states that is cut off at a line's end is what the tool wrote until then.
+        if ["cyclictest-v.txt", "cyclictest.txt"].contains(&name) {
+            continue;
+        }
+        let whole = numbers(&sample(name));
+        // Everywhere near the end, where the summaries are, and at every fifth place before.
+        for end in (0..bytes.len()).rev().filter(|end| end % 5 == 0 || end + 400 > bytes.len()) {
+            let Ok(run) = import(&bytes[..end]) else { continue };
+            let said = run.missing.iter().any(|missing| missing.what == "the end of the file, perhaps");
+            assert!(
+                said || numbers(&run) == whole,
+                "{name} is read after {end} of {} bytes: {:?}",
+                bytes.len(),
+                run.missing
+            );
+        }
+    }
 }
 
 #[test]
