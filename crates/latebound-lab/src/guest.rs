@@ -166,7 +166,7 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
 fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool), LabError> {
     // By instructions, anything that waits for the host takes as long as the next timer: so the job does not meet the
     // host between its first and its last line.
-    let staged = job.machine.clock == Clock::Instructions;
+    let staged = job.machine.clock.counts_instructions();
     let place = if staged { "/run/stage/run".to_owned() } else { format!("{GUEST_FOLDER}/run") };
     let verb = |binary: &Path, arguments: &[String], place: &str| -> Result<(Vec<String>, bool), LabError> {
         visible(binary, "the program")?;
@@ -457,7 +457,7 @@ fn compose(
         "loglevel=5".to_owned(),
         "panic=-1".to_owned(),
         "net.ifnames=0".to_owned(),
-        format!("latebound.clock={}", machine.clock.name()),
+        format!("latebound.clock={}", machine.clock),
         // Three seconds of instructions that the kernel's cryptography spends on testing itself.
         "cryptomgr.notests".to_owned(),
     ];
@@ -492,8 +492,9 @@ fn compose(
     {
         *image = unpacked.display().to_string();
     }
-    if machine.clock == Clock::Instructions {
-        let more = ["-icount", "shift=3,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"];
+    if let Clock::Instructions { shift } = machine.clock {
+        let count = format!("shift={shift},sleep=off");
+        let more = ["-icount", &count, "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"];
         words.extend(more.map(str::to_owned));
     }
     Ok(words)
@@ -580,7 +581,7 @@ mod tests {
     #[test]
     fn a_job_by_instructions_meets_the_host_only_before_and_after() {
         let payload = Payload::Verb { binary: "/opt/latebound".into(), arguments: words("check") };
-        let (text, _) = script(&job(payload, Clock::Instructions), &[], Path::new("x")).unwrap();
+        let (text, _) = script(&job(payload, Clock::INSTRUCTIONS), &[], Path::new("x")).unwrap();
         let during: Vec<&str> = text.lines().filter(|line| line.contains(" check ")).collect();
         assert_eq!(
             during,
@@ -597,7 +598,7 @@ mod tests {
         let each = vec![(words("measure --load ipc"), "a.run".into()), (words("measure"), "b.run".into())];
         let payload = Payload::Verbs { binary: "/opt/latebound".into(), each };
         let (text, has_run) =
-            script(&job(payload.clone(), Clock::Instructions), &[], Path::new("x")).unwrap();
+            script(&job(payload.clone(), Clock::INSTRUCTIONS), &[], Path::new("x")).unwrap();
         assert!(has_run);
         for line in [
             "/run/stage/latebound measure --output /run/stage/run-0 --load ipc >>/run/stage/stdout 2>>/run/stage/stderr || status=$?",

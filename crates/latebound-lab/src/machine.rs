@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a machine is made of, and whether the processor can help to run it.
 
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use crate::context::Lab;
 use crate::error::LabError;
@@ -14,17 +14,35 @@ pub enum Clock {
     /// The host's: whatever holds up the host shows in the guest.
     #[default]
     Host,
-    /// One tick of eight nanoseconds for each instruction, and none while the guest sleeps (QEMU's
-    /// `-icount shift=3,sleep=off`): the host's load leaves no mark. One CPU.
-    Instructions,
+    /// So many nanoseconds for each instruction, and none while the guest sleeps (QEMU's `-icount shift=3,sleep=off` for
+    /// eight): the host's load leaves no mark. One CPU.
+    Instructions {
+        /// Two to this power nanoseconds an instruction, as QEMU takes it.
+        shift: u8,
+    },
 }
 
+/// An instruction of 512 ns and more makes a boot longer than any time limit.
+const MOST_SHIFT: u8 = 8;
+
 impl Clock {
-    /// The word used for it, on the command line and in a Run.
-    pub const fn name(self) -> &'static str {
+    /// Instructions of eight nanoseconds: about as fast as software emulation is, so that time in the machine goes by about as
+    /// fast as outside.
+    pub const INSTRUCTIONS: Clock = Clock::Instructions { shift: 3 };
+
+    /// Whether the host's load leaves no mark.
+    pub const fn counts_instructions(self) -> bool {
+        matches!(self, Clock::Instructions { .. })
+    }
+}
+
+/// As it is written on the command line and in a Run.
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Clock::Host => "host",
-            Clock::Instructions => "instructions",
+            Clock::Host => f.write_str("host"),
+            &Clock::INSTRUCTIONS => f.write_str("instructions"),
+            Clock::Instructions { shift } => write!(f, "instructions:{}ns", 1u32 << shift),
         }
     }
 }
@@ -33,10 +51,17 @@ impl FromStr for Clock {
     type Err = LabError;
 
     fn from_str(text: &str) -> Result<Clock, LabError> {
-        [Clock::Host, Clock::Instructions]
-            .into_iter()
-            .find(|clock| clock.name() == text)
-            .ok_or_else(|| LabError::Machine(format!("\"{text}\" is not a clock; give host or instructions")))
+        let instructions = (0..=MOST_SHIFT).map(|shift| Clock::Instructions { shift });
+        let mut known = instructions.chain([Clock::Host]).map(|clock| (clock, clock.to_string()));
+        match text {
+            "instructions:8ns" => Ok(Clock::INSTRUCTIONS),
+            text => known.find(|(_, name)| name == text).map(|(clock, _)| clock).ok_or_else(|| {
+                LabError::Machine(format!(
+                    "\"{text}\" is not a clock; give host, instructions, or instructions:1ns (2, 4, 8 … {})",
+                    1u32 << MOST_SHIFT
+                ))
+            }),
+        }
     }
 }
 
@@ -90,7 +115,7 @@ impl Machine {
         if self.cpus == 0 || self.cpus > 64 {
             return fail(format!("--cpus {}: a machine has 1 to 64 CPUs", self.cpus));
         }
-        if self.clock == Clock::Instructions && self.cpus != 1 {
+        if self.clock.counts_instructions() && self.cpus != 1 {
             return fail(format!(
                 "--clock instructions counts the instructions of one CPU; type --cpus 1 instead of {}",
                 self.cpus
@@ -127,7 +152,7 @@ pub(crate) fn kvm_refused(lab: &Lab<'_>, machine: &Machine) -> Option<String> {
     if machine.accelerator == Accelerator::Emulation {
         return Some("software emulation was asked for".to_owned());
     }
-    if machine.clock == Clock::Instructions {
+    if machine.clock.counts_instructions() {
         return Some("only software emulation counts instructions".to_owned());
     }
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
@@ -176,9 +201,26 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_is_read_back_from_its_name() {
+        for (name, clock) in [
+            ("host", Clock::Host),
+            ("instructions", Clock::Instructions { shift: 3 }),
+            ("instructions:1ns", Clock::Instructions { shift: 0 }),
+            ("instructions:256ns", Clock::Instructions { shift: 8 }),
+        ] {
+            assert_eq!(name.parse::<Clock>().unwrap(), clock);
+            assert_eq!(clock.to_string(), name);
+        }
+        assert_eq!("instructions:8ns".parse::<Clock>().unwrap(), Clock::INSTRUCTIONS);
+        for bad in ["", "instruction", "instructions:3ns", "instructions:512ns", "instructions:1"] {
+            assert!(bad.parse::<Clock>().unwrap_err().to_string().contains("instructions:1ns"), "{bad}");
+        }
+    }
+
+    #[test]
     fn machines_that_cannot_be_are_refused_with_what_to_type() {
         let refused = |machine: Machine| machine.check().unwrap_err().to_string();
-        assert!(refused(Machine { clock: Clock::Instructions, ..Machine::default() }).contains("--cpus 1"));
+        assert!(refused(Machine { clock: Clock::INSTRUCTIONS, ..Machine::default() }).contains("--cpus 1"));
         assert!(refused(Machine { net: 3, ..Machine::default() }).contains("--net 3"));
         assert!(refused(Machine { cpus: 0, ..Machine::default() }).contains("--cpus 0"));
         assert!(refused(Machine { memory_mib: 64, ..Machine::default() }).contains("64MiB"));

@@ -94,7 +94,7 @@ pub struct Matrix {
     /// `latebound.matrix/1`.
     pub schema: &'static str,
     /// The clock of the machines: emulated times compare with each other only.
-    pub clock: &'static str,
+    pub clock: String,
     /// How the machines' times can be believed, as their Runs say; empty where a processor ran them.
     pub emulation: Vec<Emulation>,
     /// One row a kernel, in the order asked for.
@@ -181,7 +181,7 @@ pub fn matrix(lab: &Lab<'_>, plan: &MatrixPlan, folder: &Path) -> Result<Matrix,
     }
     let matrix = Matrix {
         schema: "latebound.matrix/1",
-        clock: plan.job.machine.clock.name(),
+        clock: plan.job.machine.clock.to_string(),
         emulation,
         rows,
         cells: done.into_iter().map(|(_, cell, _)| cell).collect(),
@@ -326,7 +326,7 @@ mod tests {
         };
         let matrix = Matrix {
             schema: "latebound.matrix/1",
-            clock: "instructions",
+            clock: "instructions".to_owned(),
             emulation: Vec::new(),
             rows: vec![row("debian:6.12@full", Some(Nanos(1_500_000))), row("traced:6.12", None)],
             cells: Vec::new(),

@@ -73,7 +73,7 @@ pub struct InterruptLine {
 pub struct Emulation {
     /// Who emulates: `qemu-tcg`.
     pub by: String,
-    /// Which clock the machine sees: `host` or `instructions`.
+    /// Which clock the machine sees: `host`, `instructions` (8 ns for each), or `instructions:1ns`.
     pub clock: String,
 }
 

@@ -14,7 +14,7 @@ use latebound_model::Nanos;
 use latebound_report::html;
 
 use crate::Outcome;
-use crate::cli::{ClockName, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+use crate::cli::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 use crate::output::Output;
 use crate::session::{self, Progress, Stop};
 
@@ -82,11 +82,7 @@ fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
 
 /// The job that the arguments describe.
 pub(super) fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Result<Job> {
-    let clock = match machine.clock {
-        Some(ClockName::Host) => Clock::Host,
-        Some(ClockName::Instructions) => Clock::Instructions,
-        None => usual,
-    };
+    let clock = machine.clock.unwrap_or(usual);
     let payload = match words.split_first() {
         Some((first, command)) if first == "exec" => {
             if command.is_empty() {
@@ -101,7 +97,7 @@ pub(super) fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Resu
     };
     Ok(Job {
         machine: Machine {
-            cpus: machine.cpus.unwrap_or(if clock == Clock::Instructions { 1 } else { 2 }),
+            cpus: machine.cpus.unwrap_or(if clock.counts_instructions() { 1 } else { 2 }),
             memory_mib: latebound_lab::parse_bytes(&machine.memory).context("--memory")? >> 20,
             append: machine.append.clone(),
             disk_bytes: machine
@@ -137,7 +133,7 @@ fn one(lab: &Lab<'_>, args: &LabRunArgs, output: &Output) -> Result<Outcome> {
     output.note(&format!(
         "latebound: {run}console: {}; {name} by {by}, clock: {}, {:.1} s to boot, {:.1} s in all",
         outcome.console.display(),
-        job.machine.clock.name(),
+        job.machine.clock,
         outcome.boot.as_secs_f64(),
         outcome.total.as_secs_f64(),
     ));
@@ -206,7 +202,7 @@ pub(super) fn folder_for(what: &str, asked: Option<&PathBuf>) -> Result<PathBuf>
 
 fn bisect(lab: &Lab<'_>, args: &LabBisectArgs, output: &Output) -> Result<Outcome> {
     let metric: Metric = args.metric.parse()?;
-    let job = job(&args.machine, &args.job, Clock::Instructions)?;
+    let job = job(&args.machine, &args.job, Clock::INSTRUCTIONS)?;
     let folder = folder_for("bisect", args.output.as_ref())?;
     std::fs::create_dir(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let plan = BisectPlan { over: args.over, ends: args.ends, repeats: args.repeats };

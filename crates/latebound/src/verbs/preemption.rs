@@ -122,9 +122,9 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
             for name in &args.kernels {
                 name.parse::<KernelName>()?;
             }
-            let job = super::lab::job(&args.machine, &["measure".to_owned()], Clock::Instructions)?;
+            let job = super::lab::job(&args.machine, &["measure".to_owned()], Clock::INSTRUCTIONS)?;
             Some(PlannedMachine {
-                clock: job.machine.clock.name().to_owned(),
+                clock: job.machine.clock.to_string(),
                 cpus: job.machine.cpus,
                 memory_mib: job.machine.memory_mib,
                 append: job.machine.append,
