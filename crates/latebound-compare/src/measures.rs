@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One number of each Run, held against that of the others.
 
-use latebound_model::Mechanism;
+use latebound_model::{Mechanism, bucket_bounds, bucket_index};
 use latebound_stats::{
     Better, Judged, Rules, Shift, Verdict, benjamini_hochberg, fewest_runs, judge, median_interval, relabel,
     runs_needed, shift,
@@ -168,7 +168,7 @@ fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Option
     let shift = shift(&base_log, &new_log, CONFIDENCE);
     let (better, rules) = (
         if raw.unit == Unit::Nanoseconds { Better::Lower } else { Better::Higher },
-        Rules { level: options.level, margin: options.margin },
+        Rules { level: options.level, margin: options.margin, resolution: resolution(raw) },
     );
     let (verdict, no_larger_than) = match judge(judged, shift, better, rules) {
         Verdict::Better => (VerdictWord::Better, None),
@@ -199,6 +199,19 @@ fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Option
         no_larger_than,
         runs_needed: (verdict == VerdictWord::NotEnoughRuns).then(needed).flatten(),
     }
+}
+
+/// How far a ratio of this number may be off because its values were counted in buckets, of which quantiles are the upper
+/// ends. Greatest values and rates are exact.
+fn resolution(raw: &Raw) -> f64 {
+    if raw.unit != Unit::Nanoseconds || raw.statistic == "max" {
+        return 0.0;
+    }
+    let width = |value: &f64| {
+        let (low, high) = bucket_bounds(bucket_index(*value as u64));
+        high as f64 / (low as f64).max(1.0) - 1.0
+    };
+    raw.values.iter().flatten().map(width).fold(0.0, f64::max)
 }
 
 /// The standard deviation within both sides; `None` below two Runs a side.

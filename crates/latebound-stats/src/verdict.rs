@@ -19,6 +19,8 @@ pub struct Rules {
     pub level: f64,
     /// A relative difference that does not matter: 0.05 is 5 %.
     pub margin: f64,
+    /// How far a ratio of two values may be off because they were counted in buckets: 0.01 is 1 %.
+    pub resolution: f64,
 }
 
 /// What can be said of a measure.
@@ -44,7 +46,8 @@ pub fn judge(judged: Option<Judged>, shift: Option<Shift>, better: Better, rules
         };
     }
     // As ratios to one side or the other: +5 % and -4.8 % are the same distance.
-    let farthest = shift.interval.low.abs().max(shift.interval.high.abs()).exp() - 1.0;
+    let farthest =
+        shift.interval.low.abs().max(shift.interval.high.abs()).exp() * (1.0 + rules.resolution) - 1.0;
     if farthest <= rules.margin { Verdict::NoDifferenceLargerThan(farthest) } else { Verdict::NotEnoughRuns }
 }
 
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
     use crate::Interval;
 
-    const RULES: Rules = Rules { level: 0.05, margin: 0.05 };
+    const RULES: Rules = Rules { level: 0.05, margin: 0.05, resolution: 0.0 };
 
     fn judged(p_adjusted: f64, z: f64) -> Option<Judged> {
         Some(Judged { p: p_adjusted, p_adjusted, z })
@@ -81,6 +84,12 @@ mod tests {
             judge(judged(0.4, 1.0), between(-0.01, 0.2), Better::Lower, RULES),
             Verdict::NotEnoughRuns
         );
+        // What cannot be told apart is not shown to be equal.
+        let coarse = Rules { resolution: 0.01, ..RULES };
+        match judge(judged(1.0, 0.0), between(0.0, 0.0), Better::Lower, coarse) {
+            Verdict::NoDifferenceLargerThan(most) => assert!((most - 0.01).abs() < 1e-9),
+            other => panic!("{other:?}"),
+        }
         let nothing = between(f64::NEG_INFINITY, f64::INFINITY);
         assert_eq!(judge(judged(0.1, 1.0), nothing, Better::Lower, RULES), Verdict::NotEnoughRuns);
         assert_eq!(judge(None, between(0.0, 0.0), Better::Lower, RULES), Verdict::NotEnoughRuns);

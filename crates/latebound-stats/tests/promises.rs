@@ -10,7 +10,7 @@ use latebound_stats::{
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
-const RULES: Rules = Rules { level: 0.05, margin: 0.05 };
+const RULES: Rules = Rules { level: 0.05, margin: 0.05, resolution: 0.0 };
 
 fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
     ((random.random::<u64>() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
