@@ -466,3 +466,54 @@ fn live_lab_preemption_models_are_compared_from_one_boot_each_and_resumed_withou
     assert!(again.status.success() && !text(&again.stderr).contains("boot "), "{}", text(&again.stderr));
     assert_eq!(text(&again.stdout), table);
 }
+
+#[test]
+fn live_lab_preemption_models_are_compared_here_over_the_boots_of_one_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let latebound = env!("CARGO_BIN_EXE_latebound");
+    // What a guest writes is gone with it, so its disk comes back as an archive, and the next guest finds it unpacked.
+    let boot = |kernel: &str, arguments: &str| -> (String, String) {
+        let line =
+            format!("cd {} && {latebound} compare preemption {arguments} >&2; tar -cf - .", disk.display());
+        let mut words = vec!["run", "--kernel", kernel, "--clock", "instructions", "--timeout", "5m"];
+        let console = folder.path().join("boot.run");
+        words.extend(["--output", console.to_str().unwrap(), "--", "exec", "sh", "-c", &line]);
+        let ran = lab(&words);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let mut unpack =
+            Command::new("tar").args(["-xf", "-"]).current_dir(&disk).stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut unpack.stdin.take().unwrap(), &ran.stdout).unwrap();
+        assert!(unpack.wait().unwrap().success());
+        let models = disk.join("models/ipc-rate-500");
+        let runs = ["none", "rt"].map(|model| models.join(model).join("1.run/run.json").is_file());
+        (text(&ran.stderr), format!("{runs:?}"))
+    };
+    let begin = "--here --models none,rt --output models --load ipc:rate=500 --runs 1 --duration 500ms";
+    let (said, runs) = boot("debian:6.12@none", begin);
+    assert_eq!(runs, "[true, false]", "{said}");
+    assert!(
+        said.contains("next, boot a kernel built with CONFIG_PREEMPT_RT and go on with --resume"),
+        "{said}"
+    );
+    // The same folder after the next boot: only what it lacks is measured.
+    let (said, runs) = boot("debian:6.12-rt", "--resume models");
+    assert_eq!(runs, "[true, true]", "{said}");
+    assert!(
+        said.contains("run 1 of ipc:rate=500 with model rt") && !said.contains("with model none"),
+        "{said}"
+    );
+    for wanted in ["ipc:rate=500", "timer wake-up measure", "ipc messages", "Picture: models/preemption.html"]
+    {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    // Nothing is lacking: it can be looked at wherever it lies.
+    let again = Command::new(latebound)
+        .args(["compare", "preemption", "--resume", "models", "--format", "json"])
+        .current_dir(&disk)
+        .output()
+        .unwrap();
+    let table: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(table["models"], serde_json::json!(["none", "rt"]), "{}", text(&again.stderr));
+}

@@ -312,26 +312,35 @@ fn one(lab: &Lab<'_>, kernel: &Kernel, job: &Job, boot: &[&Cell], console: &Path
     }
     let outcome = latebound_lab::run(lab, kernel, job, console, true).map_err(LabError::from)?;
     for cell in boot {
-        let run = latebound_store::read_run(&cell.place)
-            .with_context(|| format!("the job ended with status {}", outcome.status))?;
-        if !is_whole(&cell.place) {
-            let of_load = run.loads.iter().find_map(|load| load.error.clone());
-            let why = of_load
-                .or_else(|| run.missing.iter().find(|m| m.what.contains("load")).map(|m| m.why.clone()));
-            bail!("not the whole load ran: {}", why.unwrap_or_else(|| "it ended early".to_owned()));
-        }
+        not_whole(&cell.place).with_context(|| format!("the job ended with status {}", outcome.status))?;
+    }
+    Ok(())
+}
+
+/// An error that says what is lacking of a Run that was just made, where it does not count.
+fn not_whole(place: &Path) -> Result<()> {
+    let run = latebound_store::read_run(place)?;
+    if !is_whole(place) {
+        let of_load = run.loads.iter().find_map(|load| load.error.clone());
+        let why =
+            of_load.or_else(|| run.missing.iter().find(|m| m.what.contains("load")).map(|m| m.why.clone()));
+        bail!("not the whole load ran: {}", why.unwrap_or_else(|| "it ended early".to_owned()));
     }
     Ok(())
 }
 
 /// Makes what is lacking of the model that runs now, on this machine.
 fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<Vec<String>> {
+    if lacking.is_empty() {
+        // Wherever it is looked at, with whatever kernel.
+        return Ok(Vec::new());
+    }
     let model = latebound_system::doctor(&Root::live(), &Facts::live()).system.preemption;
     let model = model.context("cannot tell this kernel's preemption model; latebound doctor says why")?;
     let model = name_of(model);
     let now = plan.systems.iter().position(|name| *name == model).with_context(|| {
         format!(
-            "this kernel's preemption model is {model}, which is none of {}; name it with --models",
+            "this kernel's preemption model is {model}, which is none of {}; boot one of these, or begin another folder and name it with --models",
             plan.systems.join(", ")
         )
     })?;
@@ -357,6 +366,10 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
             .context("cannot start this program again")?;
         if !status.success() {
             failed.push(format!("{name}: {status}"));
+        } else if !stop.is_set()
+            && let Err(why) = not_whole(&cell.place)
+        {
+            failed.push(format!("{name}: {why}"));
         }
     }
     let others: Vec<&str> = plan
