@@ -9,6 +9,7 @@
 mod check;
 mod compare;
 mod output;
+mod pipeline;
 mod places;
 mod signals;
 mod terminal;

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The job that docs/compare.md shows for a pipeline, done: its scripts are taken from there and run as they stand, on this
+//! machine, which `switch-to` really makes slower.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use roxmltree::Document;
+
+use crate::tool::{assert_says, folder, live};
+
+/// A timer slack of 20 ms for all that the step starts from then on: ordinary threads that sleep until a message is due wake up
+/// milliseconds late, real-time threads have no slack.
+const SWITCH_TO: &str = r#"#!/bin/bash
+set -eu
+case $1 in
+    base) echo 50000 ;;
+    new) echo 20000000 ;;
+esac >"/proc/$PPID/timerslack_ns"
+"#;
+
+/// The scripts of the job, in their order: what stands below `run: |`, without its margin.
+fn scripts() -> Vec<String> {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.md")).unwrap();
+    let mut lines = page.lines().skip_while(|line| *line != "    jobs:").peekable();
+    let margin = |line: &str| line.len() - line.trim_start().len();
+    let mut scripts = Vec::new();
+    while let Some(line) = lines.next() {
+        if !line.is_empty() && margin(line) < 4 {
+            break;
+        }
+        if line.trim() != "run: |" {
+            continue;
+        }
+        let inner = margin(line) + 2;
+        let mut script = String::new();
+        while let Some(line) = lines.next_if(|line| margin(line) >= inner) {
+            script.push_str(&line[inner..]);
+            script.push('\n');
+        }
+        scripts.push(script);
+    }
+    scripts
+}
+
+#[test]
+fn live_the_pipeline_of_the_documentation_measures_by_turns_compares_and_fails_as_it_says() {
+    let _live = live();
+    let scripts = scripts();
+    let [measure, compare] = scripts.as_slice() else { panic!("two scripts: {scripts:?}") };
+    assert_eq!(measure.matches("--duration 1m").count(), 1, "{measure}");
+    let measure = measure.replace("--duration 1m", "--duration 1200ms");
+    let folder = folder();
+    let place = |name: &str| folder.path().join(name);
+    fs::write(place("switch-to"), SWITCH_TO).unwrap();
+    fs::set_permissions(place("switch-to"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(place("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_latebound"), place("bin/latebound")).unwrap();
+    let path = format!("{}:{}", place("bin").display(), std::env::var("PATH").unwrap());
+    // As GitHub's runner starts a step: bash -e.
+    let step = |script: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-e", "-c", script]).current_dir(folder.path()).stdin(Stdio::null());
+        command.env("PATH", &path).env("GITHUB_STEP_SUMMARY", place("summary.md")).output().unwrap()
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let measured = step(&measure);
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let compared = step(compare);
+    let out = text(&compared.stdout);
+    assert_says(&out, &["6+6", "ipc messages", "timer.p99.9 worse by 10%", "throughput worse by 5%"]);
+    assert!(!out.contains("Unlike"), "the two states differ in nothing that the Runs hold: {out}");
+
+    let junit = fs::read_to_string(place("compare.xml")).unwrap();
+    let (failures, late) = junit_suite(&junit);
+    // Most messages are sent milliseconds late: whatever else this machine did, that is called.
+    assert!(late.contains("worse (p 0.00"), "{late}\n{out}");
+    let expected = if failures > 0 { 2 } else { 0 };
+    assert_eq!(
+        compared.status.code(),
+        Some(expected),
+        "{failures} failures: {out}{}",
+        text(&compared.stderr)
+    );
+
+    let tables = rendered_tables(&fs::read_to_string(place("summary.md")).unwrap());
+    let cells: Vec<&String> = tables.iter().flatten().flatten().collect();
+    for wanted in ["timer.p99.9 worse by 10%", "throughput worse by 5%", "6+6"] {
+        assert!(cells.iter().any(|cell| cell.as_str() == wanted), "{wanted}: {tables:?}");
+    }
+    assert!(place("compare.html").is_file());
+}
+
+/// Holds the file against what readers of JUnit demand (the schema of Jenkins' xUnit plug-in, junit-10.xsd): names and
+/// counts that are true. Returns how many cases failed, and what is said of the median of the operations.
+fn junit_suite(junit: &str) -> (usize, String) {
+    let document = Document::parse(junit).unwrap();
+    let root = document.root_element();
+    assert_eq!(root.tag_name().name(), "testsuites");
+    let suites: Vec<_> = root.children().filter(roxmltree::Node::is_element).collect();
+    let [suite] = suites.as_slice() else { panic!("one side, one suite: {junit}") };
+    assert_eq!((suite.tag_name().name(), suite.attribute("name")), ("testsuite", Some("new against base")));
+    let cases: Vec<_> = suite.children().filter(roxmltree::Node::is_element).collect();
+    assert!(cases.iter().all(|case| case.tag_name().name() == "testcase"));
+    assert!(
+        cases.iter().all(|case| ["classname", "name"].iter().all(|name| case.attribute(*name).is_some()))
+    );
+    let with = |name: &str| {
+        cases.iter().filter(|case| case.children().any(|inner| inner.tag_name().name() == name)).count()
+    };
+    let count = |name: &str| suite.attribute(name).unwrap().parse::<usize>().unwrap();
+    assert_eq!(
+        [count("tests"), count("failures"), count("skipped"), count("errors")],
+        [cases.len(), with("failure"), with("skipped"), 0],
+        "{junit}"
+    );
+    for inner in cases.iter().flat_map(|case| case.children()).filter(roxmltree::Node::is_element) {
+        assert!(["failure", "skipped", "system-out"].contains(&inner.tag_name().name()), "{junit}");
+    }
+    let late = cases.iter().find(|case| {
+        case.attribute("classname").unwrap().contains("operation ipc messages")
+            && case.attribute("name") == Some("p50")
+    });
+    let said = late.and_then(|case| case.children().find(|inner| inner.tag_name().name() == "system-out"));
+    (with("failure"), said.and_then(|said| said.text()).unwrap_or_else(|| panic!("{junit}")).to_owned())
+}
+
+/// The tables of a page as a renderer makes them, which drops what is in a row and in no column.
+fn rendered_tables(markdown: &str) -> Vec<Vec<Vec<String>>> {
+    let mut tables: Vec<Vec<Vec<String>>> = Vec::new();
+    let mut inside = false;
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Table(_)) => tables.push(Vec::new()),
+            Event::Start(Tag::TableHead | Tag::TableRow) => tables.last_mut().unwrap().push(Vec::new()),
+            Event::Start(Tag::TableCell) => {
+                inside = true;
+                tables.last_mut().unwrap().last_mut().unwrap().push(String::new());
+            }
+            Event::End(TagEnd::TableCell) => inside = false,
+            Event::Text(text) | Event::Code(text) if inside => {
+                tables.last_mut().unwrap().last_mut().unwrap().last_mut().unwrap().push_str(&text);
+            }
+            // A table that was not understood would be a paragraph with bars.
+            Event::Text(text) => assert!(!text.contains('|'), "{text}"),
+            _ => {}
+        }
+    }
+    tables
+}
