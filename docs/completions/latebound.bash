@@ -435,7 +435,7 @@ _latebound() {
                     return 0
                     ;;
                 --clock)
-                    COMPREPLY=($(compgen -W "host instructions" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -981,7 +981,7 @@ _latebound() {
                     return 0
                     ;;
                 --clock)
-                    COMPREPLY=($(compgen -W "host instructions" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -1099,7 +1099,7 @@ _latebound() {
                     return 0
                     ;;
                 --clock)
-                    COMPREPLY=($(compgen -W "host instructions" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -1165,7 +1165,7 @@ _latebound() {
                     return 0
                     ;;
                 --clock)
-                    COMPREPLY=($(compgen -W "host instructions" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --timeout)
