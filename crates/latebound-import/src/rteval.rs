@@ -65,9 +65,11 @@ pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
         build::add(&mut run, of, &counted);
     }
     if run.series.is_empty() {
-        return Err(malformed(format!(
-            "no core has a histogram: rteval leaves the statistics of cyclictest out where a latency passed its last bucket; run it with more --cyclictest-buckets"
-        )));
+        return Err(malformed(
+            "no core has a histogram: rteval leaves the statistics of cyclictest out where a latency passed its last bucket; run it \
+             with more --cyclictest-buckets"
+                .to_owned(),
+        ));
     }
     build::note_omission(&mut run);
     build::note_microseconds(&mut run);
