@@ -89,8 +89,13 @@ fn nothing_is_lost(rows: &[Value]) {
 /// What holds on every kernel, in one boot; then the module's owner is killed in the middle of a run.
 fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     let binary = env!("CARGO_BIN_EXE_latebound");
+    let hostile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/hostile_defer.py");
+    // The device is for root with CAP_SYS_ADMIN, and minds nothing that its owner asks; then that one is killed in a run.
     let script = format!(
-        "{binary} defer run --count 100000 --period 100us >/dev/null 2>&1 & run=$!; sleep 3; \
+        "/usr/bin/setpriv --reuid 65534 --clear-groups /bin/cat /dev/latebound_defer 2>&1 | grep -c 'Permission denied'; \
+         /usr/bin/setpriv --inh-caps=-all --bounding-set=-all /bin/cat /dev/latebound_defer 2>&1 | grep -c 'not permitted'; \
+         python3 {hostile}; \
+         {binary} defer run --count 100000 --period 100us >/dev/null 2>&1 & run=$!; sleep 3; \
          {binary} defer run 2>&1 | grep -c 'one run at a time'; rmmod latebound_defer 2>/dev/null && echo gone || echo held; \
          kill -9 $run; wait $run; rmmod latebound_defer && echo unloaded; \
          dmesg | grep -E 'BUG|WARNING|Call Trace|INFO: ' || echo quiet"
@@ -117,7 +122,9 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
     ];
     let (rows, said) = defer_in(kernel, &runs, &script);
-    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["1", "held", "unloaded", "quiet"], "{said}");
+    let words: Vec<_> = said.split_whitespace().collect();
+    let expected = ["1", "1", "hostile", "taken", "refused", "started", "1", "held", "unloaded", "quiet"];
+    assert_eq!(words, expected, "{said}");
 
     nothing_is_lost(&rows[0]);
     let mut names: Vec<&str> = rows[0].iter().map(|row| row["mechanism"].as_str().unwrap()).collect();
@@ -245,11 +252,12 @@ fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
     let rows = every_mechanism_in("debian:6.12", 28);
-    // Interrupts, and softirqs at their end, are above every thread.
-    for mechanism in ["bpf_ringbuf", "bpf_timer"] {
-        let row = beside_the_hog(&rows, mechanism);
-        assert!(row["latency"]["p90"].as_u64().unwrap() < 4_000_000, "{row}");
-    }
+    // Interrupts are above every thread.
+    let row = beside_the_hog(&rows, "bpf_ringbuf");
+    assert!(row["latency"]["p90"].as_u64().unwrap() < 4_000_000, "{row}");
+    // So are softirqs at their end. How late those of a timer are is the emulator's on a busy host, who runs them is not.
+    let row = beside_the_hog(&rows, "bpf_timer");
+    assert!(number(row, "by_ksoftirqd") < 61 / 4, "{row}");
 }
 
 #[test]
