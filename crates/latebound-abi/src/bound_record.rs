@@ -72,7 +72,8 @@ struct RawCpu {
     open_caller: u64,
     open_since: u64,
     known: [u64; 4],
-    previous_tid: i64,
+    previous_tid: i32,
+    previous_pad: u32,
     previous_name: [u64; 2],
     position: u64,
     last_start: u64,
@@ -185,6 +186,13 @@ pub enum BreachKind {
     Waking,
     /// need_resched was set.
     NeedResched,
+}
+
+impl BreachKind {
+    fn has_caller(self) -> bool {
+        use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable};
+        matches!(self, PreemptDisable | PreemptEnable | IrqDisable | IrqEnable)
+    }
 }
 
 /// An event before a breach.
@@ -345,16 +353,17 @@ fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
     let rule = Rule::from_number(u32::try_from(head[1]).ok()?)?;
     let mut events = Events::default();
     for &[first, second, third, fourth] in kept.as_chunks::<4>().0 {
-        if (second as i64) < 0 {
-            let since = second.wrapping_neg();
+        if second as i64 > 0 {
+            let since = second;
             let preempt = (fourth as i64) >= 0;
             let (kind, lasted) =
                 if preempt { (BreachKind::PreemptEnable, fourth) } else { (BreachKind::IrqEnable, !fourth) };
             events.begin(first, since, preempt);
             events.push(BreachEvent { kind, caller: third, at: Some(since.wrapping_add(lasted)) });
         } else if let Some(kind) = breach_kind(second & ((1 << KIND_BITS) - 1)) {
-            let at = second >> KIND_BITS;
-            events.push(BreachEvent { kind, caller: first, at: (at != 0).then_some(at) });
+            let at = !((second as i64 >> KIND_BITS) as u64);
+            let caller = if kind.has_caller() { first } else { 0 };
+            events.push(BreachEvent { kind, caller, at: (at != 0).then_some(at) });
         }
     }
     if head[5] != 0 {

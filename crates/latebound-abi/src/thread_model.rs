@@ -225,7 +225,7 @@ pub struct ModelCounts {
     pub exceptions: u64,
     /// POID and PAIE windows of the idle task, which are not given out.
     pub idle_windows: u64,
-    /// The longest of them.
+    /// The longest of them; a live bound does not time them.
     pub idle_longest: u64,
     /// Windows that were open when the state was lost.
     pub dropped: u64,

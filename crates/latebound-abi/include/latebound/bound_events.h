@@ -225,6 +225,10 @@ LB_TM_INLINE int lb_bound_postpone_irqs(struct lb_bound_cpu *cpu, __u64 state, _
 		lb_bound_just_go(cpu, LB_BOUND_BOTH_OFF, LB_TM_IRQ_DISABLE, caller);
 		return 1;
 	}
+	if (LB_BOUND_MOSTLY(state == LB_BOUND_IDLE_ON)) {
+		lb_bound_begin_idle(cpu, caller);
+		return 1;
+	}
 	return 0;
 }
 
@@ -290,6 +294,43 @@ LB_TM_SLOW int lb_bound_other_irq_enable(struct lb_bound_cpu *cpu, const struct 
 	return 0;
 }
 
+/* One interrupt, that a handler named and no NMI came to, ends in idle or in a thread whose preemption was on or off throughout. */
+LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
+{
+	/* Ahead of the clock, so that less is kept meanwhile. */
+	struct lb_bound_ring *ring = LB_BOUND_RING(cpu);
+	__typeof__(LB_BOUND_CURRENT()) thread;
+	struct lb_tm *tm = &cpu->tm;
+	struct lb_tm_instant now;
+	__u64 start, duration;
+
+	if (tm->named_within != LB_TM_NAMED_ONCE || !cpu->running)
+		return lb_bound_other_irq_enable(cpu, callers, caller);
+	now.at = LB_BOUND_CLOCK();
+	now.taken_ns = *(const volatile __u64 *)&tm->taken_ns;
+	if (!LB_BOUND_MOSTLY(now.taken_ns == tm->hardware.since.taken_ns))
+		return lb_bound_other_irq_enable(cpu, callers, caller);
+	start = tm->hardware.since.at;
+	duration = now.at - start;
+	/* Events that overlap by the grain of the clock. */
+	if ((__s64)duration < 0)
+		duration = 0;
+	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
+	tm->on.hardware = 0;
+	tm->interrupts++;
+	now.taken_ns += duration;
+	/* For what follows, and for idle's PSD. */
+	lb_bound_last(cpu, &now);
+	LB_TM_ADD(&tm->taken_ns, duration);
+	lb_bound_write_interrupt(cpu, ring, tm->source, tm->number, start, duration);
+	if (tm->on.all & (LB_TM_ON_PREEMPT | LB_BOUND_IDLE))
+		return 0;
+	thread = LB_BOUND_CURRENT();
+	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
+		lb_bound_goes_on(cpu, LB_TM_IRQ_ENABLE, caller, tm->last.at);
+	return 0;
+}
+
 LB_TM_SLOW int lb_bound_end_interrupted_irqs(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
 {
 	struct lb_tm_instant now;
@@ -301,7 +342,7 @@ LB_TM_SLOW int lb_bound_end_interrupted_irqs(struct lb_bound_cpu *cpu, const str
 
 LB_TM_INLINE void lb_bound_irq_enable(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
 {
-	__u64 state = lb_bound_state(cpu);
+	__u64 state = lb_bound_state(cpu), others;
 	enum lb_bound_end end;
 	struct lb_tm_instant now;
 
@@ -317,11 +358,17 @@ LB_TM_INLINE void lb_bound_irq_enable(struct lb_bound_cpu *cpu, const struct lb_
 		lb_bound_just_go(cpu, LB_BOUND_UNPREEMPTIBLE, LB_TM_IRQ_ENABLE, caller);
 		return;
 	}
-	if (LB_BOUND_MOSTLY((state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPT ||
-			    (state & ~LB_TM_ON_PAIE) == LB_BOUND_INTERRUPTS_POID)) {
-		if (LB_BOUND_MOSTLY(lb_bound_end_interrupt(cpu, state, caller)))
-			return;
-	} else if (LB_BOUND_MOSTLY(state == LB_BOUND_SWITCHES && cpu->tm.switched == 1)) {
+	if (LB_BOUND_MOSTLY(state == LB_BOUND_IDLE_MASKED)) {
+		lb_bound_end_idle(cpu, caller);
+		return;
+	}
+	/* Of idle or not, and with PAIE or not. */
+	others = state & ~(LB_TM_ON_PAIE | LB_BOUND_IDLE);
+	if (LB_BOUND_MOSTLY(others == LB_BOUND_INTERRUPT || others == LB_BOUND_INTERRUPTS_POID)) {
+		lb_bound_end_interrupt(cpu, callers, caller);
+		return;
+	}
+	if (LB_BOUND_MOSTLY(state == LB_BOUND_SWITCHES && cpu->tm.switched == 1)) {
 		/* The next thread, behind the switch. */
 		cpu->tm.in_scheduler = 0;
 		lb_bound_just_go(cpu, LB_BOUND_SWITCHED, LB_TM_IRQ_ENABLE, caller);
@@ -394,6 +441,8 @@ LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 n
 	struct lb_tm_event event = { .kind = LB_TM_SWITCH, .arg = (__u32)next_tid, .tid = tid };
 	struct lb_tm_result out;
 
+	if (!cpu->running)
+		return 0;
 	out.count = out.broken = 0;
 	if (!cpu->tm.on.dst || lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
@@ -401,6 +450,9 @@ LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 n
 	lb_bound_remember_open(cpu, LB_TM_SWITCH, 0, event.now.at);
 	lb_tm_switch(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
+	/* What follows is told of the next thread. */
+	if (cpu->tm.on.synced)
+		cpu->tm.on.synced = 1;
 	return 0;
 }
 
@@ -410,8 +462,6 @@ LB_TM_INLINE void lb_bound_switch(struct lb_bound_cpu *cpu, __typeof__(LB_BOUND_
 	__s32 tid = LB_BOUND_TID(thread);
 	struct lb_tm *tm = &cpu->tm;
 
-	if (!cpu->running)
-		return;
 	cpu->previous_tid = tid;
 	LB_BOUND_KEEP_NAME(cpu->previous_name, thread);
 	if (!LB_BOUND_MOSTLY(lb_bound_state(cpu) == LB_BOUND_SWITCHES)) {
@@ -420,7 +470,6 @@ LB_TM_INLINE void lb_bound_switch(struct lb_bound_cpu *cpu, __typeof__(LB_BOUND_
 	}
 	if (!tm->switched)
 		tm->psd.tid = tm->dst.tid = tid;
-	tm->entered = 1;
 	tm->switched = next_tid ? 1 : 2;
 	lb_bound_remember(cpu, LB_TM_SWITCH, 0, 0);
 }
@@ -447,7 +496,7 @@ LB_TM_INLINE void lb_bound_waking(struct lb_bound_cpu *cpu, __s32 woken_tid)
 	__u64 state = lb_bound_state(cpu);
 
 	/* Nothing can come in between, as it should be; and the scheduler is not entered behind this. */
-	if (LB_BOUND_MOSTLY((state & ~LB_TM_ON_PAIE) == LB_BOUND_BOTH_OFF || state & LB_TM_ON_HARDWARE)) {
+	if (LB_BOUND_MOSTLY(state & LB_TM_ON_HARDWARE || (state & ~LB_TM_ON_PAIE) == LB_BOUND_BOTH_OFF)) {
 		lb_bound_remember(cpu, LB_TM_WAKING, 0, 0);
 		return;
 	}

@@ -55,6 +55,8 @@
  * when it is written. Interrupts that a handler names, and runs of the scheduler whose windows are not the longest, are
  * told so as well, one call further. All other events go through the model (lb_bound_step...).
  *
+ * What idle turns off is counted and not timed: no more than its number is used.
+ *
  * Concurrency. Programs of preempt events are interrupted by whole interrupts, everything is interrupted by NMIs, and all
  * of them use the same structs, on one CPU. What an interrupt leaves changed is: totals, the open windows that it
  * closed, PAIE that it opened. thread_model.h keeps every order of that on the safe side.
@@ -142,9 +144,13 @@ struct lb_bound_window {
 #define LB_BOUND_KIND_BITS 4
 
 struct lb_bound_event {
+	/* Where the kind has none, what was there before. */
 	__u64 caller;
-	/* When (0 where nobody read the clock for it), and enum lb_tm_kind in the lower LB_BOUND_KIND_BITS. */
-	__u64 at_kind;
+	/*
+	 * When (0 where nobody read the clock for it) with all bits turned over, so that the top bit is set, which no
+	 * section has here; and enum lb_tm_kind in the lower LB_BOUND_KIND_BITS.
+	 */
+	__u64 not_at_kind;
 	__u64 unused[2];
 };
 
@@ -154,8 +160,7 @@ struct lb_bound_event {
  */
 struct lb_bound_section {
 	__u64 begin_caller;
-	/* Its beginning, taken off 0: the top bit, which no event has there, tells it from one. */
-	__u64 minus_since;
+	__u64 since;
 	__u64 end_caller;
 	/* How long it lasted, interrupts within it included; with all bits turned over where interrupts went on, and not preemption. */
 	__u64 lasted;
@@ -202,7 +207,8 @@ struct lb_bound_cpu {
 	__u64 known_entry[2];
 	__u64 known_interrupt;
 	/* The thread that the CPU turned away from last, for windows that it began. */
-	__s64 previous_tid;
+	__s32 previous_tid;
+	__u32 previous_pad;
 	__u64 previous_name[2];
 
 	/* The ring's writing side: words taken, and the start in the last record. */
@@ -247,16 +253,15 @@ _Static_assert(sizeof(struct lb_bound_breach) / 8 < LB_BOUND_SLACK, "the slack h
 
 /* ---- the ring ---- */
 
-/* Takes room for a record. Returns its position, or ~0 where there is none. */
-LB_TM_INLINE __u64 lb_bound_room(struct lb_bound_cpu *cpu, const struct lb_bound_ring *ring, __u32 words)
+/* Takes room for a record, from `position` on. Returns whether there is any. */
+LB_TM_INLINE int lb_bound_room(struct lb_bound_cpu *cpu, const struct lb_bound_ring *ring, __u32 words, __u64 *position)
 {
-	__u64 used = ring ? cpu->position - *(const volatile __u64 *)&ring->taken : LB_BOUND_WORDS;
-
-	if (used + words + LB_BOUND_SLACK > LB_BOUND_WORDS) {
+	if (!ring || cpu->position - *(const volatile __u64 *)&ring->taken + words + LB_BOUND_SLACK > LB_BOUND_WORDS) {
 		LB_BOUND_RESERVE(&cpu->refused, 1);
-		return ~0ULL;
+		return 0;
 	}
-	return LB_BOUND_RESERVE(&cpu->position, words);
+	*position = LB_BOUND_RESERVE(&cpu->position, words);
+	return 1;
 }
 
 LB_TM_INLINE __u64 *lb_bound_place(struct lb_bound_ring *ring, __u64 position)
@@ -275,18 +280,17 @@ LB_TM_INLINE void lb_bound_publish(struct lb_bound_ring *ring, __u64 position, _
 	LB_BOUND_PUBLISH(lb_bound_place(ring, position), (bytes / 8) << LB_BOUND_WHAT_BITS | what);
 }
 
-LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, __u32 source, __u32 number, __u64 start,
-					   __u64 duration)
+/* `source` is one of enum lb_tm_source. */
+LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, struct lb_bound_ring *ring, __u32 source,
+					   __u32 number, __u64 start, __u64 duration)
 {
-	struct lb_bound_ring *ring = LB_BOUND_RING(cpu);
 	/* Less than half of what the bits hold, to either side. */
 	const __u64 half = 1ULL << (LB_BOUND_START_BITS - 1);
 	__u64 position;
 
 	if (start - cpu->last_start + half - 1 < 2 * half - 1 && duration < 1U << LB_BOUND_DURATION_BITS &&
-	    number < 1U << LB_BOUND_NUMBER_BITS && source < 4) {
-		position = lb_bound_room(cpu, ring, 1);
-		if (position == ~0ULL || !ring)
+	    number < 1U << LB_BOUND_NUMBER_BITS) {
+		if (!lb_bound_room(cpu, ring, 1, &position))
 			return;
 		cpu->last_start = start;
 		LB_BOUND_PUBLISH(lb_bound_place(ring, position),
@@ -294,8 +298,7 @@ LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, __u32 sourc
 					 source << LB_BOUND_NUMBER_BITS | number);
 		return;
 	}
-	position = lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8);
-	if (position == ~0ULL || !ring)
+	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8, &position))
 		return;
 	lb_bound_put(ring, position + 1, start);
 	lb_bound_put(ring, position + 2, duration);
@@ -310,19 +313,19 @@ LB_TM_SLOW int lb_bound_put_interrupt(struct lb_bound_cpu *cpu, __u64 which, __u
 {
 	__u32 source = (__u32)(which >> 32);
 
-	lb_bound_write_interrupt(cpu, source, source == LB_TM_SOURCE_UNNAMED ? LB_BOUND_UNNAMED : (__u32)which, start,
-				 duration);
+	lb_bound_write_interrupt(cpu, LB_BOUND_RING(cpu), source,
+				 source == LB_TM_SOURCE_UNNAMED ? LB_BOUND_UNNAMED : (__u32)which, start, duration);
 	return 0;
 }
 
 LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_window *window)
 {
 	struct lb_bound_ring *ring = LB_BOUND_RING(cpu);
-	__u64 position = lb_bound_room(cpu, ring, sizeof(struct lb_bound_window) / 8);
+	__u64 position;
 	__u64 end_comm[2] = { LB_BOUND_COMM(LB_BOUND_CURRENT(), 0), LB_BOUND_COMM(LB_BOUND_CURRENT(), 1) };
 	__u64 begin_comm[2] = { 0, 0 };
 
-	if (position == ~0ULL || !ring)
+	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_window) / 8, &position))
 		return 0;
 	if (window->begin_tid == window->end_tid) {
 		begin_comm[0] = end_comm[0];
@@ -356,8 +359,7 @@ LB_TM_SLOW int lb_bound_put_breach(struct lb_bound_cpu *cpu, __u32 rule, const s
 
 	if (LB_BOUND_RESERVE(&cpu->breaches, 1) >= LB_BOUND_BREACHES)
 		return 0;
-	position = lb_bound_room(cpu, ring, sizeof(struct lb_bound_breach) / 8);
-	if (position == ~0ULL || !ring)
+	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_breach) / 8, &position))
 		return 0;
 	lb_bound_put(ring, position + 1, rule);
 	lb_bound_put(ring, position + 2, event->now.at);
@@ -368,7 +370,7 @@ LB_TM_SLOW int lb_bound_put_breach(struct lb_bound_cpu *cpu, __u32 rule, const s
 		const struct lb_bound_event *one = &cpu->recent[(oldest + i) & (LB_BOUND_RECENT - 1)];
 
 		lb_bound_put(ring, position + 6 + 4 * i, one->caller);
-		lb_bound_put(ring, position + 7 + 4 * i, one->at_kind);
+		lb_bound_put(ring, position + 7 + 4 * i, one->not_at_kind);
 		lb_bound_put(ring, position + 8 + 4 * i, one->unused[0]);
 		lb_bound_put(ring, position + 9 + 4 * i, one->unused[1]);
 	}

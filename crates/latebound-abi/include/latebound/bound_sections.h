@@ -6,6 +6,38 @@
 #ifndef LATEBOUND_BOUND_SECTIONS_H
 #define LATEBOUND_BOUND_SECTIONS_H
 
+/* ---- states ---- */
+
+/*
+ * Idle runs. What is not told here goes through the model, and that is told of the thread; so a state without this bit is
+ * that of another thread, or of a scheduler that idle has called.
+ */
+#define LB_BOUND_IDLE (LB_TM_ON_SYNCED << 1)
+
+/* States of a CPU in which nearly all events come. */
+#define LB_BOUND_ALL_ON LB_TM_ON_SYNCED
+#define LB_BOUND_MASKED (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_MASKED)
+#define LB_BOUND_UNPREEMPTIBLE (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_PREEMPT)
+#define LB_BOUND_IDLE_ON (LB_BOUND_ALL_ON | LB_BOUND_IDLE)
+#define LB_BOUND_IDLE_MASKED (LB_BOUND_MASKED | LB_BOUND_IDLE)
+#define LB_BOUND_BOTH_OFF (LB_BOUND_MASKED | LB_BOUND_UNPREEMPTIBLE)
+#define LB_BOUND_INTERRUPT (LB_TM_ON_SYNCED | LB_TM_ON_HARDWARE)
+#define LB_BOUND_INTERRUPT_OFF (LB_BOUND_INTERRUPT | LB_TM_ON_PREEMPT)
+#define LB_BOUND_INTERRUPTS_POID (LB_BOUND_INTERRUPT | LB_BOUND_UNPREEMPTIBLE)
+#define LB_BOUND_SCHEDULING (LB_TM_ON_SYNCED | LB_TM_ON_PSD)
+#define LB_BOUND_SWITCHED (LB_TM_ON_SYNCED | LB_TM_ON_PSD | LB_TM_ON_DST)
+#define LB_BOUND_SWITCHES (LB_BOUND_SWITCHED | LB_TM_ON_MASKED)
+
+LB_TM_INLINE __u64 lb_bound_state(const struct lb_bound_cpu *cpu)
+{
+	return *(const volatile __u64 *)&cpu->tm.on.all;
+}
+
+LB_TM_INLINE int lb_bound_is_idle(const struct lb_bound_cpu *cpu)
+{
+	return (cpu->tm.on.all & LB_BOUND_IDLE) != 0;
+}
+
 /* ---- from an event to the model ---- */
 
 /* What is in the way of the compiler: what stands before is done before what stands behind, as interrupts see it. */
@@ -51,8 +83,10 @@ LB_TM_INLINE void lb_bound_remember(struct lb_bound_cpu *cpu, __u8 kind, __u64 c
 {
 	struct lb_bound_cpu *moved = lb_bound_next(cpu);
 
-	moved->recent[0].caller = caller;
-	moved->recent[0].at_kind = at << LB_BOUND_KIND_BITS | kind;
+	if (kind <= LB_TM_IRQ_ENABLE)
+		moved->recent[0].caller = caller;
+	/* ~at << LB_BOUND_KIND_BITS | kind, in two instructions. */
+	moved->recent[0].not_at_kind = at * -(1ULL << LB_BOUND_KIND_BITS) + (kind - (1ULL << LB_BOUND_KIND_BITS));
 }
 
 /* An event of this kind and caller, and the beginning of the POID that it ends. */
@@ -61,7 +95,7 @@ LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __
 	struct lb_bound_section *section = (struct lb_bound_section *)&lb_bound_next(cpu)->recent[0];
 
 	section->begin_caller = cpu->tm.poid.caller;
-	section->minus_since = -since;
+	section->since = since;
 	section->end_caller = caller;
 	section->lasted = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
 }
@@ -69,9 +103,12 @@ LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __
 /* Of an event that goes through the model, and so may break a rule. */
 LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
 {
+	/* Idle's stands among the events. */
+	int poid = cpu->tm.on.poid && !lb_bound_is_idle(cpu);
+
 	cpu->open_caller = cpu->tm.poid.caller;
-	cpu->open_since = cpu->tm.on.poid ? cpu->tm.poid.since.at << 1 | (cpu->tm.on.preempt != 0) : 0;
-	if (cpu->tm.on.poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
+	cpu->open_since = poid ? cpu->tm.poid.since.at << 1 | (cpu->tm.on.preempt != 0) : 0;
+	if (poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
 		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at, at - cpu->tm.poid.since.at);
 	else
 		lb_bound_remember(cpu, kind, caller, at);
@@ -87,14 +124,23 @@ LB_TM_INLINE void lb_bound_last(struct lb_bound_cpu *cpu, const struct lb_tm_ins
 	*(volatile __u64 *)&cpu->tm.last.at = now->at;
 }
 
+/* Whether it is idle that runs from here on, outside the scheduler. */
+LB_TM_INLINE void lb_bound_know_idle(struct lb_tm *tm, __s32 tid)
+{
+	if (tm->on.synced)
+		tm->on.synced = tid == 0 && !tm->on.psd ? 3 : 1;
+}
+
 /* Behind the model. */
 LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_event *event,
 				const struct lb_tm_result *out)
 {
 	__u32 i;
 
-	if (event->now.at)
+	if (event->now.at) {
 		lb_bound_last(cpu, &event->now);
+		lb_bound_know_idle(&cpu->tm, event->tid);
+	}
 	if (!(out->count | out->broken))
 		return;
 	for (i = 0; i < LB_TM_OUTPUTS - 1; i++) {
@@ -113,23 +159,6 @@ LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_eve
 }
 
 /* ---- what changes a flag, or begins or ends a POID ---- */
-
-/* States of a CPU in which nearly all events come. */
-#define LB_BOUND_ALL_ON LB_TM_ON_SYNCED
-#define LB_BOUND_MASKED (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_MASKED)
-#define LB_BOUND_UNPREEMPTIBLE (LB_TM_ON_SYNCED | LB_TM_ON_POID | LB_TM_ON_PREEMPT)
-#define LB_BOUND_BOTH_OFF (LB_BOUND_MASKED | LB_BOUND_UNPREEMPTIBLE)
-#define LB_BOUND_INTERRUPT (LB_TM_ON_SYNCED | LB_TM_ON_HARDWARE)
-#define LB_BOUND_INTERRUPT_OFF (LB_BOUND_INTERRUPT | LB_TM_ON_PREEMPT)
-#define LB_BOUND_INTERRUPTS_POID (LB_BOUND_INTERRUPT | LB_BOUND_UNPREEMPTIBLE)
-#define LB_BOUND_SCHEDULING (LB_TM_ON_SYNCED | LB_TM_ON_PSD)
-#define LB_BOUND_SWITCHED (LB_TM_ON_SYNCED | LB_TM_ON_PSD | LB_TM_ON_DST)
-#define LB_BOUND_SWITCHES (LB_BOUND_SWITCHED | LB_TM_ON_MASKED)
-
-LB_TM_INLINE __u64 lb_bound_state(const struct lb_bound_cpu *cpu)
-{
-	return *(const volatile __u64 *)&cpu->tm.on.all;
-}
 
 /* From one of the states above to another, but for the bytes that an interrupt in between may change. */
 LB_TM_INLINE void lb_bound_go(struct lb_bound_cpu *cpu, __u64 state)
@@ -184,16 +213,16 @@ LB_TM_SLOW __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *event = &cpu->recent[(place - i) & (LB_BOUND_RECENT - 1)];
 		const struct lb_bound_section *section = (const struct lb_bound_section *)event;
-		__u64 at = event->at_kind >> LB_BOUND_KIND_BITS;
+		__u64 at = ~(__u64)((__s64)event->not_at_kind >> LB_BOUND_KIND_BITS);
 
-		if ((__s64)event->at_kind < 0) {
+		if ((__s64)event->not_at_kind >= 0) {
 			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted : ~section->lasted;
 			if (section->end_caller == caller && (__s64)at >= 0)
-				return at - section->minus_since;
+				return at + section->since;
 			continue;
 		}
 		/* One without a time is of an interrupt in between. */
-		if (at && event->caller == caller && (event->at_kind & ((1U << LB_BOUND_KIND_BITS) - 1)) == kind)
+		if (at && event->caller == caller && (event->not_at_kind & ((1U << LB_BOUND_KIND_BITS) - 1)) == kind)
 			return at;
 	}
 	return earlier;
@@ -218,30 +247,24 @@ LB_TM_INLINE __u64 lb_bound_net(const struct lb_tm_instant *since, const struct 
 	return until->at - since->at - (until->taken_ns - since->taken_ns);
 }
 
-/* Idle has its own sums, and its PSD begins with the last event before it. */
-LB_TM_SLOW int lb_bound_idle_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 caller)
+/* Idle masks interrupts. How long is no part of the bound, so that nobody reads the clock. */
+LB_TM_INLINE void lb_bound_begin_idle(struct lb_bound_cpu *cpu, __u64 caller)
 {
-	const struct lb_bound_event *last =
-		&cpu->recent[cpu->recent_bytes / sizeof(struct lb_bound_event) & (LB_BOUND_RECENT - 1)];
-	const struct lb_bound_section *section = (const struct lb_bound_section *)last;
-	struct lb_tm *tm = &cpu->tm;
-	struct lb_tm_instant now = { .taken_ns = tm->taken_ns };
-	__u64 net;
+	lb_bound_just_go(cpu, LB_BOUND_IDLE_MASKED, LB_TM_IRQ_DISABLE, caller);
+}
 
-	/* Nearly always it is the last, since interrupts are masked. */
-	if (LB_BOUND_MOSTLY((__s64)last->at_kind < 0 && kind == LB_TM_IRQ_ENABLE))
-		now.at = ~section->lasted - section->minus_since;
-	else
-		now.at = lb_bound_recall(cpu, kind, caller, tm->poid.since.at);
-	net = lb_bound_net(&tm->poid.since, &now);
-	if ((__s64)net < 0)
-		net = 0;
-	cpu->idle_sections++;
-	if (net > tm->idle_longest)
-		tm->idle_longest = net;
+/* Idle unmasks them. Its PSD begins here, should it call the scheduler next. */
+LB_TM_INLINE void lb_bound_end_idle(struct lb_bound_cpu *cpu, __u64 caller)
+{
+	struct lb_tm_instant now = { .at = LB_BOUND_CLOCK() };
+
+	/* An NMI in between becomes part of that: too long, and so safe. */
+	now.taken_ns = *(const volatile __u64 *)&cpu->tm.taken_ns;
 	lb_bound_last(cpu, &now);
-	lb_bound_go(cpu, LB_BOUND_ALL_ON);
-	return 0;
+	cpu->idle_sections++;
+	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
+	/* At the end: an interrupt in between goes by the state. */
+	lb_bound_go(cpu, LB_BOUND_IDLE_ON);
 }
 
 /* The POID lasted so long, with all that came in between, and was not the longest. */
@@ -251,10 +274,6 @@ LB_TM_INLINE void lb_bound_close_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64
 
 	lb_bound_remember_both(cpu, kind, caller, since, lasted);
 	thread = LB_BOUND_CURRENT();
-	if (!LB_BOUND_MOSTLY(LB_BOUND_TID(thread) != 0)) {
-		lb_bound_idle_goes_on(cpu, kind, caller);
-		return;
-	}
 	cpu->sections++;
 	lb_bound_go(cpu, LB_BOUND_ALL_ON);
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
@@ -283,6 +302,8 @@ LB_TM_INLINE enum lb_bound_end lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 
 		return LB_BOUND_INTERRUPTED;
 	/* Huge where clocks overlap by their grain. */
 	lasted -= since;
+	/* Or the compiler keeps the moment as well. */
+	__asm__ volatile("" : "+r"(lasted));
 	if (!LB_BOUND_MOSTLY(lasted < cpu->tm.floor[LB_TM_POID])) {
 		now->at = since + lasted;
 		return LB_BOUND_LONGEST;
@@ -309,6 +330,11 @@ LB_TM_INLINE int lb_bound_end_interrupted_poid(struct lb_bound_cpu *cpu, __u8 ki
 /* What was not looked up where it began, for the model: who it was, and when interrupts went off within something else. */
 LB_TM_INLINE void lb_bound_settle(struct lb_tm *tm, __s32 tid)
 {
+	/* At the earliest: nobody has read the clock. */
+	if (tm->on.poid && tm->on.all & LB_BOUND_IDLE) {
+		tm->poid.since = tm->last;
+		tm->poid.caller = 0;
+	}
 	tm->poid.tid = tid;
 	tm->hardware.tid = tid;
 	if (tm->on.poid && tm->on.masked)
@@ -334,56 +360,20 @@ LB_TM_INLINE int lb_bound_begin_interrupt(struct lb_bound_cpu *cpu, __u64 caller
 	volatile __u64 *until_then = &cpu->tm.hardware.since.taken_ns;
 	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 	struct lb_tm *tm = &cpu->tm;
-	__u64 at, taken;
+	__u64 at;
 
 	*(volatile __u64 *)&tm->hardware.caller = caller;
 	*until_then = *taken_ns;
 	at = LB_BOUND_CLOCK();
-	taken = *taken_ns;
 	/* An NMI came. */
-	if (!LB_BOUND_MOSTLY(taken == *until_then))
+	if (!LB_BOUND_MOSTLY(*taken_ns == *until_then))
 		return 0;
 	tm->hardware.since.at = at;
-	tm->handler_since.at = at;
-	tm->handler_since.taken_ns = taken;
 	tm->handler_depth = 0;
 	tm->named = 0;
 	tm->within = 0;
 	tm->on.hardware = 1;
 	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, *(const volatile __u64 *)&tm->hardware.caller, at);
-	return 1;
-}
-
-/* An interrupt that a handler named ends, in a thread whose preemption was on or off throughout. */
-LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
-{
-	__typeof__(LB_BOUND_CURRENT()) thread;
-	struct lb_tm *tm = &cpu->tm;
-	struct lb_tm_instant now;
-	__u64 duration, own;
-
-	if (!tm->named || tm->within || !cpu->running || !LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
-		return 0;
-	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
-	tm->on.hardware = 0;
-	tm->interrupts++;
-	duration = lb_bound_net(&tm->hardware.since, &now);
-	/* Events that overlap by the grain of the clock. */
-	if ((__s64)duration < 0)
-		duration = 0;
-	own = duration;
-	if (!LB_BOUND_MOSTLY(tm->handler_since.at == tm->hardware.since.at))
-		own = lb_tm_net(&tm->handler_since, &now);
-	now.taken_ns += duration;
-	/* For what follows, and for idle's PSD. */
-	lb_bound_last(cpu, &now);
-	LB_TM_ADD(&tm->taken_ns, duration);
-	lb_bound_write_interrupt(cpu, tm->source, tm->number, tm->handler_since.at, own);
-	if (state & LB_TM_ON_PREEMPT)
-		return 1;
-	thread = LB_BOUND_CURRENT();
-	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)) && LB_BOUND_TID(thread) != 0)
-		lb_bound_goes_on(cpu, LB_TM_IRQ_ENABLE, caller, tm->last.at);
 	return 1;
 }
 
@@ -425,13 +415,11 @@ LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64
 	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
 	struct lb_tm *tm = &cpu->tm;
 
-	if (state != LB_BOUND_SCHEDULING && state != LB_BOUND_SWITCHED && state != LB_BOUND_ALL_ON)
+	if (state != LB_BOUND_IDLE_ON && state != LB_BOUND_SCHEDULING && state != LB_BOUND_SWITCHED)
 		return 0;
 	if (state != LB_BOUND_SWITCHED) {
 		/* Stored before helpers are called, it needs no register. */
 		*(volatile __u64 *)&tm->dst.caller = caller;
-		if (state == LB_BOUND_ALL_ON && LB_BOUND_TID(LB_BOUND_CURRENT()) != 0)
-			return 0;
 		*(volatile __u64 *)&tm->dst.since.taken_ns = *taken_ns;
 		now.at = LB_BOUND_CLOCK();
 		now.taken_ns = *taken_ns;
@@ -441,11 +429,12 @@ LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64
 		tm->on.dst = 1;
 		caller = *(volatile __u64 *)&tm->dst.caller;
 		if (!tm->on.psd) {
-			/* As lb_tm_before() has it. */
-			tm->psd.since = tm->last.at && tm->last.at < now.at ? tm->last : now;
+			/* As lb_tm_before() has it; what made this idle had a moment. */
+			tm->psd.since = tm->last.at < now.at ? tm->last : now;
 			tm->psd.caller = caller;
 			tm->switched = 0;
 			tm->on.psd = 1;
+			tm->on.synced = 1;
 		}
 	}
 	tm->entered = 1;
@@ -463,7 +452,8 @@ LB_TM_INLINE void lb_bound_close_psd(struct lb_bound_cpu *cpu, __u64 caller, __u
 
 	lb_bound_remember(cpu, LB_TM_PREEMPT_ENABLE, caller, at);
 	tm->windows += 2;
-	tm->no_switch += !tm->switched;
+	if (!LB_BOUND_MOSTLY(tm->switched))
+		tm->no_switch++;
 	tm->on.dst = 0;
 	LB_BOUND_IN_ORDER();
 	tm->on.psd = 0;

@@ -227,7 +227,7 @@ struct lb_tm_open {
  */
 union lb_tm_state {
 	struct {
-		/* The state of preemption and of interrupts is known. */
+		/* The state of preemption and of interrupts is known; with bit 1 set (by probes) it is idle that runs. */
 		__u8 synced;
 		/* Interrupts masked by a thread. */
 		__u8 masked;
@@ -247,12 +247,17 @@ union lb_tm_state {
 	__u64 all;
 };
 
-/* The bytes of the union as numbers: bits of `all`, and the first four as bits of `threads_own` too. */
+/*
+ * The bytes of the union as numbers: bits of `all`, and the first four as bits of `threads_own` too. And `named_within`,
+ * where one handler named the interrupt and that is all.
+ */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LB_TM_ON(place) (1ULL << (8 * (place)))
+#define LB_TM_NAMED_ONCE 1
 #define LB_TM_THREADS_OWN(bits) ((__u32)((bits) & 0xffffffffULL))
 #else
 #define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
+#define LB_TM_NAMED_ONCE 0x100
 #define LB_TM_THREADS_OWN(bits) ((__u32)((bits) >> 32))
 #endif
 #define LB_TM_ON_SYNCED LB_TM_ON(0)
@@ -284,15 +289,22 @@ struct lb_tm {
 	struct lb_tm_open preempt;
 	struct lb_tm_open hardware;
 
-	/* The interrupt that the hardware section is at the moment. */
+	/* The interrupt that the hardware section is at the moment, and when it began where another one was before it. */
 	struct lb_tm_instant handler_since;
 	__u32 source;
 	__u32 number;
 	/* Handlers that are open within it. */
 	__u32 handler_depth;
-	__u8 named;
-	/* Preemption went off, for whatever, within the hardware section. */
-	__u8 within;
+	union {
+		struct {
+			/* A handler named it: 1, or 2 where another one was before it. */
+			__u8 named;
+			/* Preemption went off, for whatever, within the hardware section. */
+			__u8 within;
+		};
+		/* Both at once. */
+		__u16 named_within;
+	};
 
 	/* The state of interrupts is known. */
 	__u8 irqs_known;
@@ -593,7 +605,6 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 	tm->irqs_known = 1;
 	if (event->caller_class == LB_TM_HARDWARE) {
 		LB_TM_BEGIN(tm, hardware, &event->now, event->caller, event->tid);
-		tm->handler_since = event->now;
 		tm->handler_depth = 0;
 		tm->named = 0;
 		tm->within = 0;
@@ -626,6 +637,12 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 		LB_TM_BEGIN(tm, poid, &event->now, event->caller, event->tid);
 }
 
+/* When the interrupt began that the hardware section is at the moment. */
+LB_TM_INLINE const struct lb_tm_instant *lb_tm_handler_since(const struct lb_tm *tm)
+{
+	return tm->named == 2 ? &tm->handler_since : &tm->hardware.since;
+}
+
 /* Whether interrupts masked by hardware, and unmasked by such a caller, were an exception. */
 LB_TM_INLINE int lb_tm_is_threads_own(__u8 caller_class)
 {
@@ -645,11 +662,11 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 			LB_TM_BEGIN(tm, poid, &tm->hardware.since, tm->hardware.caller, tm->hardware.tid);
 	} else {
 		/* The last handler's share, then the whole for those whom it held up. */
-		duration = lb_tm_net(&tm->handler_since, &now);
+		duration = lb_tm_net(lb_tm_handler_since(tm), &now);
 		if (!tm->named)
 			tm->unnamed++;
 		lb_tm_interrupt(tm, tm->named ? tm->source : LB_TM_SOURCE_UNNAMED, tm->named ? tm->number : 0,
-				tm->handler_since.at, now.at, duration, event, out);
+				lb_tm_handler_since(tm)->at, now.at, duration, event, out);
 		duration = lb_tm_net(&tm->hardware.since, &now);
 		LB_TM_ADD(&tm->taken_ns, duration);
 		now.taken_ns += duration;
@@ -712,11 +729,13 @@ LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event
 	if (tm->handler_depth++ || (tm->named && tm->source == source && tm->number == number))
 		return;
 	if (tm->named) {
-		lb_tm_interrupt(tm, tm->source, tm->number, tm->handler_since.at, event->now.at,
-				lb_tm_net(&tm->handler_since, &event->now), event, out);
+		lb_tm_interrupt(tm, tm->source, tm->number, lb_tm_handler_since(tm)->at, event->now.at,
+				lb_tm_net(lb_tm_handler_since(tm), &event->now), event, out);
 		tm->handler_since = event->now;
+		tm->named = 2;
+	} else {
+		tm->named = 1;
 	}
-	tm->named = 1;
 	tm->source = source;
 	tm->number = number;
 }

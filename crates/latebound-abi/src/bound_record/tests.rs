@@ -311,6 +311,7 @@ const OFF: u32 = 1;
 const ON: u32 = 2;
 const IRQS_OFF: u32 = 3;
 const IRQS_ON: u32 = 4;
+const SWITCH: u32 = 12;
 
 /// The state is known, and a window of so many nanoseconds is the longest POID.
 fn begun(longest: u64) -> Played {
@@ -356,8 +357,131 @@ fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
     assert_eq!(played.memory.cpu.breaches, 0);
 }
 
+/// The CPU has turned to idle, whose scheduler has ended at this moment.
+fn idle(longest: u64, at: u64) -> Played {
+    let mut played = begun(longest);
+    for (before, kind, words) in
+        [(40, OFF, [SCHEDULE, 0, 0]), (30, IRQS_OFF, [SCHEDULE_INNER, 0, 0]), (20, SWITCH, [0, 0, 0])]
+    {
+        played.event(at - before, (7, false), kind, words);
+    }
+    played.event(at, (0, false), IRQS_ON, [ELSEWHERE, 0, 0]);
+    played.take();
+    played
+}
+
+#[test]
+fn idle_s_scheduler_begins_with_what_came_last_before_it() {
+    let elsewhere = [ELSEWHERE, 0, 0];
+    // An interrupt; with a section of idle behind it; with an interrupt behind that.
+    let interrupt = [
+        (IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]),
+        (5, [0, 0, 2 << 32 | 236]),
+        (6, [0, 0, 0]),
+        (IRQS_ON, [IRQ_EXIT, 0, 0]),
+    ];
+    let section = [(IRQS_OFF, elsewhere), (IRQS_ON, elsewhere)];
+    for (came, last) in [
+        (interrupt.to_vec(), 1_003_000),
+        ([&interrupt[..], &section].concat(), 1_005_000),
+        ([&interrupt[..], &section, &interrupt].concat(), 1_009_000),
+    ] {
+        let mut played = idle(50, 999_000);
+        let mut at = 1_000_000;
+        for (kind, words) in came {
+            played.event(at, (0, false), kind, words);
+            at += 1_000;
+        }
+        played.event(1_020_000, (0, false), IRQS_OFF, [SCHEDULE_INNER, 0, 0]);
+        played.event(1_020_100, (0, false), SWITCH, [0, 0, 7]);
+        played.event(1_020_200, (7, false), IRQS_ON, elsewhere);
+        played.event(1_021_000, (7, false), ON, [SCHEDULE, 0, 0]);
+        let windows: Vec<Plain> = played.take().into_iter().filter_map(plain).collect();
+        let expected = [
+            (WindowKind::Dst, 1_020_000, 1_021_000, 1_000),
+            (WindowKind::Psd, last, 1_021_000, 1_021_000 - last),
+        ];
+        assert_eq!(windows, expected);
+        // And what the next thread does is that thread's.
+        played.event(1_030_000, (7, false), OFF, elsewhere);
+        played.event(1_032_000, (7, false), ON, elsewhere);
+        let windows: Vec<Plain> = played.take().into_iter().filter_map(plain).collect();
+        assert_eq!(windows, [(WindowKind::Poid, 1_030_000, 1_032_000, 2_000)]);
+        assert_eq!(played.memory.cpu.breaches, 0);
+    }
+}
+
+#[test]
+fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
+    let elsewhere = [ELSEWHERE, 0, 0];
+    let mut played = idle(50, 2_000_000);
+    let counts = played.counts();
+    let readings = |played: &mut Played, at, kind, words| {
+        let world = World { clock: at, tick: 1, tid: 0, ..World::default() };
+        played.event_in(world, kind, words);
+        played.world.clock - at
+    };
+    assert_eq!(readings(&mut played, 2_001_000, IRQS_OFF, elsewhere), 0);
+    assert_eq!(readings(&mut played, 2_900_000, IRQS_ON, elsewhere), 1);
+    assert_eq!(played.counts().idle_windows, counts.idle_windows + 1);
+    assert_eq!(played.counts().windows, counts.windows);
+    assert_eq!(played.take(), []);
+    // Nobody is to be woken there: both stand before the breach.
+    played.event(2_901_000, (0, false), IRQS_OFF, elsewhere);
+    played.event(2_902_000, (0, false), SWITCH, [0, 0, 9]);
+    let records = played.take();
+    let [BoundRecord::Breach { rule: Rule::R9, events, .. }] = records.as_slice() else {
+        panic!("{records:?}")
+    };
+    let told: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
+    let expected = [
+        (BreachKind::Switch, Some(2_902_000)),
+        (BreachKind::IrqDisable, None),
+        (BreachKind::IrqEnable, Some(2_900_000)),
+        (BreachKind::IrqDisable, None),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn behind_a_switch_that_breaks_a_rule_nobody_is_taken_for_idle() {
+    let elsewhere = [ELSEWHERE, 0, 0];
+    let mut played = idle(50, 2_000_000);
+    played.event(2_001_000, (0, false), SWITCH, [0, 0, 9]);
+    assert!(matches!(played.take().as_slice(), [BoundRecord::Breach { rule: Rule::R9, .. }]));
+    played.event(2_002_000, (9, false), IRQS_OFF, elsewhere);
+    played.event(2_003_000, (9, false), IRQS_ON, elsewhere);
+    let windows: Vec<Plain> = played.take().into_iter().filter_map(plain).collect();
+    assert_eq!(windows, [(WindowKind::Poid, 2_002_000, 2_003_000, 1_000)]);
+}
+
+#[test]
+fn an_exception_is_that_of_the_thread_that_ran() {
+    let mut played = begun(50);
+    for (tid, at) in [(7, 1_000), (8, 10_000)] {
+        played.event(at, (tid, false), IRQS_OFF, [IRQ_ENTER, ELSEWHERE, 0]);
+        played.event(at + at / 2, (tid, false), IRQS_ON, [ELSEWHERE, 0, 0]);
+        let records = played.take();
+        let [BoundRecord::Window(BoundWindow { window, .. })] = records.as_slice() else {
+            panic!("{records:?}")
+        };
+        assert_eq!((window.kind, window.start, window.duration), (WindowKind::Poid, at, at / 2));
+        assert_eq!((window.begin_tid, window.end_tid), (tid, tid));
+    }
+    assert_eq!(played.counts().exceptions, 2);
+}
+
 /// What a window is, its beginning, its end and its duration.
 type Plain = (WindowKind, u64, u64, u64);
+
+fn plain(record: BoundRecord) -> Option<Plain> {
+    match record {
+        BoundRecord::Window(BoundWindow { window, .. }) => {
+            Some((window.kind, window.start, window.end, window.duration))
+        }
+        _ => None,
+    }
+}
 
 #[test]
 fn an_interrupt_that_comes_while_the_clock_is_read_is_never_part_of_a_window() {
@@ -366,13 +490,7 @@ fn an_interrupt_that_comes_while_the_clock_is_read_is_never_part_of_a_window() {
     let windows = |played: &mut Played| -> (Vec<BoundRecord>, Vec<Plain>) {
         let (of_interrupts, of_windows): (Vec<_>, Vec<_>) =
             played.take().into_iter().partition(|record| matches!(record, BoundRecord::Interrupt { .. }));
-        let plain = of_windows.into_iter().map(|record| match record {
-            BoundRecord::Window(BoundWindow { window, .. }) => {
-                (window.kind, window.start, window.end, window.duration)
-            }
-            other => panic!("{other:?}"),
-        });
-        (of_interrupts, plain.collect())
+        (of_interrupts, of_windows.into_iter().filter_map(plain).collect())
     };
     for asks in [false, true] {
         // Where it begins: the reading is taken again, and preemption is off already.
@@ -680,7 +798,8 @@ proptest! {
             }
         }
         let mut seen = played.counts();
-        seen.events = counts.events;
+        // What the glue does not count, or not time.
+        (seen.events, seen.idle_longest) = (counts.events, counts.idle_longest);
         if followed {
             prop_assert_eq!(seen, counts);
         }
@@ -716,7 +835,8 @@ proptest! {
         }).max();
         prop_assert!(longest(&records) >= longest(&expected));
         let mut seen = played.counts();
-        seen.events = counts.events;
+        // What the glue does not count, or not time.
+        (seen.events, seen.idle_longest) = (counts.events, counts.idle_longest);
         prop_assert_eq!(seen, counts);
     }
 }

@@ -254,8 +254,8 @@ impl LiveCpu {
         let mut notes = Vec::new();
         if model.idle_windows > 0 {
             notes.push(format!(
-                "CPU {}: blocking by the idle task (up to {} ns) is not in the values: what leaving an idle state takes is outside the theorem",
-                self.cpu, model.idle_longest
+                "CPU {}: blocking by the idle task ({} windows, which are not timed here) is not in the values: what leaving an idle state takes is outside the theorem",
+                self.cpu, model.idle_windows
             ));
         }
         notes
