@@ -108,30 +108,59 @@ static __always_inline struct lb_bound_ring *this_ring(void)
 /*
  * A state for every CPU, in memory whose address the programs know: that takes fewer instructions than any lookup. The
  * place has as many as there are CPUs where the verifier knows what bpf_get_smp_processor_id() gives, and all of them
- * where it only sees the mask.
+ * where it only sees that there are no more.
  */
 struct lb_bound_cell cpus[LB_BOUND_MAX_CPUS] SEC(".bss.cpus");
 
 /* bpf_get_smp_processor_id(), by its number in include/uapi/linux/bpf.h: as 64 bits, which no instruction need make of 32. */
 static __u64 (*const cpu_number)(void) = (void *)8;
 
-static __always_inline struct lb_bound_cpu *cpu_of(__u64 number)
-{
-	struct lb_bound_cpu *cpu;
+/*
+ * The same for programs that call nothing else, which need no register of their own then: where a kernel puts the CPU's
+ * number into the program instead of a call, it takes the two moves out (bpf_fastcall, kernel/bpf/verifier.c since 6.12).
+ */
+#define CPU_NUMBER_KEEPING(arguments)                                                   \
+	({                                                                              \
+		register __u64 cpu_ asm("r0");                                          \
+		register const unsigned long long *kept_ asm("r1") = (arguments);       \
+											\
+		asm volatile("*(u64 *)(r10 - 8) = r1\n\tcall 8\n\tr1 = *(u64 *)(r10 - 8)" \
+			     : "=r"(cpu_), "+r"(kept_)::"r2", "r3", "r4", "r5", "memory"); \
+		(arguments) = (void *)kept_;                                            \
+		cpu_;                                                                   \
+	})
 
-	asm volatile("" : "+r"(number)::"memory");
-	cpu = &cpus[number & (LB_BOUND_MAX_CPUS - 1)].cpu;
+static __always_inline struct lb_bound_cpu *place_of(__u64 number)
+{
+	struct lb_bound_cpu *cpu = &cpus[number].cpu;
+
 	/* Or the compiler would work it out again and again, since it can. */
 	asm volatile("" : "+r"(cpu));
 	return cpu;
 }
 
-static __always_inline struct lb_bound_cpu *this_cpu(void)
-{
-	return cpu_of(cpu_number());
-}
+/*
+ * The state of the CPU that the helper gave. It is never another one, and a verifier that knows what the helper gives
+ * takes the question out of the program (opt_hard_wire_dead_code_branches(), kernel/bpf/verifier.c), as long as nothing else
+ * leads to where it goes: so it ends the program itself. A mask would stay.
+ */
+#define CPU_OF(number)                                                \
+	({                                                            \
+		__u64 number_ = (number);                             \
+								      \
+		asm volatile("" : "+r"(number_)::"memory");           \
+		if (__builtin_expect(number_ >= LB_BOUND_MAX_CPUS, 0)) { \
+			asm volatile("r0 = 0\n\texit" ::: "r0");       \
+			__builtin_unreachable();                      \
+		}                                                     \
+		place_of(number_);                                    \
+	})
+#define THIS_CPU() CPU_OF(cpu_number())
 
-/* Behind the helper that gives the CPU, and before its state: so that fewer registers are kept. */
+/*
+ * Before its CPU's state is looked at. One that the clock is read behind needs a register of its own, and is read first;
+ * others behind the helper that gives the CPU, so that fewer registers are kept.
+ */
 static __always_inline __u64 argument(const unsigned long long *arguments, __u32 place)
 {
 	__u64 value = *(const volatile unsigned long long *)&arguments[place];
@@ -143,20 +172,20 @@ static __always_inline __u64 argument(const unsigned long long *arguments, __u32
 SEC("tp_btf/preempt_disable")
 int preempt_disable(unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
 	__u64 caller = argument(arguments, 0);
+	__u64 number = cpu_number();
 
-	lb_bound_preempt_disable(cpu_of(number), &callers, caller);
+	lb_bound_preempt_disable(CPU_OF(number), &callers, caller);
 	return 0;
 }
 
 SEC("tp_btf/preempt_enable")
 int preempt_enable(unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
 	__u64 caller = argument(arguments, 0);
+	__u64 number = cpu_number();
 
-	lb_bound_preempt_enable(cpu_of(number), caller);
+	lb_bound_preempt_enable(CPU_OF(number), caller);
 	return 0;
 }
 
@@ -166,39 +195,39 @@ int irq_disable(unsigned long long *arguments)
 	__u64 number = cpu_number();
 	__u64 caller = argument(arguments, 0), parent = argument(arguments, 1);
 
-	lb_bound_irq_disable(cpu_of(number), &callers, caller, parent);
+	lb_bound_irq_disable(CPU_OF(number), &callers, caller, parent);
 	return 0;
 }
 
 SEC("tp_btf/irq_enable")
 int irq_enable(unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
 	__u64 caller = argument(arguments, 0);
+	__u64 number = cpu_number();
 
-	lb_bound_irq_enable(cpu_of(number), &callers, caller);
+	lb_bound_irq_enable(CPU_OF(number), &callers, caller);
 	return 0;
 }
 
 static __always_inline int handler_entry(__u32 source, __u32 number)
 {
-	lb_bound_handler_entry(this_cpu(), source, number);
+	lb_bound_handler_entry(THIS_CPU(), source, number);
 	return 0;
 }
 
 static __always_inline int handler_exit(void)
 {
-	lb_bound_handler_exit(this_cpu());
+	lb_bound_handler_exit(THIS_CPU());
 	return 0;
 }
 
 /* The argument is read behind the helper as well. */
 static __always_inline int vector_entry(const unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
+	__u64 number = CPU_NUMBER_KEEPING(arguments);
 	__u32 vector = (__u32)argument(arguments, 0);
 
-	lb_bound_handler_entry(cpu_of(number), LB_TM_SOURCE_VECTOR, vector);
+	lb_bound_handler_entry(CPU_OF(number), LB_TM_SOURCE_VECTOR, vector);
 	return 0;
 }
 
@@ -252,7 +281,7 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int handled)
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, s64 delta_ns, int handled)
 {
-	lb_bound_nmi(this_cpu(), delta_ns);
+	lb_bound_nmi(THIS_CPU(), delta_ns);
 	return 0;
 }
 
@@ -260,11 +289,11 @@ int BPF_PROG(nmi_handler, void *handler, s64 delta_ns, int handled)
 SEC("tp_btf/sched_switch")
 int sched_switch(unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
+	__u64 number = CPU_NUMBER_KEEPING(arguments);
 	struct task_struct *prev = (struct task_struct *)argument(arguments, 1);
 	struct task_struct *next = (struct task_struct *)argument(arguments, 2);
 
-	lb_bound_switch(cpu_of(number), prev, next->pid);
+	lb_bound_switch(CPU_OF(number), prev, next->pid);
 	return 0;
 }
 
@@ -272,24 +301,24 @@ int sched_switch(unsigned long long *arguments)
 SEC("tp_btf/sched_waking")
 int sched_waking(unsigned long long *arguments)
 {
-	__u64 number = cpu_number();
+	__u64 number = CPU_NUMBER_KEEPING(arguments);
 	struct task_struct *task = (struct task_struct *)argument(arguments, 0);
 
-	lb_bound_waking(cpu_of(number), task->pid);
+	lb_bound_waking(CPU_OF(number), task->pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_entry_tp")
 int BPF_PROG(sched_entry_tp, bool preempt)
 {
-	lb_bound_sched_entry(this_cpu());
+	lb_bound_sched_entry(THIS_CPU());
 	return 0;
 }
 
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(sched_exit_tp, bool is_switch)
 {
-	lb_bound_sched_exit(this_cpu());
+	lb_bound_sched_exit(THIS_CPU());
 	return 0;
 }
 
@@ -298,6 +327,6 @@ SEC("tp_btf/sched_set_need_resched_tp")
 int BPF_PROG(sched_set_need_resched_tp, struct task_struct *task, int cpu, int tif)
 {
 	if (cpu == (int)bpf_get_smp_processor_id())
-		lb_bound_set_need_resched(this_cpu(), tif, need_resched_bit, lazy_bit);
+		lb_bound_set_need_resched(THIS_CPU(), tif, need_resched_bit, lazy_bit);
 	return 0;
 }

@@ -273,7 +273,26 @@ fn recursion_misses(fd: i32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use latebound_abi::Symbol;
+
     use super::*;
+
+    #[test]
+    fn live_the_verifier_takes_the_programs_of_all_events_that_this_kernel_has() {
+        let kernel = KernelBtf::load().unwrap();
+        let table =
+            CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap().table();
+        let possible = libbpf_rs::num_possible_cpus().unwrap();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+        let version = (numbers.next().unwrap(), numbers.next().unwrap());
+        let table = table.unwrap();
+        let skel = load(&kernel, &table, version, possible).unwrap();
+        let loaded = skel.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0).count();
+        assert!(loaded >= 2, "{loaded} programs: a kernel has switches and wake-ups at least");
+        // And the way of older kernels, where the number of a CPU is masked and any of them has room.
+        load(&kernel, &table, (5, 15), possible).unwrap();
+    }
 
     #[test]
     fn the_flags_of_a_thread_have_moved_once() {
