@@ -99,6 +99,9 @@ pub struct Daemon {
     pub runtime: Time,
     /// The period.
     pub period: Time,
+    /// Whether the threads `irq_work/N` run just below the watchdog while the daemon runs: they wake it (PREEMPT_RT,
+    /// kernel/irq_work.c), and behind real-time tasks they would do so late or never.
+    pub raise_irq_work: bool,
 }
 
 /// What holds for one class of kernel threads.
@@ -206,7 +209,11 @@ impl Default for Watchdog {
 
 impl Default for Daemon {
     fn default() -> Daemon {
-        Daemon { runtime: Time(Nanos::from_micros(200)), period: Time(Nanos::from_millis(2)) }
+        Daemon {
+            runtime: Time(Nanos::from_micros(200)),
+            period: Time(Nanos::from_millis(2)),
+            raise_irq_work: true,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::class::ThreadClass;
 use crate::config::Config;
 use crate::edges::Edges;
 use crate::governor::{Governor, Pace};
-use crate::policy::{self, PageShare};
+use crate::policy::{self, PageShare, PolicyKind};
 use crate::priority::{Priority, Scheduling};
 use crate::relations::{Object, Relation, RelationKind, Relations};
 use crate::rules::{self, Member, Roster, Violation};
@@ -229,8 +229,12 @@ impl Tuner {
         let waiters = self.relations.waiters(thread).unwrap_or(&none);
         let share = if member.class == ThreadClass::Kswapd { self.share } else { PageShare::ALL };
         let fixed = rules.fixed;
-        let by_policy = policy::target(self.config.policy, waiters, rules.weight, share, default, fixed);
+        let own = self.wakes_the_tuner(member.class, default);
+        let by_policy = own.unwrap_or_else(|| {
+            policy::target(self.config.policy, waiters, rules.weight, share, default, fixed)
+        });
         let asked = match (by_policy == default, rules.ceiling) {
+            _ if own.is_some() => by_policy,
             (true, _) => default,
             // Relations never change a class without a ceiling; a fixed priority does.
             (false, None) if fixed.is_none_or(|fixed| by_policy != Scheduling::fifo(fixed)) => default,
@@ -244,6 +248,16 @@ impl Tuner {
             false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
         };
         Some(Plan { default, by_policy, permitted, violations })
+    }
+
+    /// What a thread that wakes the daemon should be.
+    fn wakes_the_tuner(&self, class: ThreadClass, default: Scheduling) -> Option<Scheduling> {
+        let below_watchdog = Scheduling::fifo(Priority::new(self.config.watchdog.priority.get() - 1)?);
+        let does = class == ThreadClass::IrqWork
+            && self.config.daemon.raise_irq_work
+            && self.config.policy != PolicyKind::Off
+            && self.config.rules(class).fixed.is_none();
+        (does && default.rank() < below_watchdog.rank()).then_some(below_watchdog)
     }
 
     /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next

@@ -123,7 +123,7 @@ fn nothing_goes_above_the_ceiling_of_its_class() {
 #[test]
 fn ktimers_is_raised_before_ksoftirqd_and_rcu_limits_both() {
     let threads = [(3, "ksoftirqd/0", 0), (4, "ktimers/0", 1), (5, "rcu_preempt", 60), (6, "irq_work/0", 60)];
-    let mut tuner = tuner("policy = \"pip\"", &threads);
+    let mut tuner = tuner("policy = \"pip\"\n[daemon]\nraise-irq-work = false", &threads);
     tuner.input(waits(3, 1, 20, 70), at(1));
     assert_eq!(changed(&mut tuner, 1), [(3, 1)]);
     assert_eq!(tuner.held().next().unwrap().violation.rule, Rule::RcuAboveKsoftirqd);
@@ -135,6 +135,21 @@ fn ktimers_is_raised_before_ksoftirqd_and_rcu_limits_both() {
     assert_eq!(fallen.last().unwrap().1, 1, "{fallen:?}");
     assert_eq!(tuner.roster().get(Tid(3)).unwrap().scheduling.rank(), 0);
     assert_eq!(tuner.roster().get(Tid(4)).unwrap().scheduling.rank(), 1);
+}
+
+#[test]
+fn the_thread_that_wakes_the_tuner_runs_just_below_the_watchdog_unless_asked_not_to() {
+    let started = |text: &str| {
+        let mut tuner = Tuner::new(Config::parse(text).unwrap());
+        tuner.input(thread(7, "irq_work/0", 1), Nanos::ZERO);
+        tuner.input(thread(8, "rcu_preempt", 1), Nanos::ZERO);
+        changed(&mut tuner, 0)
+    };
+    assert_eq!(started(""), [(7, 97)]);
+    assert_eq!(started("[watchdog]\npriority = 91"), [(7, 90)]);
+    assert_eq!(started("[daemon]\nraise-irq-work = false"), []);
+    assert_eq!(started("policy = \"off\""), []);
+    assert_eq!(started("policy = \"static\"\n[class.irq-work]\npriority = 60"), [(7, 60)]);
 }
 
 #[test]
