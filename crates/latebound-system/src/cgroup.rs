@@ -21,7 +21,12 @@ pub(crate) struct Place {
 ///
 /// A version 1 hierarchy with the controller goes first: a controller is in one hierarchy only (cgroups(7)).
 pub(crate) fn place(root: &Root, controller: &str) -> Result<Option<Place>, ReadError> {
-    let own = root.text("/proc/self/cgroup")?;
+    place_of(root, "self", controller)
+}
+
+/// The same for a process or thread.
+pub(crate) fn place_of(root: &Root, process: &str, controller: &str) -> Result<Option<Place>, ReadError> {
+    let own = root.text(&format!("/proc/{process}/cgroup"))?;
     let mounts = root.text("/proc/self/mountinfo")?;
     Ok(find(&own, &mounts, controller))
 }

@@ -15,6 +15,7 @@ mod findings;
 mod idle;
 mod interrupts;
 mod kernel_config;
+mod pages;
 mod permissions;
 mod platform;
 mod preemption;
@@ -28,6 +29,7 @@ pub mod undo;
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
 pub use facts::Facts;
+pub use pages::{LruPages, lru_pages};
 pub use root::{ReadError, Root};
 pub use threads::{Thread, thread, threads};
 

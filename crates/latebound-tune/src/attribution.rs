@@ -156,8 +156,8 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// What one observation means. `kswapd` gives the thread of a node.
-    pub fn observe(&mut self, seen: Observation, kswapd: impl Fn(u64) -> Option<Tid>) -> Vec<Input> {
+    /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
+    pub fn observe(&mut self, seen: Observation, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
         match seen {
             Observation::Begin { at, object, task, priority, thread } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
@@ -166,7 +166,9 @@ impl Attribution {
                     None => open.waiting.push((task, priority)),
                 }
                 let threads: Vec<Tid> = match object.kind {
-                    RelationKind::Reclaim => kswapd(object.id).into_iter().collect(),
+                    RelationKind::Reclaim | RelationKind::TimedSleep => {
+                        served_by(object).into_iter().collect()
+                    }
                     RelationKind::WorkItem => thread.into_iter().collect(),
                     kind => self.threads_of(kind, object.of),
                 };
@@ -190,7 +192,7 @@ impl Attribution {
                 if object.kind == RelationKind::DirtyInode {
                     *self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
                 }
-                let by = match (object.kind, kswapd(object.id)) {
+                let by = match (object.kind, served_by(object)) {
                     (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
                     _ => by,
                 };
@@ -278,6 +280,12 @@ impl Attribution {
             *open.entry(object.kind).or_default() += waiting.waiting.len() as u64;
         }
         open
+    }
+
+    /// Who waits now over something of this kind.
+    pub fn waiting(&self, kind: RelationKind) -> impl Iterator<Item = Tid> + '_ {
+        let open = self.open.iter().filter(move |(object, _)| object.kind == kind);
+        open.flat_map(|(_, open)| open.waiting.iter().map(|one| one.0))
     }
 
     /// How many objects were given up, and how many were done that nobody was known to wait for.
@@ -384,10 +392,20 @@ mod tests {
     fn reclaim_waits_for_the_nodes_kswapd() {
         let mut attribution = Attribution::default();
         let node = object(RelationKind::Reclaim, 3);
-        let kswapd = |node| (node == 3).then_some(Tid(45));
+        let kswapd = |node: Object| (node.id == 3).then_some(Tid(45));
         assert_eq!(threads(&attribution.observe(begin(node, None), kswapd)), [45]);
         attribution.observe(Observation::Done { at: AT, object: node, by: Doer::Task }, kswapd);
         assert_eq!(attribution.seen().next().unwrap().0, Doer::Thread(Tid(45)));
+    }
+
+    #[test]
+    fn a_sleep_waits_for_the_timers_thread_of_its_cpu() {
+        let mut attribution = Attribution::default();
+        let sleep = object(RelationKind::TimedSleep, 3);
+        let ktimers = |sleep: Object| (sleep.of == 5).then_some(Tid(12));
+        assert_eq!(threads(&attribution.observe(begin(sleep, None), ktimers)), [12]);
+        assert_eq!(attribution.waiting(RelationKind::TimedSleep).collect::<Vec<_>>(), [TASK]);
+        assert_eq!(attribution.waiting(RelationKind::Reclaim).count(), 0);
     }
 
     #[test]

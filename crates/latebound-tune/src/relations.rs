@@ -31,17 +31,20 @@ pub enum RelationKind {
     NetworkReceive,
     /// Learned: the thread woke it, often and of late.
     Wakeup,
+    /// A sleep in the kernel that a timer ends.
+    TimedSleep,
 }
 
 impl RelationKind {
     /// All kinds, in the order in which they are shown.
-    pub const ALL: [RelationKind; 6] = [
+    pub const ALL: [RelationKind; 7] = [
         RelationKind::BlockIo,
         RelationKind::DirtyInode,
         RelationKind::Reclaim,
         RelationKind::WorkItem,
         RelationKind::NetworkReceive,
         RelationKind::Wakeup,
+        RelationKind::TimedSleep,
     ];
 
     /// In words.
@@ -53,6 +56,7 @@ impl RelationKind {
             RelationKind::WorkItem => "work items",
             RelationKind::NetworkReceive => "network receive",
             RelationKind::Wakeup => "wake-ups",
+            RelationKind::TimedSleep => "timed sleeps",
         }
     }
 }

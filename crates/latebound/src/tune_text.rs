@@ -53,6 +53,10 @@ pub(crate) struct MapThread {
     waits: Option<Waits>,
     /// Why a rule keeps it from what the policy wants now.
     held: Option<String>,
+    /// For kswapd: bytes of the pages that belong to those that waited for it, and of all. Absent where they have no memory cgroup of their
+    /// own: then their share counts as all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages: Option<(u64, u64)>,
 }
 
 /// What `tune map` says.
@@ -138,6 +142,10 @@ fn thread(tuning: &Tuning, doer: Doer, waiters: Vec<Waiter>) -> Option<MapThread
         by_policy: tuning.tuner.highest_wanted(tid).unwrap_or(plan.by_policy),
         waiters,
         waits,
+        pages: tuning
+            .share()
+            .filter(|_| member.class == ThreadClass::Kswapd)
+            .map(|pages| (pages.of_tasks, pages.all)),
         held: tuning.tuner.held().find(|held| held.thread == tid).map(|held| held.violation.to_string()),
     })
 }
@@ -282,6 +290,20 @@ pub(crate) fn map(map: &Map) -> String {
             }
             text.push('\n');
         }
+        if thread.class == ThreadClass::Kswapd {
+            let _ = match thread.pages {
+                Some((of_tasks, all)) => writeln!(
+                    text,
+                    "    {} KiB of the {} KiB that can be reclaimed belong to the cgroups of these tasks",
+                    of_tasks / 1024,
+                    all / 1024
+                ),
+                None => writeln!(
+                    text,
+                    "    these tasks have no memory cgroup of their own, so that all pages count as theirs"
+                ),
+            };
+        }
         if let Some(held) = &thread.held {
             let _ = writeln!(text, "    held: {held}");
         }
@@ -323,6 +345,7 @@ pub(crate) fn run(document: &RunDocument) -> String {
             Some(highest) => {
                 let _ = write!(text, "  ({} waiting, highest {highest})", made.waiters);
             }
+            None if made.to.rank() > made.from.rank() => text.push_str("  (it wakes the tuner)"),
             None => text.push_str("  (nobody waits)"),
         }
         if let Some(error) = &made.error {

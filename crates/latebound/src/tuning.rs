@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use latebound_model::{Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_system::undo::{Schedule, schedule_of};
-use latebound_system::{Root, Thread};
+use latebound_system::{LruPages, Root, Thread};
 use latebound_tune::{
-    Attribution, Config, Doer, Input, Member, Observation, Priority, RelationKind, Scheduling, ThreadClass,
-    Tuner,
+    Attribution, Config, Doer, Input, Member, Object, Observation, PageShare, Priority, RelationKind,
+    Scheduling, ThreadClass, Tuner,
 };
 
 /// What is seen and what follows from it.
@@ -25,7 +25,12 @@ pub(crate) struct Tuning {
     look: Nanos,
     /// Looks in a row that changed nothing.
     idle_looks: u32,
+    /// By node.
     kswapd: BTreeMap<u64, Tid>,
+    /// Which part of the pages belongs to the tasks that waited for reclaim; `None`: nobody did, or it cannot be known.
+    share: Option<LruPages>,
+    /// By CPU.
+    ktimers: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
@@ -49,6 +54,8 @@ impl Tuning {
             tuner: Tuner::new(config),
             root: Root::live(),
             kswapd: BTreeMap::new(),
+            ktimers: BTreeMap::new(),
+            share: None,
             flushers: BTreeSet::new(),
             names: BTreeMap::new(),
         };
@@ -67,8 +74,13 @@ impl Tuning {
         }
         for &observation in &seen {
             self.meet(observation, now);
-            let kswapd = &self.kswapd;
-            for input in self.attribution.observe(observation, |node| kswapd.get(&node).copied()) {
+            let (kswapd, ktimers) = (&self.kswapd, &self.ktimers);
+            let served_by = |object: Object| match object.kind {
+                RelationKind::Reclaim => kswapd.get(&object.id).copied(),
+                RelationKind::TimedSleep => ktimers.get(&object.of).copied(),
+                _ => None,
+            };
+            for input in self.attribution.observe(observation, served_by) {
                 self.tuner.input(input, now);
             }
         }
@@ -76,6 +88,7 @@ impl Tuning {
             for input in self.attribution.expire(now) {
                 self.tuner.input(input, now);
             }
+            self.measure_share(now);
             if self.timed {
                 self.watch_waits()?;
             }
@@ -101,6 +114,9 @@ impl Tuning {
         }
         for &kswapd in self.kswapd.values() {
             covered.push((RelationKind::Reclaim, 0, self.tuner.covers(&[kswapd])));
+        }
+        for (&cpu, &ktimers) in &self.ktimers {
+            covered.push((RelationKind::TimedSleep, cpu, self.tuner.covers(&[ktimers])));
         }
         for (kind, device, priority) in covered {
             self.probe.cover(kind, device, priority)?;
@@ -168,9 +184,38 @@ impl Tuning {
         {
             self.kswapd.insert(node, tid);
         }
+        if class == ThreadClass::Ktimers
+            && let Some(cpu) = comm.split_once('/').and_then(|(_, cpu)| cpu.parse().ok())
+        {
+            self.ktimers.insert(cpu, tid);
+        }
         if let Some(scheduling) = schedule_of(tid).ok().and_then(scheduling) {
             self.tuner.input(Input::Thread(tid, Member { comm, class, scheduling }), now);
         }
+    }
+
+    /// Equation (3): which share of the pages belongs to those that wait for reclaim, by the accounts of their memory cgroups. Where they
+    /// have none it counts as all.
+    fn measure_share(&mut self, now: Nanos) {
+        let tasks: BTreeSet<Tid> = self
+            .attribution
+            .seen()
+            .filter_map(|(_, task, kind, _)| (kind == RelationKind::Reclaim).then_some(task))
+            .chain(self.attribution.waiting(RelationKind::Reclaim))
+            // Of those that ended nobody knows where they were.
+            .filter(|task| self.root.exists(&format!("/proc/{task}/cgroup")))
+            .collect();
+        if tasks.is_empty() {
+            return;
+        }
+        self.share = latebound_system::lru_pages(&self.root, tasks).ok().flatten();
+        let share = self.share.map_or(PageShare::ALL, |pages| PageShare::of(pages.of_tasks, pages.all));
+        self.tuner.input(Input::PageShare(share), now);
+    }
+
+    /// What part of the pages that the kernel may reclaim belongs to those that waited for it.
+    pub(crate) fn share(&self) -> Option<LruPages> {
+        self.share
     }
 
     /// Has the waits of those counted that somebody waits for now, against the highest that waits.

@@ -46,7 +46,7 @@ struct Group {
 }
 
 /// Each with its trace points, in the order in which they are attached: ends before begins.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     Group {
         what: "whether a thread, a softirq or an interrupt does something",
         programs: &[
@@ -77,6 +77,7 @@ const GROUPS: [Group; 7] = [
         programs: &[
             ("relation_reclaimed", "mm_vmscan_kswapd_sleep"),
             ("relation_reclaim", "mm_vmscan_wakeup_kswapd"),
+            ("relation_reclaims", "mm_vmscan_direct_reclaim_begin"),
         ],
         since: "5.5",
     },
@@ -87,6 +88,11 @@ const GROUPS: [Group; 7] = [
             ("relation_execute", "workqueue_execute_start"),
             ("relation_queue", "workqueue_queue_work"),
         ],
+        since: "5.5",
+    },
+    Group {
+        what: "sleeps by a timer",
+        programs: &[("relation_slept", "timer_cancel"), ("relation_sleep", "timer_start")],
         since: "5.5",
     },
     Group {

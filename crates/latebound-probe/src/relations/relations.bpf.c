@@ -52,8 +52,20 @@ struct listed {
 	void *next;
 };
 
+struct listed_once {
+	void *next;
+};
+
+struct list_of_workers {
+	struct listed_once *first;
+};
+
+/* kernel/workqueue.c (6.12): BUSY_WORKER_HASH_ORDER is 6. */
+#define BUSY_WORKER_BITS 6
+
 struct worker_pool {
 	struct listed idle_list;
+	struct list_of_workers busy_hash[1 << BUSY_WORKER_BITS];
 };
 
 struct pool_workqueue {
@@ -62,8 +74,21 @@ struct pool_workqueue {
 
 struct worker {
 	struct listed entry;
+	struct listed_once hentry;
+	struct work_struct *current_work;
 	struct task_struct *task;
 	struct worker_pool *pool;
+};
+
+/* include/linux/timer_types.h; the CPU is in its low 18 bits (TIMER_CPUMASK, include/linux/timer.h). */
+struct timer_list {
+	u32 flags;
+};
+
+#define TIMER_CPU 0x3ffff
+
+struct task_struct___stack {
+	void *stack;
 };
 
 /* kernel/kthread.c */
@@ -80,7 +105,7 @@ struct task_struct___kthread {
 
 /* mirrored in mod.rs */
 enum operation { BEGIN = 1, DONE = 2, RUN_BY = 3 };
-enum kind { BLOCK_IO = 0, DIRTY_INODE = 1, RECLAIM = 2, WORK_ITEM = 3, NETWORK = 4, WAKEUP = 5 };
+enum kind { BLOCK_IO = 0, DIRTY_INODE = 1, RECLAIM = 2, WORK_ITEM = 3, NETWORK = 4, WAKEUP = 5, SLEEP = 6 };
 enum doer { BY_TASK = 0, BY_THREAD = 1, BY_SOFTIRQ = 2, BY_INTERRUPT = 3 };
 enum lost { LOST_EVENT = 0, LOST_OBJECT = 1, LOST_EDGE = 2, LOST_KINDS = 3 };
 
@@ -240,6 +265,9 @@ const volatile bool wake_reader = false;
 const volatile bool time_waits = true;
 
 u64 generations = 0;
+
+/* Sleeps of real-time tasks by a timer that are not over. */
+u64 sleeping = 0;
 
 /* How many places of `woken` were given away. */
 u32 edges_known = 0;
@@ -434,21 +462,22 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 	tell(BEGIN, kind, of, id, current->pid, priority, thread, 0);
 }
 
-static __always_inline void done(u64 address)
+static __always_inline bool done(u64 address)
 {
 	struct object *object = bpf_map_lookup_elem(&objects, &address);
 	u32 thread, by, kind;
 	u64 of, id;
 
 	if (!object)
-		return;
+		return false;
 	of = object->of;
 	id = object->id;
 	kind = object->kind;
 	if (bpf_map_delete_elem(&objects, &address))
-		return;
+		return false;
 	by = doer(bpf_get_current_task_btf(), &thread);
 	tell(DONE, kind, of, id, 0, 0, thread, by);
+	return true;
 }
 
 #include "disks.bpf.h"
@@ -500,10 +529,83 @@ int BPF_PROG(relation_reclaim, int nid)
 	return 0;
 }
 
+/* kswapd runs already, or should, and the task reclaims by itself because it is behind. */
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(relation_reclaims)
+{
+	u32 nid = bpf_get_numa_node_id();
+
+	if (real_time(bpf_get_current_task_btf()))
+		begin(RECLAIM, (u64)nid, 0, nid, 0, false);
+	return 0;
+}
+
 SEC("tp_btf/mm_vmscan_kswapd_sleep")
 int BPF_PROG(relation_reclaimed, int nid)
 {
 	done((u64)(u32)nid);
+	return 0;
+}
+
+/* A kernel pointer as a number to reckon with: the verifier lets nobody do that with the pointer itself. */
+static __always_inline u64 number_of(void *pointer)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &pointer);
+	return number;
+}
+
+/* The largest THREAD_SIZE there is: arm64 with pages of 64 KiB (arch/arm64/include/asm/memory.h, 6.12). */
+#define LARGEST_STACK 65536
+
+/*
+ * A task that sleeps in the kernel for a time has its timer on its own stack (kernel/time/timer.c, schedule_timeout). On PREEMPT_RT
+ * such a timer expires in a thread, ktimers of that CPU.
+ */
+SEC("tp_btf/timer_start")
+int BPF_PROG(relation_sleep, struct timer_list *timer)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 cpu;
+
+	if (!real_time(current))
+		return 0;
+	if (number_of(timer) - (u64)BPF_CORE_READ((struct task_struct___stack *)current, stack) >= LARGEST_STACK)
+		return 0;
+	cpu = timer->flags & TIMER_CPU;
+	__sync_fetch_and_add(&sleeping, 1);
+	begin(SLEEP, (u64)timer, cpu, (u64)timer, 0, true);
+	return 0;
+}
+
+/* Both where it expired and where the task was woken before (detach_timer). */
+SEC("tp_btf/timer_cancel")
+int BPF_PROG(relation_slept, struct timer_list *timer)
+{
+	if (sleeping && done((u64)timer))
+		__sync_fetch_and_add(&sleeping, -1);
+	return 0;
+}
+
+/*
+ * The worker that runs this very item, as the kernel looks for it: queued again meanwhile, it waits for that one
+ * (kernel/workqueue.c, find_worker_executing_work, 6.12; the hash is hash_64 of include/linux/hash.h).
+ */
+static __always_inline u32 executing(struct worker_pool *pool, struct work_struct *work)
+{
+	u64 bucket = number_of(work) * 0x61C8864680B583EBULL >> (64 - BUSY_WORKER_BITS), entry = 0;
+	u64 first = number_of(pool) + bpf_core_field_offset(struct worker_pool, busy_hash) + bucket * sizeof(entry);
+	u32 i;
+
+	bpf_probe_read_kernel(&entry, sizeof(entry), (void *)first);
+	for (i = 0; i < 8 && entry; i++) {
+		struct worker *worker = (struct worker *)(entry - bpf_core_field_offset(struct worker, hentry));
+
+		if (BPF_CORE_READ(worker, current_work) == work)
+			return BPF_CORE_READ(worker, task, pid);
+		entry = (u64)BPF_CORE_READ(worker, hentry.next);
+	}
 	return 0;
 }
 
@@ -537,8 +639,12 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
 	pool = (u64)pwq->pool;
-	worker = bpf_map_lookup_elem(&running, &pool);
-	begin(WORK_ITEM, (u64)work, 0, (u64)work, worker ? *worker : first_idle(pwq->pool), true);
+	thread = executing(pwq->pool, work);
+	if (!thread) {
+		worker = bpf_map_lookup_elem(&running, &pool);
+		thread = worker ? *worker : first_idle(pwq->pool);
+	}
+	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, true);
 	cpu_state = this_cpu();
 	if (cpu_state) {
 		cpu_state->queued = (u64)work;
