@@ -7,6 +7,7 @@
 //! Owns threads, clocks and load processes. Never prints, never writes a file but a load's unnamed scratch file, and
 //! leaves nothing on the system changed.
 
+mod echo;
 mod error;
 mod load;
 mod measurement;

@@ -15,6 +15,7 @@ use std::sync::Barrier;
 
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
 
+use crate::echo::Echo;
 use crate::sys::clock;
 use crate::sys::sched::{self, Scheduling};
 
@@ -27,6 +28,8 @@ pub enum TaskKind {
     Read,
     /// Computes.
     Spin,
+    /// Sends bytes to itself through a pseudo terminal, and waits for them: a work item each time.
+    Echo,
 }
 
 /// One task.
@@ -52,17 +55,25 @@ pub struct FileTask {
     pub busy: Nanos,
     /// Where, if not anywhere.
     pub cpu: Option<Cpu>,
+    /// Whether what it came too late for is done one after the other, and not left out.
+    pub catch_up: bool,
 }
 
 /// Words that describe no task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no task: {problem}; write KIND:key=value,… with the kind write, read or spin, and of name, priority, period, bytes, \
-     file, direct, sync, busy, cpu what differs from write:priority=50,period=10ms,bytes=4096,file=16MiB"
+    "{text:?} is no task: {problem}; write KIND:key=value,… with the kind write, read, spin or echo, and of name, priority, period, bytes, \
+     file, direct, sync, busy, cpu, catch-up what differs from write:priority=50,period=10ms,bytes=4096,file=16MiB"
 )]
 pub struct ParseTaskError {
     text: String,
     problem: String,
+}
+
+impl FileTask {
+    fn has_file(&self) -> bool {
+        matches!(self.kind, TaskKind::Write | TaskKind::Read)
+    }
 }
 
 impl FromStr for FileTask {
@@ -75,6 +86,7 @@ impl FromStr for FileTask {
             "write" => TaskKind::Write,
             "read" => TaskKind::Read,
             "spin" => TaskKind::Spin,
+            "echo" => TaskKind::Echo,
             other => return Err(wrong(format!("{other:?} is no kind"))),
         };
         let mut task = FileTask {
@@ -88,6 +100,7 @@ impl FromStr for FileTask {
             sync: false,
             busy: Nanos::from_millis(1),
             cpu: None,
+            catch_up: false,
         };
         for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -113,6 +126,7 @@ impl FromStr for FileTask {
                 "cpu" => task.cpu = Some(Cpu(value.parse().map_err(|_| bad("no CPU"))?)),
                 "direct" if value.is_empty() => task.direct = true,
                 "sync" if value.is_empty() => task.sync = true,
+                "catch-up" if value.is_empty() => task.catch_up = true,
                 _ => return Err(wrong(format!("{pair} is not known"))),
             }
         }
@@ -121,6 +135,7 @@ impl FromStr for FileTask {
                 TaskKind::Write => "write",
                 TaskKind::Read => "read",
                 TaskKind::Spin => "spin",
+                TaskKind::Echo => "echo",
             };
             task.name = format!("{word}-{}", task.priority);
         }
@@ -134,7 +149,11 @@ impl FromStr for FileTask {
                 task.bytes
             )));
         }
-        if task.kind != TaskKind::Spin && task.file < task.bytes as u64 {
+        // Of what it writes before it reads a terminal keeps 4095 bytes (N_TTY_BUF_SIZE, drivers/tty/n_tty.c).
+        if task.kind == TaskKind::Echo && task.bytes > 4095 {
+            return Err(wrong(format!("a terminal keeps 4095 bytes, and {} are more", task.bytes)));
+        }
+        if task.has_file() && task.file < task.bytes as u64 {
             return Err(wrong("the file is smaller than a piece of it".to_owned()));
         }
         Ok(task)
@@ -164,7 +183,7 @@ pub fn run_tasks(
     duration: Nanos,
     begun: impl FnOnce(),
 ) -> io::Result<Vec<u64>> {
-    for task in tasks.iter().filter(|task| task.kind != TaskKind::Spin) {
+    for task in tasks.iter().filter(|task| task.has_file()) {
         prepare(&folder.join(&task.name), task.file)?;
     }
     begun();
@@ -178,7 +197,7 @@ pub fn run_tasks(
                 std::thread::Builder::new().name(task.name.clone()).spawn_scoped(scope, move || {
                     let begun = begin(task, folder);
                     all_ready.wait();
-                    begun.and_then(|(file, pages)| life(task, file.as_ref(), pages, clock::now() + duration))
+                    begun.and_then(|(tool, pages)| life(task, tool, pages, clock::now() + duration))
                 })
             })
             .collect();
@@ -209,38 +228,47 @@ fn prepare(path: &Path, bytes: u64) -> io::Result<()> {
 #[derive(Clone, Copy)]
 struct Page([u8; PAGE]);
 
+/// What a task does its work on.
+enum Tool {
+    File(File),
+    Echo(Echo),
+    Nothing,
+}
+
 /// All that a task needs, its priority last.
-fn begin(task: &FileTask, folder: &Path) -> io::Result<(Option<File>, Vec<Page>)> {
+fn begin(task: &FileTask, folder: &Path) -> io::Result<(Tool, Vec<Page>)> {
     if let Some(cpu) = task.cpu {
         sched::set_affinity(&CpuSet::new([cpu]))?;
     }
-    let file = match task.kind {
-        TaskKind::Spin => None,
+    let tool = match task.kind {
+        TaskKind::Spin => Tool::Nothing,
+        TaskKind::Echo => Tool::Echo(Echo::open()?),
         kind => {
             let flags =
                 if task.direct { libc::O_DIRECT } else { 0 } | if task.sync { libc::O_DSYNC } else { 0 };
             let mut options = OpenOptions::new();
             options.read(kind == TaskKind::Read).write(kind == TaskKind::Write).custom_flags(flags);
-            Some(options.open(folder.join(&task.name))?)
+            Tool::File(options.open(folder.join(&task.name))?)
         }
     };
     let pages = vec![Page([0x33; PAGE]); task.bytes.div_ceil(PAGE)];
     sched::set_scheduling(Scheduling::RealTime { policy: Policy::Fifo, priority: task.priority })?;
-    Ok((file, pages))
+    Ok((tool, pages))
 }
 
-fn life(task: &FileTask, file: Option<&File>, mut pages: Vec<Page>, end: Nanos) -> io::Result<u64> {
+fn life(task: &FileTask, mut tool: Tool, mut pages: Vec<Page>, end: Nanos) -> io::Result<u64> {
     // SAFETY: pages are bytes without gaps, and there are at least so many of them.
     let buffer = unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast::<u8>(), task.bytes) };
     let pieces = (task.file / task.bytes as u64).max(1);
     let (mut done, mut random) = (0_u64, 0x9E37_79B9_7F4A_7C15_u64);
     let mut due = clock::now();
     while clock::now() < end {
-        match (task.kind, file) {
-            (TaskKind::Write, Some(file)) => {
+        match (task.kind, &mut tool) {
+            (TaskKind::Write, Tool::File(file)) => {
                 file.write_all_at(buffer, done % pieces * task.bytes as u64)?;
             }
-            (TaskKind::Read, Some(file)) => {
+            (_, Tool::Echo(echo)) => echo.exchange(buffer)?,
+            (TaskKind::Read, Tool::File(file)) => {
                 // Knuth, The Art of Computer Programming, volume 2, section 3.3.4, table 1, line 26.
                 random =
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -258,7 +286,10 @@ fn life(task: &FileTask, file: Option<&File>, mut pages: Vec<Page>, end: Nanos) 
             due = clock::now();
             continue;
         }
-        due = (due + task.period).max(clock::now());
+        due += task.period;
+        if !task.catch_up {
+            due = due.max(clock::now());
+        }
         clock::sleep_until(due);
     }
     Ok(done)
@@ -285,6 +316,7 @@ mod tests {
                 sync: false,
                 busy: Nanos::from_millis(1),
                 cpu: Some(Cpu(1)),
+                catch_up: false,
             }
         );
         assert_eq!("spin:priority=7".parse::<FileTask>().unwrap().name, "spin-7");
@@ -300,6 +332,7 @@ mod tests {
             ("write:name=a/b", "slash"),
             ("write:file=1,bytes=2", "smaller than a piece"),
             ("spin:fast", "fast is not known"),
+            ("echo:bytes=4096", "a terminal keeps 4095 bytes"),
         ] {
             let error = words.parse::<FileTask>().unwrap_err().to_string();
             assert!(error.contains(said), "{words}: {error}");
@@ -309,17 +342,21 @@ mod tests {
     #[test]
     fn live_tasks_do_their_work_at_their_period_and_end_by_their_clock() {
         let folder = tempfile::tempdir().unwrap();
-        let tasks: Vec<FileTask> =
-            ["write:name=w,priority=2,period=10ms,bytes=16,file=64KiB", "spin:priority=1"]
-                .iter()
-                .map(|text| text.parse().unwrap())
-                .collect();
+        let tasks: Vec<FileTask> = [
+            "write:name=w,priority=2,period=10ms,bytes=16,file=64KiB",
+            "spin:priority=1",
+            "echo:priority=3,bytes=16",
+        ]
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
         let started = clock::now();
         let done = run_tasks(folder.path(), &tasks, Nanos::from_millis(200), || {}).unwrap();
         let took = clock::now().saturating_sub(started);
         assert!((Nanos::from_millis(200)..Nanos::from_millis(1_200)).contains(&took), "{took}");
         // Never more than one each 10 ms and the first; fewer where the machine was late.
         assert!((2..=21).contains(&done[0]) && (2..=21).contains(&done[1]), "{done:?}");
+        assert!((2..=21).contains(&done[2]), "{done:?}");
         assert_eq!(folder.path().join("w").metadata().unwrap().len(), 65_536);
     }
 }

@@ -101,20 +101,34 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
 }
 
-/// Prints or draws a proof that is there.
+/// Prints or draws proofs that are there.
 pub(crate) fn show(args: &TuneShowArgs, output: &Output) -> Result<()> {
-    let file = args.file.display();
-    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let proofs = args.files.iter().map(|file| read(file)).collect::<Result<Vec<Proof>>>()?;
+    if let Some(folder) = &args.pictures {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        if let [proof] = proofs.as_slice() {
+            return prove_text::write_pictures(proof, folder);
+        }
+        let stem = |file: &PathBuf| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let names: Vec<String> = args.files.iter().map(stem).collect();
+        let named: Vec<(&str, &Proof)> = names.iter().map(String::as_str).zip(&proofs).collect();
+        return prove_text::write_together(&named, folder);
+    }
+    let [proof] = proofs.as_slice() else {
+        bail!("{} documents are drawn together, not printed: add --pictures FOLDER", proofs.len());
+    };
+    if output.is_json() { output.json(proof) } else { output.text(&proof.text(&output.style())) }
+}
+
+fn read(path: &Path) -> Result<Proof> {
+    let file = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
     let proof: Proof = serde_json::from_str(&text)
         .with_context(|| format!("{file} is no document of `latebound tune prove --format json`"))?;
     if proof.schema != prove_text::PROVE_SCHEMA {
         bail!("{file} has the schema {}, and this is for {}", proof.schema, prove_text::PROVE_SCHEMA);
     }
-    if let Some(folder) = &args.pictures {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        return prove_text::write_pictures(&proof, folder);
-    }
-    if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
+    Ok(proof)
 }
 
 fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
@@ -146,6 +160,8 @@ fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
 /// What one turn gave.
 pub(crate) struct Turn {
     pub(crate) responses: Vec<Response>,
+    /// Those that were not over at the end, with the time until then.
+    unfinished: Vec<Response>,
     /// Whether a process belongs to the command.
     own: HashMap<Tid, bool>,
     pub(crate) started: Nanos,
@@ -158,10 +174,10 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// By name, those of the command first.
+    /// By name, those of the command first; the unfinished too.
     pub(crate) fn tasks(&self) -> BTreeMap<(bool, &str), Vec<&Response>> {
         let mut tasks: BTreeMap<(bool, &str), Vec<&Response>> = BTreeMap::new();
-        for response in &self.responses {
+        for response in self.responses.iter().chain(&self.unfinished) {
             let other = !self.own.get(&response.process).copied().unwrap_or(false);
             tasks.entry((other, response.comm.as_str())).or_default().push(response);
         }
@@ -215,6 +231,21 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
+    /// What is under way at the end of a turn, for the tasks of these responses: it lasts until now at least, and is counted with that. Left
+    /// out, a task that is held up for the rest of the turn would look as if nothing had been late.
+    fn unfinished(&self, responses: &[Response], started: Nanos) -> Vec<Response> {
+        let now = monotonic();
+        let mut unfinished = Vec::new();
+        for (task, start) in self.probe.under_way(now) {
+            let own: Vec<&Response> = responses.iter().filter(|one| one.task == task).collect();
+            let (Some(last), true) = (own.last(), start >= started) else { continue };
+            for start in due_until(own.iter().map(|one| one.start), start, now) {
+                unfinished.push(Response { start, end: now, ..(*last).clone() });
+            }
+        }
+        unfinished
+    }
+
     /// One policy, once. `None`: it was asked to stop.
     fn one(&mut self, kind: PolicyKind) -> Result<Option<Turn>> {
         let tuner = match kind {
@@ -268,6 +299,7 @@ impl Turns<'_> {
                 break;
             }
         }
+        let unfinished = self.unfinished(&responses, started);
         let after = disks();
         let mut losses = self.probe.losses();
         for loss in &mut losses {
@@ -277,6 +309,7 @@ impl Turns<'_> {
         losses.retain(|loss| loss.count != Some(0));
         Ok(Some(Turn {
             responses,
+            unfinished,
             own,
             started,
             duration: elapsed(),
@@ -286,6 +319,23 @@ impl Turns<'_> {
             tuned: None,
             complete: !self.stop.is_set(),
         }))
+    }
+}
+
+/// A response that is under way, and those that were due since: of a task whose last starts, and this one, lie the same number of
+/// nanoseconds apart, which only times that it asked for do.
+fn due_until(before: impl DoubleEndedIterator<Item = Nanos>, start: Nanos, now: Nanos) -> Vec<Nanos> {
+    let mut starts: Vec<Nanos> = before.rev().take(3).collect();
+    starts.insert(0, start);
+    let apart: Vec<u64> =
+        starts.iter().zip(starts.iter().skip(1)).map(|(later, one)| later.0.saturating_sub(one.0)).collect();
+    match apart.as_slice() {
+        [period, others @ ..]
+            if *period > 0 && others.len() == 2 && others.iter().all(|one| one == period) =>
+        {
+            (start.0..now.0).step_by(*period as usize).map(Nanos).collect()
+        }
+        _ => vec![start],
     }
 }
 
@@ -437,6 +487,7 @@ impl ProofPolicy {
                 task.priority = task.priority.max(one.priority);
                 task.responses.record(one.end.saturating_sub(one.start));
             }
+            task.unfinished += turn.unfinished.iter().filter(|one| one.comm == name).count() as u64;
         }
         if self.levels.is_empty() {
             self.levels.clone_from(&turn.levels);
@@ -448,5 +499,23 @@ impl ProofPolicy {
         self.disks[1] += turn.disks[1];
         self.measured += turn.duration;
         self.tuned.extend(turn.tuned.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_task_with_a_fixed_period_what_was_due_since_is_unfinished_too() {
+        let due = |before: &[u64], start, now| {
+            let due = due_until(before.iter().map(|&at| Nanos(at)), Nanos(start), Nanos(now));
+            due.into_iter().map(|at| at.0).collect::<Vec<u64>>()
+        };
+        assert_eq!(due(&[5, 100, 200, 300], 400, 650), [400, 500, 600]);
+        assert_eq!(due(&[100, 200, 301], 400, 650), [400]);
+        assert_eq!(due(&[200, 300], 400, 650), [400]);
+        assert_eq!(due(&[], 400, 650), [400]);
+        assert_eq!(due(&[400, 400, 400], 400, 650), [400]);
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The document of `tune prove`, its text and its pictures. Reads no clock; reads the memory's state and writes pictures only.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use latebound_compare::Comparison;
 use latebound_model::{Emulation, Histogram, Missing, Nanos};
-use latebound_report::html::{ProofArm, ProofPictures, proof_pictures};
+use latebound_report::html::{ProofArm, ProofPictures, proof_pictures, proofs_together};
 use latebound_report::terminal::{self, Style};
 use latebound_report::{grouped, printable};
 use latebound_tune::PolicyKind;
@@ -63,13 +64,23 @@ pub(crate) struct ProofTask {
     pub(crate) other: bool,
     pub(crate) priority: u8,
     pub(crate) responses: Histogram,
+    /// Of those, how many were not over at the end of a round, and count with the time until then.
+    #[serde(default)]
+    pub(crate) unfinished: u64,
     /// Of the first round; of those that fall together the longest.
     pub(crate) curve: Curve,
 }
 
 impl ProofTask {
     pub(crate) fn new(name: &str, other: bool, curve: Curve) -> ProofTask {
-        ProofTask { name: name.to_owned(), other, priority: 0, responses: Histogram::new(), curve }
+        ProofTask {
+            name: name.to_owned(),
+            other,
+            priority: 0,
+            responses: Histogram::new(),
+            unfinished: 0,
+            curve,
+        }
     }
 }
 
@@ -118,6 +129,17 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
+    /// Where its times come from.
+    fn origin(&self) -> String {
+        match &self.emulation {
+            Some(way) => format!(
+                "Emulated ({}, {} clock): times compare with each other, never with hardware.",
+                way.by, way.clock
+            ),
+            None => format!("Linux {}", self.release.as_deref().unwrap_or("unknown")),
+        }
+    }
+
     pub(crate) fn text(&self, style: &Style) -> String {
         let mut text = String::new();
         let _ = writeln!(
@@ -180,6 +202,18 @@ impl Proof {
                 let _ = writeln!(text, "  Not as before: {left}");
             }
         }
+        for policy in &self.policies {
+            // A task that computes or reads without pause is always in one; only those that are held up matter.
+            for task in policy.tasks.iter().filter(|task| task.unfinished > 0) {
+                let _ = writeln!(
+                    text,
+                    "\n  {}: {} responses of {} were not over at the end of a round, and count with the time until then",
+                    policy.policy.name(),
+                    task.unfinished,
+                    printable(&task.name)
+                );
+            }
+        }
         for policy in self.policies.iter().filter(|policy| policy.lost > 0) {
             let _ = writeln!(text, "  Lost with {}: {} responses", policy.policy.name(), policy.lost);
         }
@@ -190,6 +224,27 @@ impl Proof {
     }
 }
 
+/// The cumulative distributions of each task in all proofs that have it, a picture for each policy.
+pub(crate) fn write_together(proofs: &[(&str, &Proof)], folder: &Path) -> Result<()> {
+    let mut drawn: BTreeMap<(&str, &str), Vec<(&str, &Histogram)>> = BTreeMap::new();
+    for &(name, proof) in proofs {
+        for policy in &proof.policies {
+            for task in policy.tasks.iter().filter(|task| !task.other) {
+                let of = drawn.entry((&task.name, policy.policy.name())).or_default();
+                of.push((name, &task.responses));
+            }
+        }
+    }
+    let origin = proofs.first().map(|(_, proof)| proof.origin()).unwrap_or_default();
+    for ((task, policy), lines) in drawn {
+        if let Some(picture) = proofs_together(task, policy, &origin, &lines) {
+            let path = folder.join(format!("{}-{policy}.svg", task.replace('/', "_")));
+            std::fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Response over time, cumulative distribution, dirty and free memory, as SVG files in this folder.
 pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
     let mut names: Vec<(&str, bool)> = Vec::new();
@@ -198,13 +253,7 @@ pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
             names.push((&task.name, task.other));
         }
     }
-    let origin = match &proof.emulation {
-        Some(way) => format!(
-            "Emulated ({}, {} clock): times compare with each other, never with hardware.",
-            way.by, way.clock
-        ),
-        None => format!("Linux {}", proof.release.as_deref().unwrap_or("unknown")),
-    };
+    let origin = proof.origin();
     for (name, other) in names.into_iter().filter(|(_, other)| !other) {
         let arms: Vec<ProofArm<'_>> = proof
             .policies

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use crate::error::ProbeError;
 use crate::log;
@@ -105,6 +105,21 @@ impl ResponseProbe {
     pub fn poll(&mut self) -> Result<Vec<Response>, ProbeError> {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of responses", error))?;
         Ok(std::mem::take(&mut *self.told.borrow_mut()))
+    }
+
+    /// The responses that are not over, and since when they last: of a task that blocks in the middle of one nothing else is seen.
+    pub fn under_way(&self, now: Nanos) -> Vec<(Tid, Nanos)> {
+        let tasks = &self.skel.maps.tasks;
+        let begun = |key: Vec<u8>| {
+            let state = tasks.lookup(&key, MapFlags::ANY).ok()??;
+            let word = |at: usize| Some(u64::from_ne_bytes(state.get(at..at + 8)?.try_into().ok()?));
+            // `struct task`; as `sleep` of the programs takes the two together.
+            let (due, woken) = (word(0)?, word(8)?);
+            let start = if due > 0 && (woken == 0 || due < woken) { due } else { woken };
+            let tid = i32::from_ne_bytes(key.try_into().ok()?);
+            (start > 0 && start < now.0).then_some((Tid(tid), Nanos(start)))
+        };
+        tasks.keys().filter_map(begun).collect()
     }
 
     /// What was lost since the start.

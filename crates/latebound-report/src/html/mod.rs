@@ -28,7 +28,7 @@ use parts::{number, prose, section, time, value};
 pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
-pub use proof::{ProofArm, ProofPictures, proof_pictures};
+pub use proof::{ProofArm, ProofPictures, proof_pictures, proofs_together};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
 

@@ -66,6 +66,19 @@ pub fn proof_pictures(shown: &ProofPictures<'_>) -> Vec<(&'static str, Picture)>
     drawn.into_iter().filter_map(|(kind, drawn)| Some((kind, alone(drawn?)?))).collect()
 }
 
+/// The same task of several proofs under one policy: which part of its responses took at most so long, a line for each.
+pub fn proofs_together(
+    task: &str,
+    policy: &str,
+    origin: &str,
+    proofs: &[(&str, &Histogram)],
+) -> Option<Picture> {
+    let counts: Vec<String> = proofs.iter().map(|(name, all)| format!("{name} {}", all.count())).collect();
+    let words = format!("{task}, {policy}: n: {}", counts.join(", "));
+    let label = format!("Cumulative response of {task} in each proof, {policy}");
+    alone(svg::cumulative(&label, &[&words, origin], proofs, WIDTH)?)
+}
+
 fn alone(drawn: Markup) -> Option<Picture> {
     standalone((drawn.into_string().split("</svg>").next()?, 1))
 }

@@ -8,7 +8,7 @@ use super::{Frame, legend, n, text};
 use crate::markup::Markup;
 
 /// The classes of lines and dots, in the order of layers.
-const COLOURS: [&str; 4] = ["s0", "s1", "s2", "s3"];
+const COLOURS: [&str; 8] = ["s0", "s1", "s2", "s3", "s0 dashed", "s1 dashed", "s2 dashed", "s3 dashed"];
 
 /// One layer: its name, and values over time.
 pub type OverTime<'a, V> = (&'a str, &'a [(Nanos, V)]);

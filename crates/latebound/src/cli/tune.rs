@@ -153,11 +153,12 @@ pub(crate) struct TuneProveArgs {
 #[command(after_help = "\
 Examples:
   latebound tune show proof/prove.json
-  latebound tune show proof.json --pictures pictures")]
+  latebound tune show proof.json --pictures pictures
+  latebound tune show a-10ms.json a-100ms.json --pictures pictures")]
 pub(crate) struct TuneShowArgs {
-    /// The document of `tune prove`.
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// Documents of `tune prove`. Of several, the cumulative distributions of each task are drawn together, a picture for each policy.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 
     /// Write response over time, cumulative distribution and memory as SVG to this folder instead; made where it is not there.
     #[arg(long, value_name = "FOLDER")]
@@ -166,8 +167,8 @@ pub(crate) struct TuneShowArgs {
 
 /// Run real-time tasks that write, read and compute: a workload to prove something by
 ///
-/// Each task repeats its work, and sleeps for what is left of its period. It is KIND:key=value,… with the kind write, read or
-/// spin, and of name, priority, period, bytes, file, direct, sync, busy and cpu what differs from
+/// Each task repeats its work, and sleeps for what is left of its period. It is KIND:key=value,… with the kind write, read,
+/// spin or echo (bytes through a pseudo terminal and back), and of name, priority, period, bytes, file, direct, sync, busy, cpu and catch-up what differs from
 /// write:priority=50,period=10ms,bytes=4096,file=16MiB; a period of 0us is no pause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
