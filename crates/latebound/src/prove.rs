@@ -233,8 +233,7 @@ struct Turns<'a> {
 impl Turns<'_> {
     /// What is under way at the end of a turn, for the tasks of these responses: it lasts until now at least, and is counted with that. Left
     /// out, a task that is held up for the rest of the turn would look as if nothing had been late.
-    fn unfinished(&self, responses: &[Response], started: Nanos) -> Vec<Response> {
-        let now = monotonic();
+    fn unfinished(&self, responses: &[Response], started: Nanos, now: Nanos) -> Vec<Response> {
         let mut unfinished = Vec::new();
         for (task, start) in self.probe.under_way(now) {
             let own: Vec<&Response> = responses.iter().filter(|one| one.task == task).collect();
@@ -277,7 +276,10 @@ impl Turns<'_> {
         let (mut responses, mut own, mut levels) = (Vec::new(), HashMap::new(), Vec::new());
         let elapsed = || monotonic().saturating_sub(started);
         let mut fetched = Nanos::ZERO;
+        // What comes after is held up by the fetching itself.
+        let mut ended;
         loop {
+            ended = monotonic();
             let over = elapsed() >= self.args.duration || self.stop.is_set();
             command.must_run()?;
             if !over {
@@ -299,7 +301,7 @@ impl Turns<'_> {
                 break;
             }
         }
-        let unfinished = self.unfinished(&responses, started);
+        let unfinished = self.unfinished(&responses, started, ended);
         let after = disks();
         let mut losses = self.probe.losses();
         for loss in &mut losses {
