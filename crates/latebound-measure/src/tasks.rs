@@ -260,8 +260,9 @@ fn life(task: &FileTask, mut tool: Tool, mut pages: Vec<Page>, end: Nanos) -> io
     // SAFETY: pages are bytes without gaps, and there are at least so many of them.
     let buffer = unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast::<u8>(), task.bytes) };
     let pieces = (task.file / task.bytes as u64).max(1);
-    let (mut done, mut random) = (0_u64, 0x9E37_79B9_7F4A_7C15_u64);
     let mut due = clock::now();
+    // Another start each time: the same pieces again would be in the page cache.
+    let (mut done, mut random) = (0_u64, 0x9E37_79B9_7F4A_7C15_u64 ^ due.0);
     while clock::now() < end {
         match (task.kind, &mut tool) {
             (TaskKind::Write, Tool::File(file)) => {
