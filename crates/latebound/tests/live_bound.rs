@@ -31,7 +31,7 @@ fn exec_in_the_lab(kernel: &str, machine: &[&str], script: &str) -> (String, Str
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "400s"])
+        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "800s"])
         .args(machine)
         .args(["--", "exec", "sh", "-c", script])
         .current_dir(folder.path())
