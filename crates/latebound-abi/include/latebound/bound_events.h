@@ -304,7 +304,7 @@ LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, const struct lb_
 	struct lb_tm_instant now;
 	__u64 start, duration;
 
-	if (tm->named_within != LB_TM_NAMED_ONCE || !cpu->running)
+	if (tm->named_within != LB_TM_NAMED_ONCE)
 		return lb_bound_other_irq_enable(cpu, callers, caller);
 	now.at = LB_BOUND_CLOCK();
 	now.taken_ns = *(const volatile __u64 *)&tm->taken_ns;
@@ -406,7 +406,6 @@ LB_TM_INLINE void lb_bound_handler_entry(struct lb_bound_cpu *cpu, __u32 source,
 		tm->named = 1;
 		tm->source = source;
 		tm->number = number;
-		lb_bound_remember(cpu, LB_TM_HANDLER_ENTRY, 0, 0);
 		return;
 	}
 	lb_bound_step_handler_entry(cpu, source, number);

@@ -27,8 +27,8 @@
  *   sched_entry_tp, sched_exit_tp,
  *   sched_set_need_resched_tp (6.16 and later)       lb_bound_sched_entry, _exit, lb_bound_set_need_resched
  * Attach everything first, then set cpu.running, from anywhere: until then each does nothing. To end, clear it: nothing is
- * written any more, though counts may go on until the programs are gone. Memory begins zeroed, with tm.features set
- * (lb_tm_init does both for the model).
+ * written any more but interrupts that went on, though counts may go on until the programs are gone. Memory begins zeroed, with
+ * tm.features set (lb_tm_init does both for the model).
  *
  * Memory. A struct lb_bound_memory per possible CPU, one after the other from the beginning of a page, or its two parts so in two
  * places (the first with its padding), mapped shared and writable by one reader. The reader writes cpu.running, ring.taken and the words that it has taken, and nothing else.
@@ -137,7 +137,7 @@ struct lb_bound_window {
 
 /*
  * What is kept for the case that an event breaks a rule: so many times an event, or a POID with both its ends. A power of
- * two.
+ * two. The first handler of an interrupt is not among them: it began with the interrupt.
  */
 #define LB_BOUND_RECENT 16
 
