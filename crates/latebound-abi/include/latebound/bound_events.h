@@ -304,7 +304,7 @@ LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, const struct lb_
 	struct lb_tm_instant now;
 	__u64 start, duration;
 
-	if (tm->named_within != LB_TM_NAMED_ONCE)
+	if (tm->named_within != LB_TM_NAMED_ONCE || !cpu->running)
 		return lb_bound_other_irq_enable(cpu, callers, caller);
 	now.at = LB_BOUND_CLOCK();
 	now.taken_ns = *(const volatile __u64 *)&tm->taken_ns;
