@@ -18,6 +18,8 @@ pub enum Event<'a> {
     Stdout(&'a [u8]),
     /// The guest's job wrote to its standard error.
     Stderr(&'a [u8]),
+    /// The job begins again in a new machine: what it wrote to its standard output so far is of the old one.
+    StartsAgain,
 }
 
 /// The lab: a cache folder, a listener and a stop flag.

@@ -295,11 +295,13 @@ pub fn run(
                     "/dev/kvm is there but did not run the machine ({why}); going on in software"
                 ));
                 machine::refuse_kvm(lab, &why);
+                lab.tell(Event::StartsAgain);
                 machine.accelerator = machine::Accelerator::Emulation;
             }
             Err(failure) if refused.is_some() && tripped < TRIPS && tripped_over_patching(&failure) => {
                 tripped += 1;
                 lab.note("the emulator tripped over kernel code that changed under another CPU; starting the machine again");
+                lab.tell(Event::StartsAgain);
             }
             result => return result,
         }

@@ -53,6 +53,7 @@ fn run(kernel: &str, job: &Job) -> Done {
     let listener = |event: Event<'_>| match event {
         Event::Stdout(bytes) => written.lock().unwrap().0.extend_from_slice(bytes),
         Event::Stderr(bytes) => written.lock().unwrap().1.extend_from_slice(bytes),
+        Event::StartsAgain => written.lock().unwrap().0.clear(),
         Event::Note(text) => println!("{text}"),
         Event::Progress(_) => {}
     };

@@ -23,6 +23,7 @@ fn live_lab_the_module_sees_the_interrupts_that_the_bpf_programs_see_and_breaks_
     let written: Mutex<Vec<u8>> = Mutex::default();
     let listener = |event: Event<'_>| match event {
         Event::Stdout(bytes) | Event::Stderr(bytes) => written.lock().unwrap().extend_from_slice(bytes),
+        Event::StartsAgain => written.lock().unwrap().clear(),
         Event::Note(text) => println!("{text}"),
         Event::Progress(_) => {}
     };

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on ends, and says how long it took"
 )]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -368,6 +369,36 @@ fn live_lab_interrupted_it_brings_back_what_the_verb_has_so_far() {
         .map(|series| series.histogram.count())
         .collect();
     assert!(counts.len() == 2 && counts.iter().all(|count| (1..600_000).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn live_lab_where_the_emulator_trips_the_job_begins_again_and_only_its_last_output_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let again = folder.path().join("again");
+    // What the emulator's fault leaves in the console, planted; a fresh machine finds the file that is made when the lab says so.
+    let job = format!(
+        "echo begun; if [ -e {again} ]; then echo done; exit; fi; sleep 1; \
+         echo 'Oops: int3: 0000 [#1] PREEMPT SMP' >/dev/kmsg; echo c >/proc/sysrq-trigger; sleep 100",
+        again = again.display()
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--timeout", "2m", "--output"])
+        .args([folder.path().join("x.run").to_str().unwrap(), "--", "exec", "sh", "-c", &job])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if line.contains("starting the machine again") {
+            std::fs::write(&again, "").unwrap();
+        }
+        said += &format!("{line}\n");
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && again.exists(), "{said}");
+    assert_eq!(text(&output.stdout), "begun\ndone\n", "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound lab`: the same verbs, in a virtual machine with any kernel.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -31,9 +31,17 @@ pub(super) fn with_lab<T>(
     shows: bool,
     work: impl FnOnce(&Lab<'_>) -> Result<T>,
 ) -> Result<T> {
-    let progress = Mutex::new(Progress::new(None));
+    // A person reads along. Who else reads gets the output of one machine, of that in which the job came to its end.
+    let reads_along = std::io::stdout().is_terminal();
+    let state = Mutex::new((Progress::new(None), Vec::new()));
+    let write = |bytes: &[u8]| {
+        let mut stdout = std::io::stdout().lock();
+        // Whoever reads may have gone; the guest goes on, its Run is still wanted.
+        let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    };
     let listener = |event: Event<'_>| {
-        let Ok(mut progress) = progress.lock() else { return };
+        let Ok(mut state) = state.lock() else { return };
+        let (progress, held) = &mut *state;
         match event {
             Event::Progress(text) => progress.show(|| text.to_owned()),
             Event::Note(text) => {
@@ -41,19 +49,26 @@ pub(super) fn with_lab<T>(
                 output.note(&format!("latebound: {text}"));
             }
             Event::Stdout(_) if !shows => {}
-            Event::Stdout(bytes) => {
+            Event::Stdout(bytes) if reads_along => {
                 progress.clear();
-                let mut stdout = std::io::stdout().lock();
-                // Whoever reads may have gone; the guest goes on, its Run is still wanted.
-                let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+                write(bytes);
             }
+            Event::Stdout(bytes) => held.extend_from_slice(bytes),
+            Event::StartsAgain => held.clear(),
             Event::Stderr(bytes) => {
                 progress.clear();
                 let _ = std::io::stderr().write_all(bytes);
             }
         }
     };
-    work(&Lab::new(Lab::default_cache()?, &listener, stop.flag()))
+    let done = work(&Lab::new(Lab::default_cache()?, &listener, stop.flag()));
+    if let Ok((progress, held)) = state.into_inner()
+        && !held.is_empty()
+    {
+        progress.clear();
+        write(&held);
+    }
+    done
 }
 
 fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
