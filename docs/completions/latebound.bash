@@ -1518,7 +1518,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__tune__subcmd__run)
-            opts="-h -V --dry-run --duration --config --policy --journal --format --color --help --version"
+            opts="-h -V --dry-run --duration --config --policy --journal --metrics --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1537,6 +1537,10 @@ _latebound() {
                     return 0
                     ;;
                 --journal)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -350,6 +350,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --config 'The configuration; the defaults where not given (`latebound tune config` prints them)'
             cand --policy 'The policy, in place of the configuration''s'
             cand --journal 'Where the undo journal lies'
+            cand --metrics 'Write what it does to this file every five seconds, for node_exporter''s textfile collector: end its name in .prom'
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand --dry-run 'Say what would be changed, and change nothing'

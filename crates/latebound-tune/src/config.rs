@@ -95,7 +95,7 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Daemon {
-    /// CPU time in each period.
+    /// CPU time in each period. Where a look needs more, the rest of it waits for the next period.
     pub runtime: Time,
     /// The period.
     pub period: Time,
@@ -210,8 +210,8 @@ impl Default for Watchdog {
 impl Default for Daemon {
     fn default() -> Daemon {
         Daemon {
-            runtime: Time(Nanos::from_micros(200)),
-            period: Time(Nanos::from_millis(2)),
+            runtime: Time(Nanos::from_millis(1)),
+            period: Time(Nanos::from_millis(10)),
             raise_irq_work: true,
         }
     }

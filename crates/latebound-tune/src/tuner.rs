@@ -284,6 +284,14 @@ impl Tuner {
         &self.roster
     }
 
+    /// How many threads are above what they were at first, and how many there are.
+    pub fn raised(&self) -> (u64, u64) {
+        let above = |&(tid, member): &(Tid, &Member)| {
+            self.defaults.get(&tid).is_some_and(|default| member.scheduling.rank() > default.rank())
+        };
+        (self.roster.iter().filter(above).count() as u64, self.roster.iter().count() as u64)
+    }
+
     /// What rules keep from being as the policy wants it, now.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
         self.held.values()

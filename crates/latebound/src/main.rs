@@ -3,6 +3,7 @@
 //!
 //! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
+mod aside;
 mod beside;
 mod bound_run;
 mod bound_text;
@@ -15,6 +16,8 @@ mod output;
 mod prove;
 mod prove_text;
 mod session;
+mod tune_daemon;
+mod tune_metrics;
 mod tune_text;
 mod tuning;
 mod verbs;

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
+use latebound_model::{Loss, Missing, Nanos, Tid};
 use latebound_report::printable;
 use latebound_system::undo::{Left, Undone};
 use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
 use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
 use serde::Serialize;
 
+use crate::tune_daemon::Account;
 use crate::tuning::Tuning;
 use crate::verbs::tune::named;
 
@@ -95,14 +96,6 @@ impl Map {
             let highest = one.waiters.iter().map(|waiter| waiter.priority).max();
             (std::cmp::Reverse(highest), one.tid)
         });
-        let (relations, wakeups) = tuning.tuner.lost();
-        let mut losses = tuning.probe.losses();
-        for (count, what) in [(relations, "relations remembered"), (wakeups, "pairs learned from wake-ups")] {
-            if count > 0 {
-                let kind = latebound_model::LossKind::MapFull;
-                losses.push(Loss { kind, place: what.to_owned(), count: Some(count) });
-            }
-        }
         Map {
             schema: "latebound.tune-map/1",
             duration,
@@ -113,7 +106,7 @@ impl Map {
             task,
             open: tuning.attribution.open(),
             expired: tuning.attribution.lost().0 + tuning.probe.expired(),
-            losses,
+            losses: tuning.losses(),
             missing: tuning.probe.missing().to_vec(),
         }
     }
@@ -182,15 +175,20 @@ pub(crate) struct RunDocument {
     /// How many changes; the list holds the first of them.
     changes: u64,
     failed: u64,
-    /// From a wait to the priority that follows from it: how many, the median, the worst.
+    /// From a wait to the priority that follows from it: how many, the median, the 99th percentile, the worst.
     reactions: u64,
     reaction_median: Option<Nanos>,
+    reaction_p99: Option<Nanos>,
     reaction_worst: Option<Nanos>,
     /// How often it looked, and the processor time of a look: the median, the worst, and all of the process since its start.
     looks: u64,
     look_median: Option<Nanos>,
+    look_p99: Option<Nanos>,
     look_worst: Option<Nanos>,
     processor_time: Nanos,
+    /// How often, at least, its reservation of processor time was used up; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overruns: Option<u64>,
     first_changes: Vec<Made>,
     restored: Option<usize>,
     untouched: Option<usize>,
@@ -204,12 +202,11 @@ impl RunDocument {
     pub(crate) fn new(
         dry_run: bool,
         map: Map,
-        first_changes: Vec<Made>,
-        [changes, failed]: [u64; 2],
-        [reactions, looks]: [&Histogram; 2],
+        account: Account,
         processor_time: Nanos,
         undone: Option<Undone>,
     ) -> RunDocument {
+        let Account { made: first_changes, changes, failed, reactions, looks, overruns, .. } = account;
         let left = undone.iter().flat_map(|undone| &undone.left).map(|left| match left {
             Left::Foreign { thread, is, was } => {
                 format!("thread {thread} is {is} by somebody else's doing; it was {was}")
@@ -223,11 +220,14 @@ impl RunDocument {
             failed,
             reactions: reactions.count(),
             reaction_median: reactions.quantile(0.5),
+            reaction_p99: reactions.quantile(0.99),
             reaction_worst: reactions.max(),
             looks: looks.count(),
             look_median: looks.quantile(0.5),
+            look_p99: looks.quantile(0.99),
             look_worst: looks.max(),
             processor_time,
+            overruns,
             first_changes,
             left: left.collect(),
             restored: undone.as_ref().map(|undone| undone.restored),
@@ -364,6 +364,13 @@ pub(crate) fn run(document: &RunDocument) -> String {
             text,
             "From a wait to the priority that follows: median {median}, worst {worst}, n {}.",
             document.reactions
+        );
+    }
+    if let Some(overruns @ 1..) = document.overruns {
+        let _ = writeln!(
+            text,
+            "The reservation of processor time was used up {overruns} times: changes waited for the next period. Give a larger \
+             `runtime` in [daemon]."
         );
     }
     if let (Some(restored), Some(untouched), Some(gone)) =

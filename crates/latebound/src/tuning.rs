@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use latebound_model::{Nanos, Tid};
+use latebound_model::{Loss, LossKind, Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_system::undo::{Schedule, schedule_of};
 use latebound_system::{LruPages, Root, Thread};
@@ -12,6 +12,9 @@ use latebound_tune::{
     Attribution, Config, Doer, Input, Member, Object, Observation, PageShare, Priority, RelationKind,
     Scheduling, ThreadClass, Tuner,
 };
+
+use crate::aside::{self, Answer, Aside, Errand};
+use crate::tune_metrics::Metrics;
 
 /// What is seen and what follows from it.
 pub(crate) struct Tuning {
@@ -34,16 +37,27 @@ pub(crate) struct Tuning {
     flushers: BTreeSet<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
+    /// Who reads what is not urgent; `None`: it is read at once.
+    aside: Option<Aside>,
+    /// Tasks that it was asked for.
+    asked: BTreeSet<Tid>,
+    share_asked: bool,
+    /// Whether the probe's word on what is urgent may be old.
+    cover_due: bool,
 }
 
 /// Names are kept of so many; of more, only those that are still there have one.
 const MOST_NAMES: usize = 100_000;
 
 impl Tuning {
-    /// Attaches the probe and takes all kernel threads in. For a daemon the probe wakes it, and leaves out what a daemon does not ask for.
-    pub(crate) fn start(config: Config, wake_reader: bool, now: Nanos) -> Result<Tuning> {
+    /// Attaches the probe and takes all kernel threads in. For a daemon, which has somebody to read aside, the probe wakes it, and
+    /// leaves out what a daemon does not ask for.
+    pub(crate) fn start(config: Config, aside: Option<Aside>, now: Nanos) -> Result<Tuning> {
         let hold = config.limits.hold.0;
+        let wake_reader = aside.is_some();
         let options = RelationOptions { wake_reader, hold, no_waits: wake_reader, measure_cost: false };
+        // First, because it takes long; who comes later is taken in when met.
+        let threads = latebound_system::threads(&Root::live()).context("cannot list the threads")?;
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
         let mut tuning = Tuning {
             look: Nanos((hold.0 / 2).max(1_000_000)),
@@ -58,41 +72,21 @@ impl Tuning {
             share: None,
             flushers: BTreeSet::new(),
             names: BTreeMap::new(),
+            aside,
+            asked: BTreeSet::new(),
+            share_asked: false,
+            cover_due: true,
         };
-        for thread in latebound_system::threads(&tuning.root).context("cannot list the threads")? {
+        for thread in threads {
             tuning.take_in(thread, now);
         }
         Ok(tuning)
     }
 
-    /// Takes what was seen since the last time; wake-ups too where asked for. Returns when the first of the
-    /// highest waits that it met began.
-    pub(crate) fn step(&mut self, wakeups: bool, now: Nanos) -> Result<Option<Nanos>> {
-        let mut seen = self.probe.poll_waits()?;
-        if wakeups {
-            seen.extend(self.probe.poll_counts());
-        }
-        for &observation in &seen {
-            self.meet(observation, now);
-            let (kswapd, ktimers) = (&self.kswapd, &self.ktimers);
-            let served_by = |object: Object| match object.kind {
-                RelationKind::Reclaim => kswapd.get(&object.id).copied(),
-                RelationKind::TimedSleep => ktimers.get(&object.of).copied(),
-                _ => None,
-            };
-            for input in self.attribution.observe(observation, served_by) {
-                self.tuner.input(input, now);
-            }
-        }
-        if wakeups {
-            for input in self.attribution.expire(now) {
-                self.tuner.input(input, now);
-            }
-            self.measure_share(now);
-            if self.timed {
-                self.watch_waits()?;
-            }
-        }
+    /// Takes what began and ended since the last time. Returns when the first of the highest waits that it met began.
+    pub(crate) fn step(&mut self, now: Nanos) -> Result<Option<Nanos>> {
+        let seen = self.probe.poll_waits()?;
+        self.observe(&seen, now);
         let began = |observation: &Observation| match *observation {
             Observation::Begin { at, priority, .. } => Some((priority, at)),
             // Whose item it is was told before.
@@ -106,8 +100,41 @@ impl Tuning {
         Ok(seen.iter().filter_map(began).reduce(first_of_the_highest).map(|(_, at)| at))
     }
 
-    /// Tells the probe which waits are not urgent. Call it after the changes of a step.
-    pub(crate) fn cover(&mut self) -> Result<()> {
+    /// What is not urgent: takes what was only counted, gives up what never ended, asks which pages are whose.
+    pub(crate) fn seldom(&mut self, now: Nanos) -> Result<()> {
+        let counted = self.probe.poll_counts();
+        self.observe(&counted, now);
+        for input in self.attribution.expire(now) {
+            self.tuner.input(input, now);
+        }
+        self.measure_share(now);
+        self.take_answers(now);
+        if self.timed {
+            self.watch_waits()?;
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, seen: &[Observation], now: Nanos) {
+        for &observation in seen {
+            self.meet(observation, now);
+            let (kswapd, ktimers) = (&self.kswapd, &self.ktimers);
+            let served_by = |object: Object| match object.kind {
+                RelationKind::Reclaim => kswapd.get(&object.id).copied(),
+                RelationKind::TimedSleep => ktimers.get(&object.of).copied(),
+                _ => None,
+            };
+            for input in self.attribution.observe(observation, served_by) {
+                self.tuner.input(input, now);
+            }
+        }
+    }
+
+    /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say whether there were some.
+    pub(crate) fn cover(&mut self, changed: bool) -> Result<()> {
+        if !(std::mem::take(&mut self.cover_due) || changed) {
+            return Ok(());
+        }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
         for (kind, device, threads) in self.attribution.doers() {
             covered.push((kind, device, self.tuner.covers(&threads)));
@@ -163,13 +190,60 @@ impl Tuning {
             Observation::Served { task, .. } => (Some(task), None),
             Observation::Done { .. } | Observation::Left { .. } => (None, None),
         };
-        for tid in task.into_iter().chain(thread) {
-            if !self.names.contains_key(&tid)
-                && let Some(thread) = latebound_system::thread(&self.root, tid)
-            {
-                self.take_in(thread, now);
+        // Another thread may serve now what only others did.
+        self.cover_due |= matches!(observation, Observation::Served { .. } | Observation::Done { .. });
+        for (tid, is_task) in task.map(|tid| (tid, true)).into_iter().chain(thread.map(|tid| (tid, false))) {
+            if self.names.contains_key(&tid) {
+                continue;
+            }
+            match &self.aside {
+                // Of a task that waits only its name is wanted.
+                Some(aside) if is_task => {
+                    if !self.asked.contains(&tid) && aside.ask(Errand::Thread(tid)) {
+                        self.asked.insert(tid);
+                    }
+                }
+                _ => {
+                    if let Some(thread) = latebound_system::thread(&self.root, tid) {
+                        self.take_in(thread, now);
+                    }
+                }
             }
         }
+    }
+
+    /// A thread ended: who has its id next is another one.
+    pub(crate) fn gone(&mut self, tid: Tid, now: Nanos) {
+        self.tuner.input(Input::Gone(tid), now);
+        self.names.remove(&tid);
+        self.flushers.remove(&tid);
+        self.cover_due = true;
+    }
+
+    /// Takes in what was read aside.
+    fn take_answers(&mut self, now: Nanos) {
+        while let Some(answer) = self.aside.as_ref().and_then(Aside::answer) {
+            match answer {
+                Answer::Thread(thread) => {
+                    self.asked.remove(&thread.tid);
+                    self.take_in(thread, now);
+                }
+                Answer::Share(share) => {
+                    self.share_asked = false;
+                    self.share_is(share, now);
+                }
+            }
+        }
+    }
+
+    /// Has this written aside. Returns whether there was room for it.
+    pub(crate) fn publish(&self, metrics: Metrics) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.ask(Errand::Metrics(Box::new(metrics))))
+    }
+
+    /// How often metrics could not be written.
+    pub(crate) fn unpublished(&self) -> u64 {
+        self.aside.as_ref().map_or(0, Aside::failed)
     }
 
     fn take_in(&mut self, thread: Thread, now: Nanos) {
@@ -189,6 +263,7 @@ impl Tuning {
         {
             self.ktimers.insert(cpu, tid);
         }
+        self.cover_due = true;
         if let Some(scheduling) = schedule_of(tid).ok().and_then(scheduling) {
             self.tuner.input(Input::Thread(tid, Member { comm, class, scheduling }), now);
         }
@@ -197,20 +272,42 @@ impl Tuning {
     /// Equation (3): which share of the pages belongs to those that wait for reclaim, by the accounts of their memory cgroups. Where they
     /// have none it counts as all.
     fn measure_share(&mut self, now: Nanos) {
+        if self.share_asked {
+            return;
+        }
         let tasks: BTreeSet<Tid> = self
             .attribution
             .seen()
             .filter_map(|(_, task, kind, _)| (kind == RelationKind::Reclaim).then_some(task))
             .chain(self.attribution.waiting(RelationKind::Reclaim))
-            // Of those that ended nobody knows where they were.
-            .filter(|task| self.root.exists(&format!("/proc/{task}/cgroup")))
             .collect();
         if tasks.is_empty() {
             return;
         }
-        self.share = latebound_system::lru_pages(&self.root, tasks).ok().flatten();
+        let tasks = tasks.into_iter().collect();
+        match &self.aside {
+            Some(aside) => self.share_asked = aside.ask(Errand::Share(tasks)),
+            None => self.share_is(aside::share(&self.root, &tasks), now),
+        }
+    }
+
+    fn share_is(&mut self, share: Option<Option<LruPages>>, now: Nanos) {
+        let Some(share) = share else { return };
+        self.share = share;
         let share = self.share.map_or(PageShare::ALL, |pages| PageShare::of(pages.of_tasks, pages.all));
         self.tuner.input(Input::PageShare(share), now);
+    }
+
+    /// What was lost so far.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.probe.losses();
+        let (relations, wakeups) = self.tuner.lost();
+        for (count, what) in [(relations, "relations remembered"), (wakeups, "pairs learned from wake-ups")] {
+            if count > 0 {
+                losses.push(Loss { kind: LossKind::MapFull, place: what.to_owned(), count: Some(count) });
+            }
+        }
+        losses
     }
 
     /// What part of the pages that the kernel may reclaim belongs to those that waited for it.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use latebound_model::Tid;
 
 use super::entry::Entry;
+use super::handle::ThreadHandle;
 use super::schedule::{Schedule, ThreadIdentity, schedule_of};
 use crate::root::Root;
 
@@ -143,6 +144,18 @@ impl Journal {
         if !thread.is_there(&self.root) {
             return Err(UndoError::Gone(thread.tid));
         }
+        self.change_there(thread, to)
+    }
+
+    /// [`Journal::change`] of a thread that is held: no file is read.
+    pub fn change_held(&mut self, thread: &ThreadHandle, to: Schedule) -> Result<Schedule, UndoError> {
+        if !thread.is_there() {
+            return Err(UndoError::Gone(thread.identity().tid));
+        }
+        self.change_there(thread.identity(), to)
+    }
+
+    fn change_there(&mut self, thread: ThreadIdentity, to: Schedule) -> Result<Schedule, UndoError> {
         let is = schedule_of(thread.tid).map_err(|_| UndoError::Gone(thread.tid))?;
         if is == to {
             return Ok(is);

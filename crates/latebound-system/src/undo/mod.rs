@@ -10,12 +10,14 @@
 //! named. A thread is known by its id and its start time, so that a new one with the same id is not taken for it.
 
 mod entry;
+mod handle;
 mod journal;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod watchdog;
 
+pub use handle::ThreadHandle;
 pub use journal::{Journal, Left, UndoError, Undone, recover, undo_file};
 pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule};
 pub use watchdog::Watchdog;

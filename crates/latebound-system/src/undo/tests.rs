@@ -126,6 +126,21 @@ fn live_another_thread_with_the_same_id_is_not_touched() {
 }
 
 #[test]
+fn live_a_thread_that_is_held_is_changed_until_it_is_gone_and_then_no_more() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let mut journal = Journal::create(folder.path()).unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let handle = ThreadHandle::of(Tid(child.id() as i32)).unwrap();
+    let before = schedule_of(handle.identity().tid).unwrap();
+    assert_eq!(journal.change_held(&handle, Schedule::fifo(3)).unwrap(), before);
+    assert_eq!(schedule_of(handle.identity().tid).unwrap(), Schedule::fifo(3));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(journal.change_held(&handle, before), Err(UndoError::Gone(_))));
+    assert_eq!(journal.undo().unwrap(), Undone { gone: 1, ..Undone::default() });
+}
+
+#[test]
 fn live_a_line_that_was_cut_off_is_counted_and_the_others_are_undone() {
     let folder = tempfile::TempDir::new().unwrap();
     let sleeper = Sleeper::start();

@@ -87,6 +87,10 @@ pub(crate) struct TuneRunArgs {
     /// Where the undo journal lies.
     #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
     pub(crate) journal: PathBuf,
+
+    /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
 }
 
 /// A policy as it is written on the command line.

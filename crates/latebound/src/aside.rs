@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a tuner has done for it by a thread of ordinary priority: names of tasks, the share of pages, the file of metrics. Owns that
+//! thread. What it reads may come late, or not at all where real-time tasks keep all processors busy; nothing urgent waits for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::{Context, Result};
+use latebound_model::Tid;
+use latebound_system::{LruPages, Root, Thread};
+
+use crate::tune_metrics::Metrics;
+
+/// What is to be done.
+pub(crate) enum Errand {
+    /// Who this is.
+    Thread(Tid),
+    /// Which part of the pages belongs to these.
+    Share(Vec<Tid>),
+    /// To be written.
+    Metrics(Box<Metrics>),
+}
+
+/// What came of it.
+pub(crate) enum Answer {
+    Thread(Thread),
+    /// `None`: they all ended. Inside of it, `None`: it cannot be known.
+    Share(Option<Option<LruPages>>),
+}
+
+/// So many errands wait at most. One that finds no room is not done; who asked asks again.
+const ROOM: usize = 256;
+
+pub(crate) struct Aside {
+    errands: SyncSender<Errand>,
+    answers: Receiver<Answer>,
+    failed: Arc<AtomicU64>,
+}
+
+impl Aside {
+    /// Starts the thread. Call it before the caller takes a real-time policy.
+    pub(crate) fn start(metrics: Option<PathBuf>) -> Result<Aside> {
+        let (errands, given) = sync_channel(ROOM);
+        let (tell, answers) = sync_channel(ROOM);
+        let failed = Arc::new(AtomicU64::new(0));
+        let failures = Arc::clone(&failed);
+        std::thread::Builder::new()
+            .name("latebound-aside".to_owned())
+            // It is locked in memory with all else.
+            .stack_size(256 << 10)
+            .spawn(move || {
+                let root = Root::live();
+                // Until who asks is gone.
+                for errand in given {
+                    let answer = match errand {
+                        Errand::Thread(tid) => latebound_system::thread(&root, tid).map(Answer::Thread),
+                        Errand::Share(tasks) => Some(Answer::Share(share(&root, &tasks))),
+                        Errand::Metrics(metrics_now) => {
+                            if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {
+                                failures.fetch_add(1, Ordering::Relaxed);
+                            }
+                            None
+                        }
+                    };
+                    if answer.is_some_and(|answer| tell.send(answer).is_err()) {
+                        return;
+                    }
+                }
+            })
+            .context("cannot start a thread")?;
+        Ok(Aside { errands, answers, failed })
+    }
+
+    /// Whether it will be done.
+    pub(crate) fn ask(&self, errand: Errand) -> bool {
+        self.errands.try_send(errand).is_ok()
+    }
+
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.answers.try_recv().ok()
+    }
+
+    /// How often metrics could not be written.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+}
+
+/// Which part of the pages belongs to these tasks, as far as they are there, as in [`Answer::Share`].
+pub(crate) fn share(root: &Root, tasks: &[Tid]) -> Option<Option<LruPages>> {
+    // Of those that ended nobody knows where they were.
+    let there = tasks.iter().copied().filter(|task| root.exists(&format!("/proc/{task}/cgroup")));
+    let there: Vec<Tid> = there.collect();
+    (!there.is_empty()).then(|| latebound_system::lru_pages(root, there).ok().flatten())
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tune run`: looks, changes, gives back. Owns the order of these steps and the account of them.
+//!
+//! What is on the way from a wait to a priority is done by the thread with the reservation, and reads no file. All else is
+//! left to the time after the changes, or to [`crate::aside`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail};
+use latebound_model::{Histogram, Nanos, Tid};
+use latebound_system::undo::{self, Journal, Schedule, ThreadHandle, Watchdog, schedule_of};
+use latebound_tune::{Change, Config, PolicyKind, ThreadClass};
+
+use crate::aside::Aside;
+use crate::cli::TuneRunArgs;
+use crate::output::Output;
+use crate::session::{Progress, Stop, monotonic};
+use crate::tune_metrics::Metrics;
+use crate::tune_text::{self, Made, Map, RunDocument};
+use crate::tuning::{self, Tuning};
+use crate::verbs::tune::{SELDOM, config};
+
+/// Changes that are kept for the account at the end; all are counted.
+const KEPT_CHANGES: usize = 10_000;
+/// How often metrics are written.
+const METRICS: Nanos = Nanos::from_secs(5);
+/// Threads that are asked whether they still are there, each time that what is not urgent is done.
+const ASKED_AT_ONCE: usize = 8;
+
+/// What makes changes, or only says them.
+enum Hand {
+    Dry,
+    Real {
+        journal: Journal,
+        watchdog: Watchdog,
+        /// Threads that may be changed, held so that a change reads no file.
+        held: BTreeMap<Tid, ThreadHandle>,
+        /// Up to here they were asked whether they still are there.
+        asked: Tid,
+    },
+}
+
+impl Hand {
+    /// Holds what is there, so that not even the first change has to.
+    fn hold(&mut self, tuning: &Tuning) {
+        let Hand::Real { held, .. } = self else { return };
+        for (tid, member) in tuning.tuner.roster().iter() {
+            if !matches!(member.class, ThreadClass::Other | ThreadClass::Migration)
+                && let Ok(handle) = ThreadHandle::of(tid)
+            {
+                held.insert(tid, handle);
+            }
+        }
+    }
+
+    fn make(&mut self, change: &Change) -> std::result::Result<(), String> {
+        let Hand::Real { journal, held, .. } = self else { return Ok(()) };
+        let to = tuning::schedule(change.to).ok_or("a reservation is never given back by the policy")?;
+        let handle = match held.entry(change.thread) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(ThreadHandle::of(change.thread).map_err(|error| error.to_string())?)
+            }
+        };
+        let made = journal.change_held(handle, to).map(drop).map_err(|error| error.to_string());
+        if made.is_err() {
+            held.remove(&change.thread);
+        }
+        made
+    }
+
+    /// Threads that ended since, of the next few that are held.
+    fn ended(&mut self) -> Vec<Tid> {
+        let Hand::Real { held, asked, .. } = self else { return Vec::new() };
+        let next: Vec<Tid> = held
+            .range((std::ops::Bound::Excluded(*asked), std::ops::Bound::Unbounded))
+            .map(|(&tid, _)| tid)
+            .take(ASKED_AT_ONCE)
+            .collect();
+        *asked = next.last().copied().filter(|_| next.len() == ASKED_AT_ONCE).unwrap_or(Tid(0));
+        let ended: Vec<Tid> =
+            next.into_iter().filter(|tid| held.get(tid).is_some_and(|one| !one.is_there())).collect();
+        for tid in &ended {
+            held.remove(tid);
+        }
+        ended
+    }
+
+    fn is_safe(&self) -> bool {
+        match self {
+            Hand::Dry => true,
+            Hand::Real { watchdog, .. } => watchdog.is_alive(),
+        }
+    }
+}
+
+/// What was done so far.
+pub(crate) struct Account {
+    /// The first changes.
+    pub(crate) made: Vec<Made>,
+    pub(crate) changes: u64,
+    pub(crate) raises: u64,
+    pub(crate) failed: u64,
+    /// From waits to priorities, and the processor time of looks.
+    pub(crate) reactions: Histogram,
+    pub(crate) looks: Histogram,
+    /// Times that the reservation was used up; `None` without one.
+    pub(crate) overruns: Option<u64>,
+}
+
+impl Account {
+    fn new() -> Account {
+        Account {
+            made: Vec::new(),
+            changes: 0,
+            raises: 0,
+            failed: 0,
+            reactions: Histogram::preallocated(),
+            looks: Histogram::preallocated(),
+            overruns: None,
+        }
+    }
+
+    fn metrics(&self, tuning: &Tuning, policy: PolicyKind, dry_run: bool) -> Metrics {
+        let (raised, known) = tuning.tuner.raised();
+        let losses = tuning.losses().into_iter();
+        Metrics {
+            running: true,
+            dry_run,
+            policy: policy.name(),
+            changes: self.changes,
+            raises: self.raises,
+            failed: self.failed,
+            relations: tuning.tuner.relations().len() as u64,
+            raised,
+            known,
+            reactions: self.reactions.clone(),
+            looks: self.looks.clone(),
+            losses: losses.map(|loss| (loss.place, loss.count.unwrap_or(0))).collect(),
+            overruns: self.overruns,
+            processor_time: processor_time(libc::CLOCK_PROCESS_CPUTIME_ID),
+            restored: None,
+        }
+    }
+}
+
+pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
+    let mut config = config(args.config.as_deref())?;
+    if let Some(policy) = args.policy {
+        config.policy = policy.into();
+    }
+    let (policy, daemon) = (config.policy, config.daemon);
+    let stop = Stop::on_signals()?;
+    // The watchdog first: it is forked, and this process has no other thread yet.
+    let mut hand = if args.dry_run { Hand::Dry } else { prepare(args, &config, output)? };
+    let aside = Aside::start(args.metrics.clone())?;
+    let started = monotonic();
+    let mut tuning = Tuning::start(config, Some(aside), started)?;
+    hand.hold(&tuning);
+    let mut account = Account::new();
+    if !args.dry_run {
+        account.overruns = reserve(daemon, output)?;
+    }
+    // What was waited for before waited for the start.
+    let ready = monotonic();
+    notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
+    let elapsed = || monotonic().saturating_sub(started);
+    let left = || args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
+    let mut progress = Progress::new(args.duration);
+    let (mut seldom, mut publish) = (Nanos::ZERO, Nanos::ZERO);
+    let mut lost_watchdog = false;
+    let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+    while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
+        let now = monotonic();
+        tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
+        let now = monotonic();
+        let begun = tuning.step(now)?;
+        let changes = tuning.tuner.changes(now);
+        let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
+        // From the wait to the last of the priorities that follow from this round.
+        let raised = |(change, error): (&Change, &Option<String>)| {
+            error.is_none() && change.to.rank() > change.from.rank()
+        };
+        let raises = changes.iter().zip(&results).filter(|&one| raised(one)).count() as u64;
+        if let (1.., Some(begun)) = (raises, begun.filter(|&begun| begun >= ready)) {
+            account.reactions.record(monotonic().saturating_sub(begun));
+        }
+        account.raises += raises;
+        tuning.looked(!changes.is_empty());
+        tuning.cover(!changes.is_empty())?;
+        for (change, error) in changes.into_iter().zip(results) {
+            account.changes += 1;
+            if error.is_some() {
+                account.failed += 1;
+                match schedule_of(change.thread).ok().and_then(tuning::scheduling) {
+                    Some(is) => tuning.tuner.is(change.thread, is),
+                    None => tuning.gone(change.thread, now),
+                }
+            }
+            if account.made.len() < KEPT_CHANGES {
+                account.made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
+            }
+        }
+        if now >= seldom {
+            seldom = now + SELDOM;
+            tuning.seldom(now)?;
+            for tid in hand.ended() {
+                tuning.gone(tid, now);
+            }
+            if !hand.is_safe() {
+                lost_watchdog = true;
+                break;
+            }
+            account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
+            if args.metrics.is_some()
+                && now >= publish
+                && tuning.publish(account.metrics(&tuning, policy, args.dry_run))
+            {
+                publish = now + METRICS;
+            }
+            progress.show(|| format!("{} followed, {} changes", elapsed(), account.changes));
+        }
+        let spent_now = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+        account.looks.record(spent_now.saturating_sub(std::mem::replace(&mut spent, spent_now)));
+    }
+    progress.clear();
+    account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
+    let mut metrics = account.metrics(&tuning, policy, args.dry_run);
+    let undone = match hand {
+        Hand::Dry => None,
+        Hand::Real { journal, watchdog, .. } => {
+            let undone = journal.undo().context("priorities could not be given back")?;
+            watchdog.end();
+            Some(undone)
+        }
+    };
+    if let Some(path) = &args.metrics {
+        (metrics.running, metrics.raised) = (false, 0);
+        metrics.restored = undone.as_ref().map(|undone| undone.restored as u64);
+        if let Err(error) = metrics.write(path) {
+            output.note(&format!(
+                "metrics cannot be written to {} ({error}); that failed {} times before",
+                path.display(),
+                tuning.unpublished()
+            ));
+        }
+    }
+    let map = Map::of(&tuning, policy, elapsed());
+    let time = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
+    let document = RunDocument::new(args.dry_run, map, account, time, undone);
+    if output.is_json() {
+        output.json(&document)?;
+    } else {
+        output.text(&tune_text::run(&document))?;
+    }
+    if lost_watchdog {
+        bail!("the watchdog ended, and nothing is changed without one; everything was undone. Start again");
+    }
+    Ok(())
+}
+
+/// The processor time of this process or thread so far.
+fn processor_time(clock: libc::clockid_t) -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Undoes what an earlier run left, then starts the journal and its watchdog.
+fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand> {
+    for (path, undone) in undo::recover(&args.journal) {
+        match undone {
+            Ok(undone) => output.note(&format!(
+                "{} was left by a run that ended: {} priorities given back",
+                path.display(),
+                undone.restored
+            )),
+            Err(error) => bail!(error),
+        }
+    }
+    let journal = Journal::create(&args.journal)?;
+    let watchdog = Watchdog::start(&journal, u32::from(config.watchdog.priority.get()))?;
+    allow_descriptors();
+    Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), asked: Tid(0) })
+}
+
+/// One for each thread that is held: as many as may be. Where that is not enough, the start times of the others are read.
+fn allow_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointers are to a live rlimit.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Times that the kernel said that the reservation was used up. It says so at the next tick, so that several may be one.
+static OVERRUNS: AtomicU64 = AtomicU64::new(0);
+
+/// Has the kernel say where a reservation is used up (include/uapi/linux/sched.h).
+const SCHED_FLAG_DL_OVERRUN: u64 = 0x04;
+
+/// Locks the memory and takes the reservation. Without either it goes on, and says so. Returns the number of overruns so far, where there
+/// is a reservation.
+fn reserve(daemon: latebound_tune::Daemon, output: &Output) -> Result<Option<u64>> {
+    // SAFETY: takes flags only.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
+        output.note(&format!("memory is not locked: {}", std::io::Error::last_os_error()));
+    }
+    // SAFETY: what is done at the signal is one addition to an atomic.
+    unsafe {
+        signal_hook::low_level::register(libc::SIGXCPU, || {
+            OVERRUNS.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+    .context("cannot be told when the reservation is used up")?;
+    let (runtime, period) = (daemon.runtime.0.0, daemon.period.0.0);
+    let reservation =
+        Schedule { flags: SCHED_FLAG_DL_OVERRUN, ..Schedule::deadline(runtime, period, period) };
+    if let Err(error) = undo::set_own_schedule(reservation) {
+        output.note(&format!(
+            "no SCHED_DEADLINE reservation ({error}): changes come late where real-time threads keep this CPU busy"
+        ));
+        return Ok(None);
+    }
+    Ok(Some(0))
+}
+
+/// Tells a service manager, where one listens (sd_notify(3)).
+fn notify(state: &str) -> std::io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
