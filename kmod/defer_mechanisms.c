@@ -73,6 +73,15 @@ static int work_setup(struct lb_slot *slot)
 	}
 	if (!slot->queue)
 		return -ENOMEM;
+	/*
+	 * Each INIT_WORK() is a lock class of its own to lockdep. Items that run in softirqs need one: a thread with softirqs
+	 * on that runs an item of the same class would be taken for one that such a softirq can interrupt and wait for.
+	 */
+	if (slot->series.mechanism == LB_DEFER_WORK_BH || slot->series.mechanism == LB_DEFER_WORK_BH_HIGHPRI) {
+		INIT_WORK(&slot->busy, busy_runs);
+		INIT_WORK(&slot->work, work_runs);
+		return 0;
+	}
 	INIT_WORK(&slot->busy, busy_runs);
 	if (slot->series.mechanism == LB_DEFER_WORK_DELAYED)
 		INIT_DELAYED_WORK(&slot->delayed, delayed_runs);
