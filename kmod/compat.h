@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What changed between kernel 5.15 and today, one name for each; the version that changed it stands beside it. */
+/* What changed between kernel 5.10 and today, one name for each; the version that changed it stands beside it. */
 #ifndef LATEBOUND_COMPAT_H
 #define LATEBOUND_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/irq_work.h>
 #include <linux/kthread.h>
 #include <linux/netdevice.h>
+#include <linux/preempt.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
 
 #define LB_SINCE(major, minor) (LINUX_VERSION_CODE >= KERNEL_VERSION(major, minor, 0))
+
+/* 5.11 gave in_irq() its name of today. Older kernels with the RT patches have both. */
+#ifndef in_hardirq
+#define in_hardirq() in_irq()
+#endif
+
+/* 5.11 brought initializers that take the function alone. Older kernels with the RT patches have them too. */
+#ifndef IRQ_WORK_INIT
+#define LB_IRQ_WORK(function, bits) ((struct irq_work){ .flags = ATOMIC_INIT(bits), .func = (function) })
+#define IRQ_WORK_INIT(function) LB_IRQ_WORK(function, 0)
+#define IRQ_WORK_INIT_LAZY(function) LB_IRQ_WORK(function, IRQ_WORK_LAZY)
+#define IRQ_WORK_INIT_HARD(function) LB_IRQ_WORK(function, IRQ_WORK_HARD_IRQ)
+#endif
 
 /* 6.13 brought hrtimer_setup(), 6.15 removed hrtimer_init(). */
 static inline void lb_hrtimer_setup(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *),
