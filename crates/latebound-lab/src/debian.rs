@@ -5,10 +5,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
-use crate::program;
+use crate::{archive, program};
+
+/// Where packages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// What apt is set up for on this system.
+    System,
+    /// Debian's archive, for kernels that the system's suites do not have.
+    Archive,
+}
+
+/// Lists of the archive that lack something are fetched anew when they are older.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What apt and dpkg call this machine.
 pub(crate) fn architecture() -> &'static str {
@@ -40,48 +53,98 @@ const ANSWERS_FROM: [&str; 9] = [
     "/var/lib/dpkg/arch",
 ];
 
+fn apt(lab: &Lab<'_>, source: Source, program: &str) -> Result<Command, LabError> {
+    match source {
+        Source::System => Ok(Command::new(program)),
+        Source::Archive => archive::command(lab, program),
+    }
+}
+
 /// What apt says. Each question takes it half a second or more, so an answer is kept until anything that it comes from
 /// changes.
-fn asked(lab: &Lab<'_>, doing: &str, question: &[&str]) -> Result<String, LabError> {
+fn asked(lab: &Lab<'_>, source: Source, doing: &str, question: &[&str]) -> Result<String, LabError> {
     let changed = |path: &&str| fs::metadata(path).and_then(|about| about.modified()).ok();
-    let stamp = format!("{question:?} {:?}\n", ANSWERS_FROM.iter().map(changed).collect::<Vec<_>>());
-    let kept = lab.folder("apt")?.join(key(&question.join(" ")));
+    let from = match source {
+        Source::System => format!("{:?}", ANSWERS_FROM.iter().map(changed).collect::<Vec<_>>()),
+        Source::Archive => archive::stamp(lab)?,
+    };
+    let stamp = format!("{question:?} {from}\n");
+    let kept = lab.folder("apt")?.join(key(&format!("{source:?} {}", question.join(" "))));
     let known = fs::read_to_string(&kept).ok();
     if let Some(answer) = known.as_ref().and_then(|text| text.strip_prefix(&stamp)) {
         return Ok(answer.to_owned());
     }
-    let answer = program::output(doing, Command::new("apt-cache").args(question).env("LC_ALL", "C"))?;
+    let answer = program::output(doing, apt(lab, source, "apt-cache")?.args(question).env("LC_ALL", "C"))?;
     // By renaming, so that another process reads the old answer or the new one. One that cannot be kept is asked for again.
     let part = kept.with_extension(std::process::id().to_string());
     let _ = fs::write(&part, stamp + &answer).and_then(|()| fs::rename(&part, &kept));
     Ok(answer)
 }
 
+/// Looks in the system's suites, and then in the archive's, whose lists are fetched anew where that may help.
+fn look<T>(
+    lab: &Lab<'_>,
+    find: impl Fn(Source) -> Result<Option<T>, LabError>,
+) -> Result<Option<(Source, T)>, LabError> {
+    if let Some(found) = find(Source::System)? {
+        return Ok(Some((Source::System, found)));
+    }
+    archive::ready(lab)?;
+    let mut found = find(Source::Archive)?;
+    if found.is_none() && archive::refresh(lab, DAY)? {
+        found = find(Source::Archive)?;
+    }
+    Ok(found.map(|found| (Source::Archive, found)))
+}
+
 /// The image package of a version and flavour, newest first where several would do.
 pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<String, LabError> {
-    let flavour = if rt { "rt-" } else { "" };
-    let wanted = format!("linux-image-{version}-{flavour}{}", architecture());
-    let names = package_names(lab, "linux-image-")?;
-    if let Some(exact) = names.iter().find(|name| **name == wanted) {
-        return resolve_metapackage(lab, exact);
+    let wanted = format!("linux-image-{version}-{}{}", if rt { "rt-" } else { "" }, architecture());
+    let found = look(lab, |source| {
+        let names = package_names(lab, source, "linux-image-")?;
+        match names.iter().find(|name| **name == wanted) {
+            Some(exact) => resolve_metapackage(lab, source, exact).map(Some),
+            None => Ok(choose_image(&names, version, rt, architecture())),
+        }
+    })?;
+    if let Some((_, package)) = found {
+        return Ok(package);
     }
-    choose_image(&names, version, rt, architecture()).ok_or(LabError::NoPackage { package: wanted })
+    let mut has: Vec<String> = series(&package_names(lab, Source::Archive, "linux-image-")?, rt);
+    has.extend(series(&package_names(lab, Source::System, "linux-image-")?, rt));
+    has.sort_by_key(|name| numbers(name));
+    has.dedup();
+    Err(LabError::NoKernel { package: wanted, suites: archive::suites(), has: has.join(", ") })
+}
+
+/// The series that there are images of: `6.12`.
+fn series(names: &[String], rt: bool) -> Vec<String> {
+    let images = names.iter().filter_map(|name| image_name(name, architecture()));
+    let of_flavour = images.filter(|(_, flavour)| (*flavour == "rt") == rt).map(|(version, _)| version);
+    of_flavour
+        .filter_map(|version| match numbers(version)[..] {
+            [major, minor, ..] => Some(format!("{major}.{minor}{}", if rt { "-rt" } else { "" })),
+            _ => None,
+        })
+        .collect()
+}
+
+/// What a package cannot be without.
+fn depends(lab: &Lab<'_>, source: Source, package: &str) -> Result<Vec<String>, LabError> {
+    let text = asked(lab, source, "ask apt what a package needs", &["depends", "--important", package])?;
+    Ok(text.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
 }
 
 /// A metapackage is followed to the package that it depends on.
-fn resolve_metapackage(lab: &Lab<'_>, package: &str) -> Result<String, LabError> {
-    let text = asked(lab, "ask apt what a kernel package needs", &["depends", "--important", package])?;
-    let real = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with("linux-image-"));
-    Ok(real.unwrap_or(package).to_owned())
+fn resolve_metapackage(lab: &Lab<'_>, source: Source, package: &str) -> Result<String, LabError> {
+    let real = depends(lab, source, package)?.into_iter().find(|name| name.starts_with("linux-image-"));
+    Ok(real.unwrap_or_else(|| package.to_owned()))
 }
 
 /// Every package name that begins so.
-pub(crate) fn package_names(lab: &Lab<'_>, prefix: &str) -> Result<Vec<String>, LabError> {
+pub(crate) fn package_names(lab: &Lab<'_>, source: Source, prefix: &str) -> Result<Vec<String>, LabError> {
     require_apt("a kernel of the distribution")?;
-    let text = asked(lab, "list apt's packages", &["pkgnames", prefix])?;
+    let text = asked(lab, source, "list apt's packages", &["pkgnames", prefix])?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -113,18 +176,76 @@ pub(crate) fn numbers(text: &str) -> Vec<u64> {
 }
 
 /// The version of a package that apt would install.
-pub(crate) fn candidate(lab: &Lab<'_>, package: &str) -> Result<String, LabError> {
-    let text = asked(lab, "ask apt for a version", &["policy", package])?;
-    text.lines()
-        .find_map(|line| line.trim().strip_prefix("Candidate: "))
-        .filter(|version| *version != "(none)")
-        .map(str::to_owned)
-        .ok_or_else(|| LabError::NoPackage { package: package.to_owned() })
+pub(crate) fn candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<String, LabError> {
+    maybe_candidate(lab, source, package)?.ok_or_else(|| LabError::NoPackage { package: package.to_owned() })
+}
+
+fn maybe_candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<Option<String>, LabError> {
+    let text = asked(lab, source, "ask apt for a version", &["policy", package])?;
+    let version = text.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
+    Ok(version.filter(|version| *version != "(none)").map(str::to_owned))
+}
+
+/// Where a package of a kernel is to be had.
+fn source_of(lab: &Lab<'_>, package: &str) -> Result<Source, LabError> {
+    let found = look(lab, |source| maybe_candidate(lab, source, package))?;
+    found.map(|(source, _)| source).ok_or_else(|| LabError::NoPackage { package: package.to_owned() })
+}
+
+/// The folder of an unpacked image, with its parts: since 7.0 an image's package is empty and needs three others.
+pub(crate) fn image(lab: &Lab<'_>, package: &str) -> Result<PathBuf, LabError> {
+    let source = source_of(lab, package)?;
+    let is_part = |name: &String| {
+        ["linux-binary-", "linux-modules-"].iter().any(|prefix| name.starts_with(prefix))
+            || name
+                .strip_prefix("linux-base-")
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let parts: Vec<String> = depends(lab, source, package)?.into_iter().filter(is_part).collect();
+    let folder = unpacked_with(lab, source, package, &parts)?;
+    if let Some(release) = package.strip_prefix("linux-image-").filter(|_| !parts.is_empty()) {
+        as_in_boot(&folder, release)?;
+    }
+    Ok(folder)
+}
+
+/// Names the files of a kernel as older packages do, in /boot.
+fn as_in_boot(folder: &Path, release: &str) -> Result<(), LabError> {
+    let boot = folder.join("boot");
+    fs::create_dir_all(&boot).map_err(LabError::io("make the folder", &boot))?;
+    for name in ["vmlinuz", "config"] {
+        let from = folder.join("usr/lib/modules").join(release).join(name);
+        let to = boot.join(format!("{name}-{release}"));
+        if !to.is_file() {
+            fs::hard_link(&from, &to).map_err(LabError::io("link", &from))?;
+        }
+    }
+    Ok(())
+}
+
+/// A package that modules are built with, and what it needs besides, each in a folder of its own. The package is last.
+pub(crate) fn headers(lab: &Lab<'_>, package: &str) -> Result<(Source, Vec<PathBuf>), LabError> {
+    let source = source_of(lab, package)?;
+    let mut packages = depends(lab, source, package)?;
+    packages.retain(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"));
+    packages.push(package.to_owned());
+    let folders =
+        packages.iter().map(|package| unpacked(lab, source, package)).collect::<Result<Vec<_>, _>>()?;
+    Ok((source, folders))
 }
 
 /// The folder with a package's files, unpacked once.
-pub(crate) fn unpacked(lab: &Lab<'_>, package: &str) -> Result<PathBuf, LabError> {
-    let version = candidate(lab, package)?;
+pub(crate) fn unpacked(lab: &Lab<'_>, source: Source, package: &str) -> Result<PathBuf, LabError> {
+    unpacked_with(lab, source, package, &[])
+}
+
+fn unpacked_with(
+    lab: &Lab<'_>,
+    source: Source,
+    package: &str,
+    parts: &[String],
+) -> Result<PathBuf, LabError> {
+    let version = candidate(lab, source, package)?;
     let name = format!("{package}_{}", version.replace(':', "%3a"));
     let folder = lab.folder("packages")?.join(&name);
     if folder.is_dir() {
@@ -139,25 +260,48 @@ pub(crate) fn unpacked(lab: &Lab<'_>, package: &str) -> Result<PathBuf, LabError
     fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
     let log = part.join("apt.log");
     // As root, apt downloads as the user _apt, who may not write here, and warns that it then does so as root.
-    let mut download = Command::new("apt-get");
+    let mut download = apt(lab, source, "apt-get")?;
     download
         .args(["-q", "-o", "APT::Sandbox::User=root", "download", &format!("{package}={version}")])
+        .args(parts)
         .current_dir(&part);
-    program::logged(lab, "download a package", &mut download, &log, || {
+    let downloaded = program::logged(lab, "download a package", &mut download, &log, || {
         format!("downloading {package} {version}")
-    })?;
-    let archive = fs::read_dir(&part)
+    });
+    if let Err(error) = downloaded {
+        // Only the newest packages stay in the archive.
+        if source == Source::Archive
+            && !matches!(error, LabError::Stopped)
+            && archive::refresh(lab, Duration::ZERO)?
+            && maybe_candidate(lab, source, package)?.as_ref() != Some(&version)
+        {
+            return Err(LabError::unexpected(
+                format!("{package} {version}"),
+                "has left Debian's archive; its lists are new now, type the same again for what took its place",
+            ));
+        }
+        return Err(error);
+    }
+    let archives: Vec<PathBuf> = fs::read_dir(&part)
         .map_err(LabError::io("list", &part))?
         .flatten()
         .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .ok_or_else(|| {
-            LabError::unexpected(package, "apt-get downloaded nothing; type `apt-get update` and try again")
-        })?;
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect();
+    if archives.is_empty() {
+        return Err(LabError::unexpected(
+            package,
+            "apt-get downloaded nothing; type `apt-get update` and try again",
+        ));
+    }
     let files = part.join("files");
-    let mut unpack = Command::new("dpkg-deb");
-    unpack.arg("-x").arg(&archive).arg(&files);
-    program::logged(lab, "unpack a package", &mut unpack, &log, || format!("unpacking {package} {version}"))?;
+    for archive in archives {
+        let mut unpack = Command::new("dpkg-deb");
+        unpack.arg("-x").arg(&archive).arg(&files);
+        program::logged(lab, "unpack a package", &mut unpack, &log, || {
+            format!("unpacking {package} {version}")
+        })?;
+    }
     fs::rename(&files, &folder).map_err(LabError::io("put in its place", &folder))?;
     remove(&part)?;
     Ok(folder)
@@ -200,6 +344,14 @@ mod tests {
         assert_eq!(choose("6.12", false).as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
         assert_eq!(choose("6.12", true), None);
         assert_eq!(choose("6", false).as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
+    }
+
+    #[test]
+    fn series_that_can_be_had_are_named_by_flavour() {
+        if architecture() == "amd64" {
+            assert_eq!(series(&names(), true), ["6.1-rt"]);
+            assert_eq!(series(&names(), false), ["6.1", "6.1", "6.12", "6.12"]);
+        }
     }
 
     #[test]

@@ -28,6 +28,19 @@ pub enum LabError {
         /// The package, or what was looked for.
         package: String,
     },
+    /// No suite that is looked in has a kernel of this version.
+    #[error(
+        "{package}: neither the lists of apt nor Debian's archive ({suites}) has it; there are {has}. Older versions leave the \
+         archive in time: give one of these, or the path of a kernel image"
+    )]
+    NoKernel {
+        /// The package that was looked for.
+        package: String,
+        /// The suites of the archive.
+        suites: String,
+        /// The series that there are.
+        has: String,
+    },
     /// Programs that are needed and not there.
     #[error("{purpose} needs {programs}; type: apt-get install -y --no-install-recommends {packages}")]
     MissingPrograms {

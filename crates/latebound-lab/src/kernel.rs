@@ -10,7 +10,7 @@ use latebound_model::PreemptionModel;
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::name::{Flavour, KernelName, Origin};
-use crate::{debian, image, program, traced};
+use crate::{debian, headers, image, program, traced};
 
 /// A kernel that is here.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ fn find(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
     match &name.origin {
         Origin::Debian { version, rt } => {
             let package = debian::image_package(lab, version, *rt)?;
-            packaged(lab, name, &debian::unpacked(lab, &package)?)
+            packaged(lab, name, &debian::image(lab, &package)?)
         }
         Origin::Traced { version, flavour } => from_build(name, &traced::build(lab, version, *flavour)?),
         Origin::Path(path) => from_path(lab, name, path),
@@ -221,70 +221,7 @@ pub(crate) fn module_build_folder(lab: &Lab<'_>, kernel: &Kernel) -> Result<Path
     let (Origin::Debian { .. }, Some(release)) = (&kernel.name.origin, &kernel.release) else {
         return Err(none("its headers are not known"));
     };
-    headers(lab, release)
-}
-
-/// The headers of a Debian kernel. The three packages refer to each other by absolute paths of an installed system, so
-/// they are joined in one folder with the references turned to it.
-fn headers(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> {
-    program::require(
-        "building a module",
-        &[program::program("make", "make"), program::program("gcc", "gcc")],
-    )?;
-    let package = format!("linux-headers-{release}");
-    let exact = debian::candidate(lab, &package)?;
-    let name = format!("{package}_{}", exact.replace(':', "%3a"));
-    let joined = lab.folder("headers")?.join(&name);
-    let build = joined.join("usr/src").join(&package);
-    if build.is_dir() {
-        return Ok(build);
-    }
-    let text = program::output(
-        "ask apt what headers need",
-        Command::new("apt-cache").args(["depends", "--important", &package]),
-    )?;
-    let needed = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    let mut packages: Vec<String> = needed
-        .filter(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"))
-        .map(str::to_owned)
-        .collect();
-    packages.push(package.clone());
-    let folders =
-        packages.iter().map(|package| debian::unpacked(lab, package)).collect::<Result<Vec<_>, _>>()?;
-    let _lock = lab.lock(&format!("headers-{release}"), &package)?;
-    if build.is_dir() {
-        return Ok(build);
-    }
-    let part = lab.folder("headers")?.join(format!(".{name}.part"));
-    debian::remove(&part)?;
-    fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
-    for folder in &folders {
-        program::output(
-            "join a kernel's headers",
-            Command::new("cp").arg("-a").arg(folder.join(".")).arg(&part),
-        )?;
-    }
-    // Text files of a few lines (Makefile, .kernelvariables) and links that say /usr/src or /usr/lib.
-    let place = part.join("usr/src").join(&package);
-    for entry in fs::read_dir(&place).map_err(LabError::io("list", &place))?.flatten() {
-        let path = entry.path();
-        if let Ok(target) = fs::read_link(&path) {
-            if target.is_absolute() || target.starts_with("../../lib") {
-                let inside = target.strip_prefix("/").map_or_else(|_| target.clone(), Path::to_owned);
-                let inside =
-                    inside.strip_prefix("../..").map_or(inside.clone(), |rest| Path::new("usr").join(rest));
-                fs::remove_file(&path)
-                    .and_then(|()| std::os::unix::fs::symlink(joined.join(inside), &path))
-                    .map_err(LabError::io("change the link", &path))?;
-            }
-        } else if entry.file_name() == "Makefile" || entry.file_name() == ".kernelvariables" {
-            let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
-            let turned = text.replace(" /usr/src/", &format!(" {}/usr/src/", joined.display()));
-            fs::write(&path, turned).map_err(LabError::io("write", &path))?;
-        }
-    }
-    fs::rename(&part, &joined).map_err(LabError::io("put in its place", &joined))?;
-    Ok(build)
+    headers::folder(lab, release)
 }
 
 #[cfg(test)]

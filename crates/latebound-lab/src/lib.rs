@@ -6,6 +6,7 @@
 //! installs anything on the host, never writes to the host's file system from a guest but into the folder of the
 //! job, and never prints. What runs in the guest is the caller's: this crate knows no verb's meaning.
 
+mod archive;
 mod bisect;
 mod console;
 mod context;
@@ -13,6 +14,7 @@ mod debian;
 mod error;
 mod folder;
 mod guest;
+mod headers;
 mod image;
 mod kernel;
 mod list;

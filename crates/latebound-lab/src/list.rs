@@ -9,7 +9,7 @@ use latebound_model::{Evidence, EvidenceLevel};
 use serde::Serialize;
 
 use crate::context::Lab;
-use crate::debian;
+use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::name::Flavour;
 use crate::traced;
@@ -33,9 +33,10 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
     let mut add = |listed: Listed| {
         found.insert((debian::numbers(&listed.name), listed.name.clone()), listed);
     };
-    for (name, package) in newest_images(&debian::package_names(lab, "linux-image-")?, debian::architecture())
+    for (name, package) in
+        newest_images(&debian::package_names(lab, Source::System, "linux-image-")?, debian::architecture())
     {
-        let Ok(version) = debian::candidate(lab, &package) else { continue };
+        let Ok(version) = debian::candidate(lab, Source::System, &package) else { continue };
         let folder = lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
         let release = package.trim_start_matches("linux-image-");
         let config = fs::read_to_string(folder.join(format!("boot/config-{release}"))).ok();
@@ -46,12 +47,12 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
             evidence: config.map(|config| by_configuration(&config, release)).unwrap_or_default(),
         });
     }
-    for package in debian::package_names(lab, "linux-source-")? {
+    for package in debian::package_names(lab, Source::System, "linux-source-")? {
         let Some(version) = package.strip_prefix("linux-source-").filter(|version| version.contains('.'))
         else {
             continue;
         };
-        let Ok(exact) = debian::candidate(lab, &package) else { continue };
+        let Ok(exact) = debian::candidate(lab, Source::System, &package) else { continue };
         // PREEMPT_RT is in the kernel itself from 6.12 on.
         let flavours = [(false, false), (true, false), (false, true), (true, true)]
             .map(|(rt, checked)| Flavour { rt, checked })

@@ -11,8 +11,9 @@ use std::str::FromStr;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
-use crate::kernel::{Kernel, module_build_folder};
-use crate::program;
+use crate::kernel::{self, Kernel, module_build_folder};
+use crate::name::{KernelName, Origin};
+use crate::{debian, headers, program};
 
 /// The sources of the project's modules: names in the folder that they are built in, and texts.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
@@ -42,9 +43,15 @@ impl FromStr for Module {
 }
 
 /// The folder that modules for this kernel are built with (`make -C FOLDER M=…`); headers are fetched where they are not
-/// there.
-pub fn module_headers(lab: &Lab<'_>, kernel: &Kernel) -> Result<PathBuf, LabError> {
-    module_build_folder(lab, kernel)
+/// there. The distribution's image itself is not.
+pub fn module_headers(lab: &Lab<'_>, name: &KernelName) -> Result<PathBuf, LabError> {
+    match &name.origin {
+        Origin::Debian { version, rt } => {
+            let image = debian::image_package(lab, version, *rt)?;
+            headers::folder(lab, image.trim_start_matches("linux-image-"))
+        }
+        _ => module_build_folder(lab, &kernel::obtain(lab, name)?),
+    }
 }
 
 /// Builds for a kernel, on the host; what is built in a folder of somebody else's is built in a copy, in `scratch`.

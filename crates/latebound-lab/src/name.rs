@@ -14,7 +14,7 @@ use crate::error::LabError;
 pub enum Origin {
     /// A package of the distribution.
     Debian {
-        /// `6.12`, or whole as in the package's name: `6.12.117+deb12`.
+        /// `6.12`, or whole as in the package's name: `6.12.117+deb12`, or `6` for the newest of them.
         version: String,
         /// Whether it is the PREEMPT_RT flavour.
         rt: bool,
@@ -144,7 +144,8 @@ impl FromStr for KernelName {
             };
             let digit = version.starts_with(|c: char| c.is_ascii_digit());
             let plain = version.chars().all(|c| c.is_ascii_alphanumeric() || ".+~-".contains(c));
-            if !digit || !plain || !version.contains('.') {
+            // A package's version may be short: 7 is the newest 7.x. A source has both numbers in its package's name.
+            if !digit || !plain || !(kind == "debian" || version.contains('.')) {
                 return Err(fail(format!("\"{version}\" is not a kernel version such as 6.12")));
             }
             if rt && preemption.is_some() {
@@ -197,6 +198,8 @@ mod tests {
         for text in [
             "debian:6.12",
             "debian:6.12-rt",
+            "debian:7",
+            "debian:7-rt",
             "debian:6.12@voluntary",
             "debian:6.12.117+deb12@none",
             "traced:6.12-rt",
@@ -231,7 +234,7 @@ mod tests {
             "",
             "debian:",
             "debian:rt",
-            "debian:6",
+            "traced:6",
             "debian:6.12@soft",
             "debian:6.12-rt@full",
             "linux",

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::context::{Lab, key};
-use crate::debian;
+use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::name::Flavour;
 use crate::program::{self, header, program as need};
@@ -49,7 +49,7 @@ fn not_taken(fragment: &str, config: &str) -> Vec<String> {
 fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     debian::require_apt("a traced kernel")?;
     let package = format!("linux-source-{version}");
-    let exact = format!("{package} {}", debian::candidate(lab, &package)?);
+    let exact = format!("{package} {}", debian::candidate(lab, Source::System, &package)?);
     let folder = lab.folder("sources")?.join(exact.replace([' ', ':'], "_"));
     if folder.is_dir() {
         return Ok((folder, exact));
@@ -59,7 +59,7 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     if folder.is_dir() {
         return Ok((folder, exact));
     }
-    let files = debian::unpacked(lab, &package)?;
+    let files = debian::unpacked(lab, Source::System, &package)?;
     let archive = files.join(format!("usr/src/{package}.tar.xz"));
     let part = lab.folder("sources")?.join(format!(".{package}.part"));
     debian::remove(&part)?;
@@ -82,7 +82,7 @@ pub(crate) fn build(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Result<Pa
 
 /// Whether a traced kernel is built, without building or downloading anything.
 pub(crate) fn built(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Option<PathBuf> {
-    let exact = debian::candidate(lab, &format!("linux-source-{version}")).ok()?;
+    let exact = debian::candidate(lab, Source::System, &format!("linux-source-{version}")).ok()?;
     let inputs = inputs(&format!("linux-source-{version} {exact}"), flavour).ok()?;
     let folder = lab.cache().join("kernels").join(key(&inputs));
     is_done(&folder, &inputs).then_some(folder)

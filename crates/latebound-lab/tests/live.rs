@@ -226,32 +226,38 @@ fn module_runs_in(kernel: &str, release: &str) {
     assert!(done.stdout.lines().any(|line| line == "lab_hello"), "{}", done.stdout);
 }
 
-/// No machine is started: the headers are the same that a guest's modules are built with.
+/// No machine is started: the headers are the same that a guest's modules are built with. The oldest and the newest kernel
+/// are those that Debian's archive has.
 #[test]
 fn live_lab_the_projects_modules_are_built_without_a_warning_of_the_compiler_or_of_sparse() {
     let stop = AtomicBool::new(false);
     let lab = Lab::new(Lab::default_cache().unwrap(), &|_| {}, &stop);
     let folder = tempfile::tempdir().unwrap();
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for kernel in ["debian:6.12", "debian:6.12-rt"] {
+    for kernel in ["debian:5.10", "debian:6.12", "debian:6.12-rt", "debian:7"] {
         let module = folder.path().join(kernel.replace(':', "-"));
+        let started = std::time::Instant::now();
         for (from, to) in [("kmod", module.clone()), ("crates/latebound-abi/include", module.join("include"))]
         {
             assert!(Command::new("cp").arg("-r").arg(top.join(from)).arg(to).status().unwrap().success());
         }
-        let kernel = latebound_lab::obtain(&lab, &kernel.parse().unwrap()).unwrap();
         let output = Command::new("make")
             .arg("-C")
-            .arg(latebound_lab::module_headers(&lab, &kernel).unwrap())
+            .arg(latebound_lab::module_headers(&lab, &kernel.parse().unwrap()).unwrap())
             .arg(format!("M={}", module.display()))
-            .args(["W=1", "KCFLAGS=-Werror", "C=2", "CHECK=sparse -Wsparse-error", "modules"])
+            .args(["-j2", "W=1", "KCFLAGS=-Werror", "C=2", "CHECK=sparse -Wsparse-error", "modules"])
             .env_remove("MAKEFLAGS")
             .env_remove("MAKELEVEL")
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !said.contains("warning:"), "{said}");
-        assert!(said.contains("CHECK"), "sparse ran: {said}");
+        // That of pahole is about types, which are left out.
+        let warns = |line: &str| line.contains("warning:") && !line.starts_with("warning: pahole version");
+        assert!(output.status.success() && !said.lines().any(warns), "{said}");
+        // Debian's headers for 7.x came without what make runs to see whether there is a sparse.
+        let lacks = said.contains("scripts/checker-valid.sh: not found");
+        assert!(said.contains("CHECK") || (lacks && kernel.contains(":7")), "sparse ran: {said}");
+        println!("{kernel}: {:.1} s", started.elapsed().as_secs_f64());
         for name in latebound_lab::OWN_MODULES {
             assert!(module.join(format!("{name}.ko")).is_file(), "{name}: {said}");
         }
