@@ -22,6 +22,9 @@
 #include <linux/uaccess.h>
 #include <linux/version.h>
 #include <linux/vmalloc.h>
+#include <trace/events/irq.h>
+#include <trace/events/nmi.h>
+#include <trace/events/sched.h>
 
 #include "latebound/bound_device.h"
 
@@ -189,6 +192,19 @@ static struct {
 	EVENT("ipi_exit", on_ipi_exit, LB_BOUND_HAS_VECTORS),
 #endif
 };
+
+/*
+ * Probes are connected without a look at their arguments, and those of sched_switch changed once: a stable kernel that
+ * took that over is not to be built for, rather than misread.
+ */
+static void __maybe_unused check_arguments(void)
+{
+	check_trace_callback_type_sched_switch(on_sched_switch);
+	check_trace_callback_type_sched_waking(on_sched_waking);
+	check_trace_callback_type_irq_handler_entry(on_irq_handler_entry);
+	check_trace_callback_type_irq_handler_exit(on_irq_handler_exit);
+	check_trace_callback_type_nmi_handler(on_nmi_handler);
+}
 
 /* Tracepoints are not exported by name; this list is. */
 static void find(struct tracepoint *tracepoint, void *data)
