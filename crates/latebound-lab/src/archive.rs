@@ -42,9 +42,14 @@ pub(crate) fn command(lab: &Lab<'_>, program: &str) -> Result<Command, LabError>
     Ok(command)
 }
 
+/// Whether the lists are here.
+pub(crate) fn is_here(lab: &Lab<'_>) -> Result<bool, LabError> {
+    Ok(folder(lab)?.join(MARK).is_file())
+}
+
 /// Makes the lists be here. Old ones are as good as new ones until something is missing from them.
 pub(crate) fn ready(lab: &Lab<'_>) -> Result<(), LabError> {
-    if !folder(lab)?.join(MARK).is_file() {
+    if !is_here(lab)? {
         refresh(lab, Duration::ZERO)?;
     }
     Ok(())

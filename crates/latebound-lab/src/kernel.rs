@@ -47,8 +47,18 @@ fn has_model(name: &KernelName, release: &str, config: Option<&str>) -> Result<(
     let version = debian::numbers(release);
     if model == PreemptionModel::Lazy && version.len() >= 2 && version < vec![6, 13] {
         return refuse(format!(
-            "the lazy model came with Linux 6.13, and this is {release}; it needs a suite of the distribution that has a \
-             later kernel, such as the backports of Debian 13"
+            "the lazy model came with Linux 6.13, and this is {release}; debian:7@lazy has it"
+        ));
+    }
+    // Such a kernel says "unsupported mode" in its log and takes its own (Linux 7.0, commit 7dadeaa6e851).
+    let is_old = matches!(model, PreemptionModel::None | PreemptionModel::Voluntary);
+    if is_old
+        && version >= vec![7]
+        && config.is_some_and(|text| text.contains("CONFIG_ARCH_HAS_PREEMPT_LAZY=y\n"))
+    {
+        return refuse(format!(
+            "since Linux 7.0 a kernel that can be lazy has no other models but full and lazy, and this is {release}; \
+             debian:6.12 has the older ones"
         ));
     }
     let lacks = |option: &str| config.is_some_and(|text| !text.lines().any(|line| line == option));
@@ -235,6 +245,12 @@ mod tests {
         assert!(asked("debian:6.12@full", "6.12.117+deb12-amd64", dynamic).is_ok());
         assert!(asked("debian:6.12", "6.12", Some("")).is_ok());
         assert!(asked("debian:6.13@lazy", "6.13", None).is_ok());
+        let new = Some("CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_ARCH_HAS_PREEMPT_LAZY=y\n");
+        assert!(asked("debian:7@lazy", "7", None).is_ok(), "which of them is not known yet");
+        assert!(asked("debian:7@full", "7.3.4+deb13-amd64", new).is_ok());
+        assert!(asked("debian:6.18@none", "6.18", new).is_ok());
+        let error = asked("debian:7@none", "7.3.4+deb13-amd64", new).unwrap_err().to_string();
+        assert!(error.contains("full and lazy") && error.contains("7.3.4"), "{error}");
         assert!(asked("./linux@lazy", "", dynamic).is_ok(), "of an unknown release nothing is known");
         let error = asked("debian:6.12@lazy", "6.12", None).unwrap_err().to_string();
         assert!(error.contains("Linux 6.13") && error.contains("debian:6.12"), "{error}");

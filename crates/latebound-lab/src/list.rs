@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use latebound_model::{Evidence, EvidenceLevel};
 use serde::Serialize;
 
+use crate::archive;
 use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
@@ -31,21 +32,25 @@ pub struct Listed {
 pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
     let mut found: BTreeMap<(Vec<u64>, String), Listed> = BTreeMap::new();
     let mut add = |listed: Listed| {
-        found.insert((debian::numbers(&listed.name), listed.name.clone()), listed);
+        found.entry((debian::numbers(&listed.name), listed.name.clone())).or_insert(listed);
     };
-    for (name, package) in
-        newest_images(&debian::package_names(lab, Source::System, "linux-image-")?, debian::architecture())
-    {
-        let Ok(version) = debian::candidate(lab, Source::System, &package) else { continue };
-        let folder = lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
-        let release = package.trim_start_matches("linux-image-");
-        let config = fs::read_to_string(folder.join(format!("boot/config-{release}"))).ok();
-        add(Listed {
-            name,
-            here: folder.is_dir(),
-            what: format!("package {package} {version}"),
-            evidence: config.map(|config| by_configuration(&config, release)).unwrap_or_default(),
-        });
+    // The system's suites first: that is where a name is looked for first.
+    let archive = archive::is_here(lab)?.then_some(Source::Archive);
+    for source in [Source::System].into_iter().chain(archive) {
+        let images = debian::package_names(lab, source, "linux-image-")?;
+        for (name, package) in newest_images(&images, debian::architecture()) {
+            let Ok(version) = debian::candidate(lab, source, &package) else { continue };
+            let folder =
+                lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
+            let release = package.trim_start_matches("linux-image-");
+            let config = fs::read_to_string(folder.join(format!("boot/config-{release}"))).ok();
+            add(Listed {
+                name,
+                here: folder.is_dir(),
+                what: format!("package {package} {version}"),
+                evidence: config.map(|config| by_configuration(&config, release)).unwrap_or_default(),
+            });
+        }
     }
     for package in debian::package_names(lab, Source::System, "linux-source-")? {
         let Some(version) = package.strip_prefix("linux-source-").filter(|version| version.contains('.'))
@@ -168,7 +173,8 @@ pub fn table(kernels: &[Listed]) -> String {
         let here = if kernel.here { "here     " } else { "can be had" };
         text += &format!("{:<width$}  {here:<10}  {shows:<21}  {}\n", kernel.name, kernel.what);
     }
-    text + "\nA PREEMPT_DYNAMIC kernel is booted with another preemption model by @none, @voluntary or @full, from 6.13 on also by @lazy.\n"
+    text + "\nA PREEMPT_DYNAMIC kernel is booted with another preemption model by @none, @voluntary or @full, from 6.13 on also by @lazy;\n\
+            from 7.0 on by @full and @lazy alone. Debian's archive has more, such as debian:5.10 and debian:7.\n"
 }
 
 #[cfg(test)]

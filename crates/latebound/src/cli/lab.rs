@@ -13,10 +13,10 @@ use latebound_model::Nanos;
 /// with it. Results come back as a Run, marked as emulated. Kernels and tools are kept under the user's cache;
 /// nothing is installed on this system.
 ///
-/// Kernels: debian:6.12 and debian:6.12-rt (packages of the distribution), debian:6.12@full (booted with another
-/// preemption model: none, voluntary, full, lazy), traced:6.12-rt (built here with preemption and interrupt events,
-/// which a bound needs), checked:6.12-rt (which also checks memory and locks, its own and those of modules), or the
-/// path of a kernel image or a source tree.
+/// Kernels: debian:6.12 and debian:6.12-rt (packages of the distribution, or of Debian's archive; debian:7 is the
+/// newest 7.x), debian:6.12@full (booted with another preemption model: none, voluntary, full, lazy), traced:6.12-rt
+/// (built here with preemption and interrupt events, which a bound needs), checked:6.12-rt (which also checks memory
+/// and locks, its own and those of modules), or the path of a kernel image or a source tree.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
