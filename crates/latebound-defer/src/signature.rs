@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use latebound_model::{Nanos, SystemSnapshot};
+use latebound_model::{Nanos, PreemptionModel, SystemSnapshot};
 
 use crate::tally::Measured;
 
@@ -20,6 +20,8 @@ pub struct Facts {
     pub tick: Option<Nanos>,
     /// Whether the threads that are a mechanism themselves were given a real-time policy.
     pub runner_is_real_time: bool,
+    /// Whether the kernel is PREEMPT_RT.
+    pub preempt_rt: bool,
 }
 
 /// Who lets a fair thread run that real-time threads keep from its CPU.
@@ -44,6 +46,7 @@ impl Facts {
             starved: server.or(throttled),
             tick: system.hz.filter(|hz| *hz > 0).map(|hz| Nanos(1_000_000_000 / u64::from(hz))),
             runner_is_real_time,
+            preempt_rt: system.preemption == Some(PreemptionModel::Rt),
         }
     }
 }
@@ -66,6 +69,17 @@ fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
     }
 }
 
+/// The thread that on PREEMPT_RT wakes the one that waits: SCHED_FIFO 1, so that it can be late itself, for which the fair server does
+/// nothing. A timerfd's hrtimer is a soft one there (kernel/time/hrtimer.c, __hrtimer_init(), 6.12), the wake-up of perf a plain irq_work
+/// (kernel/events/core.c, perf_pending_irq()). When it ran is not measured.
+fn woken_by(measured: &Measured, facts: &Facts) -> Option<&'static str> {
+    match measured.request.mechanism.name() {
+        "timerfd" if facts.preempt_rt => Some("ktimers/N"),
+        "perf_overflow" if facts.preempt_rt => Some("irq_work/N"),
+        _ => None,
+    }
+}
+
 /// A name for what made a series late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
@@ -75,6 +89,13 @@ pub enum Signature {
         by: Starved,
         /// How often in a row, by the greatest latency.
         times: u64,
+    },
+    /// They kept from its CPU either that thread or the real-time one that wakes it, and which of them is not known.
+    Waits {
+        /// Who makes them give way to the former.
+        by: Starved,
+        /// The latter.
+        waker: &'static str,
     },
     /// It is meant to wait for the next tick.
     Tick(Nanos),
@@ -93,7 +114,10 @@ impl Measured {
             && may_be_fair(self, facts)
             && max.0 + TOLERANCE.0 >= by.wait.0
         {
-            found.push(Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 });
+            found.push(match woken_by(self, facts) {
+                None => Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 },
+                Some(waker) => Signature::Waits { by, waker },
+            });
         }
         match (self.request.mechanism.name(), facts.tick) {
             _ if self.latency.count() == 0 => {}
@@ -108,11 +132,24 @@ impl Measured {
     }
 }
 
+impl Starved {
+    fn name(self) -> &'static str {
+        if self.by_fair_server { "the fair server" } else { "RT throttling" }
+    }
+}
+
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Signature::Waits { by, waker } => write!(
+                f,
+                "the maximum is real-time threads on its CPU, whatever the mechanism: they kept the thread off it until {} after {}, \
+                 or {waker} (SCHED_FIFO 1) that wakes it; which is not known",
+                by.name(),
+                by.wait
+            ),
             Signature::Starved { by, times } => {
-                let who = if by.by_fair_server { "the fair server" } else { "RT throttling" };
+                let who = by.name();
                 let again = if *times > 1 { format!(", {times} times in a row") } else { String::new() };
                 write!(
                     f,
@@ -185,6 +222,22 @@ mod tests {
             assert_eq!(latest(mechanism, 960_000_000).signatures(&facts).len(), 1);
         }
         assert_eq!(latest("work", 960_000_000).signatures(&above).len(), 1);
+    }
+
+    #[test]
+    fn on_preempt_rt_what_a_real_time_thread_wakes_is_not_put_down_to_the_fair_server_alone() {
+        let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
+        let rt = Facts { preempt_rt: true, ..facts };
+        for (mechanism, waker) in [("timerfd", "ktimers/N"), ("perf_overflow", "irq_work/N")] {
+            let measured = latest(mechanism, 2_040_000_000);
+            assert_eq!(measured.signatures(&facts), [Signature::Starved { by: THROTTLING, times: 2 }]);
+            let found = measured.signatures(&rt);
+            assert_eq!(found, [Signature::Waits { by: THROTTLING, waker }]);
+            let text = found[0].to_string();
+            assert!(text.contains(waker) && text.contains("which is not known"), "{text}");
+            assert_eq!(latest(mechanism, 500_000_000).signatures(&rt), []);
+        }
+        assert_eq!(latest("user", 950_000_000).signatures(&rt).len(), 1, "its requester wakes it itself");
     }
 
     #[test]
