@@ -3,63 +3,32 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 
 use latebound_probe::DeferOverflow;
+use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
 
 /// The page.
 #[derive(Debug)]
-pub(super) struct Page {
-    address: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the mapping is owned by this value.
-unsafe impl Send for Page {}
+pub(super) struct Page(MmapRaw);
 
 impl Page {
     pub(super) fn map() -> io::Result<Page> {
-        // SAFETY: sysconf has no preconditions.
-        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize;
-        // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Page { address, bytes })
+        // Mappings are of whole pages.
+        MmapMut::map_anon(1).map(|page| Page(page.into()))
     }
 
     /// What a fault of it is known by.
     pub(super) fn mark(&self) -> u32 {
-        DeferOverflow::mark(self.address.as_ptr() as usize)
+        DeferOverflow::mark(self.0.as_ptr() as usize)
     }
 
     /// One page fault.
     pub(super) fn fault(&self) -> io::Result<()> {
-        // SAFETY: the whole of a live private mapping that nothing refers to.
-        if unsafe { libc::madvise(self.address.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: nothing refers to what is in the page, and a private mapping reads as zeroes afterwards.
+        unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed)? };
         // SAFETY: in a live mapping that may be written; volatile, since it is the access that counts.
-        unsafe { self.address.as_ptr().write_volatile(1) };
+        unsafe { self.0.as_mut_ptr().write_volatile(1) };
         Ok(())
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and nothing refers to it.
-        unsafe { libc::munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }
 

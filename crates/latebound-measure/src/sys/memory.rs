@@ -44,31 +44,16 @@ pub(crate) fn prefault_stack() {
 /// Maps so many bytes of fresh memory, writes one byte into each page until `go_on` says no, and unmaps it.
 /// Returns how many pages were touched.
 pub(crate) fn touch_fresh_mapping(bytes: usize, mut go_on: impl FnMut() -> bool) -> io::Result<u64> {
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let mut mapping = memmap2::MmapMut::map_anon(bytes)?;
     let mut touched = 0;
-    for offset in (0..bytes).step_by(4096) {
+    for page in mapping.chunks_mut(4096) {
         // Looking at the clock costs about as much as touching a page: every 64 pages is often enough.
         if touched % 64 == 0 && !go_on() {
             break;
         }
-        // SAFETY: `offset` is within the mapping, which is readable and writable and used by nobody else.
-        unsafe { base.cast::<u8>().add(offset).write_volatile(1) };
+        page[0] = 1;
+        std::hint::black_box(&page[0]);
         touched += 1;
     }
-    // SAFETY: exactly the mapping made above; nothing refers to it any more.
-    check(unsafe { libc::munmap(base, bytes) }.into())?;
     Ok(touched)
 }
