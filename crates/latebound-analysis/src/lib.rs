@@ -7,3 +7,4 @@ mod explain;
 mod saved_events;
 
 pub use explain::{KernelFacts, LateActivation, SavedExplanations, Watched, explain, explain_saved, limits};
+pub use saved_events::{Counted as SavedCounts, visit as visit_saved};

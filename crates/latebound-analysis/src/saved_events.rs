@@ -11,12 +11,13 @@ use latebound_trace::{
 
 use crate::bound::SavedError;
 
-/// What was counted while the events were read.
+/// What was counted while the events of a saved trace were read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) tallies: BTreeMap<Cpu, Tally>,
+pub struct Counted {
+    /// Of each CPU, what was read and what is missing.
+    pub tallies: BTreeMap<Cpu, Tally>,
     /// System, name, release and machine of the traced system, where the trace says.
-    pub(crate) uname: Option<String>,
+    pub uname: Option<String>,
 }
 
 /// Whether a clock's values are times.
@@ -24,12 +25,9 @@ pub(crate) fn check_clock(clock: &Clock) -> Result<(), SavedError> {
     if clock.is_time() { Ok(()) } else { Err(SavedError::Clock(clock.name().to_owned())) }
 }
 
-/// Gives the events of a trace of any kind to `visit`, those of one CPU in the order of the trace.
-pub(crate) fn visit<R: ReadAt>(
-    source: R,
-    instance: &str,
-    visit: impl FnMut(Event),
-) -> Result<Counted, SavedError> {
+/// Gives the events of a trace of any kind to `visit`, those of one CPU in the order of the trace. `instance` is the buffer of
+/// a trace.dat, `""` for the main one.
+pub fn visit<R: ReadAt>(source: R, instance: &str, visit: impl FnMut(Event)) -> Result<Counted, SavedError> {
     match TraceKind::of(&source)? {
         TraceKind::TraceDat => {
             let trace = TraceFile::open(source)?;

@@ -114,6 +114,8 @@ pub enum SwitchReason {
     Preempted,
     /// It went to sleep, blocked or ended.
     Blocked,
+    /// It waits for a lock or a disk, and no signal ends that (state D).
+    Uninterruptible,
 }
 
 /// One event of the kernel on one CPU.

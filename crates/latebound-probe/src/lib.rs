@@ -22,6 +22,6 @@ pub use defer::{
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
-pub use recorder::{LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
+pub use recorder::{Following, LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
 pub use relations::{RelationOptions, RelationProbe, ThreadWaits};
 pub use responses::{Response, ResponseProbe};

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, SwitchReason, Task};
+use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
 
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::error::TraceError;
 use crate::flaw::{Flaw, FlawKind, Tally};
-use crate::record::{Record, TaskRef, VectorId, is_runnable};
+use crate::record::{Record, TaskRef, VectorId, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 
@@ -91,7 +91,7 @@ impl Converter {
             Record::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
             Record::Switch { prev, prev_state, next } => EventKind::Switch {
                 prev: model_task(&prev),
-                reason: if is_runnable(prev_state) { SwitchReason::Preempted } else { SwitchReason::Blocked },
+                reason: switch_reason(prev_state),
                 next: model_task(&next),
             },
             Record::WorkStart { work, function } => {

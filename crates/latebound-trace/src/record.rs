@@ -9,7 +9,7 @@ mod turn;
 
 use std::fmt;
 
-use latebound_model::Tid;
+use latebound_model::{SwitchReason, Tid};
 
 pub use self::turn::{Turn, Turned};
 
@@ -294,6 +294,16 @@ pub enum Record<'a> {
 /// for preempted.
 pub fn is_runnable(prev_state: u64) -> bool {
     prev_state & 0xff == 0
+}
+
+/// Why a thread switched out with this `prev_state` stopped. `TASK_UNINTERRUPTIBLE` is 2 (include/linux/sched.h); waits for the locks of
+/// PREEMPT_RT are reported as that (`__task_state_index`, since 5.17).
+pub(crate) fn switch_reason(prev_state: u64) -> SwitchReason {
+    match prev_state & 0xff {
+        0 => SwitchReason::Preempted,
+        state if state & 2 != 0 => SwitchReason::Uninterruptible,
+        _ => SwitchReason::Blocked,
+    }
 }
 
 /// Bits of `common_flags` (`enum trace_flag_type`, include/linux/trace_events.h).

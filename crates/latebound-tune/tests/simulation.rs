@@ -218,6 +218,7 @@ proptest! {
 fn any_step(servers: usize) -> impl Strategy<Value = Step> {
     prop_oneof![
         (1_u64..60).prop_map(run),
+        (1_u64..60).prop_map(|time| Step::Sleep(Nanos(time))),
         (0..servers, 1_u64..60, any::<bool>(), any::<bool>(), 1_u64..90).prop_map(
             |(server, demand, wait, hard, after)| Step::Ask {
                 server,
@@ -289,6 +290,7 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
     let mut left = vec![0_u64; tasks];
     let mut sleeping = vec![true; tasks];
     let mut waiting = vec![false; tasks];
+    let mut wakes: Vec<Option<u64>> = vec![None; tasks];
     let mut asked: Vec<Ask> = Vec::new();
     let mut served: Vec<Vec<Ask>> = vec![Vec::new(); workload.servers.len()];
 
@@ -300,6 +302,12 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
             break;
         }
         events += released.count() + asked.iter().filter(|ask| ask.arrives == now).count();
+        events += wakes.iter().filter(|&&at| at == Some(now)).count();
+        for (wakes, waiting) in wakes.iter_mut().zip(&mut waiting) {
+            if *wakes == Some(now) {
+                (*wakes, *waiting) = (None, false);
+            }
+        }
         if events > 1 {
             return None;
         }
@@ -322,6 +330,11 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
                             queues[rank[task]].push(task);
                             sleeping[task] = false;
                         }
+                        step[task] += 1;
+                    }
+                    Some(&Step::Sleep(time)) => {
+                        wakes[task] = Some(now + time.0);
+                        waiting[task] = true;
                         step[task] += 1;
                     }
                     Some(&Step::Ask { server, after, demand, wait, hard }) => {

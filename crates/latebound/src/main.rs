@@ -15,6 +15,7 @@ mod live_bound;
 mod output;
 mod prove;
 mod prove_text;
+mod recording;
 mod session;
 mod tune_daemon;
 mod tune_metrics;

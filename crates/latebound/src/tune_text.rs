@@ -395,6 +395,7 @@ pub(crate) struct TaskOutcome {
     n: usize,
     unfinished: usize,
     mean: Option<Nanos>,
+    p99: Option<Nanos>,
     worst: Option<Nanos>,
 }
 
@@ -413,6 +414,7 @@ pub(crate) struct FitDocument {
     agreement: Option<Agreement>,
     policies: Vec<PolicyOutcome>,
     weights: Vec<(String, Weight)>,
+    searched: Vec<String>,
     simulations: usize,
     exhaustive: bool,
     within_loss: bool,
@@ -438,12 +440,14 @@ impl FitDocument {
         let mut policies: Vec<PolicyOutcome> =
             outcomes.iter().map(|(kind, outcome)| of(kind.name().to_owned(), outcome)).collect();
         policies.push(of("fitted".to_owned(), &fit.after));
+        let searched = fit.searched.iter().map(|&server| workload.servers[server].name.clone()).collect();
         let names = workload.servers.iter().map(|server| server.name.clone());
         FitDocument {
             schema: "latebound.tune-fit/1",
             agreement,
             policies,
             weights: names.zip(fit.weights).collect(),
+            searched,
             simulations: fit.simulations,
             exhaustive: fit.exhaustive,
             within_loss: fit.within_loss,
@@ -457,6 +461,7 @@ fn task_outcome(name: &str, responses: &Responses) -> TaskOutcome {
         n: responses.times.len(),
         unfinished: responses.unfinished,
         mean: responses.mean(),
+        p99: responses.p99(),
         worst: responses.worst(),
     }
 }
@@ -483,18 +488,20 @@ pub(crate) fn fit(document: &FitDocument) -> String {
     }
     let _ = writeln!(
         text,
-        "\n  {:<18} {:<18} {:>10} {:>10} {:>8} {:>10}",
-        "policy", "task", "worst", "mean", "n", "unfinished"
+        "\n  {:<16} {:<18} {:>9} {:>9} {:>9} {:>7} {:>10}",
+        "policy", "task", "worst", "p99", "mean", "n", "unfinished"
     );
     for policy in &document.policies {
-        for task in &policy.tasks {
+        // Who only starts kernel threads takes no time, and nothing is to be said of it.
+        for task in policy.tasks.iter().filter(|task| task.worst != Some(Nanos::ZERO)) {
             let time = |time: Option<Nanos>| time.map_or_else(|| "-".to_owned(), |time| time.to_string());
             let _ = writeln!(
                 text,
-                "  {:<18} {:<18} {:>10} {:>10} {:>8} {:>10}",
+                "  {:<16} {:<18} {:>9} {:>9} {:>9} {:>7} {:>10}",
                 policy.policy,
                 printable(&task.name),
                 time(task.worst),
+                time(task.p99),
                 time(task.mean),
                 task.n,
                 task.unfinished
@@ -503,7 +510,7 @@ pub(crate) fn fit(document: &FitDocument) -> String {
     }
     let how = if document.exhaustive { "every combination tried" } else { "one at a time until none helped" };
     let _ = writeln!(text, "\nWeights found ({} simulations, {how}):", document.simulations);
-    for (name, weight) in &document.weights {
+    for (name, weight) in document.weights.iter().filter(|(name, _)| document.searched.contains(name)) {
         let _ = writeln!(text, "  {:<18} {weight}", printable(name));
     }
     if !document.within_loss {

@@ -202,3 +202,79 @@ fn live_a_dry_run_says_changes_and_makes_none() {
     assert!(document["changes"].as_u64().is_some() && document["map"]["threads"].is_array());
     drop(writer);
 }
+
+#[test]
+fn live_what_real_time_tasks_do_is_recorded_and_the_simulation_agrees_with_it() {
+    let _alone = alone();
+    let latebound = || Command::new(env!("CARGO_BIN_EXE_latebound"));
+    let folder = tempfile::tempdir().unwrap();
+    // 2 ms of every 10, and 1 ms of every 20 behind it on the same processor.
+    let mut tasks = latebound()
+        .args(["tune", "tasks", "--duration", "20s", "--folder"])
+        .arg(folder.path())
+        .args(["spin:name=first,priority=45,busy=2ms,period=10ms,cpu=0"])
+        .args(["spin:name=second,priority=40,busy=1ms,period=20ms,cpu=0"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let place = folder.path().join("workload.json");
+    let recorded = latebound()
+        .args(["tune", "record", "--duration", "2s", "--format", "json", "--output"])
+        .arg(&place)
+        .output();
+    tasks.kill().unwrap();
+    tasks.wait().unwrap();
+    let recorded = recorded.unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let account: Value = serde_json::from_slice(&recorded.stdout).unwrap();
+    let workload: Value = serde_json::from_str(&fs::read_to_string(&place).unwrap()).unwrap();
+    assert_eq!(account["lost"], 0, "{account}");
+    for (name, priority, busy, count) in [("first", 45, 2_000_000, 200), ("second", 40, 1_000_000, 100)] {
+        let all = workload["tasks"].as_array().unwrap();
+        let task = all.iter().find(|task| task["name"].as_str().unwrap().starts_with(name)).unwrap();
+        assert_eq!((&task["priority"], &task["cpu"]), (&Value::from(priority), &Value::from(0)));
+        let activations = task["activations"].as_array().unwrap();
+        // A machine that stands still for a while leaves periods out.
+        assert!((count * 9 / 10..=count + 1).contains(&activations.len()), "{name}: {}", activations.len());
+        let ran = |work: &Value| {
+            let steps = work["steps"].as_array().unwrap().iter();
+            steps.map(|step| step["run"].as_u64().unwrap_or(0)).sum::<u64>()
+        };
+        let mut times: Vec<u64> =
+            activations.iter().filter(|work| !work["recorded"].is_null()).map(ran).collect();
+        times.sort_unstable();
+        let median = times[times.len() / 2];
+        assert!((busy..busy * 3 / 2).contains(&median), "{name} ran for {median} ns");
+    }
+
+    let fit =
+        latebound().args(["tune", "fit", "--simulations", "3", "--format", "json"]).arg(&place).output();
+    let fit: Value = serde_json::from_slice(&fit.unwrap().stdout).unwrap();
+    let agreement = &fit["agreement"];
+    assert!(agreement["compared"].as_u64().unwrap() > 250, "{agreement}");
+    assert!(agreement["share"].as_f64().unwrap() < 0.1, "{agreement}");
+}
+
+#[test]
+fn a_trace_that_is_no_workload_is_refused_with_what_it_lacks_and_a_file_that_is_there_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("workload.json");
+    let record = |trace: &str, more: &[&str]| {
+        let trace =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-trace/tests/fixtures").join(trace);
+        let mut words = vec!["record", trace.to_str().unwrap(), "--output", place.to_str().unwrap()];
+        words.extend(more);
+        refused(&words)
+    };
+    let said = record("v7-overwritten.trace.dat", &[]);
+    assert!(said.contains("has no sched_waking; record it with trace-cmd"), "{said}");
+    let said = record("v7-zstd.trace.dat", &[]);
+    assert!(said.contains("in 73 switches and wake-ups of 27.8 ms") && said.contains("chrt(1)"), "{said}");
+    assert!(!place.exists(), "nothing is left of a workload that was not made");
+    fs::write(&place, "mine").unwrap();
+    let said = record("v7-zstd.trace.dat", &[]);
+    assert!(said.contains("--force"), "{said}");
+    record("v7-zstd.trace.dat", &["--force"]);
+    assert_eq!(fs::read_to_string(&place).unwrap(), "mine");
+}

@@ -73,8 +73,8 @@ impl Life {
                         .is_some_and(|at| event.at.saturating_sub(at) <= WAKE_BEFORE_SWITCH_OUT);
                     let after = match reason {
                         SwitchReason::Preempted => State::Ready,
-                        SwitchReason::Blocked if woken => State::Ready,
-                        SwitchReason::Blocked => State::Sleeping,
+                        _ if woken => State::Ready,
+                        SwitchReason::Blocked | SwitchReason::Uninterruptible => State::Sleeping,
                     };
                     (State::Running(event.cpu), after)
                 }

@@ -32,6 +32,7 @@ mod kind {
 const STILL_RUNNABLE: u8 = 1;
 const PREV_KERNEL: u8 = 2;
 const NEXT_KERNEL: u8 = 4;
+const UNINTERRUPTIBLE: u8 = 8;
 
 /// `enum lb_vector` in recorder.h.
 const VECTOR_NAMES: [&str; 11] = [
@@ -118,6 +119,8 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
             ),
             reason: if record.flags & STILL_RUNNABLE != 0 {
                 SwitchReason::Preempted
+            } else if record.flags & UNINTERRUPTIBLE != 0 {
+                SwitchReason::Uninterruptible
             } else {
                 SwitchReason::Blocked
             },

@@ -31,6 +31,21 @@ impl Recorder {
         Ok(())
     }
 
+    /// How full the fullest ring is with what [`Recorder::follow`] has not taken; above 1 some of it is overwritten. Cheap, unlike taking it.
+    pub fn unread(&self) -> f64 {
+        let next = |index: usize| self.stream.next.get(index).map_or(0, |next| next.0);
+        let unread = self.online.iter().enumerate().filter_map(|(index, &cpu)| {
+            let position = self.cpu_state(cpu)?.position;
+            Some(position.saturating_sub(next(index)) as f64 / self.records_per_cpu as f64)
+        });
+        unread.fold(0.0, f64::max)
+    }
+
+    /// Stops recording; what was recorded can still be taken.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
     /// Stops recording, and gives out the events that are left.
     pub fn follow_to_the_end(&mut self, each: impl FnMut(&Event)) -> Result<(), ProbeError> {
         self.links.clear();

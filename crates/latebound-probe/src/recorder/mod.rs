@@ -53,14 +53,14 @@ use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::log;
 
-pub use self::options::{RecorderOptions, Watch};
+pub use self::options::{Following, RecorderOptions, Watch};
 
 /// `LB_PROBE_BUCKET_COUNT` in latebound/histogram.h: all values below 2^40 ns.
 const PROBE_BUCKETS: usize = latebound_model::bucket_index((1 << 40) - 1) + 1;
 /// `LB_WAKEUPS` in recorder.h, in its order.
 const WAKEUPS: [(Mechanism, Quantity); 2] =
     [(Mechanism::ThreadWakeup, Quantity::Latency), (Mechanism::TimerWakeup, Quantity::LatencyNaive)];
-/// How the names of the events of deferred work begin.
+/// How the names of the events of deferred work begin, those of softirqs first.
 const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
@@ -227,7 +227,8 @@ impl Recorder {
             rodata.stacks_per_cpu = stacks_per_cpu as u32;
             rodata.stack_threshold_ns = options.stack_threshold.0;
             rodata.watch_slots = slots;
-            rodata.following = options.following;
+            rodata.following = options.following != Following::Nobody;
+            rodata.following_fair = options.following == Following::Everybody;
             (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {
                 Watch::Threads(_) => (0, 0),
                 Watch::RealTime => (1, 0),
@@ -252,11 +253,16 @@ impl Recorder {
         open.maps.watched.set_max_entries(2 * slots).map_err(failed("size of the threads"))?;
         open.maps.thresholds.set_max_entries(2 * slots).map_err(failed("size of the thresholds"))?;
         open.maps.buckets.set_max_entries(bucket_entries).map_err(failed("size of the histograms"))?;
+        let left_out = match options.following {
+            Following::Nobody => &[],
+            Following::RealTime => &DEFERRED_WORK[..],
+            Following::Everybody => &DEFERRED_WORK[1..],
+        };
         let mut absent = BTreeSet::new();
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section);
-            if options.following && DEFERRED_WORK.iter().any(|of| tracepoint.starts_with(of)) {
+            if left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 program.set_autoload(false);
             } else if !btf.has_tracepoint(tracepoint) {
                 absent.insert(tracepoint.to_owned());

@@ -16,6 +16,18 @@ pub enum Watch {
     Process(Tid),
 }
 
+/// Whose wake-ups are recorded for who takes all as it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Following {
+    /// Nothing is taken as it comes.
+    #[default]
+    Nobody,
+    /// Those of real-time threads. Softirqs are left out.
+    RealTime,
+    /// Those of every thread, and softirqs.
+    Everybody,
+}
+
 /// How the recorder works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecorderOptions {
@@ -31,10 +43,9 @@ pub struct RecorderOptions {
     pub least_late: Nanos,
     /// From which wait on the outgoing thread's kernel stack is taken.
     pub stack_threshold: Nanos,
-    /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): the wake-ups of every
-    /// real-time thread, whoever is watched, and switches, the scheduler and interrupts. Softirqs, callbacks of timers
-    /// and work items are left out.
-    pub following: bool,
+    /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): wake-ups, whoever is watched, and
+    /// switches, the scheduler and interrupts. Callbacks of timers and work items are left out.
+    pub following: Following,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
     pub measure_cost: bool,
 }
@@ -48,7 +59,7 @@ impl Default for RecorderOptions {
             keep: 16,
             least_late: Nanos::ZERO,
             stack_threshold: Nanos::from_micros(20),
-            following: false,
+            following: Following::Nobody,
             measure_cost: false,
         }
     }

@@ -26,8 +26,13 @@ const volatile __s32 watch_tgid = 0;
 const volatile char watch_comm[16] = {};
 const volatile __u32 watch_slots = 1;
 const volatile __u64 stack_threshold_ns = 20000;
-/* Whoever follows all events wants the wake-ups of all real-time threads. */
+/* include/linux/sched.h; a wait for a lock of PREEMPT_RT counts, as in its sched_switch (__task_state_index, since 5.17). */
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_RTLOCK_WAIT 0x1000
+/* Whoever follows all events wants the wake-ups of all real-time threads, */
 const volatile bool following = false;
+/* or of the ordinary ones too. */
+const volatile bool following_fair = false;
 /*
  * Callbacks of the scheduler tick (kernel/time/tick-sched.c: tick_sched_timer up to 6.8, tick_nohz_handler since). What
  * they wake did not sleep on that timer, so its expiry is nobody's request.
@@ -307,7 +312,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct lb_flight_cpu *cpu;
 	__u64 now;
 
-	if (!thread && !(following && task->prio < FIRST_FAIR_PRIO))
+	if (!thread && !(following && (following_fair || task->prio < FIRST_FAIR_PRIO)))
 		return 0;
 	/*
 	 * A thread that is still on its run queue was caught before it slept: it runs on, nothing waits. Since 6.12 a
@@ -344,7 +349,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int to)
 {
-	if (!find_watched(task, false) && !(following && task->prio < FIRST_FAIR_PRIO))
+	if (!find_watched(task, false) && !(following && (following_fair || task->prio < FIRST_FAIR_PRIO)))
 		return 0;
 	record_at(this_cpu(), bpf_ktime_get_ns(), LB_MIGRATE, 0, task->pid, to, 0, 0);
 	return 0;
@@ -389,6 +394,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		/* A thread that gives way at the return to user space calls schedule() as if of its own accord. */
 		if (preempt || !prev->__state)
 			flags |= LB_FLAG_STILL_RUNNABLE;
+		else if (prev->__state & (TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT))
+			flags |= LB_FLAG_UNINTERRUPTIBLE;
 		if (prev->flags & PF_KTHREAD)
 			flags |= LB_FLAG_PREV_KERNEL;
 		if (next->flags & PF_KTHREAD)

@@ -53,6 +53,7 @@ enum lb_vector {
 #define LB_FLAG_STILL_RUNNABLE 1 /* a switch: who is switched out could run on */
 #define LB_FLAG_PREV_KERNEL 2
 #define LB_FLAG_NEXT_KERNEL 4
+#define LB_FLAG_UNINTERRUPTIBLE 8 /* a switch: no signal ends the wait of who is switched out */
 
 /*
  * One event: a cache line. `sequence` is the position in the ring plus one and is written last, so a reader that finds

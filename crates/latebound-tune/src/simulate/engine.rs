@@ -41,6 +41,15 @@ struct Request {
     wait: bool,
 }
 
+/// What a device gives on when it is done.
+#[derive(Clone, Debug)]
+enum Arrival {
+    /// To a kernel thread.
+    Request(usize, Request),
+    /// Nothing: it wakes a task.
+    WakeUp(usize),
+}
+
 #[derive(Clone, Debug, Default)]
 struct Progress {
     /// The activation at work.
@@ -60,8 +69,8 @@ struct Engine<'a> {
     progress: Vec<Progress>,
     queues: Vec<VecDeque<Request>>,
     waiters: Vec<Waiters>,
-    /// Requests that are with a device, by when it is done and the order of asking.
-    devices: BTreeMap<(Nanos, u64), (usize, Request)>,
+    /// What is with a device, by when it is done and the order of asking.
+    devices: BTreeMap<(Nanos, u64), Arrival>,
     asked: u64,
     tail: i64,
     head: i64,
@@ -209,6 +218,12 @@ impl<'a> Engine<'a> {
                     self.wake(task);
                     return;
                 }
+                Step::Sleep(time) => {
+                    self.threads[task].place = None;
+                    self.asked += 1;
+                    self.devices.insert((self.now + time, self.asked), Arrival::WakeUp(task));
+                    return;
+                }
                 Step::Ask { server, after, demand, wait, hard } => {
                     let strength = if hard { Strength::Hard } else { Strength::Soft };
                     self.ask(server, after, Request { task, demand, strength, wait });
@@ -227,14 +242,20 @@ impl<'a> Engine<'a> {
             self.follow_policy(server);
         }
         self.asked += 1;
-        self.devices.insert((self.now + after, self.asked), (server, request));
+        self.devices.insert((self.now + after, self.asked), Arrival::Request(server, request));
         self.arrive();
     }
 
     /// Requests that the devices are done with go to their kernel threads.
     fn arrive(&mut self) {
         while let Some(entry) = self.devices.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (server, request) = entry.remove();
+            let (server, request) = match entry.remove() {
+                Arrival::Request(server, request) => (server, request),
+                Arrival::WakeUp(task) => {
+                    self.go_on(task);
+                    continue;
+                }
+            };
             let thread = self.progress.len() + server;
             if self.queues[server].is_empty() {
                 self.threads[thread].remaining = request.demand;

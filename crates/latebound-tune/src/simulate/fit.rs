@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The search for weights, and how far the simulation may be believed. Owns what is better; the schedule is the engine's.
 
+use std::collections::BTreeSet;
+
 use latebound_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::engine::simulate;
-use super::{Outcome, Workload, WorkloadError};
+use super::{Outcome, Step, Workload, WorkloadError};
 use crate::policy::{PolicyKind, Weight};
 
 /// How a simulation of what was recorded compares with the recording.
@@ -63,6 +65,8 @@ pub struct FitOptions {
 pub struct Fit {
     /// w for each kernel thread of the workload.
     pub weights: Vec<Weight>,
+    /// Of which kernel threads it was searched: those that a real-time task asks. That of no other matters.
+    pub searched: Vec<usize>,
     /// With the weights that the workload came with.
     pub before: Outcome,
     /// With those found.
@@ -87,9 +91,10 @@ type Score = (usize, u64, Vec<Nanos>, u64);
 pub fn fit(workload: &Workload, options: FitOptions) -> Result<Fit, WorkloadError> {
     let off = simulate(workload, PolicyKind::Off)?;
     let before = simulate(workload, PolicyKind::WeightedAverage)?;
-    let mut search = Search { workload: workload.clone(), off: &off, options, simulations: 2 };
+    let mut search =
+        Search { workload: workload.clone(), off: &off, options, simulations: 2, tried: asked(workload) };
     let start: Vec<Weight> = workload.servers.iter().map(|server| server.weight).collect();
-    let combinations = TRIED.len().checked_pow(start.len() as u32).unwrap_or(usize::MAX);
+    let combinations = TRIED.len().checked_pow(search.tried.len() as u32).unwrap_or(usize::MAX);
     let exhaustive = combinations <= options.simulations.saturating_sub(search.simulations);
     let (weights, score) = match exhaustive {
         true => search.all(start)?,
@@ -97,7 +102,16 @@ pub fn fit(workload: &Workload, options: FitOptions) -> Result<Fit, WorkloadErro
     };
     search.set(&weights);
     let after = simulate(&search.workload, PolicyKind::WeightedAverage)?;
-    Ok(Fit { weights, before, after, simulations: search.simulations, exhaustive, within_loss: score.1 == 0 })
+    let searched = search.tried;
+    Ok(Fit {
+        weights,
+        searched,
+        before,
+        after,
+        simulations: search.simulations,
+        exhaustive,
+        within_loss: score.1 == 0,
+    })
 }
 
 struct Search<'a> {
@@ -105,6 +119,19 @@ struct Search<'a> {
     off: &'a Outcome,
     options: FitOptions,
     simulations: usize,
+    /// The kernel threads whose weights are tried.
+    tried: Vec<usize>,
+}
+
+/// The kernel threads that a real-time task asks: the weight of no other matters.
+fn asked(workload: &Workload) -> Vec<usize> {
+    let real_time = workload.tasks.iter().filter(|task| task.priority.is_some());
+    let steps = real_time.flat_map(|task| &task.activations).flat_map(|work| &work.steps);
+    let servers = steps.filter_map(|step| match *step {
+        Step::Ask { server, .. } => Some(server),
+        Step::Run(_) | Step::Sleep(_) => None,
+    });
+    servers.collect::<BTreeSet<usize>>().into_iter().collect()
 }
 
 impl Search<'_> {
@@ -136,11 +163,12 @@ impl Search<'_> {
 
     fn all(&mut self, start: Vec<Weight>) -> Result<(Vec<Weight>, Score), WorkloadError> {
         let mut best = (start.clone(), self.score(&start)?);
-        let total = TRIED.len().pow(start.len() as u32);
+        let total = TRIED.len().pow(self.tried.len() as u32);
         for mut number in 0..total {
             let mut weights = start.clone();
-            for weight in &mut weights {
-                *weight = Weight::thousandths(TRIED[number % TRIED.len()]).unwrap_or(*weight);
+            for &server in &self.tried {
+                let tried = Weight::thousandths(TRIED[number % TRIED.len()]);
+                weights[server] = tried.unwrap_or(weights[server]);
                 number /= TRIED.len();
             }
             let score = self.score(&weights)?;
@@ -155,7 +183,7 @@ impl Search<'_> {
         let mut best = (start.clone(), self.score(&start)?);
         loop {
             let mut better = false;
-            for server in 0..start.len() {
+            for server in self.tried.clone() {
                 for thousandths in TRIED {
                     if self.simulations >= self.options.simulations {
                         return Ok(best);

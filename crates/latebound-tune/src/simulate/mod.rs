@@ -2,12 +2,13 @@
 //! What a policy would have done to recorded work: fixed-priority scheduling of tasks and of kernel threads that serve
 //! their requests.
 //!
-//! Owns the workload, the simulation and the search for weights. Knows no recording format and reads no clock. What it
+//! Owns the workload, how one is made of recorded events, the simulation and the search for weights. Reads no file and no clock. What it
 //! leaves out: caches, the cost of switching and of changing a priority, migration between CPUs (each thread stays on
 //! its own), and bandwidth limits of real-time and fair scheduling.
 
 mod engine;
 mod fit;
+mod recorded;
 
 use latebound_model::Nanos;
 use schemars::JsonSchema;
@@ -18,6 +19,7 @@ use crate::priority::Priority;
 
 pub use engine::simulate;
 pub use fit::{Agreement, Fit, FitOptions, agreement, fit};
+pub use recorded::{Recorded, WorkloadRecorder};
 
 /// Tasks and kernel threads with what they have to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,6 +85,8 @@ pub struct Work {
 pub enum Step {
     /// It runs for so long.
     Run(Nanos),
+    /// It sleeps for so long: a device, a lock or another task ends that, not a kernel thread.
+    Sleep(Nanos),
     /// It asks a kernel thread for something.
     Ask {
         /// Which, by its place in the workload.
@@ -138,6 +142,13 @@ impl Responses {
     /// The longest.
     pub fn worst(&self) -> Option<Nanos> {
         self.times.iter().max().copied()
+    }
+
+    /// The 99th percentile: the smallest that so many of a hundred do not exceed (nearest rank). `None` of fewer than a hundred.
+    pub fn p99(&self) -> Option<Nanos> {
+        let mut times = self.times.clone();
+        let rank = (times.len() * 99).div_ceil(100).checked_sub(1).filter(|_| times.len() >= 100)?;
+        Some(*times.select_nth_unstable(rank).1)
     }
 
     /// The mean, rounded down.

@@ -31,6 +31,7 @@ pub(crate) enum TuneCommand {
     Prove(TuneProveArgs),
     Show(TuneShowArgs),
     Tasks(TuneTasksArgs),
+    Record(TuneRecordArgs),
     Fit(TuneFitArgs),
     /// Print the default configuration, with what each value means
     Config,
@@ -191,6 +192,33 @@ pub(crate) struct TuneTasksArgs {
     /// The tasks.
     #[arg(value_name = "TASK", required = true)]
     pub(crate) tasks: Vec<String>,
+}
+
+/// Record what real-time tasks and kernel threads do, as a workload for `tune fit`
+///
+/// Live by BPF, or from a saved trace with sched_switch and sched_waking of all CPUs. Record with no tuner at work, so that the
+/// simulation can be held against what was recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound tune record --duration 10s --output workload.json && latebound tune fit workload.json
+  latebound tune record trace.dat --output workload.json")]
+pub(crate) struct TuneRecordArgs {
+    /// A saved trace (trace.dat, perf.data or ftrace text); the running system where not given.
+    #[arg(value_name = "TRACE", conflicts_with = "duration")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// For how long; Ctrl-C ends it earlier and keeps what there is.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) duration: Nanos,
+
+    /// Where the workload goes.
+    #[arg(long, short, value_name = "FILE", default_value = "workload.json")]
+    pub(crate) output: PathBuf,
+
+    /// Replace a file that is there.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Simulate a workload under each policy, and search the best weights for it

@@ -5,7 +5,7 @@
 use anyhow::{Result, anyhow};
 use latebound_analysis::bound::{Estimator, FoldedInterrupts};
 use latebound_model::{Bound, Event, Loss, Nanos, WorkloadCurve};
-use latebound_probe::{Recorder, RecorderOptions};
+use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
 
 use super::{Follow, Latest, Target, Written};
@@ -24,7 +24,8 @@ struct EstimateFollower {
 /// By the flight recorder; `instead_of` is what could not be had.
 pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Follow>> {
     // Nobody's wake-ups are watched: this wants the events alone.
-    let options = RecorderOptions { max_threads: 1, following: true, ..RecorderOptions::default() };
+    let options =
+        RecorderOptions { max_threads: 1, following: Following::RealTime, ..RecorderOptions::default() };
     let recorder = Recorder::start(options)?;
     let mut problems = vec![REMEDY.to_owned()];
     problems.extend(instead_of.iter().map(|failed| format!("not by {failed}")));

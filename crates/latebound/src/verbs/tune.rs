@@ -13,6 +13,7 @@ use crate::Outcome;
 use crate::cli::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneTasksArgs};
 use crate::output::Output;
 use crate::prove;
+use crate::recording;
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_daemon;
 use crate::tune_text::{self, FitDocument, Map};
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
         TuneCommand::Prove(args) => prove::run(args, &config(args.config.as_deref())?, output)?,
         TuneCommand::Show(args) => prove::show(args, output)?,
         TuneCommand::Tasks(args) => tasks(args)?,
+        TuneCommand::Record(args) => recording::run(args, output)?,
         TuneCommand::Fit(args) => search(args, output)?,
         TuneCommand::Config => output.text(Config::COMMENTED)?,
         TuneCommand::Schema => output.json(&Config::json_schema())?,
