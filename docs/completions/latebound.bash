@@ -103,6 +103,9 @@ _latebound() {
             latebound__subcmd__tune,prove)
                 cmd="latebound__subcmd__tune__subcmd__prove"
                 ;;
+            latebound__subcmd__tune,record)
+                cmd="latebound__subcmd__tune__subcmd__record"
+                ;;
             latebound__subcmd__tune,run)
                 cmd="latebound__subcmd__tune__subcmd__run"
                 ;;
@@ -1360,7 +1363,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__tune)
-            opts="-h -V --format --color --help --version map run prove show tasks fit config schema"
+            opts="-h -V --format --color --help --version map run prove show tasks record fit config schema"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1499,6 +1502,40 @@ _latebound() {
                     return 0
                     ;;
                 --journal)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__tune__subcmd__record)
+            opts="-o -h -V --duration --output --force --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

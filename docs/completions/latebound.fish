@@ -331,21 +331,22 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "record" -d 'Record what real-time tasks and kernel threads do, as a workload for `tune fit`'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l format -d 'How to print results' -r -f -a "human\t''
@@ -405,6 +406,16 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l duration -d 'For how long; Ctrl-C ends it earlier and keeps what there is' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s o -l output -d 'Where the workload goes' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l force -d 'Replace a file that is there'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l loss -d 'By how many per cent any task\'s worst response may get worse than with the policy off' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l simulations -d 'The most simulations' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l format -d 'How to print results' -r -f -a "human\t''
