@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::visit_saved;
-use latebound_model::{Event, EventKind, Loss, Missing, Nanos};
+use latebound_model::{Event, EventKind, Loss, Missing, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
 use latebound_system::undo::{Schedule, set_own_schedule};
@@ -92,7 +92,8 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
     };
     let mut recorder = Recorder::start(options)?;
     let started = monotonic();
-    let mut workload = WorkloadRecorder::new();
+    // SAFETY: takes nothing and cannot fail.
+    let mut workload = WorkloadRecorder::without(Tid(unsafe { libc::gettid() }));
     let mut progress = Progress::new(Some(duration));
     let elapsed = || monotonic().saturating_sub(started);
     while !stop.is_set() && elapsed() < duration {

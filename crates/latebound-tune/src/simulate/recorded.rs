@@ -44,6 +44,7 @@ pub struct Recorded {
 /// Makes a workload from events, which must come in the order of time, over all CPUs.
 #[derive(Debug)]
 pub struct WorkloadRecorder {
+    own: Option<Tid>,
     started: Option<Nanos>,
     last: Nanos,
     threads: BTreeMap<Tid, Thread>,
@@ -138,6 +139,7 @@ impl WorkloadRecorder {
     /// One that has seen nothing.
     pub fn new() -> WorkloadRecorder {
         WorkloadRecorder {
+            own: None,
             started: None,
             last: Nanos::ZERO,
             threads: BTreeMap::new(),
@@ -146,6 +148,11 @@ impl WorkloadRecorder {
             events: 0,
             losses: 0,
         }
+    }
+
+    /// The same, and this thread is no part of the workload: it is the one that records.
+    pub fn without(own: Tid) -> WorkloadRecorder {
+        WorkloadRecorder { own: Some(own), ..WorkloadRecorder::new() }
     }
 
     /// Takes the next event.
@@ -381,7 +388,9 @@ impl WorkloadRecorder {
         let servers: Vec<Server> = servers.collect();
         let (mut tasks, mut cut_off) = (Vec::new(), 0);
         for (&tid, thread) in self.threads.iter().filter(|(_, one)| !one.kernel && ran(one)) {
-            if thread.prio.is_some_and(|prio| prio < 0) {
+            if Some(tid) == self.own {
+                left_out.push((thread.called(tid), "it is the one that recorded"));
+            } else if thread.prio.is_some_and(|prio| prio < 0) {
                 left_out.push((
                     thread.called(tid),
                     "it has a SCHED_DEADLINE reservation, which is not simulated",
