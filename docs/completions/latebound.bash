@@ -1555,7 +1555,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__tune__subcmd__run)
-            opts="-h -V --dry-run --duration --config --policy --journal --metrics --format --color --help --version"
+            opts="-h -V --dry-run --duration --config --policy --by --journal --metrics --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1571,6 +1571,10 @@ _latebound() {
                     ;;
                 --policy)
                     COMPREPLY=($(compgen -W "off static pip weighted-average" -- "${cur}"))
+                    return 0
+                    ;;
+                --by)
+                    COMPREPLY=($(compgen -W "module daemon" -- "${cur}"))
                     return 0
                     ;;
                 --journal)

@@ -197,7 +197,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l clock -d 'Which time the machine sees: host, what holds up the host shows in the guest; or instructions, eight nanoseconds for each of them: the host\'s load leaves no mark, and the machine has one CPU. instructions:1ns is a machine eight times as fast that takes eight times as long. Where not given, bisect and compare preemption count instructions, the others take the host\'s' -r
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -362,6 +362,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_see
 static\t'What the configuration gives each class'
 pip\t'The highest that waits: equation (1)'
 weighted-average\t'The weighted mean of those that wait: equation (2)'"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l by -d 'Who raises threads where a wait begins; the first of these that can be had where not given' -r -f -a "module\t'The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else'
+daemon\t'This process alone'"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'Where the undo journal lies' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l metrics -d 'Write what it does to this file every five seconds, for node_exporter\'s textfile collector: end its name in .prom' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
@@ -460,7 +462,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l clock -d 'Which time the machine sees: host, what holds up the host shows in the guest; or instructions, eight nanoseconds for each of them: the host\'s load leaves no mark, and the machine has one CPU. instructions:1ns is a machine eight times as fast that takes eight times as long. Where not given, bisect and compare preemption count instructions, the others take the host\'s' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -481,7 +483,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l clock -d 'Which time the machine sees: host, what holds up the host shows in the guest; or instructions, eight nanoseconds for each of them: the host\'s load leaves no mark, and the machine has one CPU. instructions:1ns is a machine eight times as fast that takes eight times as long. Where not given, bisect and compare preemption count instructions, the others take the host\'s' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from matrix" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -506,7 +508,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l net -d 'Virtio network cards, joined two by two: eth0 with eth1' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l clock -d 'Which time the machine sees: host, what holds up the host shows in the guest; or instructions, eight nanoseconds for each of them: the host\'s load leaves no mark, and the machine has one CPU. instructions:1ns is a machine eight times as fast that takes eight times as long. Where not given, bisect and compare preemption count instructions, the others take the host\'s' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l timeout -d 'How long a machine may run in all, booting included' -r
-complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l module -d 'A module of latebound\'s own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded before the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from bisect" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

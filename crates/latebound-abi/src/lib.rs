@@ -8,6 +8,7 @@ mod bound_record;
 mod callers;
 pub mod defer;
 mod thread_model;
+pub mod tune;
 
 pub use bound_record::{
     BOUND_CPU_BYTES, BOUND_CPU_ROOM, BOUND_MAX_CPUS, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_BYTES,

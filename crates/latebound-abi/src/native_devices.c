@@ -4,6 +4,7 @@
 
 #include "latebound/bound_device.h"
 #include "latebound/defer.h"
+#include "latebound/tune.h"
 
 __u64 latebound_defer_layout(__u32 what)
 {
@@ -44,6 +45,28 @@ __u64 latebound_bound_device_layout(__u32 what)
 	case 2: return LB_BOUND_DEVICE_ABI;
 	case 3: return offsetof(struct lb_bound_info, bytes);
 	case 4: return LB_BOUND_HAS_SET_NEED_RESCHED;
+	default: return ~0ULL;
+	}
+}
+
+__u64 latebound_tune_layout(__u32 what)
+{
+	switch (what) {
+	case 0: return LB_TUNE_IOC_INFO;
+	case 1: return LB_TUNE_IOC_START;
+	case 2: return LB_TUNE_IOC_THREAD;
+	case 3: return LB_TUNE_IOC_SERVES;
+	case 4: return LB_TUNE_IOC_COUNTS;
+	case 5: return LB_TUNE_IOC_STOP;
+	case 6: return LB_TUNE_ABI;
+	case 7: return LB_TUNE_PRIORITIES;
+	case 8: return offsetof(struct lb_tune_thread, raise_to);
+	case 9: return offsetof(struct lb_tune_record, task);
+	case 10: return offsetof(struct lb_tune_record, to);
+	case 11: return sizeof(struct lb_tune_record);
+	case 12: return offsetof(struct lb_tune_counts, records_lost);
+	case 13: return LB_TUNE_WORK_ITEM;
+	case 14: return LB_TUNE_KINDS;
 	default: return ~0ULL;
 	}
 }

@@ -19,7 +19,7 @@ use crate::{debian, headers, program};
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
 /// The project's modules.
-pub const OWN_MODULES: [&str; 2] = ["latebound_bound", "latebound_defer"];
+pub const OWN_MODULES: [&str; 3] = ["latebound_bound", "latebound_defer", "latebound_tune"];
 
 /// A module, or a folder of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,7 +56,7 @@ fn change_without_pause(folder: &Path, threads: &[ThreadIdentity], seed: u64) ->
     set_own(Schedule::fifo(50));
     let life = || -> Option<()> {
         let mut journal = Journal::create(folder).ok()?;
-        let _watchdog = Watchdog::start(&journal, WATCHDOG).ok()?;
+        let _watchdog = Watchdog::start(&journal, None, WATCHDOG).ok()?;
         let mut random = seed;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -151,7 +151,7 @@ fn live_the_watchdog_outlives_ctrl_c_and_ends_with_a_clean_end() {
     if child == 0 {
         let life = || -> Option<()> {
             let mut journal = Journal::create(&path).ok()?;
-            let watchdog = Watchdog::start(&journal, WATCHDOG).ok()?;
+            let watchdog = Watchdog::start(&journal, None, WATCHDOG).ok()?;
             // SAFETY: a child that is not reaped yet.
             unsafe { libc::kill(watchdog.pid() as i32, libc::SIGINT) };
             journal.change(threads[0], Schedule::fifo(5)).ok()?;
@@ -178,7 +178,7 @@ fn live_a_watchdog_is_refused_where_other_threads_run() {
     let folder = tempfile::TempDir::new().unwrap();
     let journal = Journal::create(folder.path()).unwrap();
     let (_threads, _senders) = sleepers(&[Schedule::other(0)]);
-    let error = Watchdog::start(&journal, WATCHDOG).unwrap_err().to_string();
+    let error = Watchdog::start(&journal, None, WATCHDOG).unwrap_err().to_string();
     assert!(error.contains("start it first"), "{error}");
     journal.undo().unwrap();
 }

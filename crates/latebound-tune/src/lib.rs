@@ -4,6 +4,7 @@
 //! This crate owns the policy: relations come in as values, with the time; priorities and changes go out as values. It
 //! never reads a clock, a file or the system, and changes nothing: others observe, and others act.
 
+mod ahead;
 mod attribution;
 mod class;
 mod config;
@@ -17,6 +18,7 @@ pub mod simulate;
 mod tuner;
 mod waiters;
 
+pub use ahead::{Ahead, Raises};
 pub use attribution::{Attribution, Doer, Observation, Seen};
 pub use class::ThreadClass;
 pub use config::{ClassRule, Config, ConfigError, Daemon, Learning, Limits, Rules, Time, Watchdog};

@@ -14,7 +14,7 @@ use crate::policy::{self, PageShare, PolicyKind};
 use crate::priority::{Priority, Scheduling};
 use crate::relations::{Object, Relation, RelationKind, Relations};
 use crate::rules::{self, Member, Roster, Violation};
-use crate::waiters::Strength;
+use crate::waiters::{Strength, Waiters};
 
 /// Something that was observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +102,8 @@ pub struct Tuner {
     governor: Governor,
     /// The highest that the policy ever wanted for a thread.
     highest: BTreeMap<Tid, Scheduling>,
+    /// Threads that were decided upon since somebody asked.
+    decided: BTreeSet<Tid>,
 }
 
 impl Tuner {
@@ -121,6 +123,7 @@ impl Tuner {
             // What is done lingers for the hold already: what then is wanted is wanted now.
             governor: Governor::new(Pace { hold: Nanos::ZERO, ..config.pace() }),
             highest: BTreeMap::new(),
+            decided: BTreeSet::new(),
             config,
         }
     }
@@ -197,8 +200,8 @@ impl Tuner {
                     thread: due.thread,
                     from: due.from,
                     to: due.to,
-                    waiters: waiters.map_or(0, crate::Waiters::number),
-                    highest: waiters.and_then(crate::Waiters::maximum),
+                    waiters: waiters.map_or(0, Waiters::number),
+                    highest: waiters.and_then(Waiters::maximum),
                 });
             }
             for thread in std::mem::take(&mut self.limited) {
@@ -213,6 +216,17 @@ impl Tuner {
         self.governor.is(thread, scheduling);
     }
 
+    /// Somebody else who goes by this tuner's word, [`crate::Ahead`], changed a thread: it is decided upon again.
+    pub fn changed(&mut self, thread: Tid, scheduling: Scheduling, now: Nanos) {
+        self.is(thread, scheduling);
+        self.decide(thread, now);
+    }
+
+    /// The threads that may have to be other than they were decided to be when this was asked last.
+    pub fn take_decided(&mut self) -> BTreeSet<Tid> {
+        std::mem::take(&mut self.decided)
+    }
+
     /// When [`Tuner::changes`] should be asked again, if nothing happens until then.
     pub fn next(&self) -> Option<Nanos> {
         let fades = self.learned.values().min().copied();
@@ -222,12 +236,16 @@ impl Tuner {
 
     /// What the policy says of a thread; `None` for one that is not known.
     pub fn plan(&self, thread: Tid) -> Option<Plan> {
+        let none = Waiters::default();
+        self.plan_for(thread, self.relations.waiters(thread).unwrap_or(&none))
+    }
+
+    /// What it would say if these waited.
+    pub(crate) fn plan_for(&self, thread: Tid, waiters: &Waiters) -> Option<Plan> {
         let member = self.roster.get(thread)?;
-        let default = *self.defaults.get(&thread)?;
+        let default = self.default_of(thread)?;
         let rules = self.config.rules(member.class);
-        let none = crate::Waiters::default();
-        let waiters = self.relations.waiters(thread).unwrap_or(&none);
-        let share = if member.class == ThreadClass::Kswapd { self.share } else { PageShare::ALL };
+        let share = self.share_of(member.class);
         let fixed = rules.fixed;
         let own = self.wakes_the_tuner(member.class, default);
         let by_policy = own.unwrap_or_else(|| {
@@ -248,6 +266,15 @@ impl Tuner {
             false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
         };
         Some(Plan { default, by_policy, permitted, violations })
+    }
+
+    pub(crate) fn default_of(&self, thread: Tid) -> Option<Scheduling> {
+        self.defaults.get(&thread).copied()
+    }
+
+    /// Equation (3) is for kswapd alone.
+    pub(crate) fn share_of(&self, class: ThreadClass) -> PageShare {
+        if class == ThreadClass::Kswapd { self.share } else { PageShare::ALL }
     }
 
     /// What a thread that wakes the daemon should be.
@@ -309,6 +336,7 @@ impl Tuner {
 
     fn decide(&mut self, thread: Tid, now: Nanos) {
         let Some(plan) = self.plan(thread) else { return };
+        self.decided.insert(thread);
         let highest = self.highest.entry(thread).or_insert(plan.by_policy);
         if plan.by_policy.rank() > highest.rank() {
             *highest = plan.by_policy;
@@ -376,6 +404,7 @@ impl Tuner {
         self.governor.forget(tid);
         self.limited.remove(&tid);
         self.held.remove(&tid);
+        self.decided.remove(&tid);
     }
 
     fn of_class(&self, wanted: impl Fn(ThreadClass) -> bool) -> Vec<Tid> {

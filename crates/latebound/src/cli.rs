@@ -22,8 +22,8 @@ pub(crate) use defer::{
 };
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{
-    TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs, TuneRunArgs,
-    TuneShowArgs, TuneTasksArgs,
+    RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,
+    TuneRunArgs, TuneShowArgs, TuneTasksArgs,
 };
 
 const EXIT_STATUS: &str = "\

@@ -19,6 +19,7 @@ mod recording;
 mod session;
 mod tune_daemon;
 mod tune_metrics;
+mod tune_module;
 mod tune_text;
 mod tuning;
 mod verbs;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
-use latebound_system::undo::{self, Journal, Schedule, ThreadHandle, Watchdog, schedule_of};
+use latebound_system::undo::{self, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
 use latebound_tune::{Change, Config, PolicyKind, ThreadClass};
 
 use crate::aside::Aside;
@@ -17,7 +17,8 @@ use crate::cli::TuneRunArgs;
 use crate::output::Output;
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_metrics::Metrics;
-use crate::tune_text::{self, Made, Map, RunDocument};
+use crate::tune_module::{self, Module};
+use crate::tune_text::{self, ByModule, Made, Map, RunDocument};
 use crate::tuning::{self, Tuning};
 use crate::verbs::tune::{SELDOM, config};
 
@@ -36,6 +37,8 @@ enum Hand {
         watchdog: Watchdog,
         /// Threads that may be changed, held so that a change reads no file.
         held: BTreeMap<Tid, ThreadHandle>,
+        /// The kernel module, where it raises threads.
+        module: Option<Box<Module>>,
         /// Up to here they were asked whether they still are there.
         asked: Tid,
     },
@@ -72,7 +75,7 @@ impl Hand {
 
     /// Threads that ended since, of the next few that are held.
     fn ended(&mut self) -> Vec<Tid> {
-        let Hand::Real { held, asked, .. } = self else { return Vec::new() };
+        let Hand::Real { held, asked, module, .. } = self else { return Vec::new() };
         let next: Vec<Tid> = held
             .range((std::ops::Bound::Excluded(*asked), std::ops::Bound::Unbounded))
             .map(|(&tid, _)| tid)
@@ -83,6 +86,9 @@ impl Hand {
             next.into_iter().filter(|tid| held.get(tid).is_some_and(|one| !one.is_there())).collect();
         for tid in &ended {
             held.remove(tid);
+            if let Some(module) = module {
+                module.forget(*tid);
+            }
         }
         ended
     }
@@ -91,6 +97,22 @@ impl Hand {
         match self {
             Hand::Dry => true,
             Hand::Real { watchdog, .. } => watchdog.is_alive(),
+        }
+    }
+
+    /// What the module raised since the last time. Ask before the probe: what began each of these waits is then in its ring.
+    fn raised(&mut self) -> Vec<Raised> {
+        match self {
+            Hand::Real { module: Some(module), .. } => module.take(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives the module what follows from what is known by now.
+    fn look_ahead(&mut self, tuning: &mut Tuning, servers: bool, now: Nanos) -> Result<()> {
+        match self {
+            Hand::Real { journal, module: Some(module), .. } => module.give(tuning, journal, servers, now),
+            _ => Ok(()),
         }
     }
 }
@@ -102,6 +124,8 @@ pub(crate) struct Account {
     pub(crate) changes: u64,
     pub(crate) raises: u64,
     pub(crate) failed: u64,
+    /// Of those, what the module did; `None` without it.
+    pub(crate) by_module: Option<ByModule>,
     /// From waits to priorities, and the processor time of looks.
     pub(crate) reactions: Histogram,
     pub(crate) looks: Histogram,
@@ -116,9 +140,23 @@ impl Account {
             changes: 0,
             raises: 0,
             failed: 0,
+            by_module: None,
             reactions: Histogram::preallocated(),
             looks: Histogram::preallocated(),
             overruns: None,
+        }
+    }
+
+    /// The module raised threads: the tuner hears of it.
+    fn learn(&mut self, tuning: &mut Tuning, by_module: &[Raised], started: Nanos, now: Nanos) {
+        for raised in by_module {
+            self.changes += 1;
+            self.raises += 1;
+            let change = tune_module::learn(tuning, raised, now);
+            if self.made.len() < KEPT_CHANGES {
+                let made = Made::of(tuning, &change, raised.set.saturating_sub(started), None);
+                self.made.push(made.by_module(raised));
+            }
         }
     }
 
@@ -158,6 +196,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let started = monotonic();
     let mut tuning = Tuning::start(config, Some(aside), started)?;
     hand.hold(&tuning);
+    hand.look_ahead(&mut tuning, true, started)?;
     let mut account = Account::new();
     if !args.dry_run {
         account.overruns = reserve(daemon, output)?;
@@ -175,7 +214,9 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         let now = monotonic();
         tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
         let now = monotonic();
+        let by_module = hand.raised();
         let begun = tuning.step(now)?;
+        account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
         let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
         // From the wait to the last of the priorities that follow from this round.
@@ -202,6 +243,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
                 account.made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
             }
         }
+        hand.look_ahead(&mut tuning, now >= seldom, now)?;
         if now >= seldom {
             seldom = now + SELDOM;
             tuning.seldom(now)?;
@@ -226,16 +268,20 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     }
     progress.clear();
     account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-    let mut metrics = account.metrics(&tuning, policy, args.dry_run);
     let undone = match hand {
         Hand::Dry => None,
-        Hand::Real { journal, watchdog, .. } => {
+        Hand::Real { journal, watchdog, module, .. } => {
+            if let Some(module) = module {
+                let late = module.stop(&mut account);
+                account.learn(&mut tuning, &late, started, monotonic());
+            }
             let undone = journal.undo().context("priorities could not be given back")?;
             watchdog.end();
             Some(undone)
         }
     };
     if let Some(path) = &args.metrics {
+        let mut metrics = account.metrics(&tuning, policy, args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);
         metrics.restored = undone.as_ref().map(|undone| undone.restored as u64);
         if let Err(error) = metrics.write(path) {
@@ -280,10 +326,13 @@ fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand>
             Err(error) => bail!(error),
         }
     }
+    let priority = u32::from(config.watchdog.priority.get());
+    // Before the watchdog, which holds it too.
+    let module = Module::choose(args.by, priority, output)?.map(Box::new);
     let journal = Journal::create(&args.journal)?;
-    let watchdog = Watchdog::start(&journal, u32::from(config.watchdog.priority.get()))?;
+    let watchdog = Watchdog::start(&journal, module.as_deref().map(Module::raiser), priority)?;
     allow_descriptors();
-    Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), asked: Tid(0) })
+    Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
 }
 
 /// One for each thread that is held: as many as may be. Where that is not enough, the start times of the others are read.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use latebound_model::{Loss, Missing, Nanos, Tid};
+use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
 use latebound_report::printable;
-use latebound_system::undo::{Left, Undone};
+use latebound_system::undo::{Left, Raised, RaisedOver, RaiserCounts, Undone};
 use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
 use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
 use serde::Serialize;
@@ -157,13 +157,77 @@ pub(crate) struct Made {
     highest: Option<Priority>,
     /// Why it could not be made.
     error: Option<String>,
+    /// What the module says of it, where that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_module: Option<MadeByModule>,
+}
+
+/// Of a change that the module latebound_tune made.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MadeByModule {
+    /// Who began to wait, and over what.
+    task: Tid,
+    over: RelationKind,
+    /// From the begin of the wait to the priority.
+    reaction: Nanos,
 }
 
 impl Made {
     pub(crate) fn of(tuning: &Tuning, change: &Change, at: Nanos, error: Option<String>) -> Made {
         let (tid, comm) = named(tuning, change.thread);
         let Change { from, to, waiters, highest, .. } = *change;
-        Made { at, tid, comm, from, to, waiters, highest, error }
+        Made { at, tid, comm, from, to, waiters, highest, error, by_module: None }
+    }
+
+    /// The same, and that the module made it.
+    pub(crate) fn by_module(self, raised: &Raised) -> Made {
+        let reaction = raised.set.saturating_sub(raised.asked);
+        let over = match raised.over {
+            RaisedOver::BlockIo => RelationKind::BlockIo,
+            RaisedOver::Reclaim => RelationKind::Reclaim,
+            RaisedOver::WorkItem => RelationKind::WorkItem,
+        };
+        let by_module = Some(MadeByModule { task: raised.task, over, reaction });
+        Made { highest: Priority::new(raised.priority), by_module, ..self }
+    }
+}
+
+/// What the module latebound_tune did in a run of `tune run`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ByModule {
+    /// Threads that it raised; they are among `changes`.
+    raised: u64,
+    failed: u64,
+    /// Asked for, and as high already or no longer allowed when it was their turn.
+    needless: u64,
+    /// Asked for on a CPU that came later: left to the daemon.
+    unserved: u64,
+    /// Raised, and not told for want of room: not among `changes`.
+    records_lost: u64,
+    /// Threads that it did not take tables of.
+    refused: u64,
+    /// From the begin of a wait to the priority.
+    reactions: u64,
+    reaction_median: Option<Nanos>,
+    reaction_p99: Option<Nanos>,
+    reaction_worst: Option<Nanos>,
+}
+
+impl ByModule {
+    pub(crate) fn new(counts: RaiserCounts, refused: u64, reactions: &Histogram) -> ByModule {
+        let RaiserCounts { raised, failed, needless, unserved, records_lost } = counts;
+        ByModule {
+            raised,
+            failed,
+            needless,
+            unserved,
+            records_lost,
+            refused,
+            reactions: reactions.count(),
+            reaction_median: reactions.quantile(0.5),
+            reaction_p99: reactions.quantile(0.99),
+            reaction_worst: reactions.max(),
+        }
     }
 }
 
@@ -175,7 +239,9 @@ pub(crate) struct RunDocument {
     /// How many changes; the list holds the first of them.
     changes: u64,
     failed: u64,
-    /// From a wait to the priority that follows from it: how many, the median, the 99th percentile, the worst.
+    /// Those of the kernel module, where it was there.
+    by_module: Option<ByModule>,
+    /// From a wait to the priority that follows from it, by the daemon: how many, the median, the 99th percentile, the worst.
     reactions: u64,
     reaction_median: Option<Nanos>,
     reaction_p99: Option<Nanos>,
@@ -206,7 +272,8 @@ impl RunDocument {
         processor_time: Nanos,
         undone: Option<Undone>,
     ) -> RunDocument {
-        let Account { made: first_changes, changes, failed, reactions, looks, overruns, .. } = account;
+        let Account { made: first_changes, changes, failed, by_module, reactions, looks, overruns, .. } =
+            account;
         let left = undone.iter().flat_map(|undone| &undone.left).map(|left| match left {
             Left::Foreign { thread, is, was } => {
                 format!("thread {thread} is {is} by somebody else's doing; it was {was}")
@@ -218,6 +285,7 @@ impl RunDocument {
             dry_run,
             changes,
             failed,
+            by_module,
             reactions: reactions.count(),
             reaction_median: reactions.quantile(0.5),
             reaction_p99: reactions.quantile(0.99),
@@ -348,6 +416,9 @@ pub(crate) fn run(document: &RunDocument) -> String {
             None if made.to.rank() > made.from.rank() => text.push_str("  (it wakes the tuner)"),
             None => text.push_str("  (nobody waits)"),
         }
+        if let Some(by) = &made.by_module {
+            let _ = write!(text, "  by the module, {} after the wait began", by.reaction);
+        }
         if let Some(error) = &made.error {
             let _ = write!(text, "  not made: {error}");
         }
@@ -362,7 +433,7 @@ pub(crate) fn run(document: &RunDocument) -> String {
     if let (Some(median), Some(worst)) = (document.reaction_median, document.reaction_worst) {
         let _ = writeln!(
             text,
-            "From a wait to the priority that follows: median {median}, worst {worst}, n {}.",
+            "From a wait to the priority that follows, by the daemon: median {median}, worst {worst}, n {}.",
             document.reactions
         );
     }
@@ -372,6 +443,30 @@ pub(crate) fn run(document: &RunDocument) -> String {
             "The reservation of processor time was used up {overruns} times: changes waited for the next period. Give a larger \
              `runtime` in [daemon]."
         );
+    }
+    if let Some(by) = &document.by_module {
+        let _ = write!(text, "By the module: {} raised", by.raised);
+        if let (Some(median), Some(p99), Some(worst)) =
+            (by.reaction_median, by.reaction_p99, by.reaction_worst)
+        {
+            let n = by.reactions;
+            let _ = write!(
+                text,
+                ", from a wait to the priority median {median}, p99 {p99}, worst {worst}, n {n}"
+            );
+        }
+        for (count, what) in [
+            (by.failed, "failed"),
+            (by.needless, "as high already"),
+            (by.unserved, "on CPUs that came later"),
+            (by.records_lost, "not told for want of room"),
+            (by.refused, "threads not taken"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, "; {count} {what}");
+            }
+        }
+        text.push_str(".\n");
     }
     if let (Some(restored), Some(untouched), Some(gone)) =
         (document.restored, document.untouched, document.gone)

@@ -151,6 +151,15 @@ impl Tuning {
         Ok(())
     }
 
+    /// Which threads serve which disks and nodes, as far as that is known.
+    pub(crate) fn servers(&self) -> Vec<(RelationKind, u64, Tid)> {
+        let disks = self.attribution.doers().filter(|one| one.0 == RelationKind::BlockIo);
+        let disks = disks
+            .flat_map(|(kind, disk, threads)| threads.into_iter().map(move |thread| (kind, disk, thread)));
+        let nodes = self.kswapd.iter().map(|(&node, &thread)| (RelationKind::Reclaim, node, thread));
+        disks.chain(nodes).collect()
+    }
+
     /// Says whether the last look changed anything. Looks that change nothing become rarer, each half as often as the one before: all
     /// that can be late by that is that a thread falls back.
     pub(crate) fn looked(&mut self, changed: bool) {

@@ -13,6 +13,8 @@ pub(super) enum Entry {
     Owner { boot: String, owner: ThreadIdentity },
     /// A thread is about to be set.
     Thread { thread: ThreadIdentity, was: Schedule, set: Schedule },
+    /// From now on somebody may set a thread to any FIFO priority up to this.
+    Raises { thread: ThreadIdentity, was: Schedule, up_to: u32 },
 }
 
 impl Entry {
@@ -22,6 +24,9 @@ impl Entry {
             Entry::Owner { boot, owner } => format!("latebound-undo-1 {boot} {} {}", owner.tid, owner.start),
             Entry::Thread { thread, was, set } => {
                 format!("thread {} {} {} {}", thread.tid, thread.start, words(*was), words(*set))
+            }
+            Entry::Raises { thread, was, up_to } => {
+                format!("raises {} {} {} {up_to}", thread.tid, thread.start, words(*was))
             }
         };
         format!("{:08x} {body}\n", checksum(&body))
@@ -45,6 +50,11 @@ impl Entry {
                 thread: identity(tid, start)?,
                 was: schedule(&schedules[..7])?,
                 set: schedule(&schedules[7..])?,
+            }),
+            ["raises", tid, start, was @ .., up_to] if was.len() == 7 => Some(Entry::Raises {
+                thread: identity(tid, start)?,
+                was: schedule(was)?,
+                up_to: up_to.parse().ok()?,
             }),
             _ => None,
         }
@@ -92,8 +102,11 @@ mod tests {
         #[test]
         fn a_line_is_read_as_it_was_written(tid in 1_i32.., start: u64, was in any_schedule(), set in any_schedule()) {
             let entry = Entry::Thread { thread: ThreadIdentity { tid: Tid(tid), start }, was, set };
-            let line = entry.line();
-            prop_assert_eq!(Entry::parse(line.trim_end_matches('\n')), Some(entry));
+            let raises = Entry::Raises { thread: ThreadIdentity { tid: Tid(tid), start }, was, up_to: set.priority };
+            for entry in [entry, raises] {
+                let line = entry.line();
+                prop_assert_eq!(Entry::parse(line.trim_end_matches('\n')), Some(entry));
+            }
         }
 
         #[test]

@@ -50,6 +50,9 @@ pub enum UndoError {
     /// The process that is to undo cannot be started.
     #[error("the watchdog cannot be started: {0}")]
     Watchdog(String),
+    /// The kernel module that raises threads does not do what is asked of it.
+    #[error("the module latebound_tune cannot be used: {0}")]
+    Raiser(String),
 }
 
 /// Something that was changed and is not as it was.
@@ -98,6 +101,7 @@ pub struct Journal {
     root: Root,
     first: BTreeMap<ThreadIdentity, Schedule>,
     written: BTreeSet<(ThreadIdentity, [u64; 7])>,
+    permitted: BTreeMap<ThreadIdentity, u32>,
 }
 
 const ENDING: &str = "undo";
@@ -123,7 +127,14 @@ impl Journal {
             .open(&path)
             .map_err(fail("making the file"))?;
         file.write_all(Entry::Owner { boot, owner }.line().as_bytes()).map_err(fail("writing"))?;
-        Ok(Journal { path, file, root, first: BTreeMap::new(), written: BTreeSet::new() })
+        Ok(Journal {
+            path,
+            file,
+            root,
+            first: BTreeMap::new(),
+            written: BTreeSet::new(),
+            permitted: BTreeMap::new(),
+        })
     }
 
     /// Where it lies.
@@ -162,12 +173,7 @@ impl Journal {
         }
         let was = *self.first.get(&thread).unwrap_or(&is);
         if !self.written.contains(&(thread, key(to))) {
-            let line = Entry::Thread { thread, was, set: to }.line();
-            self.file.write_all(line.as_bytes()).map_err(|source| UndoError::Journal {
-                path: self.path.clone(),
-                step: "writing",
-                source,
-            })?;
+            self.write(&Entry::Thread { thread, was, set: to })?;
             self.first.insert(thread, was);
             self.written.insert((thread, key(to)));
         }
@@ -180,6 +186,31 @@ impl Journal {
             source,
         })?;
         Ok(is)
+    }
+
+    /// Writes down what a thread is, and that somebody else may set it to any FIFO priority up to this from now on: whoever undoes takes
+    /// those for this journal's doing. Sets nothing.
+    pub fn permit(&mut self, thread: ThreadIdentity, up_to: u32) -> Result<(), UndoError> {
+        if self.permitted.get(&thread).is_some_and(|&known| known >= up_to) {
+            return Ok(());
+        }
+        if !thread.is_there(&self.root) {
+            return Err(UndoError::Gone(thread.tid));
+        }
+        let is = schedule_of(thread.tid).map_err(|_| UndoError::Gone(thread.tid))?;
+        let was = *self.first.get(&thread).unwrap_or(&is);
+        self.write(&Entry::Raises { thread, was, up_to })?;
+        self.first.insert(thread, was);
+        self.permitted.insert(thread, up_to);
+        Ok(())
+    }
+
+    fn write(&mut self, entry: &Entry) -> Result<(), UndoError> {
+        self.file.write_all(entry.line().as_bytes()).map_err(|source| UndoError::Journal {
+            path: self.path.clone(),
+            step: "writing",
+            source,
+        })
     }
 
     /// Undoes everything and removes the journal.
@@ -255,6 +286,10 @@ fn undo_lines<'a>(root: &Root, lines: impl Iterator<Item = &'a str>) -> Undone {
         match Entry::parse(line) {
             Some(Entry::Thread { thread, was, set }) => {
                 threads.entry(thread).or_insert((was, Vec::new())).1.push(set);
+            }
+            Some(Entry::Raises { thread, was, up_to }) => {
+                let set = (1..=up_to.min(99)).map(Schedule::fifo);
+                threads.entry(thread).or_insert((was, Vec::new())).1.extend(set);
             }
             _ => undone.unreadable += 1,
         }

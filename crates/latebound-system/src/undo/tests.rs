@@ -79,6 +79,27 @@ fn live_a_change_is_written_first_and_undone_to_what_was_before_the_first() {
 }
 
 #[test]
+fn live_what_somebody_did_by_permission_is_undone_and_what_goes_beyond_is_left_alone() {
+    for (set, left) in [(3, 0), (8, 0), (9, 1)] {
+        let folder = tempfile::TempDir::new().unwrap();
+        let sleeper = Sleeper::start();
+        let before = sleeper.schedule();
+        let mut journal = Journal::create(folder.path()).unwrap();
+        journal.permit(sleeper.identity, 5).unwrap();
+        // A change of one's own between the two does not change what was there at first.
+        journal.change(sleeper.identity, Schedule::fifo(2)).unwrap();
+        journal.permit(sleeper.identity, 8).unwrap();
+        let length = fs::metadata(journal.path()).unwrap().len();
+        journal.permit(sleeper.identity, 7).unwrap();
+        assert_eq!(fs::metadata(journal.path()).unwrap().len(), length, "less than permitted is permitted");
+        Schedule::fifo(set).apply(sleeper.identity.tid).unwrap();
+        let undone = journal.undo().unwrap();
+        assert_eq!((undone.left.len(), undone.restored), (left, 1 - left), "{set}");
+        assert_eq!(sleeper.schedule(), if left == 0 { before } else { Schedule::fifo(9) });
+    }
+}
+
+#[test]
 fn live_every_policy_is_given_back_as_it_was() {
     for was in [
         Schedule::other(7),

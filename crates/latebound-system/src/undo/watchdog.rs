@@ -14,6 +14,7 @@ use std::path::Path;
 use latebound_model::Tid;
 
 use super::journal::{Journal, UndoError, undo_file};
+use super::raiser::Raiser;
 use super::schedule::{Schedule, ThreadIdentity};
 use crate::root::Root;
 
@@ -26,9 +27,12 @@ pub struct Watchdog {
 impl Watchdog {
     /// Forks the watchdog of this process and journal, at this FIFO priority, and waits until it watches.
     ///
+    /// With a raiser, it holds that too and stops it before it undoes: a thread dies long before its files are closed, and what would
+    /// be raised between the two would stay.
+    ///
     /// Refused where this process has more than one thread: what a fork leaves of the others (locks held by nobody) must not
     /// be what undoing depends on.
-    pub fn start(journal: &Journal, priority: u32) -> Result<Watchdog, UndoError> {
+    pub fn start(journal: &Journal, raiser: Option<&Raiser>, priority: u32) -> Result<Watchdog, UndoError> {
         let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
         match threads {
             Ok(1) => {}
@@ -54,7 +58,7 @@ impl Watchdog {
         }
         if pid == 0 {
             drop(ready);
-            watch(owner, journal.path(), priority, tell, mutex);
+            watch(owner, journal.path(), raiser, priority, tell, mutex);
         }
         drop(tell);
         let watchdog = Watchdog { pid };
@@ -119,6 +123,7 @@ fn refused(why: String) -> UndoError {
 fn watch(
     owner: ThreadIdentity,
     journal: &Path,
+    raiser: Option<&Raiser>,
     priority: u32,
     tell: OwnedFd,
     mutex: *mut libc::pthread_mutex_t,
@@ -131,6 +136,7 @@ fn watch(
             drop(tell);
             // SAFETY: initialised, and mapped for as long as this process lives. EOWNERDEAD is what is waited for.
             unsafe { libc::pthread_mutex_lock(mutex) };
+            raiser.map(Raiser::stop);
             i32::from(undo_file(journal).is_err())
         }
     };

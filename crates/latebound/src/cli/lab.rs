@@ -210,7 +210,7 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub(crate) timeout: Nanos,
 
-    /// A module of latebound's own (latebound_bound, latebound_defer), or a folder with a Kbuild file: built for the kernel and loaded
+    /// A module of latebound's own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded
     /// before the job.
     #[arg(long, value_name = "MODULE")]
     pub(crate) module: Option<Module>,

@@ -62,12 +62,14 @@ pub(crate) struct TuneMapArgs {
 /// Let the priority of kernel threads follow from the tasks that wait for them
 ///
 /// Each change is written to an undo journal before it is made. All of it is undone at the end, by a watchdog within 100 ms
-/// if this process is killed, and at the next start otherwise.
+/// if this process is killed, and at the next start otherwise. Where the kernel module latebound_tune is loaded, it raises threads some
+/// microseconds after a wait begins; this process then does the rest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latebound tune run --dry-run --duration 1m
-  latebound tune run --config tune.toml")]
+  latebound tune run --config tune.toml
+  insmod kmod/latebound_tune.ko && latebound tune run --by module")]
 pub(crate) struct TuneRunArgs {
     /// Say what would be changed, and change nothing.
     #[arg(long)]
@@ -85,6 +87,10 @@ pub(crate) struct TuneRunArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<TunePolicy>,
 
+    /// Who raises threads where a wait begins; the first of these that can be had where not given.
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "dry_run")]
+    pub(crate) by: Option<RaiseBy>,
+
     /// Where the undo journal lies.
     #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
     pub(crate) journal: PathBuf,
@@ -92,6 +98,15 @@ pub(crate) struct TuneRunArgs {
     /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom.
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
+}
+
+/// Who raises threads, the faster one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RaiseBy {
+    /// The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else.
+    Module,
+    /// This process alone.
+    Daemon,
 }
 
 /// A policy as it is written on the command line.

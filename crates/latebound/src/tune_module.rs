@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel module latebound_tune beside the daemon of `tune run`: gives it tables of what the daemon would decide, and learns from it what it
+//! did. Owns the order of the two; decides nothing.
+
+use anyhow::{Result, bail};
+use latebound_model::{Histogram, Nanos, Tid};
+use latebound_system::undo::{Journal, Raised, RaisedOver, Raiser, UndoError, schedule_of};
+use latebound_tune::{Ahead, Change, Priority, RelationKind, Scheduling};
+
+use crate::cli::RaiseBy;
+use crate::output::Output;
+use crate::tune_daemon::Account;
+use crate::tune_text::ByModule;
+use crate::tuning::{self, Tuning};
+
+pub(crate) struct Module {
+    raiser: Raiser,
+    ahead: Ahead,
+    reactions: Histogram,
+    /// Threads that it does not take.
+    refused: u64,
+}
+
+impl Module {
+    /// By what was asked for; the module where it can be had and nothing was.
+    pub(crate) fn choose(by: Option<RaiseBy>, watchdog: u32, output: &Output) -> Result<Option<Module>> {
+        if by == Some(RaiseBy::Daemon) || (by.is_none() && !Raiser::is_there()) {
+            return Ok(None);
+        }
+        match Raiser::start(watchdog) {
+            Ok(raiser) => {
+                for (over, what) in [
+                    (RaisedOver::BlockIo, "disks"),
+                    (RaisedOver::WorkItem, "work items"),
+                    (RaisedOver::Reclaim, "page reclaim"),
+                ] {
+                    if !raiser.sees(over) {
+                        output.note(&format!(
+                            "this kernel has no trace point for {what} that the module knows: the daemon raises there"
+                        ));
+                    }
+                }
+                Ok(Some(Module {
+                    raiser,
+                    ahead: Ahead::default(),
+                    reactions: Histogram::preallocated(),
+                    refused: 0,
+                }))
+            }
+            Err(error) if by.is_none() => {
+                output.note(&format!("{error}; the daemon raises by itself"));
+                Ok(None)
+            }
+            Err(error) => bail!(error),
+        }
+    }
+
+    pub(crate) fn raiser(&self) -> &Raiser {
+        &self.raiser
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Raised> {
+        let raised = self.raiser.take();
+        for one in &raised {
+            self.reactions.record(one.set.saturating_sub(one.asked));
+        }
+        raised
+    }
+
+    /// New tables of those that were decided upon; where asked for, also who serves what.
+    pub(crate) fn give(
+        &mut self,
+        tuning: &mut Tuning,
+        journal: &mut Journal,
+        servers: bool,
+        now: Nanos,
+    ) -> Result<()> {
+        for thread in tuning.tuner.take_decided() {
+            let Some(raises) = self.ahead.of(&tuning.tuner, thread) else { continue };
+            match self.raiser.give(journal, thread, raises.table()) {
+                Ok(()) => {}
+                Err(UndoError::Gone(thread)) => tuning.gone(thread, now),
+                Err(UndoError::Raiser(_)) => self.refused += 1,
+                Err(error) => bail!(error),
+            }
+        }
+        if servers {
+            for (kind, of, thread) in tuning.servers() {
+                let over = match kind {
+                    RelationKind::Reclaim => RaisedOver::Reclaim,
+                    _ => RaisedOver::BlockIo,
+                };
+                if self.raiser.serves(over, of, thread).is_err() {
+                    self.refused += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread is gone.
+    pub(crate) fn forget(&mut self, thread: Tid) {
+        self.raiser.forget(thread);
+    }
+
+    /// Stops it, which comes before undoing, and gives its account. What it did since it was asked last.
+    pub(crate) fn stop(mut self, account: &mut Account) -> Vec<Raised> {
+        self.raiser.stop();
+        let late = self.take();
+        account.by_module =
+            Some(ByModule::new(self.raiser.counts().unwrap_or_default(), self.refused, &self.reactions));
+        late
+    }
+}
+
+/// The tuner hears of what the module did, or of what became of it since.
+pub(crate) fn learn(tuning: &mut Tuning, raised: &Raised, now: Nanos) -> Change {
+    let thread = raised.thread;
+    let to = Priority::new(raised.to).map_or(Scheduling::other(0), Scheduling::fifo);
+    let fair = || tuning.tuner.plan(thread).map(|plan| plan.default).filter(|default| default.rank() == 0);
+    let from = Priority::new(raised.from).map(Scheduling::fifo).or_else(fair).unwrap_or(Scheduling::other(0));
+    match schedule_of(thread).ok().and_then(tuning::scheduling) {
+        Some(is) => tuning.tuner.changed(thread, is, now),
+        None => tuning.gone(thread, now),
+    }
+    let waiters = tuning.tuner.relations().waiters(thread).map_or(0, latebound_tune::Waiters::number);
+    Change { thread, from, to, waiters, highest: Priority::new(raised.priority) }
+}

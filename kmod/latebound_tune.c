@@ -1,0 +1,728 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The tuner's fast path: a real-time task begins to wait for a kernel thread, and that thread has its priority some
+ * microseconds later. See latebound/tune.h for who may ask for what.
+ *
+ * A trace point only compares and asks. Where the thread is lower than the tuner's table says, a thread of this module, one
+ * for each CPU and just below the watchdog, is woken and sets it: sched_setattr_nocheck() takes the locks that a trace point
+ * may be under, and may not be called from an interrupt (kernel/sched/syscalls.c, 6.12: BUG_ON(pi && in_interrupt())).
+ *
+ * Where block_io_start is called nobody holds a lock of the scheduler, so that thread is woken at once. The others come
+ * with locks of a thread's wake-up (sched_waking) or of the caller: there an interrupt of this CPU wakes it (a hard
+ * irq_work), which comes as soon as interrupts are on again.
+ *
+ * Nothing may be raised behind the back of whoever undoes. `acting` is held around each raise; STOP says so and then takes
+ * it once. The reader of records takes another lock: it has a SCHED_DEADLINE budget, and would keep raises waiting until
+ * that is filled again.
+ */
+#include <linux/blkdev.h>
+#include <linux/blk-mq.h>
+#include <linux/capability.h>
+#include <linux/cpu.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/irq_work.h>
+#include <linux/kfifo.h>
+#include <linux/kthread.h>
+#include <linux/llist.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/pid.h>
+#include <linux/refcount.h>
+#include <linux/sched.h>
+#include <linux/sched/rt.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/tracepoint.h>
+#include <linux/uaccess.h>
+#include <linux/workqueue.h>
+#include <trace/events/block.h>
+#include <trace/events/sched.h>
+#include <trace/events/vmscan.h>
+#include <trace/events/workqueue.h>
+#include <uapi/linux/sched/types.h>
+
+#include "compat.h"
+#include "latebound/tune.h"
+
+struct pool_workqueue;
+
+/* A kernel thread that may be raised. Found under RCU; whoever asks for it to be raised holds a use until that is done. */
+struct raised {
+	struct hlist_node node;
+	struct llist_node asked;
+	struct rcu_head rcu;
+	refcount_t uses;
+	struct task_struct *task;
+	u8 raise_to[LB_TUNE_PRIORITIES];
+	/* To which priority, while it is asked for; who set it from 0 has the thread put into a CPU's list. */
+	atomic_t wanted;
+	u64 asked_ns;
+	u32 asked_by;
+	u8 kind;
+	u8 priority;
+};
+
+/* A thread serves a disk or a node. */
+struct pair {
+	struct hlist_node node;
+	struct rcu_head rcu;
+	u32 kind;
+	u64 of;
+	struct raised *thread;
+};
+
+struct raiser {
+	struct task_struct *thread;
+	struct llist_head asked;
+	struct irq_work wake;
+	u64 unserved;
+	/* The task that queued a work item last, when, and how often it had given its CPU away then. */
+	struct task_struct *queued_by;
+	u64 queued_ns;
+	unsigned long queued_switches;
+};
+
+static DEFINE_PER_CPU(struct raiser, raisers);
+static DEFINE_HASHTABLE(threads, 8);
+static DEFINE_HASHTABLE(pairs, 6);
+static unsigned int thread_count, pair_count;
+static DEFINE_KFIFO(records, struct lb_tune_record, LB_TUNE_RECORDS);
+static struct lb_tune_counts counts;
+/* The tables, START, and the reader of records. */
+static DEFINE_MUTEX(mutex);
+/* One raise at a time, and STOP. Writes records and counts. */
+static DEFINE_MUTEX(acting);
+static bool stopped;
+static unsigned int below;
+static atomic_t opened = ATOMIC_INIT(0);
+
+/* What a thread is by itself, without what priority inheritance lends it: that may end at any time. */
+static bool is_lower(const struct task_struct *task, unsigned int priority)
+{
+	return priority && READ_ONCE(task->normal_prio) > MAX_RT_PRIO - 1 - (int)priority;
+}
+
+static void free_raised(struct rcu_head *rcu)
+{
+	struct raised *thread = container_of(rcu, struct raised, rcu);
+
+	put_task_struct(thread->task);
+	kfree(thread);
+}
+
+static void put_raised(struct raised *thread)
+{
+	if (refcount_dec_and_test(&thread->uses))
+		call_rcu(&thread->rcu, free_raised);
+}
+
+static void raise_one(struct raised *thread)
+{
+	struct sched_attr attr = { .size = sizeof(attr), .sched_policy = SCHED_FIFO };
+	struct lb_tune_record record = {
+		.asked_ns = thread->asked_ns,
+		.task = thread->asked_by,
+		.tid = thread->task->pid,
+		.kind = thread->kind,
+		.priority = thread->priority,
+	};
+
+	/* From here on it may be asked for again, and lie in another CPU's list. */
+	attr.sched_priority = atomic_xchg(&thread->wanted, 0);
+	record.to = attr.sched_priority;
+	record.from = thread->task->rt_priority;
+	mutex_lock(&acting);
+	if (stopped || thread->task->exit_state || !is_lower(thread->task, attr.sched_priority)) {
+		counts.needless++;
+	} else if (sched_setattr_nocheck(thread->task, &attr)) {
+		counts.failed++;
+	} else {
+		record.set_ns = ktime_get_mono_fast_ns();
+		counts.raised++;
+		if (!kfifo_put(&records, record))
+			counts.records_lost++;
+	}
+	mutex_unlock(&acting);
+	put_raised(thread);
+}
+
+static int raise_asked(void *data)
+{
+	struct raiser *raiser = data;
+
+	while (!kthread_should_stop()) {
+		struct raised *thread, *next;
+		struct llist_node *asked;
+
+		set_current_state(TASK_IDLE);
+		asked = llist_del_all(&raiser->asked);
+		if (!asked) {
+			if (!kthread_should_stop())
+				schedule();
+			continue;
+		}
+		__set_current_state(TASK_RUNNING);
+		llist_for_each_entry_safe(thread, next, asked, asked)
+			raise_one(thread);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+static void wake_raiser(struct irq_work *work)
+{
+	wake_up_process(container_of(work, struct raiser, wake)->thread);
+}
+
+/* Asks for a thread to be raised where it is too low. Under RCU, preemption off. Returns whether the raiser is to be woken. */
+static bool ask(struct raiser *here, struct raised *thread, unsigned int priority, unsigned int kind)
+{
+	int wanted = READ_ONCE(thread->raise_to[priority]), before;
+
+	if (likely(!is_lower(thread->task, wanted)))
+		return false;
+	before = atomic_read(&thread->wanted);
+	do {
+		if (before >= wanted)
+			return false;
+	} while (!atomic_try_cmpxchg(&thread->wanted, &before, wanted));
+	if (before)
+		return false;
+	/* Without a raiser here, or forgotten meanwhile: nobody else takes it out. */
+	if (!here->thread || !refcount_inc_not_zero(&thread->uses)) {
+		atomic_set(&thread->wanted, 0);
+		here->unserved++;
+		return false;
+	}
+	thread->asked_ns = ktime_get_mono_fast_ns();
+	thread->asked_by = current->pid;
+	thread->kind = kind;
+	thread->priority = priority;
+	llist_add(&thread->asked, &here->asked);
+	return true;
+}
+
+static bool ask_server(struct raiser *here, unsigned int kind, u64 of, unsigned int priority)
+{
+	bool asked = false;
+	struct pair *pair;
+
+	rcu_read_lock();
+	hash_for_each_possible_rcu(pairs, pair, node, of)
+		if (pair->of == of && pair->kind == kind)
+			asked |= ask(here, pair->thread, priority, kind);
+	rcu_read_unlock();
+	return asked;
+}
+
+/*
+ * The effective priority of a user thread of a real-time class that runs here in its own name, as user space counts; deadline
+ * tasks count as 99. 0: it is none. The same rule as in latebound-probe/src/relations/relations.bpf.c.
+ */
+static __always_inline unsigned int waits_at(void)
+{
+	int prio = current->prio;
+
+	if (likely(prio >= MAX_RT_PRIO - 1) || (current->flags & PF_KTHREAD) || !in_task())
+		return 0;
+	return prio < 0 ? MAX_RT_PRIO - 1 : MAX_RT_PRIO - 1 - prio;
+}
+
+/* 6.5 brought the trace point. */
+#if LB_SINCE(6, 5)
+static void on_block_io_start(void *data, struct request *request)
+{
+	unsigned int priority = waits_at();
+	struct raiser *here;
+	struct gendisk *disk;
+
+	if (!priority)
+		return;
+	disk = request->q->disk;
+	if (!disk)
+		return;
+	preempt_disable_notrace();
+	here = this_cpu_ptr(&raisers);
+	if (ask_server(here, LB_TUNE_BLOCK_IO, (u64)disk->major << 20 | disk->first_minor, priority))
+		wake_up_process(here->thread);
+	preempt_enable_notrace();
+}
+#endif
+
+static void on_wakeup_kswapd(void *data, int nid, int zid, int order, gfp_t flags)
+{
+	unsigned int priority = waits_at();
+	struct raiser *here;
+
+	if (!priority)
+		return;
+	preempt_disable_notrace();
+	here = this_cpu_ptr(&raisers);
+	if (ask_server(here, LB_TUNE_RECLAIM, nid, priority))
+		irq_work_queue(&here->wake);
+	preempt_enable_notrace();
+}
+
+static unsigned long switches(void)
+{
+	return current->nvcsw + current->nivcsw;
+}
+
+/* From here to the wake-up of a worker, if one is needed, interrupts are off (kernel/workqueue.c, __queue_work, 6.12). */
+static void on_queue_work(void *data, int cpu, struct pool_workqueue *pool, struct work_struct *work)
+{
+	struct raiser *here = this_cpu_ptr(&raisers);
+
+	if (!waits_at())
+		return;
+	here->queued_by = current;
+	here->queued_ns = ktime_get_mono_fast_ns();
+	here->queued_switches = switches();
+}
+
+/* From the queueing of an item to the wake-up of its worker are a few function calls, and what others do at these trace points. */
+#define AT_ONCE_NS 100000
+
+/* Every wake-up of any thread; interrupts are off. */
+static void on_waking(void *data, struct task_struct *task)
+{
+	struct raiser *here = this_cpu_ptr(&raisers);
+	struct raised *thread;
+	unsigned int priority;
+
+	if (likely(here->queued_by != current) || !(task->flags & PF_WQ_WORKER))
+		return;
+	here->queued_by = NULL;
+	priority = waits_at();
+	if (!priority || here->queued_switches != switches() ||
+	    ktime_get_mono_fast_ns() - here->queued_ns > AT_ONCE_NS)
+		return;
+	rcu_read_lock();
+	hash_for_each_possible_rcu(threads, thread, node, (unsigned long)task) {
+		if (thread->task != task)
+			continue;
+		if (ask(here, thread, priority, LB_TUNE_WORK_ITEM))
+			irq_work_queue(&here->wake);
+		break;
+	}
+	rcu_read_unlock();
+}
+
+#define EVENT(text, function, number) { .name = text, .probe = (void *)(function), .kind = (number) }
+
+static struct {
+	const char *name;
+	void *probe;
+	unsigned int kind;
+	struct tracepoint *found;
+	bool registered;
+} events[] = {
+#if LB_SINCE(6, 5)
+	EVENT("block_io_start", on_block_io_start, LB_TUNE_BLOCK_IO),
+#endif
+	EVENT("mm_vmscan_wakeup_kswapd", on_wakeup_kswapd, LB_TUNE_RECLAIM),
+	EVENT("sched_waking", on_waking, LB_TUNE_WORK_ITEM),
+	EVENT("workqueue_queue_work", on_queue_work, LB_TUNE_WORK_ITEM),
+};
+
+/* Probes are connected without a look at their arguments. Before 6.1 the CPU of workqueue_queue_work was unsigned in some. */
+static void __maybe_unused check_arguments(void)
+{
+#if LB_SINCE(6, 5)
+	check_trace_callback_type_block_io_start(on_block_io_start);
+#endif
+	check_trace_callback_type_mm_vmscan_wakeup_kswapd(on_wakeup_kswapd);
+	check_trace_callback_type_sched_waking(on_waking);
+#if LB_SINCE(6, 1)
+	check_trace_callback_type_workqueue_queue_work(on_queue_work);
+#endif
+}
+
+/* Tracepoints are not exported by name; this list is. */
+static void find(struct tracepoint *tracepoint, void *data)
+{
+	unsigned int at;
+
+	for (at = 0; at < ARRAY_SIZE(events); at++)
+		if (!strcmp(events[at].name, tracepoint->name))
+			events[at].found = tracepoint;
+}
+
+/* Until it returns a raise may be under way; then none is, and none comes. */
+static void stop(void)
+{
+	WRITE_ONCE(stopped, true);
+	mutex_lock(&acting);
+	mutex_unlock(&acting);
+}
+
+static void forget(struct raised *thread)
+{
+	struct hlist_node *next;
+	struct pair *pair;
+	unsigned int at;
+
+	hash_for_each_safe(pairs, at, next, pair, node)
+		if (pair->thread == thread) {
+			hash_del_rcu(&pair->node);
+			kfree_rcu(pair, rcu);
+			pair_count--;
+		}
+	hash_del_rcu(&thread->node);
+	put_raised(thread);
+	thread_count--;
+}
+
+/* All of them, or those that ended: whoever holds one keeps its memory. */
+static void forget_threads(bool all)
+{
+	struct hlist_node *next;
+	struct raised *thread;
+	unsigned int at;
+
+	hash_for_each_safe(threads, at, next, thread, node)
+		if (all || thread->task->exit_state)
+			forget(thread);
+}
+
+static void disconnect(void)
+{
+	unsigned int at, cpu;
+
+	stop();
+	for (at = 0; at < ARRAY_SIZE(events); at++) {
+		if (events[at].registered)
+			tracepoint_probe_unregister(events[at].found, events[at].probe, NULL);
+		events[at].registered = false;
+	}
+	/* Nobody is in a probe any more. */
+	tracepoint_synchronize_unregister();
+	for_each_possible_cpu(cpu) {
+		struct raiser *raiser = per_cpu_ptr(&raisers, cpu);
+		struct raised *thread, *next;
+
+		if (!raiser->thread)
+			continue;
+		irq_work_sync(&raiser->wake);
+		kthread_stop(raiser->thread);
+		put_task_struct(raiser->thread);
+		raiser->thread = NULL;
+		llist_for_each_entry_safe(thread, next, llist_del_all(&raiser->asked), asked)
+			put_raised(thread);
+	}
+	forget_threads(true);
+}
+
+/* Made elsewhere, bound and raised before it runs here: a CPU that a real-time task keeps busy holds nobody up. */
+static int make_raiser(unsigned int cpu)
+{
+	struct sched_attr attr = {
+		.size = sizeof(attr),
+		.sched_policy = SCHED_FIFO,
+		.sched_priority = below - 1,
+	};
+	struct raiser *raiser = per_cpu_ptr(&raisers, cpu);
+	struct task_struct *thread = kthread_create(raise_asked, raiser, "lb_tune/%u", cpu);
+	int error;
+
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	kthread_bind(thread, cpu);
+	error = sched_setattr_nocheck(thread, &attr);
+	if (error) {
+		kthread_stop(thread);
+		return error;
+	}
+	memset(raiser, 0, sizeof(*raiser));
+	init_llist_head(&raiser->asked);
+	raiser->wake = IRQ_WORK_INIT_HARD(wake_raiser);
+	raiser->thread = get_task_struct(thread);
+	wake_up_process(thread);
+	return 0;
+}
+
+static long start(struct lb_tune_start *argument)
+{
+	unsigned int at, cpu;
+	int error = 0;
+
+	if (argument->below < 2 || argument->below >= MAX_RT_PRIO)
+		return -EINVAL;
+	if (below || stopped)
+		return -EBUSY;
+	below = argument->below;
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		error = make_raiser(cpu);
+		if (error)
+			break;
+	}
+	cpus_read_unlock();
+	argument->kinds = 0;
+	for_each_kernel_tracepoint(find, NULL);
+	for (at = 0; at < ARRAY_SIZE(events) && !error; at++) {
+		if (!events[at].found)
+			continue;
+		error = tracepoint_probe_register(events[at].found, events[at].probe, NULL);
+		events[at].registered = !error;
+		argument->kinds |= BIT(events[at].kind);
+	}
+	/* What was begun ends with the last close; until then it can only be stopped. */
+	if (error)
+		stop();
+	return error;
+}
+
+/* The thread with this id and no other, with a reference. */
+static struct task_struct *kernel_thread_of(u32 tid, u64 started)
+{
+	struct pid *pid = find_get_pid(tid);
+	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
+	int error = 0;
+
+	put_pid(pid);
+	if (!task)
+		return ERR_PTR(-ESRCH);
+	/* As fs/proc/array.c has it (do_task_stat), outside of time namespaces. */
+	if (task->exit_state || div_u64(task->start_boottime, NSEC_PER_SEC / USER_HZ) != started)
+		error = -ESRCH;
+	/* No thread of a reservation; the stopper is at 99. */
+	else if (!(task->flags & PF_KTHREAD) || task->policy == SCHED_DEADLINE || task->rt_priority >= below)
+		error = -EPERM;
+	if (!error)
+		return task;
+	put_task_struct(task);
+	return ERR_PTR(error);
+}
+
+static struct raised *raised_of(u32 tid)
+{
+	struct raised *thread;
+	unsigned int at;
+
+	hash_for_each(threads, at, thread, node)
+		if (thread->task->pid == tid && !thread->task->exit_state)
+			return thread;
+	return NULL;
+}
+
+static long give_thread(const struct lb_tune_thread *argument)
+{
+	struct task_struct *task;
+	struct raised *thread;
+	unsigned int at;
+	bool any = false;
+
+	if (!below || argument->reserved || argument->raise_to[0] || memchr_inv(argument->padding, 0, 4))
+		return -EINVAL;
+	for (at = 0; at < LB_TUNE_PRIORITIES; at++) {
+		if (argument->raise_to[at] >= below)
+			return -EINVAL;
+		any |= argument->raise_to[at];
+	}
+	if (stopped)
+		return -ESHUTDOWN;
+	task = kernel_thread_of(argument->tid, argument->start);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	hash_for_each_possible(threads, thread, node, (unsigned long)task)
+		if (thread->task == task)
+			break;
+	if (thread || !any) {
+		put_task_struct(task);
+		if (!any && thread)
+			forget(thread);
+		for (at = 0; any && at < LB_TUNE_PRIORITIES; at++)
+			WRITE_ONCE(thread->raise_to[at], argument->raise_to[at]);
+		return 0;
+	}
+	/* Those that ended hold memory; new ones are met seldom. */
+	forget_threads(false);
+	thread = thread_count < LB_TUNE_THREADS_MAX ? kzalloc(sizeof(*thread), GFP_KERNEL) : NULL;
+	if (!thread) {
+		put_task_struct(task);
+		return thread_count < LB_TUNE_THREADS_MAX ? -ENOMEM : -ENOSPC;
+	}
+	refcount_set(&thread->uses, 1);
+	thread->task = task;
+	memcpy(thread->raise_to, argument->raise_to, sizeof(thread->raise_to));
+	hash_add_rcu(threads, &thread->node, (unsigned long)task);
+	thread_count++;
+	return 0;
+}
+
+static long give_pair(const struct lb_tune_serves *argument)
+{
+	struct raised *thread;
+	struct pair *pair;
+
+	if (argument->kind != LB_TUNE_BLOCK_IO && argument->kind != LB_TUNE_RECLAIM)
+		return -EINVAL;
+	if (stopped)
+		return -ESHUTDOWN;
+	thread = raised_of(argument->tid);
+	if (!thread)
+		return -ESRCH;
+	hash_for_each_possible(pairs, pair, node, argument->of)
+		if (pair->of == argument->of && pair->kind == argument->kind && pair->thread == thread)
+			return 0;
+	if (pair_count >= LB_TUNE_PAIRS_MAX)
+		return -ENOSPC;
+	pair = kzalloc(sizeof(*pair), GFP_KERNEL);
+	if (!pair)
+		return -ENOMEM;
+	pair->kind = argument->kind;
+	pair->of = argument->of;
+	pair->thread = thread;
+	hash_add_rcu(pairs, &pair->node, pair->of);
+	pair_count++;
+	return 0;
+}
+
+static int tune_open(struct inode *inode, struct file *file)
+{
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (atomic_cmpxchg(&opened, 0, 1))
+		return -EBUSY;
+	return stream_open(inode, file);
+}
+
+static int tune_release(struct inode *inode, struct file *file)
+{
+	disconnect();
+	kfifo_reset(&records);
+	memset(&counts, 0, sizeof(counts));
+	below = 0;
+	stopped = false;
+	atomic_set(&opened, 0);
+	return 0;
+}
+
+static ssize_t tune_read(struct file *file, char __user *to, size_t size, loff_t *offset)
+{
+	ssize_t done = 0;
+
+	if (size < sizeof(struct lb_tune_record))
+		return -EINVAL;
+	if (mutex_lock_interruptible(&mutex))
+		return -ERESTARTSYS;
+	while (size - done >= sizeof(struct lb_tune_record)) {
+		struct lb_tune_record record;
+
+		/* One reader and, by `acting`, one writer: such a kfifo takes no lock. */
+		if (!kfifo_get(&records, &record))
+			break;
+		if (copy_to_user(to + done, &record, sizeof(record))) {
+			mutex_unlock(&mutex);
+			return -EFAULT;
+		}
+		done += sizeof(record);
+	}
+	mutex_unlock(&mutex);
+	return done ? done : -EAGAIN;
+}
+
+static void count(struct lb_tune_counts *result)
+{
+	unsigned int cpu;
+
+	mutex_lock(&acting);
+	*result = counts;
+	mutex_unlock(&acting);
+	for_each_possible_cpu(cpu)
+		result->unserved += READ_ONCE(per_cpu_ptr(&raisers, cpu)->unserved);
+}
+
+static long tune_locked(unsigned int command, void __user *argument)
+{
+	union {
+		struct lb_tune_info info;
+		struct lb_tune_start start;
+		struct lb_tune_thread thread;
+		struct lb_tune_serves serves;
+		struct lb_tune_counts counts;
+	} value = {};
+	size_t size = _IOC_SIZE(command);
+	long error;
+
+	if (size > sizeof(value))
+		return -ENOTTY;
+	if ((_IOC_DIR(command) & _IOC_WRITE) && copy_from_user(&value, argument, size))
+		return -EFAULT;
+	switch (command) {
+	case LB_TUNE_IOC_INFO:
+		value.info.abi = LB_TUNE_ABI;
+		error = 0;
+		break;
+	case LB_TUNE_IOC_START:
+		error = start(&value.start);
+		break;
+	case LB_TUNE_IOC_THREAD:
+		return give_thread(&value.thread);
+	case LB_TUNE_IOC_SERVES:
+		return give_pair(&value.serves);
+	case LB_TUNE_IOC_COUNTS:
+		count(&value.counts);
+		error = 0;
+		break;
+	default:
+		return -ENOTTY;
+	}
+	if (!error && copy_to_user(argument, &value, size))
+		return -EFAULT;
+	return error;
+}
+
+static long tune_ioctl(struct file *file, unsigned int command, unsigned long word)
+{
+	long error;
+
+	/* Whoever undoes waits for nobody who gives tables. */
+	if (command == LB_TUNE_IOC_STOP) {
+		stop();
+		return 0;
+	}
+	if (mutex_lock_interruptible(&mutex))
+		return -ERESTARTSYS;
+	error = tune_locked(command, (void __user *)word);
+	mutex_unlock(&mutex);
+	return error;
+}
+
+static const struct file_operations tune_operations = {
+	.owner = THIS_MODULE,
+	.open = tune_open,
+	.release = tune_release,
+	.read = tune_read,
+	.unlocked_ioctl = tune_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};
+
+static struct miscdevice tune_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "latebound_tune",
+	.fops = &tune_operations,
+	.mode = 0600,
+};
+
+static int __init tune_init(void)
+{
+	return misc_register(&tune_device);
+}
+
+static void __exit tune_exit(void)
+{
+	misc_deregister(&tune_device);
+	/* free_raised() is in this module. */
+	rcu_barrier();
+}
+
+module_init(tune_init);
+module_exit(tune_exit);
+MODULE_DESCRIPTION("latebound: raises kernel threads where real-time tasks begin to wait for them");
+MODULE_LICENSE("GPL");
