@@ -217,7 +217,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;defer;run'= {
             cand --by 'What requests and stamps: the kernel module, or user space and BPF programs; the module where it is loaded'
             cand --mechanism 'The mechanisms, with commas between them; all that can be had where not given'
-            cand --context 'Where requests come from: task, softirq, hardirq; all where not given. By BPF each mechanism has one place'
+            cand --context 'Where requests come from: task, softirq, hardirq; all where not given. By BPF from task, and direct, bpf_timer and bpf_wq from softirq'
             cand --cpu 'The CPU that requests'
             cand --to 'CPUs to run on, where the mechanism can be sent to another; the requesting one where not given'
             cand --count 'Triggers of each series'

@@ -228,9 +228,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fis
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "timeline" -d 'Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and not __fish_seen_subcommand_from run lost timeline advise" -f -a "advise" -d 'Name the ways that met a budget, with margins, by what `defer run` measured'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l by -d 'What requests and stamps: the kernel module, or user space and BPF programs; the module where it is loaded' -r -f -a "module\t'The kernel module latebound_defer: every mechanism, from every context'
-bpf\t'User space and BPF programs, on a stock kernel: some mechanisms, each from one context'"
+bpf\t'User space and BPF programs, on a stock kernel: some mechanisms, from task context, three from softirqs too'"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l mechanism -d 'The mechanisms, with commas between them; all that can be had where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l context -d 'Where requests come from: task, softirq, hardirq; all where not given. By BPF each mechanism has one place' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l context -d 'Where requests come from: task, softirq, hardirq; all where not given. By BPF from task, and direct, bpf_timer and bpf_wq from softirq' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l cpu -d 'The CPU that requests' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l to -d 'CPUs to run on, where the mechanism can be sent to another; the requesting one where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l count -d 'Triggers of each series' -r

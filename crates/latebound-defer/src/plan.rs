@@ -136,6 +136,8 @@ pub struct Context(u8);
 impl Context {
     /// A thread.
     pub const TASK: Context = Context(0);
+    /// A softirq.
+    pub const SOFTIRQ: Context = Context(1);
 
     /// Every context.
     pub fn all() -> impl Iterator<Item = Context> {
@@ -255,6 +257,9 @@ mod tests {
         }
         for context in Context::all() {
             assert_eq!(context.name().parse::<Context>().unwrap(), context);
+        }
+        for (context, name) in [(Context::TASK, "task"), (Context::SOFTIRQ, "softirq")] {
+            assert_eq!(context.name(), name);
         }
     }
 

@@ -51,8 +51,17 @@ fn live_without_the_module_each_request_of_a_prime_number_starts_once() {
     // What this kernel lacks is named; nothing is left out in silence.
     let lacking = document["missing"].as_array().unwrap().iter();
     let lacking = lacking.filter(|one| one["what"].to_string().contains("the mechanism ")).count();
-    assert_eq!(rows.len() + lacking, 10, "{document}");
+    assert_eq!(rows.len() + lacking, 13, "{document}");
     assert!(rows.len() >= 6, "{document}");
+    let from = |context: &str| rows.iter().filter(|row| row["context"] == context).count();
+    assert!(from("task") >= 6 && from("hardirq") == 0, "{document}");
+    // Those of a softirq are loaded or refused together with timers of BPF, and with its work items.
+    let has = |mechanism: &str| rows.iter().any(|row| row["mechanism"] == mechanism);
+    assert_eq!(
+        from("softirq"),
+        if has("bpf_timer") { 2 + usize::from(has("bpf_wq")) } else { 0 },
+        "{document}"
+    );
     for row in rows {
         nothing_is_lost(row);
         let counts = ["triggers", "requests", "merged"].map(|name| number(row, name));
@@ -135,7 +144,7 @@ fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
 fn live_each_load_alone_is_a_measurement_of_its_own_and_advice_rests_on_the_worst() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("each.run");
-    let arguments = "--by bpf --count 23 --period 1ms --mechanism bpf_timer,timerfd --format json --each-load --load cpu:threads=1 \
+    let arguments = "--by bpf --count 23 --period 1ms --mechanism bpf_timer,timerfd --context task --format json --each-load --load cpu:threads=1 \
                      --load timer:threads=3 --output";
     let output = defer(&arguments.split(' ').collect::<Vec<_>>()).arg(&run).output().unwrap();
     let document = document(&output);
@@ -163,7 +172,7 @@ fn live_the_passive_view_counts_the_same_work_items_within_the_distance_of_the_s
     let folder = tempfile::tempdir().unwrap();
     let caused = folder.path().join("caused.json");
     let job = format!(
-        "{binary} defer run --by bpf --mechanism bpf_wq --count 97 --period 1ms --format json >{}",
+        "{binary} defer run --by bpf --mechanism bpf_wq --context task --count 97 --period 1ms --format json >{}",
         caused.display()
     );
     let output = Command::new(binary)

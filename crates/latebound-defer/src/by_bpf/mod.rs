@@ -49,7 +49,10 @@ pub struct StockKernel {
 impl StockKernel {
     /// Reads what it has of these; direct I/O reads a file in this folder, or this block device.
     pub fn read(mechanisms: &[Mechanism], disk: &Path) -> Result<StockKernel, DeferError> {
-        let parts: Vec<DeferPart> = mechanisms.iter().filter_map(|&mechanism| part(mechanism)).collect();
+        let both = |&mechanism: &Mechanism| {
+            [Context::TASK, Context::SOFTIRQ].into_iter().filter_map(move |context| part(mechanism, context))
+        };
+        let parts: Vec<DeferPart> = mechanisms.iter().flat_map(both).collect();
         let mut lacking = DeferPart::lacking(&parts, &KernelBtf::load()?);
         let is_lacking = lacking.iter().any(|(part, _)| *part == DeferPart::Read);
         if parts.contains(&DeferPart::Read) && !is_lacking {
@@ -63,8 +66,8 @@ impl StockKernel {
         if !By::Bpf.has(mechanism) {
             return Some("it takes the kernel module latebound_defer".to_owned());
         }
-        if let Some((_, why)) = self.lacking.iter().find(|(lacking, _)| Some(*lacking) == part(mechanism)) {
-            return Some(why.clone());
+        if let Some(why) = self.refused(mechanism, Context::TASK) {
+            return Some(why);
         }
         let failed = match mechanism.name() {
             "net_rx" => Loopback::open().err().map(|error| ("the loopback device cannot be used", error)),
@@ -82,9 +85,19 @@ impl StockKernel {
         }
     }
 
-    /// Where it is requested from.
-    pub fn context(_mechanism: Mechanism) -> Context {
-        Context::TASK
+    fn refused(&self, mechanism: Mechanism, context: Context) -> Option<String> {
+        let part = part(mechanism, context)?;
+        self.lacking.iter().find(|(lacking, _)| *lacking == part).map(|(_, why)| why.clone())
+    }
+
+    /// Whether it can be requested from there on some kernel: from a thread; and from a softirq what a program can ask for.
+    pub fn is_requested_from(mechanism: Mechanism, context: Context) -> bool {
+        context == Context::TASK || context == Context::SOFTIRQ && part(mechanism, context).is_some()
+    }
+
+    /// Why it cannot be requested from there on this kernel, though from a thread; `None` where it can.
+    pub fn lacking_from(&self, mechanism: Mechanism, context: Context) -> Option<String> {
+        self.refused(mechanism, context)
     }
 
     /// Whether it can be asked to run on another CPU than the requester's.
@@ -110,7 +123,15 @@ impl StockKernel {
 }
 
 /// The programs that it takes; `None` where system calls and threads are enough.
-fn part(mechanism: Mechanism) -> Option<DeferPart> {
+fn part(mechanism: Mechanism, context: Context) -> Option<DeferPart> {
+    if context == Context::SOFTIRQ {
+        return match mechanism.name() {
+            "direct" => Some(DeferPart::SoftDirect),
+            "bpf_timer" => Some(DeferPart::SoftTimer),
+            "bpf_wq" => Some(DeferPart::SoftWork),
+            _ => None,
+        };
+    }
     match mechanism.name() {
         "direct" => Some(DeferPart::Direct),
         "bpf_timer" => Some(DeferPart::Timer),
@@ -171,7 +192,7 @@ impl ByBpf {
     pub fn new(kernel: &StockKernel, settings: &Settings, requests: &[Request]) -> Result<ByBpf, DeferError> {
         refuse_what_cannot_be_had(settings, requests)?;
         let mut parts: Vec<DeferPart> = Vec::new();
-        for part in requests.iter().filter_map(|request| part(request.mechanism)) {
+        for part in requests.iter().filter_map(|request| part(request.mechanism, request.context)) {
             if !parts.contains(&part) {
                 parts.push(part);
             }
@@ -208,7 +229,7 @@ impl ByBpf {
         }
         let requester = run.start_requester(turns)?;
         for (series, request) in (0..).zip(requests) {
-            if part(request.mechanism) == Some(DeferPart::Overflow) {
+            if part(request.mechanism, request.context) == Some(DeferPart::Overflow) {
                 run.watch_faults(series, request.cpu, requester, &sender)?;
             }
         }
@@ -241,7 +262,7 @@ impl ByBpf {
         sender: &Sender<Record>,
     ) -> Result<Act, DeferError> {
         let io = |doing| move |source| DeferError::Io { doing, source };
-        let trigger = match part(request.mechanism) {
+        let trigger = match part(request.mechanism, request.context) {
             Some(part) => self.probe.trigger(part, series)?,
             None => None,
         };
@@ -376,6 +397,9 @@ impl ByBpf {
             (0..self.requests.len() as u32).map(|series| shared.counts(series)).collect();
         let waited = self.end_waiters();
         taken.and(drained).and(waited)?;
+        if let Some(source) = (0..self.requests.len() as u32).find_map(|series| shared.failed(series)) {
+            return Err(DeferError::Io { doing: "requesting deferred work from a softirq", source });
+        }
         let Requested { turns, triggers_late } = requested?;
         for turn in &turns {
             let counts = counts[turn.series as usize];
@@ -401,7 +425,7 @@ impl ByBpf {
     }
 
     fn is_waited_for(&self, shared: &DeferShared) -> bool {
-        (0..self.requests.len() as u32).any(|series| shared.waiting(series) > 0)
+        (0..self.requests.len() as u32).any(|series| shared.is_stepping(series) || shared.waiting(series) > 0)
             || self.readings.iter().any(|(_, reading)| reading.is_under_way())
     }
 

@@ -24,7 +24,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct series {
 	/*
-	 * The upper half counts requests and is written by the requester alone; the lower half counts those that were answered,
+	 * The upper half counts requests and is written by the requester alone, or by the softirq that requests for it, which it waits
+	 * for before it asks again; the lower half counts those that were answered,
 	 * and is written where they start. One word, so that each side sees both at one moment.
 	 */
 	u64 state;
@@ -37,6 +38,9 @@ struct series {
 	/* How many bytes that has, and on which CPU it has ended. */
 	u32 bio_bytes;
 	u32 ended_cpu;
+	/* A softirq is to request and has not done so; what it failed with. */
+	u32 stepping;
+	u32 failed;
 	/* Of the request of each number, modulo. */
 	u64 requested_ns[STAMPS];
 };
@@ -180,20 +184,25 @@ struct call {
 };
 
 /* The start is the next thing that the requester does: what numbers and stamps cost. */
-SEC("syscall")
-int defer_direct(struct call *call)
+static __always_inline long request_direct(struct shared *shared, u32 index, u32 count, u8 in)
 {
-	u32 index = call->series, count = call->count;
-	struct shared *shared = memory();
-	struct series *series = shared ? series_of(shared, index) : 0;
+	struct series *series = series_of(shared, index);
 
 	if (!series)
 		return -EINVAL;
 	for (u32 i = 0; i < count && i < LB_DEFER_BURST_MAX; i++) {
 		note(series, bpf_ktime_get_ns());
-		started(shared, index, bpf_ktime_get_ns(), LB_DEFER_TASK, true);
+		started(shared, index, bpf_ktime_get_ns(), in, true);
 	}
 	return 0;
+}
+
+SEC("syscall")
+int defer_direct(struct call *call)
+{
+	struct shared *shared = memory();
+
+	return shared ? request_direct(shared, call->series, call->count, LB_DEFER_TASK) : -EINVAL;
 }
 
 /* include/uapi/linux/time.h, include/uapi/linux/bpf.h */
@@ -227,10 +236,8 @@ static int on_timer(void *map, u32 *key, struct timer *timer)
 	return 0;
 }
 
-SEC("syscall")
-int defer_timer_make(struct call *call)
+static __always_inline long make_timer(u32 index)
 {
-	u32 index = call->series;
 	struct timer *timer = bpf_map_lookup_elem(&timers, &index);
 	long error;
 
@@ -240,16 +247,19 @@ int defer_timer_make(struct call *call)
 	return error ?: bpf_timer_set_callback(&timer->timer, on_timer);
 }
 
-/* The request is the expiry. A timer that waits is not set again, which would move it. */
 SEC("syscall")
-int defer_timer(struct call *call)
+int defer_timer_make(struct call *call)
 {
-	u32 index = call->series, count = call->count;
+	return make_timer(call->series);
+}
+
+/* The request is the expiry. A timer that waits is not set again, which would move it. */
+static __always_inline long request_timer(struct shared *shared, u32 index, u32 count, u64 ahead)
+{
 	struct timer *timer = bpf_map_lookup_elem(&timers, &index);
-	struct shared *shared = memory();
-	struct series *series = shared ? series_of(shared, index) : 0;
-	u64 due, ahead = call->ahead_ns;
+	struct series *series = series_of(shared, index);
 	long error;
+	u64 due;
 
 	if (!series || !timer)
 		return -EINVAL;
@@ -266,6 +276,14 @@ int defer_timer(struct call *call)
 			return error;
 	}
 	return 0;
+}
+
+SEC("syscall")
+int defer_timer(struct call *call)
+{
+	struct shared *shared = memory();
+
+	return shared ? request_timer(shared, call->series, call->count, call->ahead_ns) : -EINVAL;
 }
 
 /* Of the kernel, where it has them (6.10); known to the verifier by name and size, as above. */
@@ -300,10 +318,8 @@ static int on_work(void *map, int *key, void *value)
 	return 0;
 }
 
-SEC("syscall")
-int defer_work_make(struct call *call)
+static __always_inline long make_work(u32 index)
 {
-	u32 index = call->series;
 	struct item *item = bpf_map_lookup_elem(&items, &index);
 	int error;
 
@@ -313,14 +329,17 @@ int defer_work_make(struct call *call)
 	return error ?: bpf_wq_set_callback_impl(&item->work, on_work, 0, 0);
 }
 
-/* An item that waits is not queued again; the kernel says nothing about it, the numbers do. */
 SEC("syscall")
-int defer_work(struct call *call)
+int defer_work_make(struct call *call)
 {
-	u32 index = call->series, count = call->count;
+	return make_work(call->series);
+}
+
+/* An item that waits is not queued again; the kernel says nothing about it, the numbers do. */
+static __always_inline long request_work(struct shared *shared, u32 index, u32 count)
+{
 	struct item *item = bpf_map_lookup_elem(&items, &index);
-	struct shared *shared = memory();
-	struct series *series = shared ? series_of(shared, index) : 0;
+	struct series *series = series_of(shared, index);
 	int error;
 
 	if (!series || !item)
@@ -332,6 +351,121 @@ int defer_work(struct call *call)
 			return error;
 	}
 	return 0;
+}
+
+SEC("syscall")
+int defer_work(struct call *call)
+{
+	struct shared *shared = memory();
+
+	return shared ? request_work(shared, call->series, call->count) : -EINVAL;
+}
+
+/* A timer of BPF that is due at once: its callback, in the HRTIMER softirq, requests in the thread's stead. */
+struct step {
+	struct bpf_timer timer;
+	u64 ahead_ns;
+	u32 count;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SERIES_MAX);
+	__type(key, u32);
+	__type(value, struct step);
+} steps SEC(".maps");
+
+static __always_inline void stepped(struct shared *shared, u32 index, long error)
+{
+	struct series *series = series_of(shared, index);
+
+	if (!series)
+		return;
+	if (error)
+		series->failed = -error;
+	/* Last: from here on the requester may ask again. */
+	__sync_fetch_and_and(&series->stepping, 0);
+}
+
+static int step_direct(void *map, u32 *key, struct step *step)
+{
+	struct shared *shared = memory();
+
+	if (shared)
+		stepped(shared, *key, request_direct(shared, *key, step->count, LB_DEFER_SOFTIRQ));
+	return 0;
+}
+
+static int step_timer(void *map, u32 *key, struct step *step)
+{
+	struct shared *shared = memory();
+
+	if (shared)
+		stepped(shared, *key, request_timer(shared, *key, step->count, step->ahead_ns));
+	return 0;
+}
+
+static int step_work(void *map, u32 *key, struct step *step)
+{
+	struct shared *shared = memory();
+
+	if (shared)
+		stepped(shared, *key, request_work(shared, *key, step->count));
+	return 0;
+}
+
+#define MAKE_STEP(index, callback) ({						\
+	u32 at = (index);							\
+	struct step *step = bpf_map_lookup_elem(&steps, &at);			\
+	long result = -EINVAL;							\
+										\
+	if (step) {								\
+		result = bpf_timer_init(&step->timer, &steps, CLOCK_MONOTONIC);	\
+		if (!result)							\
+			result = bpf_timer_set_callback(&step->timer, callback); \
+	}									\
+	result;									\
+})
+
+SEC("syscall")
+int defer_soft_direct_make(struct call *call)
+{
+	return MAKE_STEP(call->series, step_direct);
+}
+
+SEC("syscall")
+int defer_soft_timer_make(struct call *call)
+{
+	return make_timer(call->series) ?: MAKE_STEP(call->series, step_timer);
+}
+
+SEC("syscall")
+int defer_soft_work_make(struct call *call)
+{
+	return make_work(call->series) ?: MAKE_STEP(call->series, step_work);
+}
+
+SEC("syscall")
+int defer_soft(struct call *call)
+{
+	u32 index = call->series;
+	struct step *step = bpf_map_lookup_elem(&steps, &index);
+	struct shared *shared = memory();
+	struct series *series = shared ? series_of(shared, index) : 0;
+	long error;
+
+	if (!series || !step)
+		return -EINVAL;
+	if (*(volatile u32 *)&series->stepping)
+		return -EAGAIN;
+	step->count = call->count;
+	step->ahead_ns = call->ahead_ns;
+	series->stepping = 1;
+	error = bpf_timer_start(&step->timer, 0, 0);
+	if (error)
+		series->stepping = 0;
+	return error;
 }
 
 /* Which series an object of the kernel that was requested belongs to: a packet, a call, a bio. */

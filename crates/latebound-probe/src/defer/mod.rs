@@ -58,6 +58,12 @@ pub enum DeferPart {
     Overflow,
     /// A read past the page cache.
     Read,
+    /// A plain call, requested by a softirq.
+    SoftDirect,
+    /// A timer of BPF, requested by a softirq.
+    SoftTimer,
+    /// A work item of BPF, requested by a softirq.
+    SoftWork,
 }
 
 /// What a part is made of.
@@ -76,7 +82,7 @@ struct Made {
 
 impl DeferPart {
     /// Every one.
-    pub const ALL: [DeferPart; 8] = [
+    pub const ALL: [DeferPart; 11] = [
         DeferPart::Direct,
         DeferPart::Timer,
         DeferPart::Work,
@@ -85,6 +91,9 @@ impl DeferPart {
         DeferPart::Call,
         DeferPart::Overflow,
         DeferPart::Read,
+        DeferPart::SoftDirect,
+        DeferPart::SoftTimer,
+        DeferPart::SoftWork,
     ];
 
     const fn made(self) -> Made {
@@ -99,6 +108,18 @@ impl DeferPart {
             // 6.10.
             DeferPart::Work => {
                 (made.make, made.request) = (Some("defer_work_make"), Some("defer_work"));
+                made.function = Some("bpf_wq_set_callback_impl");
+            }
+            DeferPart::SoftDirect => {
+                (made.make, made.request) = (Some("defer_soft_direct_make"), Some("defer_soft"));
+                made.function = Some("bpf_timer_start");
+            }
+            DeferPart::SoftTimer => {
+                (made.make, made.request) = (Some("defer_soft_timer_make"), Some("defer_soft"));
+                made.function = Some("bpf_timer_start");
+            }
+            DeferPart::SoftWork => {
+                (made.make, made.request) = (Some("defer_soft_work_make"), Some("defer_soft"));
                 made.function = Some("bpf_wq_set_callback_impl");
             }
             DeferPart::Ring => {
@@ -376,7 +397,8 @@ fn load(parts: &[DeferPart]) -> libbpf_rs::Result<DeferSkel<'static>> {
         program.set_autoload(is_wanted);
     }
     // A map that holds work items is nothing to a kernel without them.
-    open.maps.items.set_autocreate(parts.contains(&DeferPart::Work))?;
+    let has_items = [DeferPart::Work, DeferPart::SoftWork].iter().any(|part| parts.contains(part));
+    open.maps.items.set_autocreate(has_items)?;
     open.load()
 }
 

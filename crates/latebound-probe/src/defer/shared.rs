@@ -32,6 +32,8 @@ struct Series {
     bio: AtomicU64,
     bio_bytes: AtomicU32,
     ended_cpu: AtomicU32,
+    stepping: AtomicU32,
+    failed: AtomicU32,
     requested_ns: [AtomicU64; STAMPS],
 }
 
@@ -151,6 +153,17 @@ impl DeferShared {
     pub fn waiting(&self, index: u32) -> u32 {
         let state = self.series(index).state.load(Ordering::Acquire);
         requests(state).wrapping_sub(answered(state))
+    }
+
+    /// Whether a softirq is to request and has not done so.
+    pub fn is_stepping(&self, index: u32) -> bool {
+        self.series(index).stepping.load(Ordering::Acquire) != 0
+    }
+
+    /// What a request from a softirq failed with.
+    pub fn failed(&self, index: u32) -> Option<std::io::Error> {
+        let error = self.series(index).failed.load(Ordering::Acquire).cast_signed();
+        (error != 0).then(|| std::io::Error::from_raw_os_error(error))
     }
 
     /// How many more requests of a series may wait.

@@ -42,6 +42,40 @@ fn live_a_burst_of_plain_calls_has_a_start_each_and_one_of_timers_a_single_start
 }
 
 #[test]
+fn live_a_softirq_requests_what_a_thread_asks_it_to_and_one_step_at_a_time() {
+    let available = available();
+    let mut probe = DeferProbe::start(&available).unwrap();
+    let shared = probe.shared();
+    let parts = [DeferPart::SoftDirect, DeferPart::SoftTimer, DeferPart::SoftWork];
+    let mut refused = 0;
+    for (series, part) in (7..).zip(parts.into_iter().filter(|part| available.contains(part))) {
+        let trigger = probe.trigger(part, series).unwrap().unwrap();
+        for _ in 0..11 {
+            while !trigger.request(series, 1, 1_000).unwrap() {
+                refused += 1;
+            }
+            while shared.is_stepping(series) || shared.waiting(series) > 0 {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        }
+        assert_eq!(shared.failed(series).map(|error| error.to_string()), None, "{part:?}");
+        let counts = shared.counts(series);
+        assert_eq!(
+            (counts.requests, counts.starts, counts.merged, counts.waiting),
+            (11, 11, 0, 0),
+            "{part:?}"
+        );
+        let records = probe.poll().unwrap();
+        assert_eq!(records.len(), 11, "{records:?}");
+        assert!(records.iter().all(|record| record.started_ns >= record.requested_ns), "{records:?}");
+        // A plain call starts where it is requested; a work item in a thread.
+        let softirq = part != DeferPart::SoftWork;
+        assert!(records.iter().all(|record| (record.started_in == 1) == softirq), "{part:?} {records:?}");
+    }
+    assert_eq!(refused, 0, "each step was over");
+}
+
+#[test]
 fn live_a_request_in_user_space_is_numbered_by_the_same_rule() {
     let probe = DeferProbe::start(&[]).unwrap();
     let shared = probe.shared();

@@ -38,7 +38,7 @@ pub(crate) enum DeferCommand {
 pub(crate) enum DeferBy {
     /// The kernel module latebound_defer: every mechanism, from every context.
     Module,
-    /// User space and BPF programs, on a stock kernel: some mechanisms, each from one context.
+    /// User space and BPF programs, on a stock kernel: some mechanisms, from task context, three from softirqs too.
     Bpf,
 }
 
@@ -215,7 +215,8 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<Mechanism>,
 
-    /// Where requests come from: task, softirq, hardirq; all where not given. By BPF each mechanism has one place.
+    /// Where requests come from: task, softirq, hardirq; all where not given. By BPF from task, and direct, bpf_timer and
+    /// bpf_wq from softirq.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) context: Vec<Context>,
 

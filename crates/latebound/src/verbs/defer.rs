@@ -155,7 +155,12 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
             continue;
         }
         let busy = args.busy.filter(|_| way.can_be_busy(mechanism));
+        let before = (requests.len(), lacking.len());
         for &context in contexts.iter().filter(|&&context| way.is_requested_from(mechanism, context)) {
+            if let Some(missing) = way.lacking_from(mechanism, context) {
+                lacking.push(missing);
+                continue;
+            }
             for &cpu in &cpus {
                 for busy in std::iter::once(Nanos::ZERO).chain(busy) {
                     requests.push(Request {
@@ -172,8 +177,8 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
                 }
             }
         }
-        if !requests.iter().any(|request| request.mechanism == mechanism) {
-            let why = "without the module it is requested from one place, which was not asked for";
+        if before == (requests.len(), lacking.len()) {
+            let why = "without the module it cannot be requested from there";
             lacking.push(leave_out(why, "no --context, or --by module"));
         }
     }

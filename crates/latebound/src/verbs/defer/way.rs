@@ -91,12 +91,22 @@ impl Way {
         Some(Missing { what: format!("the mechanism {mechanism}"), why, remedy: remedy.to_owned() })
     }
 
-    /// Whether it can be requested from there. Without the module each mechanism has one place.
+    /// Whether it can be requested from there on some kernel.
     pub(super) fn is_requested_from(&self, mechanism: Mechanism, context: Context) -> bool {
         match self {
             Way::Module(..) => true,
-            Way::Bpf(_) => StockKernel::context(mechanism) == context,
+            Way::Bpf(_) => StockKernel::is_requested_from(mechanism, context),
         }
+    }
+
+    /// Why it cannot be requested from there on this one, though from a thread.
+    pub(super) fn lacking_from(&self, mechanism: Mechanism, context: Context) -> Option<Missing> {
+        let Way::Bpf(kernel) = self else { return None };
+        Some(Missing {
+            what: format!("the mechanism {mechanism} from {context}"),
+            why: kernel.lacking_from(mechanism, context)?,
+            remedy: StockKernel::remedy(mechanism).to_owned(),
+        })
     }
 
     /// Whether it can be requested again while it waits.
