@@ -17,27 +17,17 @@
  */
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
-#include <linux/capability.h>
 #include <linux/cpu.h>
-#include <linux/fs.h>
-#include <linux/hashtable.h>
 #include <linux/irq_work.h>
 #include <linux/kfifo.h>
 #include <linux/kthread.h>
-#include <linux/llist.h>
-#include <linux/miscdevice.h>
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
-#include <linux/pid.h>
-#include <linux/refcount.h>
-#include <linux/sched.h>
 #include <linux/sched/rt.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/tracepoint.h>
-#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 #include <trace/events/block.h>
 #include <trace/events/sched.h>
@@ -45,35 +35,9 @@
 #include <trace/events/workqueue.h>
 #include <uapi/linux/sched/types.h>
 
-#include "compat.h"
-#include "latebound/tune.h"
+#include "tune.h"
 
 struct pool_workqueue;
-
-/* A kernel thread that may be raised. Found under RCU; whoever asks for it to be raised holds a use until that is done. */
-struct raised {
-	struct hlist_node node;
-	struct llist_node asked;
-	struct rcu_head rcu;
-	refcount_t uses;
-	struct task_struct *task;
-	u8 raise_to[LB_TUNE_PRIORITIES];
-	/* To which priority, while it is asked for; who set it from 0 has the thread put into a CPU's list. */
-	atomic_t wanted;
-	u64 asked_ns;
-	u32 asked_by;
-	u8 kind;
-	u8 priority;
-};
-
-/* A thread serves a disk or a node. */
-struct pair {
-	struct hlist_node node;
-	struct rcu_head rcu;
-	u32 kind;
-	u64 of;
-	struct raised *thread;
-};
 
 struct raiser {
 	struct task_struct *thread;
@@ -86,19 +50,15 @@ struct raiser {
 	unsigned long queued_switches;
 };
 
+DEFINE_HASHTABLE(lb_tune_threads, LB_TUNE_THREAD_BITS);
+DEFINE_HASHTABLE(lb_tune_pairs, LB_TUNE_PAIR_BITS);
+unsigned int lb_tune_below;
 static DEFINE_PER_CPU(struct raiser, raisers);
-static DEFINE_HASHTABLE(threads, 8);
-static DEFINE_HASHTABLE(pairs, 6);
-static unsigned int thread_count, pair_count;
 static DEFINE_KFIFO(records, struct lb_tune_record, LB_TUNE_RECORDS);
 static struct lb_tune_counts counts;
-/* The tables, START, and the reader of records. */
-static DEFINE_MUTEX(mutex);
 /* One raise at a time, and STOP. Writes records and counts. */
 static DEFINE_MUTEX(acting);
 static bool stopped;
-static unsigned int below;
-static atomic_t opened = ATOMIC_INIT(0);
 
 /* What a thread is by itself, without what priority inheritance lends it: that may end at any time. */
 static bool is_lower(const struct task_struct *task, unsigned int priority)
@@ -114,7 +74,7 @@ static void free_raised(struct rcu_head *rcu)
 	kfree(thread);
 }
 
-static void put_raised(struct raised *thread)
+void lb_tune_put(struct raised *thread)
 {
 	if (refcount_dec_and_test(&thread->uses))
 		call_rcu(&thread->rcu, free_raised);
@@ -147,7 +107,7 @@ static void raise_one(struct raised *thread)
 			counts.records_lost++;
 	}
 	mutex_unlock(&acting);
-	put_raised(thread);
+	lb_tune_put(thread);
 }
 
 static int raise_asked(void *data)
@@ -212,7 +172,7 @@ static bool ask_server(struct raiser *here, unsigned int kind, u64 of, unsigned 
 	struct pair *pair;
 
 	rcu_read_lock();
-	hash_for_each_possible_rcu(pairs, pair, node, of)
+	hash_for_each_possible_rcu(lb_tune_pairs, pair, node, of)
 		if (pair->of == of && pair->kind == kind)
 			asked |= ask(here, pair->thread, priority, kind);
 	rcu_read_unlock();
@@ -302,7 +262,7 @@ static void on_waking(void *data, struct task_struct *task)
 	    ktime_get_mono_fast_ns() - here->queued_ns > AT_ONCE_NS)
 		return;
 	rcu_read_lock();
-	hash_for_each_possible_rcu(threads, thread, node, (unsigned long)task) {
+	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task) {
 		if (thread->task != task)
 			continue;
 		if (ask(here, thread, priority, LB_TUNE_WORK_ITEM))
@@ -352,48 +312,23 @@ static void find(struct tracepoint *tracepoint, void *data)
 			events[at].found = tracepoint;
 }
 
-/* Until it returns a raise may be under way; then none is, and none comes. */
-static void stop(void)
+void lb_tune_stop(void)
 {
 	WRITE_ONCE(stopped, true);
 	mutex_lock(&acting);
 	mutex_unlock(&acting);
 }
 
-static void forget(struct raised *thread)
+bool lb_tune_is_stopped(void)
 {
-	struct hlist_node *next;
-	struct pair *pair;
-	unsigned int at;
-
-	hash_for_each_safe(pairs, at, next, pair, node)
-		if (pair->thread == thread) {
-			hash_del_rcu(&pair->node);
-			kfree_rcu(pair, rcu);
-			pair_count--;
-		}
-	hash_del_rcu(&thread->node);
-	put_raised(thread);
-	thread_count--;
+	return READ_ONCE(stopped);
 }
 
-/* All of them, or those that ended: whoever holds one keeps its memory. */
-static void forget_threads(bool all)
-{
-	struct hlist_node *next;
-	struct raised *thread;
-	unsigned int at;
-
-	hash_for_each_safe(threads, at, next, thread, node)
-		if (all || thread->task->exit_state)
-			forget(thread);
-}
-
-static void disconnect(void)
+void lb_tune_disconnect(void)
 {
 	unsigned int at, cpu;
 
-	stop();
+	lb_tune_stop();
 	for (at = 0; at < ARRAY_SIZE(events); at++) {
 		if (events[at].registered)
 			tracepoint_probe_unregister(events[at].found, events[at].probe, NULL);
@@ -412,9 +347,12 @@ static void disconnect(void)
 		put_task_struct(raiser->thread);
 		raiser->thread = NULL;
 		llist_for_each_entry_safe(thread, next, llist_del_all(&raiser->asked), asked)
-			put_raised(thread);
+			lb_tune_put(thread);
 	}
-	forget_threads(true);
+	kfifo_reset(&records);
+	memset(&counts, 0, sizeof(counts));
+	lb_tune_below = 0;
+	stopped = false;
 }
 
 /* Made elsewhere, bound and raised before it runs here: a CPU that a real-time task keeps busy holds nobody up. */
@@ -423,7 +361,7 @@ static int make_raiser(unsigned int cpu)
 	struct sched_attr attr = {
 		.size = sizeof(attr),
 		.sched_policy = SCHED_FIFO,
-		.sched_priority = below - 1,
+		.sched_priority = lb_tune_below - 1,
 	};
 	struct raiser *raiser = per_cpu_ptr(&raisers, cpu);
 	struct task_struct *thread = kthread_create(raise_asked, raiser, "lb_tune/%u", cpu);
@@ -445,16 +383,16 @@ static int make_raiser(unsigned int cpu)
 	return 0;
 }
 
-static long start(struct lb_tune_start *argument)
+int lb_tune_connect(struct lb_tune_start *argument)
 {
 	unsigned int at, cpu;
 	int error = 0;
 
 	if (argument->below < 2 || argument->below >= MAX_RT_PRIO)
 		return -EINVAL;
-	if (below || stopped)
+	if (lb_tune_below || stopped)
 		return -EBUSY;
-	below = argument->below;
+	lb_tune_below = argument->below;
 	cpus_read_lock();
 	for_each_online_cpu(cpu) {
 		error = make_raiser(cpu);
@@ -473,161 +411,11 @@ static long start(struct lb_tune_start *argument)
 	}
 	/* What was begun ends with the last close; until then it can only be stopped. */
 	if (error)
-		stop();
+		lb_tune_stop();
 	return error;
 }
 
-/* The thread with this id and no other, with a reference. */
-static struct task_struct *kernel_thread_of(u32 tid, u64 started)
-{
-	struct pid *pid = find_get_pid(tid);
-	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
-	int error = 0;
-
-	put_pid(pid);
-	if (!task)
-		return ERR_PTR(-ESRCH);
-	/* As fs/proc/array.c has it (do_task_stat), outside of time namespaces. */
-	if (task->exit_state || div_u64(task->start_boottime, NSEC_PER_SEC / USER_HZ) != started)
-		error = -ESRCH;
-	/* No thread of a reservation; the stopper is at 99. */
-	else if (!(task->flags & PF_KTHREAD) || task->policy == SCHED_DEADLINE || task->rt_priority >= below)
-		error = -EPERM;
-	if (!error)
-		return task;
-	put_task_struct(task);
-	return ERR_PTR(error);
-}
-
-static struct raised *raised_of(u32 tid)
-{
-	struct raised *thread;
-	unsigned int at;
-
-	hash_for_each(threads, at, thread, node)
-		if (thread->task->pid == tid && !thread->task->exit_state)
-			return thread;
-	return NULL;
-}
-
-static long give_thread(const struct lb_tune_thread *argument)
-{
-	struct task_struct *task;
-	struct raised *thread;
-	unsigned int at;
-	bool any = false;
-
-	if (!below || argument->reserved || argument->raise_to[0] || memchr_inv(argument->padding, 0, 4))
-		return -EINVAL;
-	for (at = 0; at < LB_TUNE_PRIORITIES; at++) {
-		if (argument->raise_to[at] >= below)
-			return -EINVAL;
-		any |= argument->raise_to[at];
-	}
-	if (stopped)
-		return -ESHUTDOWN;
-	task = kernel_thread_of(argument->tid, argument->start);
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	hash_for_each_possible(threads, thread, node, (unsigned long)task)
-		if (thread->task == task)
-			break;
-	if (thread || !any) {
-		put_task_struct(task);
-		if (!any && thread)
-			forget(thread);
-		for (at = 0; any && at < LB_TUNE_PRIORITIES; at++)
-			WRITE_ONCE(thread->raise_to[at], argument->raise_to[at]);
-		return 0;
-	}
-	/* Those that ended hold memory; new ones are met seldom. */
-	forget_threads(false);
-	thread = thread_count < LB_TUNE_THREADS_MAX ? kzalloc(sizeof(*thread), GFP_KERNEL) : NULL;
-	if (!thread) {
-		put_task_struct(task);
-		return thread_count < LB_TUNE_THREADS_MAX ? -ENOMEM : -ENOSPC;
-	}
-	refcount_set(&thread->uses, 1);
-	thread->task = task;
-	memcpy(thread->raise_to, argument->raise_to, sizeof(thread->raise_to));
-	hash_add_rcu(threads, &thread->node, (unsigned long)task);
-	thread_count++;
-	return 0;
-}
-
-static long give_pair(const struct lb_tune_serves *argument)
-{
-	struct raised *thread;
-	struct pair *pair;
-
-	if (argument->kind != LB_TUNE_BLOCK_IO && argument->kind != LB_TUNE_RECLAIM)
-		return -EINVAL;
-	if (stopped)
-		return -ESHUTDOWN;
-	thread = raised_of(argument->tid);
-	if (!thread)
-		return -ESRCH;
-	hash_for_each_possible(pairs, pair, node, argument->of)
-		if (pair->of == argument->of && pair->kind == argument->kind && pair->thread == thread)
-			return 0;
-	if (pair_count >= LB_TUNE_PAIRS_MAX)
-		return -ENOSPC;
-	pair = kzalloc(sizeof(*pair), GFP_KERNEL);
-	if (!pair)
-		return -ENOMEM;
-	pair->kind = argument->kind;
-	pair->of = argument->of;
-	pair->thread = thread;
-	hash_add_rcu(pairs, &pair->node, pair->of);
-	pair_count++;
-	return 0;
-}
-
-static int tune_open(struct inode *inode, struct file *file)
-{
-	if (!capable(CAP_SYS_ADMIN))
-		return -EPERM;
-	if (atomic_cmpxchg(&opened, 0, 1))
-		return -EBUSY;
-	return stream_open(inode, file);
-}
-
-static int tune_release(struct inode *inode, struct file *file)
-{
-	disconnect();
-	kfifo_reset(&records);
-	memset(&counts, 0, sizeof(counts));
-	below = 0;
-	stopped = false;
-	atomic_set(&opened, 0);
-	return 0;
-}
-
-static ssize_t tune_read(struct file *file, char __user *to, size_t size, loff_t *offset)
-{
-	ssize_t done = 0;
-
-	if (size < sizeof(struct lb_tune_record))
-		return -EINVAL;
-	if (mutex_lock_interruptible(&mutex))
-		return -ERESTARTSYS;
-	while (size - done >= sizeof(struct lb_tune_record)) {
-		struct lb_tune_record record;
-
-		/* One reader and, by `acting`, one writer: such a kfifo takes no lock. */
-		if (!kfifo_get(&records, &record))
-			break;
-		if (copy_to_user(to + done, &record, sizeof(record))) {
-			mutex_unlock(&mutex);
-			return -EFAULT;
-		}
-		done += sizeof(record);
-	}
-	mutex_unlock(&mutex);
-	return done ? done : -EAGAIN;
-}
-
-static void count(struct lb_tune_counts *result)
+void lb_tune_count(struct lb_tune_counts *result)
 {
 	unsigned int cpu;
 
@@ -638,91 +426,8 @@ static void count(struct lb_tune_counts *result)
 		result->unserved += READ_ONCE(per_cpu_ptr(&raisers, cpu)->unserved);
 }
 
-static long tune_locked(unsigned int command, void __user *argument)
+bool lb_tune_take(struct lb_tune_record *record)
 {
-	union {
-		struct lb_tune_info info;
-		struct lb_tune_start start;
-		struct lb_tune_thread thread;
-		struct lb_tune_serves serves;
-		struct lb_tune_counts counts;
-	} value = {};
-	size_t size = _IOC_SIZE(command);
-	long error;
-
-	if (size > sizeof(value))
-		return -ENOTTY;
-	if ((_IOC_DIR(command) & _IOC_WRITE) && copy_from_user(&value, argument, size))
-		return -EFAULT;
-	switch (command) {
-	case LB_TUNE_IOC_INFO:
-		value.info.abi = LB_TUNE_ABI;
-		error = 0;
-		break;
-	case LB_TUNE_IOC_START:
-		error = start(&value.start);
-		break;
-	case LB_TUNE_IOC_THREAD:
-		return give_thread(&value.thread);
-	case LB_TUNE_IOC_SERVES:
-		return give_pair(&value.serves);
-	case LB_TUNE_IOC_COUNTS:
-		count(&value.counts);
-		error = 0;
-		break;
-	default:
-		return -ENOTTY;
-	}
-	if (!error && copy_to_user(argument, &value, size))
-		return -EFAULT;
-	return error;
+	/* One reader and, by `acting`, one writer: such a kfifo takes no lock. */
+	return kfifo_get(&records, record);
 }
-
-static long tune_ioctl(struct file *file, unsigned int command, unsigned long word)
-{
-	long error;
-
-	/* Whoever undoes waits for nobody who gives tables. */
-	if (command == LB_TUNE_IOC_STOP) {
-		stop();
-		return 0;
-	}
-	if (mutex_lock_interruptible(&mutex))
-		return -ERESTARTSYS;
-	error = tune_locked(command, (void __user *)word);
-	mutex_unlock(&mutex);
-	return error;
-}
-
-static const struct file_operations tune_operations = {
-	.owner = THIS_MODULE,
-	.open = tune_open,
-	.release = tune_release,
-	.read = tune_read,
-	.unlocked_ioctl = tune_ioctl,
-	.compat_ioctl = compat_ptr_ioctl,
-};
-
-static struct miscdevice tune_device = {
-	.minor = MISC_DYNAMIC_MINOR,
-	.name = "latebound_tune",
-	.fops = &tune_operations,
-	.mode = 0600,
-};
-
-static int __init tune_init(void)
-{
-	return misc_register(&tune_device);
-}
-
-static void __exit tune_exit(void)
-{
-	misc_deregister(&tune_device);
-	/* free_raised() is in this module. */
-	rcu_barrier();
-}
-
-module_init(tune_init);
-module_exit(tune_exit);
-MODULE_DESCRIPTION("latebound: raises kernel threads where real-time tasks begin to wait for them");
-MODULE_LICENSE("GPL");
