@@ -1437,7 +1437,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__tune__subcmd__map)
-            opts="-h -V --duration --config --format --color --help --version"
+            opts="-h -V --duration --config --html --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1448,6 +1448,10 @@ _latebound() {
                     return 0
                     ;;
                 --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --html)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

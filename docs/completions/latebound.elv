@@ -339,6 +339,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;tune;map'= {
             cand --duration 'For how long to watch; until Ctrl-C where not given'
             cand --config 'The configuration; the defaults where not given (`latebound tune config` prints them)'
+            cand --html 'Draw it on a page as well; a file that is there is replaced'
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand -h 'Print help (see more with ''--help'')'

@@ -349,6 +349,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l html -d 'Draw it on a page as well; a file that is there is replaced' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

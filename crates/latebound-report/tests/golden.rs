@@ -7,8 +7,8 @@ mod support;
 use std::path::Path;
 
 use latebound_model::{Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, Run};
-use latebound_report::html::{self, Matrix, MatrixKernel};
-use latebound_report::svg::{self, Layer, Marker, MaximaLayer};
+use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
+use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
 use latebound_report::terminal::{self, Style};
 use unicode_width::UnicodeWidthStr;
 
@@ -286,4 +286,38 @@ fn preemption_models_read_as_they_did() {
     for wanted in ["href=\"sqlite/compare.html\"", "<h2>tcp:size=14</h2>", "Emulated"] {
         assert!(text.contains(wanted), "{wanted}");
     }
+}
+
+#[test]
+fn who_waits_for_whom_is_drawn_as_it_was() {
+    let task = |name: &str, priority| RelationTask { name: name.to_owned(), priority };
+    let edge = |task, over: &str, times| RelationEdge { task, over: over.to_owned(), times };
+    let map = RelationMap {
+        tasks: vec![task("writer (208)", 45), task("reader <b> (209)", 40)],
+        servers: vec![
+            RelationServer {
+                name: "irq/29-virtio2 (185)".to_owned(),
+                facts: vec![
+                    "runs at FIFO 50".to_owned(),
+                    "behind lower threads 7 times, 1.50 ms at most".to_owned(),
+                ],
+                wanted: Some("the policy wanted FIFO 40 at most".to_owned()),
+                waiters: vec![edge(0, "block I/O", 3), edge(1, "block I/O", 12_345)],
+            },
+            RelationServer {
+                name: "interrupts".to_owned(),
+                facts: vec!["no thread to tune".to_owned()],
+                wanted: None,
+                waiters: vec![edge(0, "wake-ups", 1)],
+            },
+        ],
+        lead: "10.0 s watched, policy weighted-average".to_owned(),
+        text: "as text".to_owned(),
+        lost: vec!["3 lost".to_owned()],
+    };
+    let page = html::relations_page(&map);
+    assert!(!page.contains("<b> (209)"), "names are text");
+    golden("relations.html", &page.split_once("<body>").unwrap().1.replace("><", ">\n<"));
+    let nobody = html::relations_page(&RelationMap { tasks: Vec::new(), servers: Vec::new(), ..map });
+    assert!(nobody.contains("as text") && !nobody.contains("<svg"), "{nobody}");
 }

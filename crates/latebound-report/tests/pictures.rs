@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
 
 use latebound_model::*;
-use latebound_report::svg::{self, DeferredGroup, DeferredRow, Layer, Marker, MatrixRow, MaximaLayer};
+use latebound_report::svg::{
+    self, DeferredGroup, DeferredRow, Layer, Marker, MatrixRow, MaximaLayer, RelationEdge, RelationServer,
+    RelationTask,
+};
 use latebound_report::{Markup, Scope, ScopeBar, ScopeLane};
 use proptest::prelude::*;
 
@@ -27,6 +30,10 @@ fn corners(path: &str) -> Vec<(f64, f64)> {
             .collect();
         match (kind, numbers.as_slice()) {
             ('M' | 'L', &[x, y]) => at = (x, y),
+            ('C', &[x1, y1, x2, y2, x, y]) => {
+                corners.extend([(x1, y1), (x2, y2)]);
+                at = (x, y);
+            }
             ('H', &[x]) => at.0 = x,
             ('V', &[y]) => at.1 = y,
             ('h', &[_]) | ('Z', &[]) => {}
@@ -185,6 +192,27 @@ proptest! {
             .collect();
         let drawn = svg::matrix("x", &[&name, "face"], &rows, width);
         prop_assert_eq!(drawn.is_some(), runs.iter().any(|run| !run.is_empty()));
+        if let Some(drawn) = drawn {
+            check(&drawn)?;
+        }
+    }
+
+    #[test]
+    fn who_waits_for_whom_stays_inside_its_view_box(
+        tasks in prop::collection::vec("\\PC{0,40}", 0..6), width in 300.0f64..1400.0,
+        servers in prop::collection::vec(("\\PC{0,60}", any::<bool>(), prop::collection::vec((0usize..8, any::<u64>()), 0..5)), 0..6),
+    ) {
+        let tasks: Vec<RelationTask> =
+            tasks.into_iter().zip(1..).map(|(name, priority)| RelationTask { name, priority }).collect();
+        let server = |(name, changes, waiters): (String, bool, Vec<(usize, u64)>)| RelationServer {
+            facts: vec![name.clone(); waiters.len() % 3],
+            wanted: changes.then(|| name.clone()),
+            waiters: waiters.into_iter().map(|(task, times)| RelationEdge { task, over: "block-io".to_owned(), times }).collect(),
+            name,
+        };
+        let servers: Vec<RelationServer> = servers.into_iter().map(server).collect();
+        let drawn = svg::relations("x", &tasks, &servers, width);
+        prop_assert_eq!(drawn.is_some(), !tasks.is_empty() && !servers.is_empty());
         if let Some(drawn) = drawn {
             check(&drawn)?;
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
-use latebound_report::printable;
+use latebound_report::html::RelationMap;
+use latebound_report::svg::{RelationEdge, RelationServer, RelationTask};
+use latebound_report::{loss_text, printable};
 use latebound_system::undo::{Left, Raised, RaisedOver, RaiserCounts, Undone};
 use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
 use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
@@ -108,6 +110,68 @@ impl Map {
             expired: tuning.attribution.lost().0 + tuning.probe.expired(),
             losses: tuning.losses(),
             missing: tuning.probe.missing().to_vec(),
+        }
+    }
+}
+
+impl Map {
+    /// As a page shows it.
+    pub(crate) fn drawn(&self) -> RelationMap {
+        let others = [
+            ("softirqs on top of other threads", &self.softirq),
+            ("interrupts", &self.interrupt),
+            ("user tasks", &self.task),
+        ];
+        let threads = self.threads.iter().map(|thread| &thread.waiters);
+        let mut tasks: Vec<&Waiter> = threads.chain(others.map(|other| other.1)).flatten().collect();
+        tasks.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.tid));
+        tasks.dedup_by_key(|task| task.tid);
+        let edges = |waiters: &[Waiter]| {
+            let edge = |waiter: &Waiter| {
+                let task = tasks.iter().position(|task| task.tid == waiter.tid)?;
+                Some(RelationEdge { task, over: waiter.over.name().to_owned(), times: waiter.times })
+            };
+            waiters.iter().filter_map(edge).collect()
+        };
+        let mut servers: Vec<RelationServer> = self
+            .threads
+            .iter()
+            .map(|thread| {
+                let waits = thread.waits.as_ref().filter(|waits| waits.inversions > 0).map(|waits| {
+                    format!(
+                        "behind lower threads {} times, {} at most",
+                        waits.inversions, waits.longest_inversion
+                    )
+                });
+                let wanted = (thread.by_policy != thread.runs_at)
+                    .then(|| format!("the policy wanted {} at most", thread.by_policy));
+                RelationServer {
+                    name: who(thread.tid, Some(&thread.comm)),
+                    facts: std::iter::once(format!("runs at {}", thread.runs_at)).chain(waits).collect(),
+                    wanted,
+                    waiters: edges(&thread.waiters),
+                }
+            })
+            .collect();
+        for (name, waiters) in others.iter().filter(|(_, waiters)| !waiters.is_empty()) {
+            let facts = vec!["no thread to tune".to_owned()];
+            servers.push(RelationServer {
+                name: (*name).to_owned(),
+                facts,
+                wanted: None,
+                waiters: edges(waiters),
+            });
+        }
+        let task = |task: &&Waiter| RelationTask {
+            name: who(task.tid, task.comm.as_deref()),
+            priority: task.priority.get(),
+        };
+        RelationMap {
+            tasks: tasks.iter().map(task).collect(),
+            servers,
+            lead: format!("{} watched, policy {}", self.duration, self.policy.name()),
+            text: map(self),
+            lost: self.losses.iter().filter(|loss| loss.count != Some(0)).map(loss_text).collect(),
         }
     }
 }

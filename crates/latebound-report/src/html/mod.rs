@@ -12,6 +12,7 @@ mod observed;
 mod parts;
 mod pictures;
 mod proof;
+mod relations;
 mod scope;
 mod system;
 mod tradeoff;
@@ -29,6 +30,7 @@ pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
 pub use proof::{ProofArm, ProofPictures, proof_pictures, proofs_together};
+pub use relations::{RelationMap, relations_page};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
 

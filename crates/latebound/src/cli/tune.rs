@@ -48,6 +48,7 @@ pub(crate) enum TuneCommand {
 Examples:
   latebound tune map
   latebound tune map --duration 1m --format json
+  latebound tune map --duration 1m --html map.html
   latebound tune map --config tune.toml")]
 pub(crate) struct TuneMapArgs {
     /// For how long to watch; until Ctrl-C where not given.
@@ -57,6 +58,10 @@ pub(crate) struct TuneMapArgs {
     /// The configuration; the defaults where not given (`latebound tune config` prints them).
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Draw it on a page as well; a file that is there is replaced.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Let the priority of kernel threads follow from the tasks that wait for them

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use latebound_measure::FileTask;
 use latebound_model::{Nanos, Tid};
+use latebound_report::html;
 use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, simulate};
 use latebound_tune::{Config, PolicyKind};
 
@@ -62,6 +63,10 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     }
     progress.clear();
     let map = Map::of(&tuning, policy, elapsed());
+    if let Some(place) = &args.html {
+        std::fs::write(place, html::relations_page(&map.drawn()))
+            .with_context(|| format!("cannot write {}", place.display()))?;
+    }
     if output.is_json() { output.json(&map) } else { output.text(&tune_text::map(&map)) }
 }
 
