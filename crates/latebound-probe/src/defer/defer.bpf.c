@@ -295,6 +295,9 @@ extern int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags) __ks
 extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym __weak;
 extern int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback)(void *map, int *key, void *value),
 				    unsigned int flags__k, void *aux__ign) __ksym __weak;
+/* Since 7.0, where the one above has another type. */
+extern int bpf_wq_set_callback(struct bpf_wq *wq, int (callback)(void *map, int *key, void *value),
+			       unsigned int flags__k) __ksym __weak;
 
 struct item {
 	struct bpf_wq work;
@@ -326,7 +329,11 @@ static __always_inline long make_work(u32 index)
 	if (!item)
 		return -EINVAL;
 	error = bpf_wq_init(&item->work, &items, 0);
-	return error ?: bpf_wq_set_callback_impl(&item->work, on_work, 0, 0);
+	if (error)
+		return error;
+	if (bpf_ksym_exists(bpf_wq_set_callback))
+		return bpf_wq_set_callback(&item->work, on_work, 0);
+	return bpf_wq_set_callback_impl(&item->work, on_work, 0, 0);
 }
 
 SEC("syscall")
