@@ -259,7 +259,9 @@ fn live_lab_the_projects_modules_are_built_without_a_warning_of_the_compiler_or_
         assert!(said.contains("CHECK") || (lacks && kernel.contains(":7")), "sparse ran: {said}");
         println!("{kernel}: {:.1} s", started.elapsed().as_secs_f64());
         for name in latebound_lab::OWN_MODULES {
-            assert!(module.join(format!("{name}.ko")).is_file(), "{name}: {said}");
+            // 5.10 lets no module set priorities (sched_setattr_nocheck is not exported).
+            let wanted = (name, kernel) != ("latebound_tune", "debian:5.10");
+            assert_eq!(module.join(format!("{name}.ko")).is_file(), wanted, "{name}: {said}");
         }
     }
 }
