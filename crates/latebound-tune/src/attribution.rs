@@ -235,9 +235,10 @@ impl Attribution {
         let old: Vec<Object> = self
             .open
             .iter()
-            // A task may wait for a disk without a pause; the probe knows when that is over.
+            // A task may wait for a disk, or sleep by timers, without a pause; the probe knows when that is over.
             .filter(|(object, open)| {
-                object.kind != RelationKind::BlockIo && now.saturating_sub(open.since) > patience
+                !matches!(object.kind, RelationKind::BlockIo | RelationKind::TimedSleep)
+                    && now.saturating_sub(open.since) > patience
             })
             .map(|(&one, _)| one)
             .collect();

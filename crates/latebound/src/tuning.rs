@@ -55,9 +55,14 @@ impl Tuning {
     pub(crate) fn start(config: Config, aside: Option<Aside>, now: Nanos) -> Result<Tuning> {
         let hold = config.limits.hold.0;
         let wake_reader = aside.is_some();
-        let options = RelationOptions { wake_reader, hold, no_waits: wake_reader, measure_cost: false };
         // First, because it takes long; who comes later is taken in when met.
         let threads = latebound_system::threads(&Root::live()).context("cannot list the threads")?;
+        let serves_timers = |thread: &Thread| {
+            ThreadClass::of(&thread.comm, thread.kernel, false) == Some(ThreadClass::Ktimers)
+        };
+        let no_sleeps = wake_reader && !threads.iter().any(serves_timers);
+        let options =
+            RelationOptions { wake_reader, hold, no_waits: wake_reader, no_sleeps, measure_cost: false };
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
         let mut tuning = Tuning {
             look: Nanos((hold.0 / 2).max(1_000_000)),
@@ -136,7 +141,10 @@ impl Tuning {
             return Ok(());
         }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
-        for (kind, device, threads) in self.attribution.doers() {
+        // Who serves timers is known by its CPU, whoever else did so once.
+        for (kind, device, threads) in
+            self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
+        {
             covered.push((kind, device, self.tuner.covers(&threads)));
         }
         for &kswapd in self.kswapd.values() {
@@ -224,6 +232,7 @@ impl Tuning {
     /// A thread ended: who has its id next is another one.
     pub(crate) fn gone(&mut self, tid: Tid, now: Nanos) {
         self.tuner.input(Input::Gone(tid), now);
+        self.attribution.gone(tid);
         self.names.remove(&tid);
         self.flushers.remove(&tid);
         self.cover_due = true;

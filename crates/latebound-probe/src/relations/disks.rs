@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The waits of real-time tasks for disks, in memory that the programs count in (`disks.bpf.h`). Owns which of them were told and
-//! when they are over.
+//! The waits of real-time tasks for disks, and their sleeps by timers, in memory that the programs count in (`disks.bpf.h`). Owns which
+//! of them were told and when they are over.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -16,6 +16,8 @@ use crate::error::ProbeError;
 
 /// `DISK_WAITS`.
 const PLACES: usize = 1024;
+/// `TASK_BITS`.
+const TASK_BITS: u32 = 24;
 /// `DOERS`.
 const DOERS: usize = 4;
 /// A request that did not end for so long was merged into another one; a place that nobody used for so long is free again.
@@ -116,7 +118,7 @@ impl DiskWaits {
                 place.told.store(1, Ordering::SeqCst);
                 continue;
             }
-            let (object, task) = of(place.key.load(Ordering::Acquire));
+            let Some((object, task)) = of(place.key.load(Ordering::Acquire)) else { continue };
             let at_last = Nanos(place.ended.load(Ordering::Acquire)).max(since);
             over.push(Observation::Left { at: at_last, object, task });
             if let Some(known) = self.known.get_mut(&at) {
@@ -134,7 +136,7 @@ impl DiskWaits {
         let places = unsafe { std::slice::from_raw_parts(self.first.as_ptr(), PLACES) };
         for (&at, known) in &mut self.known {
             let Some(place) = places.get(at) else { continue };
-            let (object, task) = of(place.key.load(Ordering::Acquire));
+            let Some((object, task)) = of(place.key.load(Ordering::Acquire)) else { continue };
             let priority = u8::try_from(place.priority.load(Ordering::Relaxed)).ok().and_then(Priority::new);
             for (by, given) in place.by.iter().zip(&mut known.given) {
                 let times = by.times.load(Ordering::Relaxed);
@@ -184,15 +186,21 @@ impl Drop for DiskWaits {
     }
 }
 
-/// The disk and the task of a key.
-fn of(key: u64) -> (Object, Tid) {
-    (Object { kind: RelationKind::BlockIo, of: key >> 32, id: 0 }, Tid((key & 0xffff_ffff) as i32))
+/// The disk, or the CPU of timers, and the task of a key.
+fn of(key: u64) -> Option<(Object, Tid)> {
+    let kind = *RelationKind::ALL.get((key >> TASK_BITS & 0xff) as usize)?;
+    Some((Object { kind, of: key >> 32, id: 0 }, Tid((key & ((1 << TASK_BITS) - 1)) as i32)))
+}
+
+/// Whether waits of this kind are counted here.
+pub(super) fn counts(kind: RelationKind) -> bool {
+    matches!(kind, RelationKind::BlockIo | RelationKind::TimedSleep)
 }
 
 /// What a program says of a disk: the place of a wait is no part of what is waited for.
 pub(super) fn without_place(observation: Observation) -> (Observation, Option<u64>) {
     match observation {
-        Observation::Begin { at, object, task, priority, thread } if object.kind == RelationKind::BlockIo => {
+        Observation::Begin { at, object, task, priority, thread } if counts(object.kind) => {
             let place = object.id;
             (
                 Observation::Begin { at, object: Object { id: 0, ..object }, task, priority, thread },

@@ -126,6 +126,8 @@ pub struct RelationOptions {
     /// Whether it is left out how long kernel threads are ready and do not run ([`RelationProbe::waits`]): that costs a look at every
     /// switch between threads.
     pub no_waits: bool,
+    /// Whether sleeps by a timer are left out: without PREEMPT_RT they are served by a softirq, which is no thread to tune.
+    pub no_sleeps: bool,
 }
 
 /// How long a kernel thread that somebody waits for was ready and did not run.
@@ -187,6 +189,7 @@ impl RelationProbe {
             }
         }
         programs.retain(|&name| !options.no_waits || name != "relation_switch");
+        programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }
@@ -456,7 +459,7 @@ fn decode(bytes: &[u8]) -> Option<Observation> {
             let thread = (thread.0 != 0).then_some(thread);
             Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread }
         }
-        2 if object.kind == RelationKind::BlockIo => {
+        2 if disks::counts(object.kind) => {
             disks::served_by(at, object, self::doer(u64::from(doer), thread)?, task, Priority::new(priority)?)
         }
         2 => Observation::Done { at, object, by: self::doer(u64::from(doer), thread)? },

@@ -272,6 +272,10 @@ u64 sleeping = 0;
 /* How many places of `woken` were given away. */
 u32 edges_known = 0;
 
+/* Where in `woken` an edge was found last, by a number made of it: a hint that is checked, and saves the look into `edges`. */
+#define HINT_BITS 10
+u32 hints[1 << HINT_BITS];
+
 /* Inodes that were written back, whosoever: what was told before counts no more. */
 u64 written = 0;
 
@@ -309,9 +313,8 @@ static __always_inline u32 real_time(struct task_struct *task)
  * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). A softirq that ksoftirqd serves is that thread's; with
  * PREEMPT_RT a softirq can be preempted, so it counts for the thread that it began in alone.
  */
-static __always_inline u32 doer(struct task_struct *current, u32 *thread)
+static __always_inline u32 doer(struct cpu_state *cpu, struct task_struct *current, u32 *thread)
 {
-	struct cpu_state *cpu = this_cpu();
 	bool softirq = cpu && cpu->softirq_in == (u32)current->pid + 1;
 
 	*thread = 0;
@@ -475,7 +478,7 @@ static __always_inline bool done(u64 address)
 	kind = object->kind;
 	if (bpf_map_delete_elem(&objects, &address))
 		return false;
-	by = doer(bpf_get_current_task_btf(), &thread);
+	by = doer(this_cpu(), bpf_get_current_task_btf(), &thread);
 	tell(DONE, kind, of, id, 0, 0, thread, by);
 	return true;
 }
@@ -567,15 +570,14 @@ SEC("tp_btf/timer_start")
 int BPF_PROG(relation_sleep, struct timer_list *timer)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u32 cpu;
+	u32 priority = real_time(current);
 
-	if (!real_time(current))
+	if (!priority)
 		return 0;
 	if (number_of(timer) - (u64)BPF_CORE_READ((struct task_struct___stack *)current, stack) >= LARGEST_STACK)
 		return 0;
-	cpu = timer->flags & TIMER_CPU;
-	__sync_fetch_and_add(&sleeping, 1);
-	begin(SLEEP, (u64)timer, cpu, (u64)timer, 0, true);
+	if (one_more(SLEEP, timer->flags & TIMER_CPU, (u64)timer, current, priority))
+		__sync_fetch_and_add(&sleeping, 1);
 	return 0;
 }
 
@@ -583,7 +585,7 @@ int BPF_PROG(relation_sleep, struct timer_list *timer)
 SEC("tp_btf/timer_cancel")
 int BPF_PROG(relation_slept, struct timer_list *timer)
 {
-	if (sleeping && done((u64)timer))
+	if (sleeping && one_done((u64)timer))
 		__sync_fetch_and_add(&sleeping, -1);
 	return 0;
 }
@@ -634,7 +636,10 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	u64 pool;
 
 	/* In an interrupt the thread below has asked for nothing. */
-	if (!real_time(current) || doer(current, &thread) != BY_TASK)
+	if (!real_time(current))
+		return 0;
+	cpu_state = this_cpu();
+	if (doer(cpu_state, current, &thread) != BY_TASK)
 		return 0;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
@@ -645,7 +650,6 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 		thread = worker ? *worker : first_idle(pwq->pool);
 	}
 	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, true);
-	cpu_state = this_cpu();
 	if (cpu_state) {
 		cpu_state->queued = (u64)work;
 		cpu_state->queued_at = bpf_ktime_get_ns();
@@ -740,7 +744,7 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	struct woken *known;
 	struct watched *thread;
 	struct cpu_state *cpu;
-	u32 priority, *place, at;
+	u32 priority, *place, *hint, at;
 
 	if (task->flags & PF_KTHREAD) {
 		u32 tid = task->pid;
@@ -761,9 +765,9 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	if (!priority)
 		return 0;
 	current = bpf_get_current_task_btf();
-	edge.doer = doer(current, &edge.thread);
-	edge.kind = WAKEUP;
 	cpu = this_cpu();
+	edge.doer = doer(cpu, current, &edge.thread);
+	edge.kind = WAKEUP;
 	if (cpu && cpu->data_ready_at) {
 		if (cpu->data_ready_in == (u32)current->pid && bpf_ktime_get_ns() - cpu->data_ready_at < AT_ONCE)
 			edge.kind = NETWORK;
@@ -773,9 +777,20 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	if (edge.doer == BY_TASK)
 		return 0;
 	edge.task = task->pid;
+	hint = &hints[scattered((u64)edge.thread << 32 | edge.task << 4 | edge.kind << 2 | edge.doer, HINT_BITS) &
+		      ((1 << HINT_BITS) - 1)];
+	at = *hint;
+	known = bpf_map_lookup_elem(&woken, &at);
+	if (known && known->edge.task == edge.task && known->edge.thread == edge.thread &&
+	    known->edge.doer == edge.doer && known->edge.kind == edge.kind) {
+		__sync_fetch_and_add(&known->count, 1);
+		known->priority = priority;
+		return 0;
+	}
 	place = bpf_map_lookup_elem(&edges, &edge);
 	if (place) {
 		at = *place;
+		*hint = at;
 		known = bpf_map_lookup_elem(&woken, &at);
 		if (known) {
 			__sync_fetch_and_add(&known->count, 1);
