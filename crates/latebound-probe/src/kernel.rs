@@ -68,6 +68,13 @@ impl KernelBtf {
         self.tracepoints.contains(name)
     }
 
+    /// Whether the running kernel's structure of this name has a member of this name.
+    pub fn has_field(&self, structure: &str, member: &str) -> bool {
+        let Ok(btf) = Btf::from_vmlinux() else { return false };
+        let found = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>(structure);
+        found.is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+    }
+
     /// Whether the kernel has a function of this name that BTF describes. Whether tracing programs may attach to it
     /// is another matter, which only attaching answers.
     pub fn has_function(&self, name: &str) -> bool {

@@ -26,6 +26,7 @@ const TIMED: RelationOptions = RelationOptions {
     hold: Nanos::from_millis(500),
     no_waits: false,
     no_sleeps: false,
+    no_network: false,
 };
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

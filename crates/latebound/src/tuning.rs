@@ -61,8 +61,14 @@ impl Tuning {
             ThreadClass::of(&thread.comm, thread.kernel, false) == Some(ThreadClass::Ktimers)
         };
         let no_sleeps = wake_reader && !threads.iter().any(serves_timers);
-        let options =
-            RelationOptions { wake_reader, hold, no_waits: wake_reader, no_sleeps, measure_cost: false };
+        let options = RelationOptions {
+            wake_reader,
+            hold,
+            no_waits: wake_reader,
+            no_sleeps,
+            no_network: wake_reader,
+            measure_cost: false,
+        };
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;
         let mut tuning = Tuning {
             look: Nanos((hold.0 / 2).max(1_000_000)),

@@ -128,6 +128,8 @@ pub struct RelationOptions {
     pub no_waits: bool,
     /// Whether sleeps by a timer are left out: without PREEMPT_RT they are served by a softirq, which is no thread to tune.
     pub no_sleeps: bool,
+    /// Whether wake-ups with data of a socket are not told from others: that costs a program for every packet.
+    pub no_network: bool,
 }
 
 /// How long a kernel thread that somebody waits for was ready and did not run.
@@ -190,6 +192,10 @@ impl RelationProbe {
         }
         programs.retain(|&name| !options.no_waits || name != "relation_switch");
         programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
+        programs.retain(|&name| !options.no_network || name != "relation_data_ready");
+        // The task says it itself (`doer` in relations.bpf.c).
+        let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
+        programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }

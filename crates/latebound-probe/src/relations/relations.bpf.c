@@ -91,6 +91,13 @@ struct task_struct___stack {
 	void *stack;
 };
 
+/* Of PREEMPT_RT: how deep softirqs are disabled, and whether one is served (kernel/softirq.c, 6.12; include/linux/preempt.h, softirq_count). */
+struct task_struct___rt {
+	int softirq_disable_cnt;
+};
+
+#define SOFTIRQ_SERVED 0x100
+
 /* kernel/kthread.c */
 struct kthread {
 	void *data;
@@ -310,13 +317,18 @@ static __always_inline u32 real_time(struct task_struct *task)
 
 /*
  * In whose name the running code runs, by the entries and exits seen on this CPU: the kernel's own count is a variable that
- * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). A softirq that ksoftirqd serves is that thread's; with
- * PREEMPT_RT a softirq can be preempted, so it counts for the thread that it began in alone.
+ * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). PREEMPT_RT counts softirqs in the thread. A softirq that
+ * ksoftirqd serves is that thread's.
  */
 static __always_inline u32 doer(struct cpu_state *cpu, struct task_struct *current, u32 *thread)
 {
-	bool softirq = cpu && cpu->softirq_in == (u32)current->pid + 1;
+	struct task_struct___rt *counted = (void *)current;
+	bool softirq;
 
+	if (bpf_core_field_exists(counted->softirq_disable_cnt))
+		softirq = counted->softirq_disable_cnt & SOFTIRQ_SERVED;
+	else
+		softirq = cpu && cpu->softirq_in == (u32)current->pid + 1;
 	*thread = 0;
 	if (cpu && cpu->hard)
 		return BY_INTERRUPT;
@@ -574,7 +586,7 @@ int BPF_PROG(relation_sleep, struct timer_list *timer)
 
 	if (!priority)
 		return 0;
-	if (number_of(timer) - (u64)BPF_CORE_READ((struct task_struct___stack *)current, stack) >= LARGEST_STACK)
+	if (number_of(timer) - (u64)((struct task_struct___stack *)current)->stack >= LARGEST_STACK)
 		return 0;
 	if (one_more(SLEEP, timer->flags & TIMER_CPU, (u64)timer, current, priority))
 		__sync_fetch_and_add(&sleeping, 1);
