@@ -9,6 +9,7 @@
 #include <linux/llist.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
+#include <linux/wait.h>
 
 #include "compat.h"
 #include "latebound/tune.h"
@@ -58,6 +59,9 @@ bool lb_tune_is_stopped(void);
 /* Stops, disconnects and waits for everything. It may be connected again then. */
 void lb_tune_disconnect(void);
 
+/* Woken with each record. */
+extern wait_queue_head_t lb_tune_readers;
+bool lb_tune_has_records(void);
 /* The oldest record; false: there is none. One reader at a time. */
 bool lb_tune_take(struct lb_tune_record *record);
 void lb_tune_count(struct lb_tune_counts *result);

@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/pid.h>
+#include <linux/poll.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -195,6 +196,12 @@ static ssize_t tune_read(struct file *file, char __user *to, size_t size, loff_t
 	return done ? done : -EAGAIN;
 }
 
+static __poll_t tune_poll(struct file *file, struct poll_table_struct *table)
+{
+	poll_wait(file, &lb_tune_readers, table);
+	return lb_tune_has_records() ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
 static long tune_locked(unsigned int command, void __user *argument)
 {
 	union {
@@ -256,6 +263,7 @@ static const struct file_operations tune_operations = {
 	.open = tune_open,
 	.release = tune_release,
 	.read = tune_read,
+	.poll = tune_poll,
 	.unlocked_ioctl = tune_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 };

@@ -53,6 +53,7 @@ struct raiser {
 DEFINE_HASHTABLE(lb_tune_threads, LB_TUNE_THREAD_BITS);
 DEFINE_HASHTABLE(lb_tune_pairs, LB_TUNE_PAIR_BITS);
 unsigned int lb_tune_below;
+DECLARE_WAIT_QUEUE_HEAD(lb_tune_readers);
 static DEFINE_PER_CPU(struct raiser, raisers);
 static DEFINE_KFIFO(records, struct lb_tune_record, LB_TUNE_RECORDS);
 static struct lb_tune_counts counts;
@@ -107,6 +108,8 @@ static void raise_one(struct raised *thread)
 			counts.records_lost++;
 	}
 	mutex_unlock(&acting);
+	if (record.set_ns)
+		wake_up_interruptible(&lb_tune_readers);
 	lb_tune_put(thread);
 }
 
@@ -424,6 +427,11 @@ void lb_tune_count(struct lb_tune_counts *result)
 	mutex_unlock(&acting);
 	for_each_possible_cpu(cpu)
 		result->unserved += READ_ONCE(per_cpu_ptr(&raisers, cpu)->unserved);
+}
+
+bool lb_tune_has_records(void)
+{
+	return !kfifo_is_empty(&records);
 }
 
 bool lb_tune_take(struct lb_tune_record *record)

@@ -5,6 +5,7 @@
 //! left to the time after the changes, or to [`crate::aside`].
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
@@ -197,6 +198,9 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let mut tuning = Tuning::start(config, Some(aside), started)?;
     hand.hold(&tuning);
     hand.look_ahead(&mut tuning, true, started)?;
+    if let Hand::Real { module: Some(module), .. } = &hand {
+        tuning.probe.wait_also_for(module.raiser().as_fd()).context("cannot wait for the module")?;
+    }
     let mut account = Account::new();
     if !args.dry_run {
         account.overruns = reserve(daemon, output)?;

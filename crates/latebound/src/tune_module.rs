@@ -2,6 +2,8 @@
 //! The kernel module latebound_tune beside the daemon of `tune run`: gives it tables of what the daemon would decide, and learns from it what it
 //! did. Owns the order of the two; decides nothing.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
 use latebound_system::undo::{Journal, Raised, RaisedOver, Raiser, UndoError, schedule_of};
@@ -85,15 +87,20 @@ impl Module {
             }
         }
         if servers {
-            for (kind, of, thread) in tuning.servers() {
+            let mut raised = BTreeSet::new();
+            for server in tuning.servers() {
+                let (kind, of, thread) = server;
                 let over = match kind {
                     RelationKind::Reclaim => RaisedOver::Reclaim,
                     _ => RaisedOver::BlockIo,
                 };
-                if self.raiser.serves(over, of, thread).is_err() {
-                    self.refused += 1;
+                match self.raiser.serves(over, of, thread) {
+                    Ok(true) => drop(raised.insert(server)),
+                    Ok(false) => {}
+                    Err(_) => self.refused += 1,
                 }
             }
+            tuning.raised_elsewhere(raised);
         }
         Ok(())
     }

@@ -35,6 +35,7 @@ pub(crate) struct Tuning {
     /// By CPU.
     ktimers: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
+    raised_elsewhere: BTreeSet<(RelationKind, u64, Tid)>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
     /// Who reads what is not urgent; `None`: it is read at once.
@@ -82,6 +83,7 @@ impl Tuning {
             ktimers: BTreeMap::new(),
             share: None,
             flushers: BTreeSet::new(),
+            raised_elsewhere: BTreeSet::new(),
             names: BTreeMap::new(),
             aside,
             asked: BTreeSet::new(),
@@ -151,7 +153,12 @@ impl Tuning {
         for (kind, device, threads) in
             self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
         {
-            covered.push((kind, device, self.tuner.covers(&threads)));
+            let priority =
+                match threads.iter().all(|&thread| self.raised_elsewhere.contains(&(kind, device, thread))) {
+                    true => Priority::MAX,
+                    false => self.tuner.covers(&threads),
+                };
+            covered.push((kind, device, priority));
         }
         for &kswapd in self.kswapd.values() {
             covered.push((RelationKind::Reclaim, 0, self.tuner.covers(&[kswapd])));
@@ -163,6 +170,14 @@ impl Tuning {
             self.probe.cover(kind, device, priority)?;
         }
         Ok(())
+    }
+
+    /// Threads that somebody else raises at once where a wait for such a thing begins, and tells: the probe need not.
+    pub(crate) fn raised_elsewhere(&mut self, servers: BTreeSet<(RelationKind, u64, Tid)>) {
+        if self.raised_elsewhere != servers {
+            self.raised_elsewhere = servers;
+            self.cover_due = true;
+        }
     }
 
     /// Which threads serve which disks and nodes, as far as that is known.

@@ -11,6 +11,7 @@
  *               zeros forgets it
  *     SERVES    a thread of THREAD serves this disk or node
  *     read      what was done since, whole records; -EAGAIN where nothing was
+ *     poll      readable where something was
  *     COUNTS    how much was done in all
  *     STOP      nothing is raised any more, for as long as the device is open: once it returns, nothing is under way either
  *     close     (the last one) stops and forgets everything

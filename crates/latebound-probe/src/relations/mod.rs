@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
@@ -253,6 +253,18 @@ impl RelationProbe {
         let mut seen = self.poll_waits()?;
         seen.extend(self.poll_counts());
         Ok(seen)
+    }
+
+    /// [`RelationProbe::wait`] also comes back where this can be read. It has to be there as long as it may wait.
+    pub fn wait_also_for(&self, other: BorrowedFd<'_>) -> Result<(), ProbeError> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: u64::MAX };
+        // SAFETY: both descriptors are open, and the event lives through the call.
+        match unsafe {
+            libc::epoll_ctl(self.ring.epoll_fd(), libc::EPOLL_CTL_ADD, other.as_raw_fd(), &raw mut event)
+        } {
+            0 => Ok(()),
+            _ => Err(ProbeError::last_os("waiting for two things at once")),
+        }
     }
 
     /// Sleeps until a wait begins that may raise somebody, at most for so long. Needs [`RelationOptions::wake_reader`].

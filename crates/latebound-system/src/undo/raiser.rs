@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use latebound_abi::tune::{ABI, Counts, Info, Kind, PRIORITIES, Record, Serves, Start, Thread, command};
@@ -136,15 +136,20 @@ impl Raiser {
         }
     }
 
-    /// A thread serves this disk or node. One without a table is left out.
-    pub fn serves(&mut self, over: RaisedOver, of: u64, thread: Tid) -> Result<(), UndoError> {
-        if !self.given.contains_key(&thread) || !self.pairs.insert((over, of, thread)) {
-            return Ok(());
+    /// A thread serves this disk or node. Returns whether it is raised for that: one without a table is not.
+    pub fn serves(&mut self, over: RaisedOver, of: u64, thread: Tid) -> Result<bool, UndoError> {
+        if !self.sees(over) || !self.given.contains_key(&thread) {
+            return Ok(false);
+        }
+        if self.pairs.contains(&(over, of, thread)) {
+            return Ok(true);
         }
         let mut value = Serves { kind: over as u32, tid: thread.0.unsigned_abs(), of };
         ioctl(&self.device, command::SERVES, &mut value).map_err(|error| {
             UndoError::Raiser(format!("it does not take whom thread {thread} serves: {error}"))
-        })
+        })?;
+        self.pairs.insert((over, of, thread));
+        Ok(true)
     }
 
     /// A thread is gone; the module has found that out by itself. Another one of its id is another one.
@@ -180,6 +185,13 @@ impl Raiser {
     pub fn stop(&self) {
         // SAFETY: the command takes no argument.
         unsafe { libc::ioctl(self.device.as_raw_fd(), libc::c_ulong::from(command::STOP)) };
+    }
+}
+
+impl AsFd for Raiser {
+    /// Readable where [`Raiser::take`] has something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
     }
 }
 
