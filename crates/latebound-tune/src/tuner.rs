@@ -268,7 +268,8 @@ impl Tuner {
         Some(Plan { default, by_policy, permitted, violations })
     }
 
-    pub(crate) fn default_of(&self, thread: Tid) -> Option<Scheduling> {
+    /// What a thread was before anything was changed.
+    pub fn default_of(&self, thread: Tid) -> Option<Scheduling> {
         self.defaults.get(&thread).copied()
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
 use latebound_system::undo::{self, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
-use latebound_tune::{Change, Config, PolicyKind, ThreadClass};
+use latebound_tune::{Change, Config, PolicyKind, Scheduling, ThreadClass};
 
 use crate::aside::Aside;
 use crate::cli::TuneRunArgs;
@@ -224,8 +224,10 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         let changes = tuning.tuner.changes(now);
         let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
         // From the wait to the last of the priorities that follow from this round.
+        // One that was below its default and has it again answers no wait.
         let raised = |(change, error): (&Change, &Option<String>)| {
-            error.is_none() && change.to.rank() > change.from.rank()
+            let default = tuning.tuner.default_of(change.thread).map_or(0, Scheduling::rank);
+            error.is_none() && change.to.rank() > change.from.rank().max(default)
         };
         let raises = changes.iter().zip(&results).filter(|&one| raised(one)).count() as u64;
         if let (1.., Some(begun)) = (raises, begun.filter(|&begun| begun >= ready)) {
