@@ -311,6 +311,24 @@ fn what_it_costs_to_wake_and_to_switch_is_the_woken_thread_s_where_it_comes_befo
     }
 }
 
+#[test]
+fn what_a_thread_did_for_one_task_is_not_counted_again_as_the_switch_to_another() {
+    let mut story = Story::begin(&[HIGH, LOW, WORKER]);
+    story.interrupt_wakes(1000, WORKER);
+    story.switch(1000, IDLE, SwitchReason::Preempted, WORKER);
+    story.wakes(1010, HIGH);
+    // It cannot be preempted yet, and does something for another.
+    story.wakes(1020, LOW);
+    story.switch(1025, WORKER, SwitchReason::Preempted, HIGH);
+    story.sleeps(1030, HIGH, LOW);
+    story.sleeps(1040, LOW, WORKER);
+    story.sleeps(1041, WORKER, IDLE);
+    let recorded = story.finish(2000);
+    let [high, low, ..] = recorded.workload.tasks.as_slice() else { panic!("{recorded:?}") };
+    assert_eq!(high.activations[0].steps, [ask(0, 0, 10, true), run(10)]);
+    assert_eq!(low.activations[0].steps, [ask(0, 0, 10, true), run(10)]);
+}
+
 /// Threads of an arbitrary system.
 const ANY: [(i32, &str, i32); 6] = [HIGH, LOW, INTERRUPT, WORKER, SHELL, (22, "ksoftirqd/0", 120)];
 

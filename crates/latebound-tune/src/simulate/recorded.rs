@@ -60,6 +60,8 @@ pub struct WorkloadRecorder {
 struct OnCpu {
     current: Option<Tid>,
     since: Nanos,
+    /// Until when what it ran is counted to something already.
+    counted: Nanos,
     /// How many are nested.
     interrupts: u32,
 }
@@ -186,13 +188,13 @@ impl WorkloadRecorder {
         // A switch never happens within an interrupt: an exit was not recorded.
         on.interrupts = 0;
         let known = on.current == Some(prev.tid);
-        let since = on.since;
+        let (since, counted) = (on.since, on.counted);
         (on.current, on.since) = (Some(next.tid), event.at);
         // What it cost to let the next one run is not what this one did.
         let goes_before = next.prio.zip(prev.prio).is_none_or(|(next, prev)| next < prev) || prev.is_idle();
         let woken = self.threads.get_mut(&next.tid).and_then(|thread| thread.woken.take());
         let switching = match woken {
-            Some(at) if known && goes_before => event.at.saturating_sub(at.max(since)),
+            Some(at) if known && goes_before => event.at.saturating_sub(at.max(since).max(counted)),
             _ => Nanos::ZERO,
         };
         let ran = if known { event.at.saturating_sub(since).saturating_sub(switching) } else { Nanos::ZERO };
@@ -229,6 +231,9 @@ impl WorkloadRecorder {
 
     fn waking(&mut self, event: &Event, task: &Task) {
         let waker = self.waker(event).map(|tid| (tid, self.ran(tid, event)));
+        if let (Some(_), Some(on)) = (waker, self.cpus.get_mut(&event.cpu)) {
+            on.counted = event.at;
+        }
         let woken = self.threads.entry(task.tid).or_default();
         woken.learn(task);
         let Some((slept, reason)) = woken.sleeps_since.take() else { return };
