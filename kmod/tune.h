@@ -48,6 +48,9 @@ extern struct hlist_head lb_tune_pairs[1 << LB_TUNE_PAIR_BITS];
 /* Gives a use of a thread back; without one its memory is freed. */
 void lb_tune_put(struct raised *thread);
 
+/* The process that opened the device: its tasks wait for nobody. */
+extern pid_t lb_tune_opener;
+
 /* Nobody is raised to this priority or above; 0 before the start. */
 extern unsigned int lb_tune_below;
 

@@ -162,6 +162,7 @@ static int tune_open(struct inode *inode, struct file *file)
 		return -EPERM;
 	if (atomic_cmpxchg(&opened, 0, 1))
 		return -EBUSY;
+	lb_tune_opener = current->tgid;
 	return stream_open(inode, file);
 }
 

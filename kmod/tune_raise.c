@@ -52,6 +52,7 @@ struct raiser {
 
 DEFINE_HASHTABLE(lb_tune_threads, LB_TUNE_THREAD_BITS);
 DEFINE_HASHTABLE(lb_tune_pairs, LB_TUNE_PAIR_BITS);
+pid_t lb_tune_opener;
 unsigned int lb_tune_below;
 DECLARE_WAIT_QUEUE_HEAD(lb_tune_readers);
 static DEFINE_PER_CPU(struct raiser, raisers);
@@ -190,7 +191,7 @@ static __always_inline unsigned int waits_at(void)
 {
 	int prio = current->prio;
 
-	if (likely(prio >= MAX_RT_PRIO - 1) || (current->flags & PF_KTHREAD) || !in_task())
+	if (likely(prio >= MAX_RT_PRIO - 1) || (current->flags & PF_KTHREAD) || !in_task() || current->tgid == lb_tune_opener)
 		return 0;
 	return prio < 0 ? MAX_RT_PRIO - 1 : MAX_RT_PRIO - 1 - prio;
 }

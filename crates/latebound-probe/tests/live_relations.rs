@@ -27,6 +27,7 @@ const TIMED: RelationOptions = RelationOptions {
     no_waits: false,
     no_sleeps: false,
     no_network: false,
+    left_out: None,
 };
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -68,6 +68,7 @@ impl Tuning {
             no_waits: wake_reader,
             no_sleeps,
             no_network: wake_reader,
+            left_out: i32::try_from(std::process::id()).ok().map(Tid),
             measure_cost: false,
         };
         let probe = RelationProbe::start(options).context("cannot watch who waits for whom")?;

@@ -130,6 +130,8 @@ pub struct RelationOptions {
     pub no_sleeps: bool,
     /// Whether wake-ups with data of a socket are not told from others: that costs a program for every packet.
     pub no_network: bool,
+    /// A process whose tasks count as waiting for nobody: the one that changes priorities by what it sees here.
+    pub left_out: Option<Tid>,
 }
 
 /// How long a kernel thread that somebody waits for was ready and did not run.
@@ -454,6 +456,7 @@ fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<Relati
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.wake_reader = options.wake_reader;
         constants.time_waits = !options.no_waits;
+        constants.left_out = options.left_out.map_or(0, |process| process.0);
     }
     open.load()
 }

@@ -270,6 +270,8 @@ const volatile bool wake_reader = false;
 
 /* Whether the waits of watched threads are timed; set before loading. */
 const volatile bool time_waits = true;
+/* A process whose tasks wait for nobody; 0: none. */
+const volatile s32 left_out = 0;
 
 u64 generations = 0;
 
@@ -310,7 +312,7 @@ static __always_inline u32 real_time(struct task_struct *task)
 	int prio = task->prio;
 
 	/* MAX_RT_PRIO is 100 (include/linux/sched/prio.h); 99 is not a priority that user space can give. */
-	if (prio >= 99 || (task->flags & PF_KTHREAD))
+	if (prio >= 99 || (task->flags & PF_KTHREAD) || task->tgid == left_out)
 		return 0;
 	return prio < 0 ? 99 : 99 - prio;
 }
