@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use latebound_model::{Loss, LossKind, Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_system::undo::{Schedule, schedule_of};
@@ -58,6 +58,11 @@ impl Tuning {
         let wake_reader = aside.is_some();
         // First, because it takes long; who comes later is taken in when met.
         let threads = latebound_system::threads(&Root::live()).context("cannot list the threads")?;
+        if !threads.iter().any(|thread| thread.kernel) {
+            bail!(
+                "no kernel thread is to be seen here, as in a PID namespace (a container) of its own; run this where PID 2 is kthreadd"
+            );
+        }
         let serves_timers = |thread: &Thread| {
             ThreadClass::of(&thread.comm, thread.kernel, false) == Some(ThreadClass::Ktimers)
         };

@@ -204,6 +204,27 @@ fn live_a_dry_run_says_changes_and_makes_none() {
 }
 
 #[test]
+fn live_in_a_pid_namespace_of_its_own_it_says_that_no_kernel_thread_is_to_be_seen() {
+    for verb in ["map", "run"] {
+        let output = Command::new("unshare")
+            .args([
+                "--pid",
+                "--fork",
+                "--mount-proc",
+                env!("CARGO_BIN_EXE_latebound"),
+                "tune",
+                verb,
+                "--duration",
+                "1s",
+            ])
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("kthreadd"), "{verb}: {said}");
+    }
+}
+
+#[test]
 fn live_what_real_time_tasks_do_is_recorded_and_the_simulation_agrees_with_it() {
     let _alone = alone();
     let latebound = || Command::new(env!("CARGO_BIN_EXE_latebound"));
