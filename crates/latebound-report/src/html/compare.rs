@@ -5,7 +5,7 @@
 use latebound_compare::{Against, Comparison, Family, Measure, SettingKind, SideSummary, VerdictWord};
 use latebound_model::Histogram;
 
-use super::{head, parts};
+use super::{document, parts};
 use crate::markup::Markup;
 use crate::svg::{self, Difference, Layer, MatrixRow};
 use crate::terminal::compare::{
@@ -27,30 +27,25 @@ const WIDTH: f64 = 980.0;
 
 /// The page.
 pub fn compare_page(comparison: &Comparison, distributions: &[Distributions]) -> String {
-    let mut page = Markup::new();
     let names: Vec<&str> = comparison.against.iter().map(|against| against.side.name.as_str()).collect();
     let title = format!("{} against {}", names.join(", "), comparison.base.name);
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, concat!("latebound ", env!("CARGO_PKG_VERSION")), &title);
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| top(m, comparison)).line();
-            m.element("main", &[], |m| {
-                for (at, against) in comparison.against.iter().enumerate() {
-                    side(m, comparison, against, at);
-                }
-                // What is not compared is not drawn: of two distributions of one measurement one is enough.
-                let compared = |series: &&Distributions| {
-                    comparison.against.iter().flat_map(|a| &a.measures).any(|measure| measure.of == series.of)
-                };
-                drawn(m, &distributions.iter().filter(compared).collect::<Vec<_>>());
-                forecasts(m, comparison);
-                footer(m, comparison);
-            });
-        });
-    });
-    page.line();
-    page.into_string()
+    document(
+        concat!("latebound ", env!("CARGO_PKG_VERSION")),
+        &title,
+        |m| top(m, comparison),
+        |m| {
+            for (at, against) in comparison.against.iter().enumerate() {
+                side(m, comparison, against, at);
+            }
+            // What is not compared is not drawn: of two distributions of one measurement one is enough.
+            let compared = |series: &&Distributions| {
+                comparison.against.iter().flat_map(|a| &a.measures).any(|measure| measure.of == series.of)
+            };
+            drawn(m, &distributions.iter().filter(compared).collect::<Vec<_>>());
+            forecasts(m, comparison);
+            footer(m, comparison);
+        },
+    )
 }
 
 fn top(m: &mut Markup, comparison: &Comparison) {

@@ -4,7 +4,7 @@
 use latebound_model::{Emulation, Evidence, Histogram, PreemptionModel};
 
 use super::pictures::{Picture, standalone};
-use super::{head, parts, system};
+use super::{document, parts, system};
 use crate::markup::Markup;
 use crate::svg::{self, MatrixRow, QUANTILES, merged, over_runs};
 use crate::text::grouped;
@@ -108,26 +108,20 @@ pub fn matrix_picture(matrix: &Matrix) -> Option<Picture> {
 
 /// The page: where the times come from, the picture, the numbers.
 pub fn matrix_page(matrix: &Matrix) -> String {
-    let mut page = Markup::new();
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, concat!("latebound ", env!("CARGO_PKG_VERSION")), LABEL);
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| {
-                m.element("p", &[("class", "kicker")], |m| {
-                    m.leaf("b", &[], "latebound lab matrix").text(" · ").text(&matrix.job);
-                });
-                m.leaf("p", &[("class", "banner"), ("id", "emulated")], &matrix.origin());
-            })
-            .line();
-            m.element("main", &[], |m| {
-                parts::picture(m, LABEL, "", WIDTH, |width| matrix.draw(width));
-                table(m, matrix);
+    document(
+        concat!("latebound ", env!("CARGO_PKG_VERSION")),
+        LABEL,
+        |m| {
+            m.element("p", &[("class", "kicker")], |m| {
+                m.leaf("b", &[], "latebound lab matrix").text(" · ").text(&matrix.job);
             });
-        });
-    });
-    page.line();
-    page.into_string()
+            m.leaf("p", &[("class", "banner"), ("id", "emulated")], &matrix.origin());
+        },
+        |m| {
+            parts::picture(m, LABEL, "", WIDTH, |width| matrix.draw(width));
+            table(m, matrix);
+        },
+    )
 }
 
 fn table(m: &mut Markup, matrix: &Matrix) {

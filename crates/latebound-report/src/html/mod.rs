@@ -40,36 +40,31 @@ const STYLE: &str = include_str!("style.css");
 pub fn page(run: &Run) -> String {
     let wakeups = digest::wakeups(run);
     let answer = digest::answer(run);
-    let mut page = Markup::new();
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, &format!("{} {}", run.tool.name, run.tool.version), &title(run, &wakeups));
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| top(m, run, &wakeups, &answer)).line();
-            m.element("main", &[], |m| {
-                if has_wakeups(run, &wakeups) {
-                    wakeups::write(m, run, &wakeups);
-                }
-                worst::write(m, run);
-                bound::write(m, run);
-                deferred::write(m, run);
-                // A bound is not made of mechanisms, and a saved trace says nothing of loads.
-                if has_observed(run) {
-                    observed::write(m, run);
-                }
-                system::findings(m, run);
-                if has_loads(run) {
-                    system::loads(m, run);
-                }
-                losses(m, run);
-                system::evidence(m, run);
-                system::snapshot(m, run);
-                command(m, run);
-            });
-        });
-    });
-    page.line();
-    page.into_string()
+    document(
+        &format!("{} {}", run.tool.name, run.tool.version),
+        &title(run, &wakeups),
+        |m| top(m, run, &wakeups, &answer),
+        |m| {
+            if has_wakeups(run, &wakeups) {
+                wakeups::write(m, run, &wakeups);
+            }
+            worst::write(m, run);
+            bound::write(m, run);
+            deferred::write(m, run);
+            // A bound is not made of mechanisms, and a saved trace says nothing of loads.
+            if has_observed(run) {
+                observed::write(m, run);
+            }
+            system::findings(m, run);
+            if has_loads(run) {
+                system::loads(m, run);
+            }
+            losses(m, run);
+            system::evidence(m, run);
+            system::snapshot(m, run);
+            command(m, run);
+        },
+    )
 }
 
 /// A Run of a bound or of deferred work alone measured no wake-ups, which is no news.
@@ -83,6 +78,26 @@ fn has_observed(run: &Run) -> bool {
 
 fn has_loads(run: &Run) -> bool {
     run.bound.is_none() || !(run.loads.is_empty() && run.throughput.is_empty())
+}
+
+/// A whole page: what stands at its top, and what follows.
+fn document(
+    generator: &str,
+    title: &str,
+    top: impl FnOnce(&mut Markup),
+    main: impl FnOnce(&mut Markup),
+) -> String {
+    let mut page = Markup::new();
+    page.own("<!DOCTYPE html>\n");
+    page.element("html", &[("lang", "en")], |m| {
+        head(m, generator, title);
+        m.element("body", &[], |m| {
+            m.element("header", &[("class", "top")], top).line();
+            m.element("main", &[], main);
+        });
+    });
+    page.line();
+    page.into_string()
 }
 
 /// The head of a page that needs nothing from anywhere.

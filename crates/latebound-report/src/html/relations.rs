@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who waits for which kernel thread, as a page: the picture, and all that the picture has no room for.
 
-use super::{head, parts};
-use crate::markup::Markup;
+use super::{document, parts};
 use crate::svg::{self, RelationServer, RelationTask};
 
 /// A map to show.
@@ -25,29 +24,23 @@ const WIDTH: f64 = 980.0;
 
 /// The page.
 pub fn relations_page(map: &RelationMap) -> String {
-    let mut page = Markup::new();
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, concat!("latebound ", env!("CARGO_PKG_VERSION")), LABEL);
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| {
-                m.element("p", &[("class", "kicker")], |m| {
-                    m.leaf("b", &[], "latebound tune map").text(" · ").text(&map.lead);
-                });
-                for lost in &map.lost {
-                    m.leaf("p", &[("class", "banner loss")], lost);
-                }
-            })
-            .line();
-            m.element("main", &[], |m| {
-                let note = "Lines are the wider the more often it waited. A box with a coloured edge runs below or above what the policy wants.";
-                parts::picture(m, LABEL, note, WIDTH, |width| {
-                    svg::relations(LABEL, &map.tasks, &map.servers, width)
-                });
-                m.leaf("pre", &[], &map.text);
+    document(
+        concat!("latebound ", env!("CARGO_PKG_VERSION")),
+        LABEL,
+        |m| {
+            m.element("p", &[("class", "kicker")], |m| {
+                m.leaf("b", &[], "latebound tune map").text(" · ").text(&map.lead);
             });
-        });
-    });
-    page.line();
-    page.into_string()
+            for lost in &map.lost {
+                m.leaf("p", &[("class", "banner loss")], lost);
+            }
+        },
+        |m| {
+            let note = "Lines are the wider the more often it waited. A box with a coloured edge runs below or above what the policy wants.";
+            parts::picture(m, LABEL, note, WIDTH, |width| {
+                svg::relations(LABEL, &map.tasks, &map.servers, width)
+            });
+            m.leaf("pre", &[], &map.text);
+        },
+    )
 }

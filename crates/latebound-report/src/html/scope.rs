@@ -4,9 +4,8 @@
 use latebound_model::Run;
 
 use super::parts::{number_cell, picture, section, table, time_cell};
-use super::{command, head, losses, system};
+use super::{command, document, losses, system};
 use crate::digest;
-use crate::markup::Markup;
 use crate::scope::Scope;
 use crate::svg;
 use crate::terminal::EdgeRow;
@@ -14,48 +13,41 @@ use crate::terminal::EdgeRow;
 /// The page.
 pub fn scope_page(run: &Run, scope: Option<&Scope>, edges: &[EdgeRow<'_>]) -> String {
     let title = scope.map_or("latebound defer timeline", |scope| scope.title.as_str());
-    let mut page = Markup::new();
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, &format!("{} {}", run.tool.name, run.tool.version), title);
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| {
-                if let Some(text) = digest::emulation_text(run) {
-                    m.leaf("p", &[("class", "banner"), ("id", "emulated")], &text).line();
-                }
-                m.leaf("h1", &[("id", "answer")], title);
-            })
-            .line();
-            m.element("main", &[], |m| {
-                if let Some(scope) = scope {
-                    let note = "Hold the pointer over a bar for what it is and how long it took.";
-                    picture(m, "Who ran when", note, 1240.0, |width| svg::scope(scope, width));
-                }
-                let lead = "How far each edge went apart: of top halves after their interrupt was due, of bottom halves after they were raised.";
-                section(m, "edges", "Edges", lead, |m| {
-                    table(m, &["Edge", "Over", "n", "least", "median", "greatest"], &[2, 3, 4, 5], |m| {
-                        for edge in edges {
-                            let count = edge.values.count();
-                            m.element("tr", &[], |m| {
-                                m.leaf("td", &[("class", "name")], edge.name);
-                                m.leaf("td", &[("class", "name")], &edge.over);
-                                number_cell(m, count);
-                                for value in [edge.values.min(), edge.values.quantile(0.5), edge.values.max()]
-                                {
-                                    time_cell(m, value, count, false);
-                                }
-                            })
-                            .line();
-                        }
-                    });
+    document(
+        &format!("{} {}", run.tool.name, run.tool.version),
+        title,
+        |m| {
+            if let Some(text) = digest::emulation_text(run) {
+                m.leaf("p", &[("class", "banner"), ("id", "emulated")], &text).line();
+            }
+            m.leaf("h1", &[("id", "answer")], title);
+        },
+        |m| {
+            if let Some(scope) = scope {
+                let note = "Hold the pointer over a bar for what it is and how long it took.";
+                picture(m, "Who ran when", note, 1240.0, |width| svg::scope(scope, width));
+            }
+            let lead = "How far each edge went apart: of top halves after their interrupt was due, of bottom halves after they were raised.";
+            section(m, "edges", "Edges", lead, |m| {
+                table(m, &["Edge", "Over", "n", "least", "median", "greatest"], &[2, 3, 4, 5], |m| {
+                    for edge in edges {
+                        let count = edge.values.count();
+                        m.element("tr", &[], |m| {
+                            m.leaf("td", &[("class", "name")], edge.name);
+                            m.leaf("td", &[("class", "name")], &edge.over);
+                            number_cell(m, count);
+                            for value in [edge.values.min(), edge.values.quantile(0.5), edge.values.max()] {
+                                time_cell(m, value, count, false);
+                            }
+                        })
+                        .line();
+                    }
                 });
-                system::loads(m, run);
-                losses(m, run);
-                system::snapshot(m, run);
-                command(m, run);
             });
-        });
-    });
-    page.line();
-    page.into_string()
+            system::loads(m, run);
+            losses(m, run);
+            system::snapshot(m, run);
+            command(m, run);
+        },
+    )
 }

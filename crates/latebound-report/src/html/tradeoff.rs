@@ -5,7 +5,7 @@
 use latebound_compare::{Estimate, Tradeoff, Workload};
 
 use super::pictures::{Picture, standalone};
-use super::{head, parts};
+use super::{document, parts};
 use crate::markup::Markup;
 use crate::svg::{self, TradeoffPanel, TradeoffPoint};
 use crate::terminal::gain_rows;
@@ -73,32 +73,26 @@ pub fn tradeoff_picture(page: &TradeoffPage<'_>) -> Option<Picture> {
 
 /// The page.
 pub fn tradeoff_page(shown: &TradeoffPage<'_>) -> String {
-    let mut page = Markup::new();
-    page.own("<!DOCTYPE html>\n");
-    page.element("html", &[("lang", "en")], |m| {
-        head(m, concat!("latebound ", env!("CARGO_PKG_VERSION")), LABEL);
-        m.element("body", &[], |m| {
-            m.element("header", &[("class", "top")], |m| {
-                m.element("p", &[("class", "kicker")], |m| {
-                    m.leaf("b", &[], "latebound compare preemption")
-                        .text(" · ")
-                        .text(&parts::prose(&shown.facts));
-                });
-                if let Some(origin) = &shown.origin {
-                    m.leaf("p", &[("class", "banner"), ("id", "emulated")], origin);
-                }
-            })
-            .line();
-            m.element("main", &[], |m| {
-                parts::picture(m, LABEL, "", WIDTH, |width| shown.draw(width));
-                for workload in &shown.tradeoff.workloads {
-                    table(m, shown, workload);
-                }
+    document(
+        concat!("latebound ", env!("CARGO_PKG_VERSION")),
+        LABEL,
+        |m| {
+            m.element("p", &[("class", "kicker")], |m| {
+                m.leaf("b", &[], "latebound compare preemption")
+                    .text(" · ")
+                    .text(&parts::prose(&shown.facts));
             });
-        });
-    });
-    page.line();
-    page.into_string()
+            if let Some(origin) = &shown.origin {
+                m.leaf("p", &[("class", "banner"), ("id", "emulated")], origin);
+            }
+        },
+        |m| {
+            parts::picture(m, LABEL, "", WIDTH, |width| shown.draw(width));
+            for workload in &shown.tradeoff.workloads {
+                table(m, shown, workload);
+            }
+        },
+    )
 }
 
 fn table(m: &mut Markup, shown: &TradeoffPage<'_>, workload: &Workload) {
