@@ -11,12 +11,13 @@ use crate::context::Lab;
 use crate::error::LabError;
 use crate::program;
 
-/// Where kernels are looked for. All are small but the third, whose C library runs the build tools of the last.
+/// Where kernels are looked for: an archive by the label that it gives itself, and its suite. All are small but the third, whose C library runs the build
+/// tools of the last.
 const SUITES: [(&str, &str); 4] = [
-    ("debian-security", "bullseye-security"),
-    ("debian-security", "bookworm-security"),
-    ("debian", "trixie"),
-    ("debian", "trixie-backports"),
+    ("Debian-Security", "bullseye-security"),
+    ("Debian-Security", "bookworm-security"),
+    ("Debian", "trixie"),
+    ("Debian", "trixie-backports"),
 ];
 
 /// What the archive signs its lists with.
@@ -110,14 +111,24 @@ fn write_configuration(folder: &Path) -> Result<(), LabError> {
     let system = program::output("ask apt for its settings", Command::new("apt-config").arg("dump"))?;
     let network: Vec<&str> =
         system.lines().filter(|line| line.starts_with("Acquire::http") && line.ends_with("\";")).collect();
+    // So are its mirrors.
+    let mut targets = Command::new("apt-get");
+    targets.args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"]);
+    let known = program::output("ask apt for its mirrors", &mut targets)?;
     write("status", "")?;
-    write("sources.list", &sources())?;
+    write("sources.list", &sources(&known)?)?;
     write("apt.conf", &configuration(&folder.display().to_string(), &network))
 }
 
-fn sources() -> String {
-    let line = |(archive, suite): (&str, &str)| {
-        format!("deb [signed-by={KEYRING}] http://deb.debian.org/{archive} {suite} main\n")
+/// Lines for apt, from the label and the mirror of each archive that the system knows.
+fn sources(known: &str) -> Result<String, LabError> {
+    let line = |(label, suite): (&str, &str)| {
+        let mirror =
+            known.lines().find_map(|line| line.strip_prefix(label)?.strip_prefix(' ')).ok_or_else(|| {
+                let what = "apt knows no mirror of it; add its source and type `apt-get update`";
+                LabError::unexpected(format!("the archive {label}"), what)
+            })?;
+        Ok(format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n"))
     };
     SUITES.into_iter().map(line).collect()
 }
@@ -168,6 +179,20 @@ mod tests {
             assert!(!is_file || value == "/dev/null" || value.starts_with("/cache/archive"), "{line}");
         }
         assert!(text.ends_with("Acquire::http::Proxy \"http://proxy:3128\";\n"), "{text}");
-        assert!(sources().lines().all(|line| line.contains("signed-by=")), "{}", sources());
+    }
+
+    #[test]
+    fn suites_are_fetched_from_the_systems_mirrors_and_their_signatures_are_asked_for() {
+        let known =
+            "Debian-Security http://near/security/\nOther http://other/\nDebian http://near/debian/\n";
+        let sources = sources(known).unwrap();
+        let lines: Vec<&str> = sources.lines().collect();
+        assert_eq!(lines.len(), SUITES.len());
+        for (line, (label, suite)) in lines.iter().zip(SUITES) {
+            let mirror = if label == "Debian" { "http://near/debian/" } else { "http://near/security/" };
+            assert_eq!(*line, format!("deb [signed-by={KEYRING}] {mirror} {suite} main"));
+        }
+        let error = super::sources("Debian http://near/debian/\n").unwrap_err().to_string();
+        assert!(error.contains("Debian-Security") && error.contains("apt-get update"), "{error}");
     }
 }
