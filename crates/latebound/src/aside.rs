@@ -25,7 +25,8 @@ pub(crate) enum Errand {
 
 /// What came of it.
 pub(crate) enum Answer {
-    Thread(Thread),
+    /// `None`: it ended before.
+    Thread(Tid, Option<Thread>),
     /// `None`: they all ended. Inside of it, `None`: it cannot be known.
     Share(Option<Option<LruPages>>),
 }
@@ -55,7 +56,9 @@ impl Aside {
                 // Until who asks is gone.
                 for errand in given {
                     let answer = match errand {
-                        Errand::Thread(tid) => latebound_system::thread(&root, tid).map(Answer::Thread),
+                        Errand::Thread(tid) => {
+                            Some(Answer::Thread(tid, latebound_system::thread(&root, tid)))
+                        }
                         Errand::Share(tasks) => Some(Answer::Share(share(&root, &tasks))),
                         Errand::Metrics(metrics_now) => {
                             if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {

@@ -269,9 +269,11 @@ impl Tuning {
     fn take_answers(&mut self, now: Nanos) {
         while let Some(answer) = self.aside.as_ref().and_then(Aside::answer) {
             match answer {
-                Answer::Thread(thread) => {
-                    self.asked.remove(&thread.tid);
-                    self.take_in(thread, now);
+                Answer::Thread(tid, thread) => {
+                    self.asked.remove(&tid);
+                    if let Some(thread) = thread {
+                        self.take_in(thread, now);
+                    }
                 }
                 Answer::Share(share) => {
                     self.share_asked = false;
