@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
-use crate::session::{Progress, Stop, monotonic};
+use crate::session::{Progress, Stop, monotonic, open_trace};
 
 /// How often it is looked whether the rings fill.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -92,8 +92,9 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
     };
     let mut recorder = Recorder::start(options)?;
     let started = monotonic();
-    // SAFETY: takes nothing and cannot fail.
-    let mut workload = WorkloadRecorder::without(Tid(unsafe { libc::gettid() }));
+    // The main thread's id is the process's.
+    let own = i32::try_from(std::process::id()).ok().map(Tid);
+    let mut workload = own.map_or_else(WorkloadRecorder::new, WorkloadRecorder::without);
     let mut progress = Progress::new(Some(duration));
     let elapsed = || monotonic().saturating_sub(started);
     while !stop.is_set() && elapsed() < duration {
@@ -121,10 +122,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
 
 fn saved(path: &Path) -> Result<Made> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    if !file.metadata()?.is_file() {
-        bail!("{name} is not a regular file, and a trace is read from many places at once; save it to one");
-    }
+    let file = open_trace(path)?;
     let mut events: Vec<Event> = Vec::new();
     let counted = visit_saved(file, "", |event| {
         use EventKind::{InterruptEntry, InterruptExit, Lost, SoftirqEntry, SoftirqExit, Switch, Waking};

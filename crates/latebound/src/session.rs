@@ -4,7 +4,7 @@
 //!
 //! Nothing here runs on a measuring thread.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,6 +155,18 @@ impl Progress {
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// A saved trace, to be read from.
+pub(crate) fn open_trace(path: &Path) -> Result<File> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !file.metadata()?.is_file() {
+        bail!(
+            "{} is not a regular file, and a trace is read from many places at once; save it to one",
+            path.display()
+        );
+    }
+    Ok(file)
 }
 
 /// The Run's folder, where there is to be one.

@@ -223,13 +223,13 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
         let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
-        // From the wait to the last of the priorities that follow from this round.
         // One that was below its default and has it again answers no wait.
         let raised = |(change, error): (&Change, &Option<String>)| {
             let default = tuning.tuner.default_of(change.thread).map_or(0, Scheduling::rank);
             error.is_none() && change.to.rank() > change.from.rank().max(default)
         };
         let raises = changes.iter().zip(&results).filter(|&one| raised(one)).count() as u64;
+        // From the wait to the last of the priorities that follow from this round.
         if let (1.., Some(begun)) = (raises, begun.filter(|&begun| begun >= ready)) {
             account.reactions.record(monotonic().saturating_sub(begun));
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound explain`: the worst wake-ups of any thread, cause by cause; live, or of a Run that is there already.
 
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -87,13 +86,7 @@ fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         None if args.rt => Watched::RealTime,
         None => Watched::Threads(args.tid.clone()),
     };
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if !file.metadata()?.is_file() {
-        bail!(
-            "{} is not a regular file, and a trace is read from many places at once; save it to one",
-            path.display()
-        );
-    }
+    let file = session::open_trace(path)?;
     // The second reading is of the same open file, whatever becomes of its name.
     let found =
         explain_saved(|| file.try_clone(), "", &watched, args.recorder.worst, &KernelFacts::default())
