@@ -9,7 +9,8 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
-use std::collections::BTreeMap;
+mod kernel_threads;
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
@@ -17,10 +18,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use latebound_model::Tid;
-use latebound_system::Root;
-use latebound_system::undo::{Schedule, ThreadIdentity, schedule_of};
 use serde_json::Value;
+
+use kernel_threads::{EndOf, Priorities, differing, priorities};
 
 /// Within this everything has to be as it was. On real processors that is 100 ms, which `undo_at_sigkill` of latebound-system
 /// holds the watchdog to; emulated ones, shared with whatever the host does, are some ten times as slow.
@@ -62,28 +62,6 @@ fn live_lab_sigkill_and_ctrl_c_give_every_kernel_thread_its_priority_back_and_pr
     let timeout = format!("{}s", 180 + rounds * 15);
     let said = in_guest("guest_", rounds, &timeout);
     assert!(said.contains(&format!("{rounds} kills")) && said.contains("2 passed"), "{said}");
-}
-
-/// What each kernel thread is scheduled as.
-type Priorities = BTreeMap<ThreadIdentity, Schedule>;
-
-fn priorities() -> Priorities {
-    let threads = latebound_system::threads(&Root::live()).unwrap();
-    let kernel = threads.into_iter().filter(|thread| thread.kernel);
-    let of = |tid: Tid| Some((ThreadIdentity::of(&Root::live(), tid).ok()?, schedule_of(tid).ok()?));
-    kernel.filter_map(|thread| of(thread.tid)).collect()
-}
-
-/// Threads that are there still, and are not as they were.
-fn differing(were: &Priorities) -> Vec<(Tid, Schedule, Schedule)> {
-    let mut differing = Vec::new();
-    for (thread, &was) in were {
-        match schedule_of(thread.tid) {
-            Ok(is) if is != was && thread.is_there(&Root::live()) => differing.push((thread.tid, was, is)),
-            _ => {}
-        }
-    }
-    differing
 }
 
 struct Tuner {
@@ -148,15 +126,6 @@ fn guest_kills_leave_every_priority_as_it_was() {
         rounds_of_kills(rounds, folder, &ready, &were);
         drop(end);
     });
-}
-
-/// Stops the writer also where a round fails, so that the test ends.
-struct EndOf<'a>(&'a std::sync::atomic::AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {

@@ -8,7 +8,8 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
-use std::collections::BTreeMap;
+mod kernel_threads;
+
 use std::fs::{DirEntry, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -18,10 +19,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use latebound_model::Tid;
-use latebound_system::Root;
-use latebound_system::undo::{Schedule, ThreadIdentity, schedule_of};
 use serde_json::Value;
+
+use kernel_threads::{EndOf, Priorities, differing, priorities};
 
 #[test]
 fn live_lab_the_module_raises_and_all_is_given_back_at_the_end_and_at_sigkill() {
@@ -40,25 +40,6 @@ fn live_lab_the_module_raises_and_all_is_given_back_at_the_end_and_at_sigkill() 
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("{:.1} s\n{said}", started.elapsed().as_secs_f64());
     assert!(said.contains("1 passed"), "{said}");
-}
-
-/// What each kernel thread is scheduled as.
-type Priorities = BTreeMap<ThreadIdentity, Schedule>;
-
-fn priorities() -> Priorities {
-    let threads = latebound_system::threads(&Root::live()).unwrap();
-    let kernel = threads.into_iter().filter(|thread| thread.kernel);
-    let of = |tid: Tid| Some((ThreadIdentity::of(&Root::live(), tid).ok()?, schedule_of(tid).ok()?));
-    kernel.filter_map(|thread| of(thread.tid)).collect()
-}
-
-/// Threads that are there still, and are not as they were.
-fn differing(were: &Priorities) -> Vec<(Tid, Schedule, Schedule)> {
-    let differs = |(thread, &was): (&ThreadIdentity, &Schedule)| {
-        let is = schedule_of(thread.tid).ok()?;
-        (is != was && thread.is_there(&Root::live())).then_some((thread.tid, was, is))
-    };
-    were.iter().filter_map(differs).collect()
 }
 
 fn tuner(folder: &Path, ready: &UnixDatagram) -> Child {
@@ -111,15 +92,6 @@ fn wait_for_threads(stopped: &AtomicBool) {
         std::thread::sleep(Duration::from_millis(30));
         // SAFETY: no memory is touched.
         unsafe { libc::tcflush(slave, libc::TCIOFLUSH) };
-    }
-}
-
-/// Stops the writer also where a round fails, so that the test ends.
-struct EndOf<'a>(&'a AtomicBool);
-
-impl Drop for EndOf<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
