@@ -353,7 +353,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --policy 'The policy, in place of the configuration''s'
             cand --by 'Who raises threads where a wait begins; the first of these that can be had where not given'
             cand --journal 'Where the undo journal lies'
-            cand --metrics 'Write what it does to this file every five seconds, for node_exporter''s textfile collector: end its name in .prom'
+            cand --metrics 'Write what it does to this file every five seconds, for node_exporter''s textfile collector: end its name in .prom. In place of the configuration''s'
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand --dry-run 'Say what would be changed, and change nothing'

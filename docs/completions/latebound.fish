@@ -366,7 +366,7 @@ weighted-average\t'The weighted mean of those that wait: equation (2)'"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l by -d 'Who raises threads where a wait begins; the first of these that can be had where not given' -r -f -a "module\t'The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else'
 daemon\t'This process alone'"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'Where the undo journal lies' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l metrics -d 'Write what it does to this file every five seconds, for node_exporter\'s textfile collector: end its name in .prom' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l metrics -d 'Write what it does to this file every five seconds, for node_exporter\'s textfile collector: end its name in .prom. In place of the configuration\'s' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

@@ -5,6 +5,7 @@
 //! threads that are there is checked at each change ([`crate::rules`]).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use latebound_model::Nanos;
 use schemars::JsonSchema;
@@ -51,6 +52,8 @@ pub struct Config {
     pub watchdog: Watchdog,
     /// The daemon's own reservation of CPU time.
     pub daemon: Daemon,
+    /// Where the daemon says what it does.
+    pub metrics: Metrics,
     /// What holds for each class of kernel threads. A class that is not named keeps its defaults.
     pub class: BTreeMap<ThreadClass, ClassRule>,
 }
@@ -102,6 +105,16 @@ pub struct Daemon {
     /// Whether the threads `irq_work/N` run just below the watchdog while the daemon runs: they wake it (PREEMPT_RT,
     /// kernel/irq_work.c), and behind real-time tasks they would do so late or never.
     pub raise_irq_work: bool,
+}
+
+/// Where the daemon says what it does, for who collects metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Metrics {
+    /// The file that is written every five seconds, in the text format of Prometheus; none where not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "/var/lib/prometheus/node-exporter/latebound.prom")]
+    pub file: Option<PathBuf>,
 }
 
 /// What holds for one class of kernel threads.
@@ -184,6 +197,7 @@ impl Default for Config {
             learning: Learning::default(),
             watchdog: Watchdog::default(),
             daemon: Daemon::default(),
+            metrics: Metrics::default(),
             class: BTreeMap::new(),
         }
     }

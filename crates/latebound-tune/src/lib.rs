@@ -21,7 +21,7 @@ mod waiters;
 pub use ahead::{Ahead, Raises};
 pub use attribution::{Attribution, Doer, Observation, Seen};
 pub use class::ThreadClass;
-pub use config::{ClassRule, Config, ConfigError, Daemon, Learning, Limits, Rules, Time, Watchdog};
+pub use config::{ClassRule, Config, ConfigError, Daemon, Learning, Limits, Metrics, Rules, Time, Watchdog};
 pub use edges::{EdgeRule, Edges};
 pub use governor::{Due, Governor, Pace};
 pub use policy::{NoWeight, PageShare, PolicyKind, Weight, pip, target, weighted_average};

@@ -56,6 +56,14 @@ fn what_is_given_holds_and_the_rest_stays() {
 }
 
 #[test]
+fn a_file_of_metrics_is_none_unless_given() {
+    assert_eq!(Config::default().metrics.file, None);
+    let given = Config::COMMENTED.replace("# file =", "file =");
+    let file = Config::parse(&given).unwrap().metrics.file.unwrap();
+    assert_eq!(file, Path::new("/var/lib/prometheus/node-exporter/latebound.prom"));
+}
+
+#[test]
 fn orders_that_deadlock_are_refused_with_the_reason() {
     let said = refused("policy = \"static\"\n[class.ksoftirqd]\npriority = 20\n[class.rcu]\npriority = 10\n");
     assert!(said.contains("RCU may not be below ksoftirqd") && said.contains("give at most 10"), "{said}");

@@ -193,7 +193,8 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let stop = Stop::on_signals()?;
     // The watchdog first: it is forked, and this process has no other thread yet.
     let mut hand = if args.dry_run { Hand::Dry } else { prepare(args, &config, output)? };
-    let aside = Aside::start(args.metrics.clone())?;
+    let metrics = args.metrics.clone().or_else(|| config.metrics.file.clone());
+    let aside = Aside::start(metrics.clone())?;
     let started = monotonic();
     let mut tuning = Tuning::start(config, Some(aside), started)?;
     hand.hold(&tuning);
@@ -261,7 +262,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
                 break;
             }
             account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-            if args.metrics.is_some()
+            if metrics.is_some()
                 && now >= publish
                 && tuning.publish(account.metrics(&tuning, policy, args.dry_run))
             {
@@ -286,7 +287,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             Some(undone)
         }
     };
-    if let Some(path) = &args.metrics {
+    if let Some(path) = &metrics {
         let mut metrics = account.metrics(&tuning, policy, args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);
         metrics.restored = undone.as_ref().map(|undone| undone.restored as u64);

@@ -180,12 +180,16 @@ fn kernel_threads() -> BTreeMap<i32, String> {
 }
 
 #[test]
-fn live_a_dry_run_says_changes_and_makes_none() {
+fn live_a_dry_run_says_changes_makes_none_and_writes_the_metrics_that_the_configuration_asks_for() {
     let _alone = alone();
     let before = kernel_threads();
     let writer = Writer::start(46);
+    let folder = tempfile::tempdir().unwrap();
+    let (config, metrics) = (folder.path().join("tune.toml"), folder.path().join("latebound.prom"));
+    std::fs::write(&config, format!("[metrics]\nfile = {:?}\n", metrics.display().to_string())).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["tune", "run", "--dry-run", "--duration", "2s", "--format", "json"])
+        .args(["tune", "run", "--dry-run", "--duration", "2s", "--format", "json", "--config"])
+        .arg(&config)
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -200,6 +204,13 @@ fn live_a_dry_run_says_changes_and_makes_none() {
     let document: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!((&document["dry_run"], &document["restored"]), (&Value::from(true), &Value::Null));
     assert!(document["changes"].as_u64().is_some() && document["map"]["threads"].is_array());
+    let written = std::fs::read_to_string(&metrics).unwrap();
+    for line in [
+        format!("latebound_tune_changes_total {}", document["changes"]),
+        "latebound_tune_running 0".to_owned(),
+    ] {
+        assert!(written.lines().any(|one| one == line), "{line}\n{written}");
+    }
     drop(writer);
 }
 

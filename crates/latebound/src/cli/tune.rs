@@ -100,7 +100,8 @@ pub(crate) struct TuneRunArgs {
     #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
     pub(crate) journal: PathBuf,
 
-    /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom.
+    /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom. In place of the
+    /// configuration's.
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 }
