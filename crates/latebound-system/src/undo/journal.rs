@@ -20,7 +20,7 @@ use crate::root::Root;
 #[non_exhaustive]
 pub enum UndoError {
     /// The journal cannot be made, written or read: nothing is changed then.
-    #[error("the undo journal {}: {step} failed: {source}; nothing is changed without one", path.display())]
+    #[error("the undo journal {}: {step} failed: {source}; nothing is changed without one{}", path.display(), remedy(source))]
     Journal {
         /// The file.
         path: PathBuf,
@@ -53,6 +53,17 @@ pub enum UndoError {
     /// The kernel module that raises threads does not do what is asked of it.
     #[error("the module latebound_tune cannot be used: {0}")]
     Raiser(String),
+}
+
+/// What helps where a journal cannot be written.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; run as root",
+        io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::QuotaExceeded => {
+            "; give a folder with room (--journal)"
+        }
+        _ => "",
+    }
 }
 
 /// Something that was changed and is not as it was.

@@ -220,3 +220,15 @@ fn live_without_a_place_for_the_journal_nothing_is_changed() {
     let error = Journal::create(std::path::Path::new("/proc/latebound")).unwrap_err().to_string();
     assert!(error.contains("nothing is changed without one"), "{error}");
 }
+
+#[test]
+fn who_may_not_write_the_journal_or_finds_no_room_for_it_is_told_what_to_do() {
+    let said = |kind: std::io::ErrorKind| {
+        UndoError::Journal { path: "a".into(), step: "writing", source: kind.into() }.to_string()
+    };
+    assert!(
+        said(std::io::ErrorKind::PermissionDenied).ends_with("nothing is changed without one; run as root")
+    );
+    assert!(said(std::io::ErrorKind::StorageFull).ends_with("; give a folder with room (--journal)"));
+    assert!(said(std::io::ErrorKind::NotFound).ends_with("nothing is changed without one"));
+}
