@@ -145,6 +145,53 @@ fn assert_nothing_lost(probe: &RelationProbe) {
 }
 
 #[test]
+fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() {
+    const PATIENCE: Nanos = Nanos::from_millis(100);
+    let _alone = alone();
+    let folder = folder();
+    let device = folder.path().metadata().unwrap().dev();
+    let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));
+    let level = |number| Priority::new(number).unwrap();
+    let options =
+        RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
+    let mut probe = RelationProbe::start(options).unwrap();
+    let cover = |probe: &mut RelationProbe, number| {
+        probe.cover(RelationKind::DirtyInode, device, level(number)).unwrap()
+    };
+    let dirty = |name: &str| {
+        let path = folder.path().join(name);
+        at_priority(42, move || File::create(path).unwrap().write_all(&[3; 4096]).unwrap());
+    };
+    assert!(!cover(&mut probe, 50), "nothing was covered before");
+    // A real-time task of somebody else may wake the reader as well.
+    let slept = (0..5).any(|number| {
+        probe.poll().unwrap();
+        probe.wait(Nanos::ZERO);
+        dirty(&number.to_string());
+        let started = Instant::now();
+        probe.wait(PATIENCE);
+        started.elapsed() >= Duration::from_nanos(PATIENCE.0)
+    });
+    assert!(slept, "a wait that is covered wakes the reader");
+    assert!(cover(&mut probe, 20) && probe.has_unread());
+    let seen = probe.poll().unwrap();
+    assert!(
+        seen.iter().any(|one| matches!(one, Observation::Begin { priority, .. } if priority.get() == 42))
+    );
+    // From now on it is urgent.
+    let woken = (5..10).all(|number| {
+        probe.poll().unwrap();
+        probe.wait(Nanos::ZERO);
+        dirty(&number.to_string());
+        let started = Instant::now();
+        probe.wait(Nanos::from_secs(5));
+        started.elapsed() < Duration::from_secs(4)
+    });
+    assert!(woken, "a wait that is not covered wakes nobody");
+    assert!(!cover(&mut probe, 50), "it rose");
+}
+
+#[test]
 fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
     const PLANTED: usize = 37;
     let _alone = alone();

@@ -215,9 +215,12 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let (mut seldom, mut publish) = (Nanos::ZERO, Nanos::ZERO);
     let mut lost_watchdog = false;
     let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+    let mut again = false;
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
-        tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
+        if !again {
+            tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
+        }
         let now = monotonic();
         let by_module = hand.raised();
         let begun = tuning.step(now)?;
@@ -236,7 +239,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         }
         account.raises += raises;
         tuning.looked(!changes.is_empty());
-        tuning.cover(!changes.is_empty())?;
+        again = tuning.cover(!changes.is_empty())?;
         for (change, error) in changes.into_iter().zip(results) {
             account.changes += 1;
             if error.is_some() {

@@ -149,10 +149,11 @@ impl Tuning {
         }
     }
 
-    /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say whether there were some.
-    pub(crate) fn cover(&mut self, changed: bool) -> Result<()> {
+    /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say whether there were some. Returns whether to
+    /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody.
+    pub(crate) fn cover(&mut self, changed: bool) -> Result<bool> {
         if !(std::mem::take(&mut self.cover_due) || changed) {
-            return Ok(());
+            return Ok(false);
         }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
         // Who serves timers is known by its CPU, whoever else did so once.
@@ -172,10 +173,11 @@ impl Tuning {
         for (&cpu, &ktimers) in &self.ktimers {
             covered.push((RelationKind::TimedSleep, cpu, self.tuner.covers(&[ktimers])));
         }
+        let mut fell = false;
         for (kind, device, priority) in covered {
-            self.probe.cover(kind, device, priority)?;
+            fell |= self.probe.cover(kind, device, priority)?;
         }
-        Ok(())
+        Ok(fell && self.probe.has_unread())
     }
 
     /// Threads that somebody else raises at once where a wait for such a thing begins, and tells: the probe need not.

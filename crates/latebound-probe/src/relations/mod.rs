@@ -341,10 +341,12 @@ impl RelationProbe {
         self.disks.expired()
     }
 
-    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader.
-    pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<(), ProbeError> {
-        if self.covered.insert((kind, device), priority) == Some(priority) {
-            return Ok(());
+    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Returns
+    /// whether the level fell: a wait that began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
+    pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<bool, ProbeError> {
+        let before = self.covered.insert((kind, device), priority);
+        if before == Some(priority) {
+            return Ok(false);
         }
         let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
         // `struct place`.
@@ -353,7 +355,17 @@ impl RelationProbe {
         key[8..12].copy_from_slice(&number.to_ne_bytes());
         let value = u32::from(priority.get()).to_ne_bytes();
         let written = self.skel.maps.covered.update(&key, &value, MapFlags::ANY);
-        written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))
+        written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
+        Ok(before.is_some_and(|before| before > priority))
+    }
+
+    /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
+    /// wake somebody. [`RelationProbe::wait`] does not say: epoll looks at a ring again only when that was written to with a wake-up.
+    pub fn has_unread(&self) -> bool {
+        let ring = self.skel.maps.events.as_fd().as_raw_fd();
+        let mut asked = libc::pollfd { fd: ring, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is open and lives through the call. It returns at once.
+        unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
     }
 
     /// Has the waits of a kernel thread counted from now on, against the highest of those that wait for it (0: nobody).
