@@ -7,9 +7,10 @@
  * for each CPU and just below the watchdog, is woken and sets it: sched_setattr_nocheck() takes the locks that a trace point
  * may be under, and may not be called from an interrupt (kernel/sched/syscalls.c, 6.12: BUG_ON(pi && in_interrupt())).
  *
- * Where block_io_start is called nobody holds a lock of the scheduler, so that thread is woken at once. The others come
- * with locks of a thread's wake-up (sched_waking) or of the caller: there an interrupt of this CPU wakes it (a hard
- * irq_work), which comes as soon as interrupts are on again.
+ * That thread is woken right at the trace point. Where block_io_start and mm_vmscan_wakeup_kswapd are called the kernel wakes
+ * threads itself right after. sched_waking comes with the pi_lock of the thread that is woken (kernel/sched/core.c,
+ * try_to_wake_up, 6.12), and to wake another takes that one's, and then the run queue's: so those of this module's threads are
+ * a class of their own, always taken last but for run queues, and lockdep sees to it.
  *
  * Nothing may be raised behind the back of whoever undoes. `acting` is held around each raise; STOP says so and then takes
  * it once. The reader of records takes another lock: it has a SCHED_DEADLINE budget, and would keep raises waiting until
@@ -18,9 +19,9 @@
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
 #include <linux/cpu.h>
-#include <linux/irq_work.h>
 #include <linux/kfifo.h>
 #include <linux/kthread.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/sched/rt.h>
@@ -42,8 +43,6 @@ struct pool_workqueue;
 struct raiser {
 	struct task_struct *thread;
 	struct llist_head asked;
-	struct irq_work wake;
-	u64 unserved;
 	/* The task that queued a work item last, when, and how often it had given its CPU away then. */
 	struct task_struct *queued_by;
 	u64 queued_ns;
@@ -56,6 +55,9 @@ pid_t lb_tune_opener;
 unsigned int lb_tune_below;
 DECLARE_WAIT_QUEUE_HEAD(lb_tune_readers);
 static DEFINE_PER_CPU(struct raiser, raisers);
+static struct lock_class_key raisers_pi_lock;
+/* Serves CPUs that came after START as well. */
+static struct raiser *spare;
 static DEFINE_KFIFO(records, struct lb_tune_record, LB_TUNE_RECORDS);
 static struct lb_tune_counts counts;
 /* One raise at a time, and STOP. Writes records and counts. */
@@ -137,9 +139,11 @@ static int raise_asked(void *data)
 	return 0;
 }
 
-static void wake_raiser(struct irq_work *work)
+static struct raiser *raiser_here(void)
 {
-	wake_up_process(container_of(work, struct raiser, wake)->thread);
+	struct raiser *here = this_cpu_ptr(&raisers);
+
+	return likely(here->thread) ? here : spare;
 }
 
 /* Asks for a thread to be raised where it is too low. Under RCU, preemption off. Returns whether the raiser is to be woken. */
@@ -156,10 +160,9 @@ static bool ask(struct raiser *here, struct raised *thread, unsigned int priorit
 	} while (!atomic_try_cmpxchg(&thread->wanted, &before, wanted));
 	if (before)
 		return false;
-	/* Without a raiser here, or forgotten meanwhile: nobody else takes it out. */
-	if (!here->thread || !refcount_inc_not_zero(&thread->uses)) {
+	/* Forgotten meanwhile: nobody else takes it out. */
+	if (!refcount_inc_not_zero(&thread->uses)) {
 		atomic_set(&thread->wanted, 0);
-		here->unserved++;
 		return false;
 	}
 	thread->asked_ns = ktime_get_mono_fast_ns();
@@ -210,7 +213,7 @@ static void on_block_io_start(void *data, struct request *request)
 	if (!disk)
 		return;
 	preempt_disable_notrace();
-	here = this_cpu_ptr(&raisers);
+	here = raiser_here();
 	if (ask_server(here, LB_TUNE_BLOCK_IO, (u64)disk->major << 20 | disk->first_minor, priority))
 		wake_up_process(here->thread);
 	preempt_enable_notrace();
@@ -225,9 +228,9 @@ static void on_wakeup_kswapd(void *data, int nid, int zid, int order, gfp_t flag
 	if (!priority)
 		return;
 	preempt_disable_notrace();
-	here = this_cpu_ptr(&raisers);
+	here = raiser_here();
 	if (ask_server(here, LB_TUNE_RECLAIM, nid, priority))
-		irq_work_queue(&here->wake);
+		wake_up_process(here->thread);
 	preempt_enable_notrace();
 }
 
@@ -269,8 +272,9 @@ static void on_waking(void *data, struct task_struct *task)
 	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task) {
 		if (thread->task != task)
 			continue;
+		here = raiser_here();
 		if (ask(here, thread, priority, LB_TUNE_WORK_ITEM))
-			irq_work_queue(&here->wake);
+			wake_up_process(here->thread);
 		break;
 	}
 	rcu_read_unlock();
@@ -346,7 +350,6 @@ void lb_tune_disconnect(void)
 
 		if (!raiser->thread)
 			continue;
-		irq_work_sync(&raiser->wake);
 		kthread_stop(raiser->thread);
 		put_task_struct(raiser->thread);
 		raiser->thread = NULL;
@@ -374,6 +377,7 @@ static int make_raiser(unsigned int cpu)
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	kthread_bind(thread, cpu);
+	lockdep_set_class(&thread->pi_lock, &raisers_pi_lock);
 	error = sched_setattr_nocheck(thread, &attr);
 	if (error) {
 		kthread_stop(thread);
@@ -381,8 +385,8 @@ static int make_raiser(unsigned int cpu)
 	}
 	memset(raiser, 0, sizeof(*raiser));
 	init_llist_head(&raiser->asked);
-	raiser->wake = IRQ_WORK_INIT_HARD(wake_raiser);
 	raiser->thread = get_task_struct(thread);
+	spare = raiser;
 	wake_up_process(thread);
 	return 0;
 }
@@ -421,13 +425,9 @@ int lb_tune_connect(struct lb_tune_start *argument)
 
 void lb_tune_count(struct lb_tune_counts *result)
 {
-	unsigned int cpu;
-
 	mutex_lock(&acting);
 	*result = counts;
 	mutex_unlock(&acting);
-	for_each_possible_cpu(cpu)
-		result->unserved += READ_ONCE(per_cpu_ptr(&raisers, cpu)->unserved);
 }
 
 bool lb_tune_has_records(void)

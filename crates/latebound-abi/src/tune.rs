@@ -2,7 +2,7 @@
 //! The structures and commands of `latebound/tune.h`, as the module latebound_tune knows them.
 
 /// The version that both sides have to agree on.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// `LB_TUNE_PRIORITIES`: of a table, by the priority of the task that begins to wait.
 pub const PRIORITIES: usize = 100;
@@ -86,7 +86,6 @@ pub struct Counts {
     pub raised: u64,
     pub failed: u64,
     pub needless: u64,
-    pub unserved: u64,
     pub records_lost: u64,
 }
 

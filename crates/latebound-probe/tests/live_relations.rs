@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -118,19 +118,30 @@ fn whole_disk(major: u32, minor: u32) -> u64 {
 #[derive(Debug, Default)]
 struct Seen {
     begun: Vec<(Object, Priority)>,
-    run_by: Vec<Object>,
+    /// Who was told of last for each, and whether not before it ran.
+    told: BTreeMap<Object, (Option<Tid>, bool)>,
     done: Vec<(Object, Doer)>,
+    /// Of each end, what was told.
+    ends: Vec<(Option<Tid>, bool)>,
 }
 
 impl Seen {
     fn take(&mut self, observation: Observation, who: Tid, kind: RelationKind) {
         let mine: BTreeSet<Object> = self.begun.iter().map(|one| one.0).collect();
         match observation {
-            Observation::Begin { object, task, priority, .. } if task == who && object.kind == kind => {
+            Observation::Begin { object, task, priority, thread, .. }
+                if task == who && object.kind == kind =>
+            {
                 self.begun.push((object, priority));
+                self.told.insert(object, (thread, false));
             }
-            Observation::RunBy { object, .. } if mine.contains(&object) => self.run_by.push(object),
-            Observation::Done { object, by, .. } if mine.contains(&object) => self.done.push((object, by)),
+            Observation::RunBy { object, worker, .. } if mine.contains(&object) => {
+                self.told.insert(object, (Some(worker), true));
+            }
+            Observation::Done { object, by, .. } if mine.contains(&object) => {
+                self.done.push((object, by));
+                self.ends.push(self.told.get(&object).copied().unwrap_or_default());
+            }
             _ => {}
         }
     }
@@ -257,9 +268,9 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     assert_nothing_lost(&probe);
 }
 
-/// Plants work items; how many of them were said to have a worker before it took them up, as an idle one was woken for them.
-fn plant_work_items() -> usize {
-    const PLANTED: usize = 11;
+/// A pseudo terminal. What is written to it is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued again
+/// only once it has run.
+fn terminal() -> (File, File) {
     let (mut master, mut slave) = (0, 0);
     // SAFETY: the pointers are to live integers; the others may be null (openpty(3)).
     let made = unsafe {
@@ -273,10 +284,64 @@ fn plant_work_items() -> usize {
     };
     assert_eq!(made, 0);
     // SAFETY: both were just made, and nothing else owns them.
-    let (mut master, mut slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
+    unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) }
+}
+
+#[test]
+fn live_an_item_wakes_the_reader_unless_the_worker_that_is_woken_for_it_is_raised_by_somebody_else() {
+    const PATIENCE: Nanos = Nanos::from_millis(100);
+    let _alone = alone();
+    let options =
+        RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
+    let mut probe = RelationProbe::start(options).unwrap();
+    // Queues one item; who is said to take it up, and whether the reader was woken.
+    let queue = |probe: &mut RelationProbe| {
+        let (mut master, mut slave) = terminal();
+        probe.poll().unwrap();
+        probe.wait(Nanos::ZERO);
+        let (task, (master, slave)) = at_priority(43, move || {
+            master.write_all(b"\n").unwrap();
+            assert_eq!(slave.read(&mut [0; 8]).unwrap(), 1);
+            (master, slave)
+        });
+        let started = Instant::now();
+        probe.wait(PATIENCE);
+        let woken = started.elapsed() < Duration::from_nanos(PATIENCE.0);
+        let worker = probe.poll().unwrap().into_iter().find_map(|one| match one {
+            Observation::Begin { object, task: by, thread, .. }
+                if by == task && object.kind == RelationKind::WorkItem =>
+            {
+                Some(thread)
+            }
+            _ => None,
+        });
+        drop((master, slave));
+        (worker.expect("the item was told").map(|worker| worker.0 as u64), woken)
+    };
+    let mut covered = BTreeSet::new();
+    // A worker may be busy, or another one take the item up: then somebody has to be told.
+    let asleep = (0..30).any(|_| {
+        let (worker, woken) = queue(&mut probe);
+        let known = worker.is_some_and(|worker| covered.contains(&worker));
+        assert!(woken || known, "nobody raises {worker:?}");
+        if let Some(worker) = worker {
+            probe.cover(RelationKind::WorkItem, worker, Priority::MAX).unwrap();
+            covered.insert(worker);
+        }
+        !woken
+    });
+    assert!(asleep, "the reader was woken each time: {covered:?}");
+    for worker in covered {
+        probe.uncover(RelationKind::WorkItem, worker);
+    }
+    assert!((0..5).all(|_| queue(&mut probe).1), "nobody raises a worker, and the reader slept");
+}
+
+/// Plants work items; of how many the worker was told before it ran.
+fn plant_work_items() -> usize {
+    const PLANTED: usize = 11;
+    let (mut master, mut slave) = terminal();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
-    // What is written to a terminal is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued
-    // again only once it has run.
     let (task, _ends) = at_priority(43, move || {
         for _ in 0..PLANTED {
             master.write_all(b"\n").unwrap();
@@ -287,23 +352,24 @@ fn plant_work_items() -> usize {
         (master, slave)
     });
     let seen = gather(&mut probe, task, RelationKind::WorkItem, PLANTED);
-    let run_by: BTreeSet<Object> = seen.run_by.iter().copied().collect();
     assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
-    // Each is told when a worker takes it up; before that, where an idle worker was woken for it, which one.
-    let items: BTreeSet<Object> = seen.begun.iter().map(|one| one.0).collect();
-    let told = seen.run_by.len();
-    assert!(run_by == items && (PLANTED..=2 * PLANTED).contains(&told), "{told} {seen:?}");
-    assert!(seen.done.iter().all(|one| matches!(one.1, Doer::Thread(_))), "{seen:?}");
+    // Who takes it up was told before, or is told then.
+    for (done, told) in seen.done.iter().zip(&seen.ends) {
+        assert_eq!(told.0.map(Doer::Thread), Some(done.1), "{seen:?}");
+    }
     assert_nothing_lost(&probe);
-    told - PLANTED
+    seen.ends.iter().filter(|one| !one.1).count()
 }
 
 #[test]
 fn live_planted_work_items_are_queued_run_and_done_once_each() {
     let _alone = alone();
     // While others keep the workers busy, none is idle to be woken.
-    let woken: Vec<usize> = (0..5).map(|_| plant_work_items()).collect();
-    assert!(woken.iter().any(|&woken| woken > 0), "no idle worker was told of: {woken:?}");
+    let foreseen: Vec<usize> = (0..5).map(|_| plant_work_items()).collect();
+    assert!(
+        foreseen.iter().any(|&foreseen| foreseen > 0),
+        "no worker was told of before it ran: {foreseen:?}"
+    );
 }
 
 /// Whether a thread of this process sleeps (proc_pid_stat(5), state).

@@ -80,9 +80,13 @@ impl Module {
         for thread in tuning.tuner.take_decided() {
             let Some(raises) = self.ahead.of(&tuning.tuner, thread) else { continue };
             match self.raiser.give(journal, thread, raises.table()) {
+                Ok(()) if self.raiser.sees(RaisedOver::WorkItem) => tuning.worker_raised_elsewhere(thread)?,
                 Ok(()) => {}
                 Err(UndoError::Gone(thread)) => tuning.gone(thread, now),
-                Err(UndoError::Raiser(_)) => self.refused += 1,
+                Err(UndoError::Raiser(_)) => {
+                    self.refused += 1;
+                    tuning.worker_raised_here(thread);
+                }
                 Err(error) => bail!(error),
             }
         }

@@ -264,8 +264,6 @@ pub(crate) struct ByModule {
     failed: u64,
     /// Asked for, and as high already or no longer allowed when it was their turn.
     needless: u64,
-    /// Asked for on a CPU that came later: left to the daemon.
-    unserved: u64,
     /// Raised, and not told for want of room: not among `changes`.
     records_lost: u64,
     /// Threads that it did not take tables of.
@@ -279,12 +277,11 @@ pub(crate) struct ByModule {
 
 impl ByModule {
     pub(crate) fn new(counts: RaiserCounts, refused: u64, reactions: &Histogram) -> ByModule {
-        let RaiserCounts { raised, failed, needless, unserved, records_lost } = counts;
+        let RaiserCounts { raised, failed, needless, records_lost } = counts;
         ByModule {
             raised,
             failed,
             needless,
-            unserved,
             records_lost,
             refused,
             reactions: reactions.count(),
@@ -522,7 +519,6 @@ pub(crate) fn run(document: &RunDocument) -> String {
         for (count, what) in [
             (by.failed, "failed"),
             (by.needless, "as high already"),
-            (by.unserved, "on CPUs that came later"),
             (by.records_lost, "not told for want of room"),
             (by.refused, "threads not taken"),
         ] {

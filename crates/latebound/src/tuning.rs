@@ -188,6 +188,17 @@ impl Tuning {
         }
     }
 
+    /// A worker that somebody else raises where it is woken for an item, and tells: the probe need not.
+    pub(crate) fn worker_raised_elsewhere(&mut self, worker: Tid) -> Result<()> {
+        self.probe.cover(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), Priority::MAX)?;
+        Ok(())
+    }
+
+    /// No longer: the probe has to tell at once.
+    pub(crate) fn worker_raised_here(&mut self, worker: Tid) {
+        self.probe.uncover(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()));
+    }
+
     /// Which threads serve which disks and nodes, as far as that is known.
     pub(crate) fn servers(&self) -> Vec<(RelationKind, u64, Tid)> {
         let disks = self.attribution.doers().filter(|one| one.0 == RelationKind::BlockIo);
@@ -264,6 +275,7 @@ impl Tuning {
         self.attribution.gone(tid);
         self.names.remove(&tid);
         self.flushers.remove(&tid);
+        self.worker_raised_here(tid);
         self.cover_due = true;
     }
 

@@ -21,7 +21,7 @@
 
 #include "types.h"
 
-#define LB_TUNE_ABI 1
+#define LB_TUNE_ABI 2
 
 /* Priorities as user space counts them; 0 is none. */
 #define LB_TUNE_PRIORITIES 100
@@ -94,8 +94,6 @@ struct lb_tune_counts {
 	__u64 failed;
 	/* Somebody else had raised the thread, or stopped this, before it was its turn. */
 	__u64 needless;
-	/* On a CPU that came after START: left to the tuner. */
-	__u64 unserved;
 	__u64 records_lost;
 };
 

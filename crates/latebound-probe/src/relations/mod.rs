@@ -341,22 +341,27 @@ impl RelationProbe {
         self.disks.expired()
     }
 
-    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Returns
-    /// whether the level fell: a wait that began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
+    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Of work
+    /// items the device is the worker's id, and only queueing that wakes this worker is meant. Returns whether the level fell: a wait that
+    /// began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
     pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<bool, ProbeError> {
         let before = self.covered.insert((kind, device), priority);
         if before == Some(priority) {
             return Ok(false);
         }
-        let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
-        // `struct place`.
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&device.to_ne_bytes());
-        key[8..12].copy_from_slice(&number.to_ne_bytes());
+        let key = covered_key(kind, device);
         let value = u32::from(priority.get()).to_ne_bytes();
         let written = self.skel.maps.covered.update(&key, &value, MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
         Ok(before.is_some_and(|before| before > priority))
+    }
+
+    /// From now on every wait over such a thing of this device does.
+    pub fn uncover(&mut self, kind: RelationKind, device: u64) {
+        if self.covered.remove(&(kind, device)).is_some() {
+            // It can only be gone already.
+            let _ = self.skel.maps.covered.delete(&covered_key(kind, device));
+        }
     }
 
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
@@ -471,6 +476,15 @@ fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<Relati
         constants.left_out = options.left_out.map_or(0, |process| process.0);
     }
     open.load()
+}
+
+/// `struct place`.
+fn covered_key(kind: RelationKind, device: u64) -> [u8; 16] {
+    let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&device.to_ne_bytes());
+    key[8..12].copy_from_slice(&number.to_ne_bytes());
+    key
 }
 
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {

@@ -64,12 +64,25 @@ struct list_of_workers {
 #define BUSY_WORKER_BITS 6
 
 struct worker_pool {
+	int nr_running;
 	struct listed idle_list;
 	struct list_of_workers busy_hash[1 << BUSY_WORKER_BITS];
 };
 
+struct workqueue_struct {
+	int max_active;
+};
+
 struct pool_workqueue {
 	struct worker_pool *pool;
+	struct workqueue_struct *wq;
+	int nr_active;
+	struct listed inactive_works;
+};
+
+/* Until 6.9 the limit was here (a045a272d887). */
+struct pool_workqueue___limited {
+	int max_active;
 };
 
 struct worker {
@@ -140,7 +153,7 @@ struct object {
 	u64 id;
 	u64 generation;
 	u32 kind;
-	u32 reserved;
+	u32 worker; /* that was told of last */
 };
 
 struct {
@@ -207,7 +220,8 @@ struct {
 
 /*
  * Up to which priority a wait over such a thing changes nothing at once, by user space's word: the threads that serve it run at
- * least there already. Who begins such a wait does not wake the reader.
+ * least there already, or somebody else raises them and tells. Who begins such a wait does not wake the reader. Of a work item
+ * `of` is the worker, and this is of those alone that are woken for it.
  */
 struct place {
 	u64 of;
@@ -217,7 +231,7 @@ struct place {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 8192);
 	__type(key, struct place);
 	__type(value, u32);
 } covered SEC(".maps");
@@ -250,8 +264,6 @@ struct cpu_state {
 	u32 hard; /* interrupt handlers and timers that are being served */
 	u32 timer; /* of those, timers */
 	u32 softirq_in; /* the thread that the softirq runs in, and 1 */
-	u64 queued; /* the item that was queued last for a real-time task */
-	u64 queued_at;
 	u64 dirty_inode; /* the one that was made dirty last, by whom, and how many had been written back then */
 	u64 dirty_written;
 	u32 dirty_task;
@@ -413,9 +425,10 @@ int BPF_PROG(relation_softirq_exit)
 }
 
 /*
- * An end lowers, which waits for a look of the reader's own. A begin is urgent where it may raise.
+ * An end lowers, which waits for a look of the reader's own. A begin is urgent where it may raise. `by` is BY_THREAD where a
+ * work item's worker is woken for it.
  */
-static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority)
+static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority, u32 thread, u32 by)
 {
 	struct place place = { .of = of, .kind = kind };
 	u32 *level;
@@ -424,6 +437,11 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority
 		return false;
 	if (operation != BEGIN)
 		return true;
+	if (kind == WORK_ITEM) {
+		if (by != BY_THREAD)
+			return true;
+		place.of = thread;
+	}
 	level = bpf_map_lookup_elem(&covered, &place);
 	return !level || priority > *level;
 }
@@ -445,11 +463,11 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->doer = by;
 	event->reserved = 0;
 	/* FORCE: the reader may be behind with events that did not wake it. */
-	bpf_ringbuf_submit(event, urgent(operation, kind, of, priority) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, urgent(operation, kind, of, priority, thread, by) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
-static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thread, bool fresh)
+static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thread, u32 by, bool fresh)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct pair pair = { .address = address, .task = (u32)current->pid };
@@ -462,6 +480,7 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 		new.of = of;
 		new.id = id;
 		new.kind = kind;
+		new.worker = thread;
 		new.generation = __sync_fetch_and_add(&generations, 1) + 1;
 		if (bpf_map_update_elem(&objects, &address, &new, BPF_ANY))
 			return lose(LOST_OBJECT);
@@ -476,7 +495,7 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 
 		bpf_map_update_elem(&told, &pair, &now, BPF_ANY);
 	}
-	tell(BEGIN, kind, of, id, current->pid, priority, thread, 0);
+	tell(BEGIN, kind, of, id, current->pid, priority, thread, by);
 }
 
 static __always_inline bool done(u64 address)
@@ -519,7 +538,7 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	cpu->dirty_inode = (u64)inode;
 	cpu->dirty_task = current->pid;
 	cpu->dirty_written = written;
-	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, 0, false);
+	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, 0, 0, false);
 	return 0;
 }
 
@@ -542,7 +561,7 @@ SEC("tp_btf/mm_vmscan_wakeup_kswapd")
 int BPF_PROG(relation_reclaim, int nid)
 {
 	if (real_time(bpf_get_current_task_btf()))
-		begin(RECLAIM, (u64)(u32)nid, 0, (u32)nid, 0, false);
+		begin(RECLAIM, (u64)(u32)nid, 0, (u32)nid, 0, 0, false);
 	return 0;
 }
 
@@ -553,7 +572,7 @@ int BPF_PROG(relation_reclaims)
 	u32 nid = bpf_get_numa_node_id();
 
 	if (real_time(bpf_get_current_task_btf()))
-		begin(RECLAIM, (u64)nid, 0, nid, 0, false);
+		begin(RECLAIM, (u64)nid, 0, nid, 0, 0, false);
 	return 0;
 }
 
@@ -625,11 +644,8 @@ static __always_inline u32 executing(struct worker_pool *pool, struct work_struc
 	return 0;
 }
 
-/*
- * The worker that would be woken for an item (kernel/workqueue.c, first_idle_worker and kick_pool, 6.12), or was for an earlier one and has
- * not come to run since: nobody wakes it again. The pool is locked here.
- */
-static __always_inline u32 first_idle(struct worker_pool *pool)
+/* The task of the worker that went idle last (kernel/workqueue.c, first_idle_worker, 6.12). The pool is locked here. */
+static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 {
 	u64 head = (u64)pool + bpf_core_field_offset(struct worker_pool, idle_list), first;
 	struct worker *worker;
@@ -638,58 +654,60 @@ static __always_inline u32 first_idle(struct worker_pool *pool)
 	if (!first || first == head)
 		return 0;
 	worker = (struct worker *)(first - bpf_core_field_offset(struct worker, entry));
-	return BPF_CORE_READ(worker, task, pid);
+	return BPF_CORE_READ(worker, task);
+}
+
+/*
+ * Whether that one is woken for the item that is being queued, as the kernel decides right after (kernel/workqueue.c, __queue_work and
+ * kick_pool, 6.12): the item is not held back, no worker of the pool runs, and this one sleeps; who was woken before and has not come to
+ * run is not woken again. In queues without a CPU the kernel counts by node since 6.9, and may hold an item back that is not seen here.
+ */
+static __always_inline bool is_woken(struct pool_workqueue *pwq, struct task_struct *idle)
+{
+	struct pool_workqueue___limited *limited = (void *)pwq;
+	u64 none = (u64)pwq + bpf_core_field_offset(struct pool_workqueue, inactive_works);
+	int most;
+
+	if (!idle || !bpf_core_field_exists(pwq->inactive_works) || !bpf_core_field_exists(pwq->pool->nr_running) ||
+	    !bpf_core_field_exists(idle->__state))
+		return false;
+	if (bpf_core_field_exists(limited->max_active))
+		most = limited->max_active;
+	else
+		most = pwq->wq->max_active;
+	return (u64)pwq->inactive_works.next == none && pwq->nr_active < most && !pwq->pool->nr_running &&
+	       BPF_CORE_READ(idle, __state);
 }
 
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct cpu_state *cpu_state;
-	u32 *worker, thread;
+	struct task_struct *current = bpf_get_current_task_btf(), *idle;
+	u32 *worker, thread, by = BY_TASK;
 	u64 pool;
 
 	/* In an interrupt the thread below has asked for nothing. */
 	if (!real_time(current))
 		return 0;
-	cpu_state = this_cpu();
-	if (doer(cpu_state, current, &thread) != BY_TASK)
+	if (doer(this_cpu(), current, &thread) != BY_TASK)
 		return 0;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
 	pool = (u64)pwq->pool;
 	thread = executing(pwq->pool, work);
 	if (!thread) {
+		idle = first_idle(pwq->pool);
 		worker = bpf_map_lookup_elem(&running, &pool);
-		thread = worker ? *worker : first_idle(pwq->pool);
+		if (is_woken(pwq, idle))
+			by = BY_THREAD;
+		thread = worker && by != BY_THREAD ? *worker : BPF_CORE_READ(idle, pid);
 	}
-	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, true);
-	if (cpu_state) {
-		cpu_state->queued = (u64)work;
-		cpu_state->queued_at = bpf_ktime_get_ns();
-	}
+	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, by, true);
 	return 0;
 }
 
 /* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
 #define AT_ONCE 20000
-
-/*
- * Queueing an item wakes an idle worker of the pool where one is needed, under the same lock (kernel/workqueue.c, __queue_work
- * and kick_pool, 6.12): most likely that one will take the item up.
- */
-static __always_inline void woken_for(struct cpu_state *cpu, struct task_struct *worker)
-{
-	u64 address = cpu->queued;
-	struct object *object;
-
-	cpu->queued = 0;
-	if (bpf_ktime_get_ns() - cpu->queued_at > AT_ONCE)
-		return;
-	object = bpf_map_lookup_elem(&objects, &address);
-	if (object)
-		tell(RUN_BY, WORK_ITEM, object->of, object->id, 0, 0, worker->pid, BY_THREAD);
-}
 
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(relation_execute, struct work_struct *work)
@@ -710,8 +728,10 @@ int BPF_PROG(relation_execute, struct work_struct *work)
 	if (pool)
 		bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
 	object = bpf_map_lookup_elem(&objects, &address);
-	if (object)
+	if (object && object->worker != tid) {
+		object->worker = tid;
 		tell(RUN_BY, WORK_ITEM, object->of, object->id, 0, 0, tid, BY_THREAD);
+	}
 	return 0;
 }
 
@@ -750,31 +770,15 @@ int BPF_PROG(relation_data_ready)
 	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(relation_waking, struct task_struct *task)
+/* Somebody wakes a task, and does so here and now: who that is tells whom a real-time task waited for. */
+static __always_inline int woke(struct task_struct *task)
 {
 	struct task_struct *current;
 	struct edge edge = {};
 	struct woken *known;
-	struct watched *thread;
 	struct cpu_state *cpu;
 	u32 priority, *place, *hint, at;
 
-	if (task->flags & PF_KTHREAD) {
-		u32 tid = task->pid;
-
-		if (task->flags & PF_WQ_WORKER) {
-			cpu = this_cpu();
-			if (cpu && cpu->queued)
-				woken_for(cpu, task);
-		}
-		if (!time_waits)
-			return 0;
-		thread = bpf_map_lookup_elem(&watched, &tid);
-		if (thread && !thread->runnable_since)
-			thread->runnable_since = bpf_ktime_get_ns();
-		return 0;
-	}
 	priority = real_time(task);
 	if (!priority)
 		return 0;
@@ -826,6 +830,23 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	/* Another CPU may meet the same edge first: this wake-up then is counted here, and no later one. */
 	__sync_fetch_and_add(&known->count, 1);
 	bpf_map_update_elem(&edges, &edge, &at, BPF_NOEXIST);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(relation_waking, struct task_struct *task)
+{
+	struct watched *thread;
+	u32 tid;
+
+	if (!(task->flags & PF_KTHREAD))
+		return woke(task);
+	if (!time_waits)
+		return 0;
+	tid = task->pid;
+	thread = bpf_map_lookup_elem(&watched, &tid);
+	if (thread && !thread->runnable_since)
+		thread->runnable_since = bpf_ktime_get_ns();
 	return 0;
 }
 

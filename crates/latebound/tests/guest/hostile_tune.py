@@ -12,7 +12,7 @@ import struct
 
 DEVICE = "/dev/latebound_tune"
 INFO, START, THREAD, SERVES, COUNTS, STOP = range(0xF0, 0xF6)
-SIZES = {INFO: (2, 8), START: (3, 8), THREAD: (1, 120), SERVES: (1, 16), COUNTS: (2, 40), STOP: (0, 0)}
+SIZES = {INFO: (2, 8), START: (3, 8), THREAD: (1, 120), SERVES: (1, 16), COUNTS: (2, 32), STOP: (0, 0)}
 
 
 def number(command, direction=None, size=None):
