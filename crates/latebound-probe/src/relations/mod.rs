@@ -107,6 +107,10 @@ const GROUPS: [Group; 8] = [
     },
 ];
 
+/// What sees only real-time tasks that are woken, and the function that it is called from.
+const WOKEN: [(&str, &str); 2] =
+    [("relation_woken_rt", "enqueue_task_rt"), ("relation_woken_dl", "enqueue_task_dl")];
+
 /// In the order of `enum lost`.
 const LOST: [(LossKind, &str); 3] = [
     (LossKind::RingFull, "relations: waits that there was no room to tell of"),
@@ -198,6 +202,12 @@ impl RelationProbe {
         // The task says it itself (`doer` in relations.bpf.c).
         let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
         programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
+        // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
+        // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.
+        if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
+            programs.retain(|&name| name != "relation_waking");
+            programs.extend(WOKEN.map(|one| one.0));
+        }
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }

@@ -850,6 +850,25 @@ int BPF_PROG(relation_waking, struct task_struct *task)
 	return 0;
 }
 
+/* kernel/sched/sched.h, 5.10 to 7.3 */
+#define ENQUEUE_WAKEUP 1
+
+/*
+ * Instead of sched_waking, where those who wake a task put it into its run queue themselves: others that are woken, which are
+ * most, then cost nothing. A task that had not come to sleep yet has waited for nobody, and is not seen here.
+ */
+SEC("fentry/enqueue_task_rt")
+int BPF_PROG(relation_woken_rt, struct rq *rq, struct task_struct *task, int flags)
+{
+	return flags & ENQUEUE_WAKEUP ? woke(task) : 0;
+}
+
+SEC("fentry/enqueue_task_dl")
+int BPF_PROG(relation_woken_dl, struct rq *rq, struct task_struct *task, int flags)
+{
+	return flags & ENQUEUE_WAKEUP ? woke(task) : 0;
+}
+
 static __always_inline u32 rank(struct task_struct *task)
 {
 	int prio = task->prio;
