@@ -4,10 +4,11 @@
 //! A `tp_btf` program can be loaded where the kernel has a typedef `btf_trace_<tracepoint>`
 //! (include/trace/bpf_probe.h, 5.5 and later). Owns that question and nothing else.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use libbpf_rs::btf::types::Enum;
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use libbpf_rs::libbpf_sys;
 
@@ -38,6 +39,8 @@ pub struct KernelBtf {
     function_names: String,
     /// Where each name ends, and its type.
     functions: Vec<(usize, u32)>,
+    /// How the words of a work item are laid out (include/linux/workqueue.h): `WORK_…` of enumerations that have no name in most kernels.
+    work_constants: HashMap<String, i64>,
 }
 
 impl KernelBtf {
@@ -48,6 +51,15 @@ impl KernelBtf {
         let mut kernel = KernelBtf::default();
         for id in 1..u32::try_from(btf.len()).unwrap_or(u32::MAX) {
             let Some(found) = btf.type_by_id::<BtfType<'_>>(id.into()) else { continue };
+            if found.kind() == BtfKind::Enum
+                && let Ok(constants) = Enum::try_from(found)
+            {
+                let constant = |one: libbpf_rs::btf::types::EnumMember<'_>| {
+                    let name = one.name?.to_str()?;
+                    name.starts_with("WORK_").then(|| (name.to_owned(), one.value))
+                };
+                kernel.work_constants.extend(constants.iter().filter_map(constant));
+            }
             let Some(name) = found.name().and_then(|name| name.to_str()) else { continue };
             match found.kind() {
                 BtfKind::Typedef => {
@@ -73,6 +85,11 @@ impl KernelBtf {
         let Ok(btf) = Btf::from_vmlinux() else { return false };
         let found = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>(structure);
         found.is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+    }
+
+    /// A constant of work items, `WORK_…`.
+    pub(crate) fn work_constant(&self, name: &str) -> Option<i64> {
+        self.work_constants.get(name).copied()
     }
 
     /// Whether the kernel has a function of this name that BTF describes. Whether tracing programs may attach to it

@@ -46,6 +46,8 @@ pub enum Observation {
         priority: Priority,
         /// The thread that stands before it, where it is known.
         thread: Option<Tid>,
+        /// Whether it can go on meanwhile.
+        strength: Strength,
     },
     /// A worker takes a work item up.
     RunBy {
@@ -65,12 +67,12 @@ pub enum Observation {
         /// By whom.
         by: Doer,
     },
-    /// A task that waited for a disk does so no longer. It waits for a disk once, however many requests it has under way: R_k of an
-    /// interrupt thread is a set of tasks (section V.1.A of the paper).
+    /// A task that waited no longer does, and what it waited for goes on, or is never done. It waits for a disk once, however many requests
+    /// it has under way: R_k of an interrupt thread is a set of tasks (section V.1.A of the paper).
     Left {
         /// Since when.
         at: Nanos,
-        /// The disk.
+        /// The disk, or the work item.
         object: Object,
         /// Who.
         task: Tid,
@@ -112,6 +114,8 @@ pub enum Observation {
 pub struct Seen {
     /// How often.
     pub times: u64,
+    /// How often of those it could not go on meanwhile.
+    pub hard: u64,
     /// Its highest priority then.
     pub priority: Priority,
 }
@@ -136,7 +140,23 @@ pub struct Attribution {
 #[derive(Clone, Debug)]
 struct Open {
     since: Nanos,
-    waiting: Vec<(Tid, Priority)>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    task: Tid,
+    priority: Priority,
+    strength: Strength,
+    /// Of a work item, whose it is.
+    thread: Option<Tid>,
+}
+
+impl Waiting {
+    fn for_thread(self, thread: Tid, object: Object) -> Input {
+        let Waiting { task, priority, strength, .. } = self;
+        Input::Begin(Relation { thread, object, task, priority, strength })
+    }
 }
 
 /// Twice the kernel's `dirty_expire_centisecs`, which is 30 s unless set.
@@ -159,30 +179,34 @@ impl Attribution {
     /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
     pub fn observe(&mut self, seen: Observation, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
         match seen {
-            Observation::Begin { at, object, task, priority, thread } => {
+            Observation::Begin { at, object, task, priority, thread, strength } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
-                match open.waiting.iter_mut().find(|one| one.0 == task) {
-                    Some(waiting) => waiting.1 = priority,
-                    None => open.waiting.push((task, priority)),
+                let known = open.waiting.iter().position(|one| one.task == task);
+                let before = known.and_then(|place| open.waiting[place].thread);
+                // Who asked for an item may then be blocked until it is done: it waits for one thread, once.
+                let waiting = Waiting { task, priority, strength, thread: thread.or(before) };
+                match known {
+                    Some(place) => open.waiting[place] = waiting,
+                    None => open.waiting.push(waiting),
                 }
+                let moved = before.is_some() && before != waiting.thread;
                 let threads: Vec<Tid> = match object.kind {
                     RelationKind::Reclaim | RelationKind::TimedSleep => {
                         served_by(object).into_iter().collect()
                     }
-                    RelationKind::WorkItem => thread.into_iter().collect(),
+                    RelationKind::WorkItem => waiting.thread.into_iter().collect(),
                     kind => self.threads_of(kind, object.of),
                 };
-                let strength = Strength::Soft;
-                let begin = |thread| Input::Begin(Relation { thread, object, task, priority, strength });
-                threads.into_iter().map(begin).collect()
+                let left = moved.then_some(Input::Left(object, task));
+                left.into_iter()
+                    .chain(threads.into_iter().map(|thread| waiting.for_thread(thread, object)))
+                    .collect()
             }
             Observation::RunBy { object, worker, .. } => {
-                let Some(open) = self.open.get(&object) else { return Vec::new() };
-                let strength = Strength::Soft;
-                let begin = |&(task, priority)| {
-                    Input::Begin(Relation { thread: worker, object, task, priority, strength })
-                };
-                std::iter::once(Input::Done(object)).chain(open.waiting.iter().map(begin)).collect()
+                let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
+                open.waiting.iter_mut().for_each(|one| one.thread = Some(worker));
+                let begin = open.waiting.iter().map(|one| one.for_thread(worker, object));
+                std::iter::once(Input::Done(object)).chain(begin).collect()
             }
             Observation::Done { object, by, .. } => {
                 let Some(open) = self.open.remove(&object) else {
@@ -196,14 +220,19 @@ impl Attribution {
                     (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
                     _ => by,
                 };
-                for &(task, priority) in &open.waiting {
-                    self.count(by, task, object.kind, priority, 1);
+                for one in &open.waiting {
+                    self.count(by, one.task, object.kind, one.priority, 1);
+                    if one.strength == Strength::Hard
+                        && let Some(seen) = self.seen.get_mut(&(by, one.task, object.kind))
+                    {
+                        seen.hard += 1;
+                    }
                 }
                 vec![Input::Done(object)]
             }
             Observation::Left { object, task, .. } => {
                 let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
-                open.waiting.retain(|one| one.0 != task);
+                open.waiting.retain(|one| one.task != task);
                 if open.waiting.is_empty() {
                     self.open.remove(&object);
                 }
@@ -252,9 +281,7 @@ impl Attribution {
     /// A thread is met that serves a disk: those that wait for it wait for this one too.
     fn wait_also_for(&self, by: Doer, object: Object) -> Vec<Input> {
         let (Doer::Thread(thread), Some(open)) = (by, self.open.get(&object)) else { return Vec::new() };
-        let strength = Strength::Soft;
-        let begin = |&(task, priority)| Input::Begin(Relation { thread, object, task, priority, strength });
-        open.waiting.iter().map(begin).collect()
+        open.waiting.iter().map(|one| one.for_thread(thread, object)).collect()
     }
 
     /// The kernel threads that did such work for a device.
@@ -286,7 +313,7 @@ impl Attribution {
     /// Who waits now over something of this kind.
     pub fn waiting(&self, kind: RelationKind) -> impl Iterator<Item = Tid> + '_ {
         let open = self.open.iter().filter(move |(object, _)| object.kind == kind);
-        open.flat_map(|(_, open)| open.waiting.iter().map(|one| one.0))
+        open.flat_map(|(_, open)| open.waiting.iter().map(|one| one.task))
     }
 
     /// How many objects were given up, and how many were done that nobody was known to wait for.
@@ -307,7 +334,7 @@ impl Attribution {
     }
 
     fn count(&mut self, by: Doer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
-        let seen = self.seen.entry((by, task, kind)).or_insert(Seen { times: 0, priority });
+        let seen = self.seen.entry((by, task, kind)).or_insert(Seen { times: 0, hard: 0, priority });
         seen.times += times;
         seen.priority = seen.priority.max(priority);
     }
@@ -330,7 +357,13 @@ mod tests {
     }
 
     fn begin(object: Object, thread: Option<Tid>) -> Observation {
-        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread }
+        let strength = Strength::Soft;
+        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, strength }
+    }
+
+    fn blocked(object: Object, thread: Option<Tid>) -> Observation {
+        let strength = Strength::Hard;
+        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, strength }
     }
 
     fn threads(inputs: &[Input]) -> Vec<i32> {
@@ -387,6 +420,42 @@ mod tests {
             (vec![], vec![])
         );
         assert_eq!(attribution.lost(), (0, 1));
+    }
+
+    #[test]
+    fn who_asks_for_an_item_and_is_blocked_until_it_is_done_waits_once_and_hard() {
+        let mut attribution = Attribution::default();
+        let mut relations = crate::relations::Relations::new(10);
+        let item = object(RelationKind::WorkItem, 1);
+        let mut waits = |observation| {
+            for input in attribution.observe(observation, |_| None) {
+                match input {
+                    Input::Begin(relation) => drop(relations.begin(relation)),
+                    Input::Left(object, task) => drop(relations.end_object_of(object, task)),
+                    Input::Done(object) => drop(relations.end_object(object)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let of = |thread| {
+                let waiters = relations.waiters(Tid(thread))?;
+                Some((waiters.number(), waiters.hard_maximum().is_some()))
+            };
+            (of(7), of(8))
+        };
+        let run = Observation::RunBy { at: AT, object: item, worker: Tid(8) };
+        assert_eq!(waits(begin(item, Some(Tid(7)))), (Some((1, false)), None));
+        // Blocked it may not be known whose the item is, or another one may be.
+        assert_eq!(waits(blocked(item, None)), (Some((1, true)), None));
+        assert_eq!(waits(blocked(item, Some(Tid(8)))), (None, Some((1, true))));
+        assert_eq!(waits(run), (None, Some((1, true))));
+        assert_eq!(waits(Observation::Left { at: AT, object: item, task: TASK }), (None, None));
+        // Without having asked for it.
+        assert_eq!(waits(blocked(item, None)), (None, None));
+        assert_eq!(waits(run), (None, Some((1, true))));
+        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(8)) };
+        assert_eq!(waits(done), (None, None));
+        let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
+        assert_eq!(seen, [(1, 1)]);
     }
 
     #[test]

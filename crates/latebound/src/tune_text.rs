@@ -27,6 +27,8 @@ pub(crate) struct Waiter {
     over: RelationKind,
     /// How often.
     times: u64,
+    /// How often of those it was blocked until that very thing was done.
+    hard: u64,
 }
 
 /// How long a thread was ready and did not run.
@@ -87,7 +89,8 @@ impl Map {
         let mut by_doer: BTreeMap<Doer, Vec<Waiter>> = BTreeMap::new();
         for (doer, task, over, seen) in tuning.attribution.seen() {
             let (tid, comm) = named(tuning, task);
-            let waiter = Waiter { tid, comm, priority: seen.priority, over, times: seen.times };
+            let waiter =
+                Waiter { tid, comm, priority: seen.priority, over, times: seen.times, hard: seen.hard };
             by_doer.entry(doer).or_default().push(waiter);
         }
         let mut of = |doer| by_doer.remove(&doer).unwrap_or_default();
@@ -129,7 +132,11 @@ impl Map {
         let edges = |waiters: &[Waiter]| {
             let edge = |waiter: &Waiter| {
                 let task = tasks.iter().position(|task| task.tid == waiter.tid)?;
-                Some(RelationEdge { task, over: waiter.over.name().to_owned(), times: waiter.times })
+                let over = match waiter.hard {
+                    0 => waiter.over.name().to_owned(),
+                    _ => format!("{}, blocked", waiter.over.name()),
+                };
+                Some(RelationEdge { task, over, times: waiter.times })
             };
             waiters.iter().filter_map(edge).collect()
         };
@@ -374,8 +381,12 @@ fn who(tid: Tid, comm: Option<&str>) -> String {
 fn list(text: &mut String, waiters: &[Waiter]) {
     for waiter in waiters {
         let name = who(waiter.tid, waiter.comm.as_deref());
-        let Waiter { priority, times, over, .. } = waiter;
-        let _ = writeln!(text, "    {name:<28} priority {priority:>2}  {:<15} {times:>8} times", over.name());
+        let Waiter { priority, times, over, hard, .. } = waiter;
+        let _ = write!(text, "    {name:<28} priority {priority:>2}  {:<15} {times:>8} times", over.name());
+        if *hard > 0 {
+            let _ = write!(text, ", blocked {hard} times");
+        }
+        text.push('\n');
     }
 }
 

@@ -57,11 +57,12 @@ fn in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
 }
 
 #[test]
-fn live_lab_sigkill_and_ctrl_c_give_every_kernel_thread_its_priority_back_and_prove_times_both_policies() {
+fn live_lab_sigkill_and_ctrl_c_give_every_priority_back_prove_times_both_policies_and_blocked_tasks_count_as_the_maximum()
+ {
     let rounds = std::env::var("LATEBOUND_KILLS").map_or(6, |text| text.parse().unwrap());
     let timeout = format!("{}s", 180 + rounds * 15);
     let said = in_guest("guest_", rounds, &timeout);
-    assert!(said.contains(&format!("{rounds} kills")) && said.contains("2 passed"), "{said}");
+    assert!(said.contains(&format!("{rounds} kills")) && said.contains("3 passed"), "{said}");
 }
 
 struct Tuner {
@@ -242,4 +243,43 @@ fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
         Command::new(binary).args(["tune", "show"]).arg(folder.join("out/prove.json")).output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("planted (60)") && shown.contains("not enough runs"), "{shown}");
+}
+
+#[test]
+#[ignore = "runs in the guest that the first test boots"]
+fn guest_a_worker_gets_the_priority_of_the_task_that_is_blocked_on_its_item() {
+    let folder = Path::new("/run/tune-blocked");
+    std::fs::create_dir_all(folder).unwrap();
+    let ready = UnixDatagram::bind(folder.join("ready")).unwrap();
+    std::fs::write(folder.join("tune.toml"), "[daemon]\nruntime = \"1ms\"\nperiod = \"2ms\"\n").unwrap();
+    let were = priorities();
+    let tuner = Tuner::start(folder, &ready);
+    // It writes into a pseudo terminal, which queues an item, and reads the other end, which flushes that item where nothing is there yet
+    // (drivers/tty/n_tty.c, n_tty_read, 6.12).
+    let task = "echo:name=planted,priority=60,period=20ms,bytes=16";
+    let mut tasks = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    tasks.args(["tune", "tasks", "--duration", "2s", "--folder"]).arg(folder).arg(task);
+    let output = tasks.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    tuner.signal(libc::SIGINT);
+    let output = tuner.child.wait_with_output().unwrap();
+    assert!(output.status.success() && differing(&were).is_empty(), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let map = &document["map"];
+    assert_eq!(map["missing"], serde_json::json!([]), "{map:#}");
+    let of_workers = |one: &&Value| one["comm"].as_str().is_some_and(|comm| comm.starts_with("kworker/"));
+    let changes = document["first_changes"].as_array().unwrap().iter().filter(of_workers);
+    let to: Vec<u64> = changes.filter_map(|one| one["to"]["priority"].as_u64()).collect();
+    // One that could go on meanwhile would give 0.8 * 60 = 48.
+    assert!(to.contains(&60), "{document:#}");
+    let waited = map["threads"].as_array().unwrap().iter().filter(of_workers);
+    let waited = waited.flat_map(|thread| thread["waiters"].as_array().unwrap());
+    let waited = waited.filter(|one| one["comm"] == "planted" && one["over"] == "work_item");
+    let counts: Vec<[u64; 2]> =
+        waited.map(|one| ["times", "hard"].map(|key| one[key].as_u64().unwrap())).collect();
+    assert!(counts.iter().all(|[times, hard]| hard <= times), "{counts:?}");
+    // Once each, however often the item was queued before it ran.
+    let [times, hard] = counts.iter().fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+    assert!(hard > 0 && times <= 101, "{counts:?}");
+    println!("{hard} of {times} items had a task blocked on them; workers were set to {to:?}");
 }

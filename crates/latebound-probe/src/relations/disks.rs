@@ -200,12 +200,10 @@ pub(super) fn counts(kind: RelationKind) -> bool {
 /// What a program says of a disk: the place of a wait is no part of what is waited for.
 pub(super) fn without_place(observation: Observation) -> (Observation, Option<u64>) {
     match observation {
-        Observation::Begin { at, object, task, priority, thread } if counts(object.kind) => {
+        Observation::Begin { at, object, task, priority, thread, strength } if counts(object.kind) => {
             let place = object.id;
-            (
-                Observation::Begin { at, object: Object { id: 0, ..object }, task, priority, thread },
-                Some(place),
-            )
+            let object = Object { id: 0, ..object };
+            (Observation::Begin { at, object, task, priority, thread, strength }, Some(place))
         }
         other => (other, None),
     }

@@ -12,13 +12,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
-use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
+use latebound_tune::{Doer, Object, Observation, Priority, RelationKind, Strength};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 mod disks;
+mod flush;
 
 use self::disks::DiskWaits;
+use self::flush::Flushes;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::log;
@@ -211,8 +213,10 @@ impl RelationProbe {
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
         }
+        let flushes = Flushes::find(&kernel);
+        programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let (loaded, said) = log::capture(|| load(&programs, options));
+        let (loaded, said) = log::capture(|| load(&programs, options, flushes.as_ref().ok()));
         let mut skel =
             loaded.map_err(|source| ProbeError::load("loading the programs of relations", source, &said))?;
         let told = Rc::new(RefCell::new(Vec::new()));
@@ -235,15 +239,28 @@ impl RelationProbe {
         let disks = DiskWaits::map(&skel.maps.disk_waits, options.hold)?;
         let woken = MappedArray::map(skel.maps.woken.as_fd(), EDGES)?;
         let mut links = Vec::new();
+        let mut refused = flushes.as_ref().err().cloned();
         for name in programs {
             let Some(program) = skel.object_mut().progs_mut().find(|program| program.name() == name) else {
                 continue;
             };
+            let of_flushes = flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
+            if of_flushes && refused.is_some() {
+                continue;
+            }
             let (link, said) = log::capture(|| program.attach());
-            links.push(link.map_err(|error| {
-                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
-            })?);
+            match link {
+                Ok(link) => links.push(link),
+                Err(error) if of_flushes => {
+                    refused = Some(format!("this kernel lets no probe into __flush_work ({error})"));
+                }
+                Err(error) => {
+                    let doing = format!("attaching the program {name} ({})", log::gist(&said));
+                    return Err(ProbeError::bpf(doing, error));
+                }
+            }
         }
+        missing.extend(refused.map(flush::missing));
         Ok(RelationProbe {
             _links: links,
             ring,
@@ -472,7 +489,11 @@ impl RelationProbe {
 /// Where `highest` lies in `struct watched`.
 const WATCHED_HIGHEST: usize = 56;
 
-fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<RelationsSkel<'static>> {
+fn load(
+    programs: &[&str],
+    options: RelationOptions,
+    flushes: Option<&Flushes>,
+) -> libbpf_rs::Result<RelationsSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RelationsSkelBuilder::default().open(place)?;
@@ -484,6 +505,11 @@ fn load(programs: &[&str], options: RelationOptions) -> libbpf_rs::Result<Relati
         constants.wake_reader = options.wake_reader;
         constants.time_waits = !options.no_waits;
         constants.left_out = options.left_out.map_or(0, |process| process.0);
+        if let Some(flushes) = flushes {
+            constants.watches_flushes = true;
+            constants.work_pwq_shift = flushes.pwq_shift;
+            constants.work_pool_shift = flushes.pool_shift;
+        }
     }
     open.load()
 }
@@ -512,15 +538,17 @@ fn decode(bytes: &[u8]) -> Option<Observation> {
     let &[operation, kind, priority, doer, ..] = bytes.get(32..)? else { return None };
     let object = Object { kind: *RelationKind::ALL.get(usize::from(kind))?, of, id };
     Some(match operation {
-        1 => {
+        1 | 4 => {
             let thread = (thread.0 != 0).then_some(thread);
-            Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread }
+            let strength = if operation == 4 { Strength::Hard } else { Strength::Soft };
+            Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread, strength }
         }
         2 if disks::counts(object.kind) => {
             disks::served_by(at, object, self::doer(u64::from(doer), thread)?, task, Priority::new(priority)?)
         }
         2 => Observation::Done { at, object, by: self::doer(u64::from(doer), thread)? },
         3 => Observation::RunBy { at, object, worker: thread },
+        5 => Observation::Left { at, object, task },
         _ => return None,
     })
 }

@@ -124,7 +124,7 @@ struct task_struct___kthread {
 #pragma clang attribute pop
 
 /* mirrored in mod.rs */
-enum operation { BEGIN = 1, DONE = 2, RUN_BY = 3 };
+enum operation { BEGIN = 1, DONE = 2, RUN_BY = 3, BLOCKED = 4, LEFT = 5 };
 enum kind { BLOCK_IO = 0, DIRTY_INODE = 1, RECLAIM = 2, WORK_ITEM = 3, NETWORK = 4, WAKEUP = 5, SLEEP = 6 };
 enum doer { BY_TASK = 0, BY_THREAD = 1, BY_SOFTIRQ = 2, BY_INTERRUPT = 3 };
 enum lost { LOST_EVENT = 0, LOST_OBJECT = 1, LOST_EDGE = 2, LOST_KINDS = 3 };
@@ -433,7 +433,7 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority
 	struct place place = { .of = of, .kind = kind };
 	u32 *level;
 
-	if (!wake_reader || operation == DONE)
+	if (!wake_reader || operation == DONE || operation == LEFT)
 		return false;
 	if (operation != BEGIN)
 		return true;
@@ -706,6 +706,8 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	return 0;
 }
 
+#include "flush.bpf.h"
+
 /* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
 #define AT_ONCE 20000
 
@@ -725,8 +727,11 @@ int BPF_PROG(relation_execute, struct work_struct *work)
 	kthread = BPF_CORE_READ(thread, worker_private);
 	worker = (struct worker *)BPF_CORE_READ(kthread, data);
 	pool = (u64)BPF_CORE_READ(worker, pool);
-	if (pool)
+	if (pool) {
 		bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
+		if (watches_flushes)
+			know_pool(pool);
+	}
 	object = bpf_map_lookup_elem(&objects, &address);
 	if (object && object->worker != tid) {
 		object->worker = tid;
