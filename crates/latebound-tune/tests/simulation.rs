@@ -141,19 +141,28 @@ fn a_workload_that_makes_no_sense_is_refused() {
 #[test]
 fn the_search_finds_the_weight_that_passes_the_middle_task() {
     let options = FitOptions { loss: 0.2, simulations: 1_000 };
-    let found = fit(&inversion(800), options).unwrap();
+    let found = fit(&inversion(800), options, &mut |_, _| true).unwrap();
     // From 0.9 on the server of t50 is at 45 or above; at 45 it is behind t45, which was ready first only if it arrived
     // before the raise: 1.0 is the least that surely passes.
     assert!(found.exhaustive && found.within_loss);
     assert_eq!(times(&found.before)[0], [113]);
     assert_eq!(times(&found.after)[0], [12]);
     // With no loss allowed for t45 (100 with the policy off) the inversion has to stay.
-    let found = fit(&inversion(800), FitOptions { loss: 0.0, simulations: 1_000 }).unwrap();
+    let found = fit(&inversion(800), FitOptions { loss: 0.0, simulations: 1_000 }, &mut |_, _| true).unwrap();
     assert_eq!((times(&found.after)[0][0], found.within_loss), (113, true));
     // One at a time finds it too.
-    let found = fit(&inversion(800), FitOptions { loss: 0.2, simulations: 12 }).unwrap();
+    let found = fit(&inversion(800), FitOptions { loss: 0.2, simulations: 12 }, &mut |_, _| true).unwrap();
     assert!(!found.exhaustive && found.simulations <= 12);
     assert_eq!(times(&found.after)[0], [12]);
+    // It says how far it is, and ends when it is asked to, with what it has.
+    let mut told = Vec::new();
+    let found = fit(&inversion(800), options, &mut |done, most| {
+        told.push((done, most));
+        done < 5
+    });
+    let found = found.unwrap();
+    assert_eq!((found.exhaustive, found.simulations, told), (false, 5, vec![(3, 17), (4, 17), (5, 17)]));
+    assert!(times(&found.after)[0][0] <= times(&found.before)[0][0]);
 }
 
 #[test]

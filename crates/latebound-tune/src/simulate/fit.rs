@@ -73,7 +73,7 @@ pub struct Fit {
     pub after: Outcome,
     /// How many simulations it took.
     pub simulations: usize,
-    /// Whether every weight was tried with every other; otherwise one was changed at a time until none helped.
+    /// Whether every weight was tried with every other; otherwise one was changed at a time until none helped, or the search was stopped.
     pub exhaustive: bool,
     /// Whether the loss allowed is kept. Where no weights keep it, those are given that come nearest.
     pub within_loss: bool,
@@ -87,31 +87,40 @@ const TRIED: [u32; 14] = [100, 200, 400, 600, 700, 800, 900, 1000, 1100, 1200, 1
 /// highest priority down, then the sum of all responses.
 type Score = (usize, u64, Vec<Nanos>, u64);
 
-/// Searches w for each kernel thread: the best worst case at no loss above the share allowed.
-pub fn fit(workload: &Workload, options: FitOptions) -> Result<Fit, WorkloadError> {
+/// Searches w for each kernel thread: the best worst case at no loss above the share allowed. `goes_on` is told after each simulation how many there
+/// were and how many there will be at most, and says whether to go on; what was found until then is the answer.
+pub fn fit(
+    workload: &Workload,
+    options: FitOptions,
+    goes_on: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<Fit, WorkloadError> {
     let off = simulate(workload, PolicyKind::Off)?;
     let before = simulate(workload, PolicyKind::WeightedAverage)?;
-    let mut search =
-        Search { workload: workload.clone(), off: &off, options, simulations: 2, tried: asked(workload) };
+    let mut search = Search {
+        workload: workload.clone(),
+        off: &off,
+        options,
+        simulations: 2,
+        most: options.simulations,
+        tried: asked(workload),
+        goes_on,
+        stopped: false,
+    };
     let start: Vec<Weight> = workload.servers.iter().map(|server| server.weight).collect();
     let combinations = TRIED.len().checked_pow(search.tried.len() as u32).unwrap_or(usize::MAX);
     let exhaustive = combinations <= options.simulations.saturating_sub(search.simulations);
+    if exhaustive {
+        search.most = combinations + search.simulations + 1;
+    }
     let (weights, score) = match exhaustive {
         true => search.all(start)?,
         false => search.one_at_a_time(start)?,
     };
     search.set(&weights);
     let after = simulate(&search.workload, PolicyKind::WeightedAverage)?;
+    let (simulations, exhaustive) = (search.simulations, exhaustive && !search.stopped);
     let searched = search.tried;
-    Ok(Fit {
-        weights,
-        searched,
-        before,
-        after,
-        simulations: search.simulations,
-        exhaustive,
-        within_loss: score.1 == 0,
-    })
+    Ok(Fit { weights, searched, before, after, simulations, exhaustive, within_loss: score.1 == 0 })
 }
 
 struct Search<'a> {
@@ -119,8 +128,12 @@ struct Search<'a> {
     off: &'a Outcome,
     options: FitOptions,
     simulations: usize,
+    /// There will be no more.
+    most: usize,
     /// The kernel threads whose weights are tried.
     tried: Vec<usize>,
+    goes_on: &'a mut dyn FnMut(usize, usize) -> bool,
+    stopped: bool,
 }
 
 /// The kernel threads that a real-time task asks: the weight of no other matters.
@@ -145,6 +158,7 @@ impl Search<'_> {
         self.set(weights);
         self.simulations += 1;
         let outcome = simulate(&self.workload, PolicyKind::WeightedAverage)?;
+        self.stopped |= !(self.goes_on)(self.simulations, self.most);
         let mut loss = 0;
         for (now, then) in outcome.tasks.iter().zip(&self.off.tasks) {
             // What did not end at all with the policy off has no worst case that could be kept.
@@ -165,6 +179,9 @@ impl Search<'_> {
         let mut best = (start.clone(), self.score(&start)?);
         let total = TRIED.len().pow(self.tried.len() as u32);
         for mut number in 0..total {
+            if self.stopped {
+                break;
+            }
             let mut weights = start.clone();
             for &server in &self.tried {
                 let tried = Weight::thousandths(TRIED[number % TRIED.len()]);
@@ -185,7 +202,7 @@ impl Search<'_> {
             let mut better = false;
             for server in self.tried.clone() {
                 for thousandths in TRIED {
-                    if self.simulations >= self.options.simulations {
+                    if self.stopped || self.simulations >= self.options.simulations {
                         return Ok(best);
                     }
                     let mut weights = best.0.clone();

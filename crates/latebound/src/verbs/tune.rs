@@ -98,14 +98,27 @@ fn search(args: &TuneFitArgs, output: &Output) -> Result<()> {
     let text = std::fs::read_to_string(&args.workload).with_context(|| format!("cannot read {path}"))?;
     let workload: Workload = serde_json::from_str(&text)
         .with_context(|| format!("{path} is no workload; docs/tune.md says what one looks like"))?;
+    let stop = Stop::on_signals()?;
+    let mut progress = Progress::new(None);
     let mut outcomes = Vec::new();
     for kind in COMPARED {
+        progress.show(|| format!("simulating {}", kind.name()));
         outcomes
             .push((kind, simulate(&workload, kind).with_context(|| format!("{path} cannot be simulated"))?));
     }
     let agreement = agreement(&workload, PolicyKind::Off)?;
     let options = FitOptions { loss: args.loss / 100.0, simulations: args.simulations };
-    let found = fit(&workload, options)?;
+    let found = fit(&workload, options, &mut |done, most| {
+        progress.show(|| format!("{done} simulations of {most} at most"));
+        !stop.is_set()
+    })?;
+    progress.clear();
+    if stop.is_set() {
+        output.note(&format!(
+            "stopped after {} simulations; these are the best weights until then",
+            found.simulations
+        ));
+    }
     let document = FitDocument::new(&workload, outcomes, agreement, found);
     if output.is_json() { output.json(&document) } else { output.text(&tune_text::fit(&document)) }
 }
