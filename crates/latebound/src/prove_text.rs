@@ -14,6 +14,8 @@ use latebound_report::{grouped, printable};
 use latebound_tune::PolicyKind;
 use serde::{Deserialize, Serialize};
 
+use crate::tuning::Shares;
+
 pub(crate) const PROVE_SCHEMA: &str = "latebound.tune-prove/1";
 
 /// When a response began, since the start of the turn, and how long it took.
@@ -53,6 +55,9 @@ pub(crate) struct Tuned {
     pub(crate) look_median: Option<Nanos>,
     #[serde(default)]
     pub(crate) look_worst: Option<Nanos>,
+    /// Which share of the pages belonged to those that waited for reclaim; absent where nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) page_shares: Option<Shares>,
     pub(crate) left: Vec<String>,
 }
 
@@ -198,6 +203,7 @@ impl Proof {
                     grouped(sum(|one| one.looks))
                 );
             }
+            text.push_str(&page_shares(&policy.tuned));
             for left in policy.tuned.iter().flat_map(|one| &one.left) {
                 let _ = writeln!(text, "  Not as before: {left}");
             }
@@ -222,6 +228,32 @@ impl Proof {
         }
         text + &terminal::comparison(&self.comparison, false, style)
     }
+}
+
+/// Equation (3), of all rounds: whether the share was measured, and what it was.
+fn page_shares(tuned: &[Tuned]) -> String {
+    let shares: Vec<Shares> = tuned.iter().filter_map(|one| one.page_shares).collect();
+    if shares.is_empty() {
+        return String::new();
+    }
+    let sum = |of: fn(&Shares) -> u64| shares.iter().map(of).sum::<u64>();
+    let (measured, unknown) = (sum(|one| one.measured), sum(|one| one.unknown));
+    let least = shares.iter().filter_map(|one| one.least).reduce(f64::min);
+    let most = shares.iter().filter_map(|one| one.most).reduce(f64::max);
+    let range = match (least, most) {
+        (Some(least), Some(most)) => format!(", {:.1} to {:.1} %", 100.0 * least, 100.0 * most),
+        _ => String::new(),
+    };
+    let unknown = match unknown {
+        0 => String::new(),
+        times => format!("; {times} times nobody kept an account of it, and it counted as all"),
+    };
+    format!(
+        "  the share of the pages that belonged to those that waited for reclaim was measured {measured} times in {} of {} rounds{range}\
+         {unknown}\n",
+        shares.iter().filter(|one| one.measured > 0).count(),
+        tuned.len()
+    )
 }
 
 /// The cumulative distributions of each task in all proofs that have it, a picture for each policy.

@@ -304,7 +304,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     }
     let map = Map::of(&tuning, policy, elapsed());
     let time = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
-    let document = RunDocument::new(args.dry_run, map, account, time, undone);
+    let document = RunDocument::new(args.dry_run, map, tuning.shares(), account, time, undone);
     if output.is_json() {
         output.json(&document)?;
     } else {

@@ -14,7 +14,7 @@ use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Schedulin
 use serde::Serialize;
 
 use crate::tune_daemon::Account;
-use crate::tuning::Tuning;
+use crate::tuning::{Shares, Tuning};
 use crate::verbs::tune::named;
 
 /// A task that waited.
@@ -323,6 +323,9 @@ pub(crate) struct RunDocument {
     /// How often, at least, its reservation of processor time was used up; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     overruns: Option<u64>,
+    /// Which share of the pages belonged to those that waited for reclaim; absent where nobody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_shares: Option<Shares>,
     first_changes: Vec<Made>,
     restored: Option<usize>,
     untouched: Option<usize>,
@@ -336,6 +339,7 @@ impl RunDocument {
     pub(crate) fn new(
         dry_run: bool,
         map: Map,
+        page_shares: Option<Shares>,
         account: Account,
         processor_time: Nanos,
         undone: Option<Undone>,
@@ -364,6 +368,7 @@ impl RunDocument {
             look_worst: looks.max(),
             processor_time,
             overruns,
+            page_shares,
             first_changes,
             left: left.collect(),
             restored: undone.as_ref().map(|undone| undone.restored),

@@ -32,6 +32,7 @@ pub(crate) struct Tuning {
     kswapd: BTreeMap<u64, Tid>,
     /// Which part of the pages belongs to the tasks that waited for reclaim; `None`: nobody did, or it cannot be known.
     share: Option<LruPages>,
+    shares: Option<Shares>,
     /// By CPU.
     ktimers: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
@@ -45,6 +46,35 @@ pub(crate) struct Tuning {
     share_asked: bool,
     /// Whether the probe's word on what is urgent may be old.
     cover_due: bool,
+}
+
+/// Equation (3): the shares of pages that belonged to those that waited for reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Shares {
+    /// How often it was measured.
+    pub(crate) measured: u64,
+    /// How often nobody keeps an account of one of these tasks, so that it counted as 1.
+    pub(crate) unknown: u64,
+    /// The least, the most and the last that was measured.
+    pub(crate) least: Option<f64>,
+    pub(crate) most: Option<f64>,
+    pub(crate) last: Option<f64>,
+}
+
+impl Shares {
+    fn and(self, pages: Option<LruPages>) -> Shares {
+        let Some(LruPages { of_tasks, all: all @ 1.. }) = pages else {
+            return Shares { unknown: self.unknown + 1, ..self };
+        };
+        let share = (of_tasks as f64 / all as f64).min(1.0);
+        Shares {
+            measured: self.measured + 1,
+            least: Some(self.least.map_or(share, |least| least.min(share))),
+            most: Some(self.most.map_or(share, |most| most.max(share))),
+            last: Some(share),
+            ..self
+        }
+    }
 }
 
 /// Names are kept of so many; of more, only those that are still there have one.
@@ -88,6 +118,7 @@ impl Tuning {
             kswapd: BTreeMap::new(),
             ktimers: BTreeMap::new(),
             share: None,
+            shares: None,
             flushers: BTreeSet::new(),
             raised_elsewhere: BTreeSet::new(),
             names: BTreeMap::new(),
@@ -355,6 +386,7 @@ impl Tuning {
     fn share_is(&mut self, share: Option<Option<LruPages>>, now: Nanos) {
         let Some(share) = share else { return };
         self.share = share;
+        self.shares = Some(self.shares.unwrap_or_default().and(share));
         let share = self.share.map_or(PageShare::ALL, |pages| PageShare::of(pages.of_tasks, pages.all));
         self.tuner.input(Input::PageShare(share), now);
     }
@@ -374,6 +406,11 @@ impl Tuning {
     /// What part of the pages that the kernel may reclaim belongs to those that waited for it.
     pub(crate) fn share(&self) -> Option<LruPages> {
         self.share
+    }
+
+    /// What came of asking for that; `None`: nobody waited for reclaim.
+    pub(crate) fn shares(&self) -> Option<Shares> {
+        self.shares
     }
 
     /// Has the waits of those counted that somebody waits for now, against the highest that waits.
