@@ -16,8 +16,8 @@ use std::sync::Barrier;
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
 
 use crate::echo::Echo;
-use crate::sys::clock;
 use crate::sys::sched::{self, Scheduling};
+use crate::sys::{clock, memory};
 
 /// What a task does each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,8 @@ fn size(text: &str) -> Option<u64> {
 /// Runs the tasks in this folder for so long, each on a thread of its own. Their files are made where they are not there or too
 /// small, before any task begins; `begun` is called then.
 ///
-/// The tasks end by their own clocks. How often each did its work, in their order.
+/// Their memory is locked, as of every program that has to answer in time: the kernel moves pages that are not, to have larger pieces together, and who
+/// touches one meanwhile waits for `kcompactd`. The tasks end by their own clocks. How often each did its work, in their order.
 pub fn run_tasks(
     folder: &Path,
     tasks: &[FileTask],
@@ -186,6 +187,7 @@ pub fn run_tasks(
     for task in tasks.iter().filter(|task| task.has_file()) {
         prepare(&folder.join(&task.name), task.file)?;
     }
+    memory::lock_touched()?;
     begun();
     // A task that computes would keep the others of its processor from ever getting a real-time priority.
     let all_ready = Barrier::new(tasks.len());

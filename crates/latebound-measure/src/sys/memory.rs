@@ -17,6 +17,13 @@ pub(crate) fn lock_all() -> io::Result<()> {
     check(unsafe { libc::mlockall(libc::MCL_FUTURE | libc::MCL_ONFAULT) }.into()).map(drop)
 }
 
+/// Locks what is and will be mapped, once it is touched: nothing is read that nobody needs.
+pub(crate) fn lock_touched() -> io::Result<()> {
+    // SAFETY: mlockall takes flags only and changes no contents.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) }.into())
+        .map(drop)
+}
+
 /// Undoes [`lock_all`].
 pub(crate) fn unlock_all() {
     // SAFETY: munlockall takes nothing and changes no contents.
