@@ -86,7 +86,7 @@ static __always_inline bool awaited(struct work_struct *work, u32 *thread)
 		*thread = executing((void *)pool, work);
 		if (!*thread) {
 			worker = bpf_map_lookup_elem(&running, &pool);
-			*thread = worker ? *worker : first_idle((void *)pool);
+			*thread = worker ? *worker : BPF_CORE_READ(first_idle((void *)pool), pid);
 		}
 		return true;
 	}
