@@ -452,6 +452,38 @@ fn live_planted_sleeps_in_the_kernel_begin_and_end_once_each() {
 }
 
 #[test]
+fn live_a_long_limit_on_a_wait_that_something_else_ends_is_no_sleep() {
+    const ENDED: usize = 20;
+    const SLEPT: u64 = 10;
+    let _alone = alone();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let sender = std::thread::spawn(move || {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..ENDED {
+            // So that who receives waits meanwhile.
+            std::thread::sleep(Duration::from_millis(4));
+            sender.send_to(&[1], address).unwrap();
+        }
+    });
+    let (task, ()) = at_priority(43, move || {
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        for _ in 0..ENDED {
+            socket.recv(&mut [0; 8]).unwrap();
+        }
+        socket.set_read_timeout(Some(Duration::from_millis(4))).unwrap();
+        for _ in 0..SLEPT {
+            socket.recv(&mut [0; 8]).unwrap_err();
+        }
+    });
+    sender.join().unwrap();
+    let waited = wait_for(RelationKind::TimedSleep, &mut probe, task, SLEPT);
+    assert!(waited.begun >= 1 && (SLEPT - 1..=SLEPT).contains(&waited.served), "{waited:?}");
+    assert_nothing_lost(&probe);
+}
+
+#[test]
 fn live_what_normal_tasks_wait_for_is_no_relation() {
     let _alone = alone();
     let folder = folder();

@@ -82,6 +82,14 @@ pub struct Plan {
     pub violations: Vec<Violation>,
 }
 
+/// What the policy says, as far as one thread alone is concerned.
+struct Asked {
+    default: Scheduling,
+    by_policy: Scheduling,
+    /// By the ceiling of its class, and by its default where it may not be below.
+    permitted: Scheduling,
+}
+
 /// All that is known, and what follows.
 #[derive(Clone, Debug)]
 pub struct Tuner {
@@ -242,12 +250,23 @@ impl Tuner {
 
     /// What it would say if these waited.
     pub(crate) fn plan_for(&self, thread: Tid, waiters: &Waiters) -> Option<Plan> {
-        let member = self.roster.get(thread)?;
+        let is = self.roster.get(thread)?.scheduling;
+        let Asked { default, by_policy, permitted: asked } = self.asked_for(thread, waiters)?;
+        let (permitted, violations) = match asked == is {
+            true => (Some(asked), Vec::new()),
+            false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
+        };
+        Some(Plan { default, by_policy, permitted, violations })
+    }
+
+    /// The same before the rules between threads.
+    fn asked_for(&self, thread: Tid, waiters: &Waiters) -> Option<Asked> {
+        let class = self.roster.get(thread)?.class;
         let default = self.default_of(thread)?;
-        let rules = self.config.rules(member.class);
-        let share = self.share_of(member.class);
+        let rules = self.config.rules(class);
+        let share = self.share_of(class);
         let fixed = rules.fixed;
-        let own = self.wakes_the_tuner(member.class, default);
+        let own = self.wakes_the_tuner(class, default);
         let by_policy = own.unwrap_or_else(|| {
             policy::target(self.config.policy, waiters, rules.weight, share, default, fixed)
         });
@@ -260,12 +279,7 @@ impl Tuner {
             (false, _) => by_policy,
         };
         let floored = !rules.below_default && asked.rank() < default.rank();
-        let asked = if floored { default } else { asked };
-        let (permitted, violations) = match asked == member.scheduling {
-            true => (Some(asked), Vec::new()),
-            false => rules::permitted(&self.roster, thread, asked, self.config.watchdog.priority),
-        };
-        Some(Plan { default, by_policy, permitted, violations })
+        Some(Asked { default, by_policy, permitted: if floored { default } else { asked } })
     }
 
     /// What a thread was before anything was changed.
@@ -289,17 +303,30 @@ impl Tuner {
     }
 
     /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next
-    /// look: they run at least there, or may not be raised. With nobody to raise, that is every priority.
+    /// look: they run at least as the policy would have them then, or may not be raised. With nobody to raise, that is every priority.
     pub fn covers(&self, threads: &[Tid]) -> Priority {
-        let of = |&thread: &Tid| {
-            let member = self.roster.get(thread)?;
-            let ceiling = self.config.rules(member.class).ceiling?;
-            (member.scheduling.rank() < ceiling.get()).then(|| member.scheduling.rank())
+        threads.iter().filter_map(|&thread| self.covers_one(thread)).min().unwrap_or(Priority::MAX)
+    }
+
+    /// `None` where the thread is not known, or may not be raised.
+    fn covers_one(&self, thread: Tid) -> Option<Priority> {
+        let member = self.roster.get(thread)?;
+        self.config.rules(member.class).ceiling?;
+        let mut waiters = self.relations.waiters(thread).cloned().unwrap_or_default();
+        let mut raises = |number: u8| {
+            let Some(priority) = Priority::new(number) else { return false };
+            waiters.add(priority, Strength::Soft);
+            let asked = self.asked_for(thread, &waiters).map_or(0, |asked| asked.permitted.rank());
+            waiters.remove(priority, Strength::Soft);
+            asked > member.scheduling.rank()
         };
-        match threads.iter().filter_map(of).min() {
-            Some(rank) => Priority::new(rank).unwrap_or(Priority::MIN),
-            None => Priority::MAX,
+        // Who waits at more asks for no less: the first that raises is found by halves.
+        let (mut covered, mut raising) = (0, Priority::MAX.get() + 1);
+        while raising - covered > 1 {
+            let between = covered.midpoint(raising);
+            *(if raises(between) { &mut raising } else { &mut covered }) = between;
         }
+        Some(Priority::new(covered).unwrap_or(Priority::MIN))
     }
 
     /// The relations of this moment.

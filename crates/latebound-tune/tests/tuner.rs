@@ -113,6 +113,52 @@ fn a_begin_that_would_raise_nobody_is_covered() {
 }
 
 #[test]
+fn a_thread_that_stays_below_those_that_wait_covers_those_it_was_raised_for() {
+    let mut tuner = tuner("", &[(7, "ktimers/0", 1)]);
+    // 0.8 * 1 is 1.
+    assert_eq!(tuner.covers(&[Tid(7)]).get(), 1);
+    tuner.input(waits(7, 1, 20, 40), at(0));
+    assert_eq!(changed(&mut tuner, 0), [(7, 32)]);
+    // One more: 0.8 * (40 + 40) / 2, but 0.8 * (40 + 42) / 2 is 33.
+    assert_eq!(tuner.covers(&[Tid(7)]).get(), 41);
+    // Nobody waits, and it is not lower yet.
+    tuner.input(Input::Left(object(1), Tid(20)), at(20));
+    assert_eq!(tuner.covers(&[Tid(7)]).get(), 40);
+    assert_eq!((changed(&mut tuner, 20), tuner.covers(&[Tid(7)]).get()), (vec![(7, 1)], 1));
+}
+
+proptest! {
+    #[test]
+    fn what_is_covered_raises_nobody_and_one_more_would(
+        waiting in prop::collection::vec((1_u8..=99, any::<bool>()), 0..6),
+        kind in 0_usize..3,
+        pip: bool,
+        below_default: bool,
+        next in 1_u8..=99,
+    ) {
+        let (comm, rank) = [("irq/9-vda", 50), ("kworker/0:1", 0), ("ktimers/0", 1)][kind];
+        let policy = if pip { "pip" } else { "weighted-average" };
+        let text = format!("policy = \"{policy}\"\n[class.interrupt]\nbelow-default = {below_default}");
+        let mut tuner = tuner(&text, &[(7, comm, rank)]);
+        for (id, &(priority, stays)) in (1..).zip(&waiting) {
+            tuner.input(waits(7, id, 20 + id as i32, priority), at(0));
+            tuner.changes(at(0));
+            if !stays {
+                tuner.input(Input::Left(object(id), Tid(20 + id as i32)), at(0));
+            }
+        }
+        // Some are lower than they were, which is not made yet: the thread is as before.
+        let is = |tuner: &Tuner| tuner.roster().get(Tid(7)).unwrap().scheduling.rank();
+        let (before, covered) = (is(&tuner), tuner.covers(&[Tid(7)]).get());
+        tuner.input(waits(7, 99, 99, next), at(0));
+        tuner.changes(at(0));
+        let raised = is(&tuner) > before;
+        // 1 is covered in any case: there is no level below it.
+        prop_assert!(raised == (next > covered) || (covered == 1 && next == 1), "{before} {covered} {next}");
+    }
+}
+
+#[test]
 fn nothing_goes_above_the_ceiling_of_its_class() {
     let mut tuner = tuner("policy = \"pip\"", &[(7, "irq/9-sda", 50), (8, "kcompactd0", 0)]);
     tuner.input(waits(7, 1, 20, 99), at(1));

@@ -238,7 +238,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             account.reactions.record(monotonic().saturating_sub(begun));
         }
         account.raises += raises;
-        tuning.looked(!changes.is_empty());
+        tuning.looked(raises > 0 || !by_module.is_empty());
         again = tuning.cover(!changes.is_empty())?;
         for (change, error) in changes.into_iter().zip(results) {
             account.changes += 1;

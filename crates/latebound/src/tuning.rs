@@ -26,7 +26,7 @@ pub(crate) struct Tuning {
     timed: bool,
     /// Half of the hold.
     look: Nanos,
-    /// Looks in a row that changed nothing.
+    /// Looks in a row that raised nobody.
     idle_looks: u32,
     /// By node.
     kswapd: BTreeMap<u64, Tid>,
@@ -239,10 +239,10 @@ impl Tuning {
         disks.chain(nodes).collect()
     }
 
-    /// Says whether the last look changed anything. Looks that change nothing become rarer, each half as often as the one before: all
-    /// that can be late by that is that a thread falls back.
-    pub(crate) fn looked(&mut self, changed: bool) {
-        self.idle_looks = if changed { 0 } else { (self.idle_looks + 1).min(16) };
+    /// Says whether the last look raised somebody for those that wait. Looks that did not become rarer, each half as often as the one
+    /// before: all that can be late by that is that a thread falls back, or goes below its default.
+    pub(crate) fn looked(&mut self, raised: bool) {
+        self.idle_looks = if raised { 0 } else { (self.idle_looks + 1).min(16) };
     }
 
     /// How long at most until the next look: while somebody waits often enough that an end counts when it came, else until what

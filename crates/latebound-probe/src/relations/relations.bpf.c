@@ -95,6 +95,7 @@ struct worker {
 
 /* include/linux/timer_types.h; the CPU is in its low 18 bits (TIMER_CPUMASK, include/linux/timer.h). */
 struct timer_list {
+	unsigned long expires;
 	u32 flags;
 };
 
@@ -596,6 +597,12 @@ static __always_inline u64 number_of(void *pointer)
 #define LARGEST_STACK 65536
 
 /*
+ * In jiffies: 1 to 10 s. A longer time is a limit, and something else is to end the wait: each that waits for a disk has one of a minute
+ * (block/blk-core.c, blk_io_schedule, 6.12).
+ */
+#define LONGEST_SLEEP 1000
+
+/*
  * A task that sleeps in the kernel for a time has its timer on its own stack (kernel/time/timer.c, schedule_timeout). On PREEMPT_RT
  * such a timer expires in a thread, ktimers of that CPU.
  */
@@ -608,6 +615,8 @@ int BPF_PROG(relation_sleep, struct timer_list *timer)
 	if (!priority)
 		return 0;
 	if (number_of(timer) - (u64)((struct task_struct___stack *)current)->stack >= LARGEST_STACK)
+		return 0;
+	if ((unsigned long)(timer->expires - bpf_jiffies64()) > LONGEST_SLEEP)
 		return 0;
 	if (one_more(SLEEP, timer->flags & TIMER_CPU, (u64)timer, current, priority))
 		__sync_fetch_and_add(&sleeping, 1);
