@@ -27,6 +27,7 @@ const TIMED: RelationOptions = RelationOptions {
     no_waits: false,
     no_sleeps: false,
     no_network: false,
+    no_wake_ups: false,
     left_out: None,
 };
 
@@ -378,21 +379,20 @@ fn sleeps(tid: i32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-#[test]
-fn live_planted_datagrams_wake_their_reader_once_each() {
-    const PLANTED: u64 = 29;
+/// Has a task read so many datagrams one by one, and says how many wake-ups of it were told.
+fn woken_by_datagrams(planted: u64, options: RelationOptions) -> u64 {
     let _alone = alone();
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
     let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = reader.local_addr().unwrap();
-    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    let mut probe = RelationProbe::start(options).unwrap();
     let (tell, who) = std::sync::mpsc::channel();
     let received = Arc::new(AtomicU64::new(0));
     let sending = std::thread::spawn({
         let received = Arc::clone(&received);
         move || {
             let reader: i32 = who.recv().unwrap();
-            for sent in 0..PLANTED {
+            for sent in 0..planted {
                 // One that comes while the reader still runs wakes nobody.
                 while received.load(Ordering::Acquire) < sent || !sleeps(reader) {
                     std::thread::sleep(Duration::from_millis(1));
@@ -405,7 +405,7 @@ fn live_planted_datagrams_wake_their_reader_once_each() {
         // SAFETY: no arguments.
         tell.send(unsafe { libc::gettid() }).unwrap();
         let mut buffer = [0; 4];
-        for _ in 0..PLANTED {
+        for _ in 0..planted {
             reader.recv(&mut buffer).unwrap();
             received.fetch_add(1, Ordering::Release);
         }
@@ -421,8 +421,19 @@ fn live_planted_datagrams_wake_their_reader_once_each() {
             _ => {}
         }
     }
-    assert_eq!(woken, PLANTED);
     assert_nothing_lost(&probe);
+    woken
+}
+
+#[test]
+fn live_planted_datagrams_wake_their_reader_once_each() {
+    assert_eq!(woken_by_datagrams(29, RelationOptions::default()), 29);
+}
+
+#[test]
+fn live_wake_ups_that_are_left_out_are_not_told() {
+    let options = RelationOptions { no_wake_ups: true, ..RelationOptions::default() };
+    assert_eq!(woken_by_datagrams(5, options), 0);
 }
 
 #[test]

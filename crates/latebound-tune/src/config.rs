@@ -79,6 +79,8 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Learning {
+    /// Whether wake-ups are watched at all. Without PREEMPT_RT that costs a program at every wake-up of any thread.
+    pub wake_ups: bool,
     /// A wake-up counts half after this time.
     pub half_life: Time,
     /// The score from which a kernel thread that wakes a task counts as one that it waits for; one fresh wake-up is 1.
@@ -211,7 +213,7 @@ impl Default for Limits {
 
 impl Default for Learning {
     fn default() -> Learning {
-        Learning { half_life: Time(Nanos::from_secs(1)), threshold: 20.0 }
+        Learning { wake_ups: true, half_life: Time(Nanos::from_secs(1)), threshold: 20.0 }
     }
 }
 

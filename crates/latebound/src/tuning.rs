@@ -103,6 +103,7 @@ impl Tuning {
             no_waits: wake_reader,
             no_sleeps,
             no_network: wake_reader,
+            no_wake_ups: wake_reader && !config.learning.wake_ups,
             left_out: i32::try_from(std::process::id()).ok().map(Tid),
             measure_cost: false,
         };

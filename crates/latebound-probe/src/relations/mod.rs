@@ -136,6 +136,9 @@ pub struct RelationOptions {
     pub no_sleeps: bool,
     /// Whether wake-ups with data of a socket are not told from others: that costs a program for every packet.
     pub no_network: bool,
+    /// Whether wake-ups are left out, without which nothing is learned from them: that costs a program for every wake-up, without PREEMPT_RT
+    /// also of threads that concern nobody.
+    pub no_wake_ups: bool,
     /// A process whose tasks count as waiting for nobody: the one that changes priorities by what it sees here.
     pub left_out: Option<Tid>,
 }
@@ -209,6 +212,9 @@ impl RelationProbe {
         if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
             programs.retain(|&name| name != "relation_waking");
             programs.extend(WOKEN.map(|one| one.0));
+        }
+        if options.no_wake_ups {
+            programs.retain(|&name| name != "relation_waking" && WOKEN.iter().all(|one| name != one.0));
         }
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
