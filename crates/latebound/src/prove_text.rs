@@ -237,7 +237,7 @@ fn page_shares(tuned: &[Tuned]) -> String {
         return String::new();
     }
     let sum = |of: fn(&Shares) -> u64| shares.iter().map(of).sum::<u64>();
-    let (measured, unknown) = (sum(|one| one.measured), sum(|one| one.unknown));
+    let (asked, measured, unknown) = (sum(|one| one.asked), sum(|one| one.measured), sum(|one| one.unknown));
     let least = shares.iter().filter_map(|one| one.least).reduce(f64::min);
     let most = shares.iter().filter_map(|one| one.most).reduce(f64::max);
     let range = match (least, most) {
@@ -249,9 +249,9 @@ fn page_shares(tuned: &[Tuned]) -> String {
         times => format!("; {times} times nobody kept an account of it, and it counted as all"),
     };
     format!(
-        "  the share of the pages that belonged to those that waited for reclaim was measured {measured} times in {} of {} rounds{range}\
-         {unknown}\n",
-        shares.iter().filter(|one| one.measured > 0).count(),
+        "  the share of the pages that belonged to those that waited for reclaim was asked for {asked} times in {} of {} \
+         rounds and measured {measured} times{range}{unknown}\n",
+        shares.len(),
         tuned.len()
     )
 }

@@ -51,7 +51,9 @@ pub(crate) struct Tuning {
 /// Equation (3): the shares of pages that belonged to those that waited for reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Shares {
-    /// How often it was measured.
+    /// How often it was asked for.
+    pub(crate) asked: u64,
+    /// How often it was measured; where the rest is missing, whoever reads it came to run too late or not at all.
     pub(crate) measured: u64,
     /// How often nobody keeps an account of one of these tasks, so that it counted as 1.
     pub(crate) unknown: u64,
@@ -378,6 +380,7 @@ impl Tuning {
             return;
         }
         let tasks = tasks.into_iter().collect();
+        self.shares.get_or_insert_default().asked += 1;
         match &self.aside {
             Some(aside) => self.share_asked = aside.ask(Errand::Share(tasks)),
             None => self.share_is(aside::share(&self.root, &tasks), now),
