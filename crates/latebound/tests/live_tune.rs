@@ -278,8 +278,8 @@ fn guest_a_worker_gets_the_priority_of_the_task_that_is_blocked_on_its_item() {
     let counts: Vec<[u64; 2]> =
         waited.map(|one| ["times", "hard"].map(|key| one[key].as_u64().unwrap())).collect();
     assert!(counts.iter().all(|[times, hard]| hard <= times), "{counts:?}");
-    // Once each, however often the item was queued before it ran.
+    // Once each: a hundred at most, and a few as the terminal is opened and closed. Counted twice they would be near two hundred.
     let [times, hard] = counts.iter().fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-    assert!(hard > 0 && times <= 101, "{counts:?}");
+    assert!(hard > 0 && times <= 130, "{counts:?}");
     println!("{hard} of {times} items had a task blocked on them; workers were set to {to:?}");
 }
