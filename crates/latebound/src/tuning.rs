@@ -136,20 +136,25 @@ impl Tuning {
         Ok(tuning)
     }
 
-    /// Takes what began and ended since the last time. Returns when the first of the highest waits that it met began.
+    /// Takes what began and ended since the last time. Returns when the first of the highest waits that it met began: of those that were
+    /// urgent, where there are some. Those that were covered have been there unread, and raise nobody.
     pub(crate) fn step(&mut self, now: Nanos) -> Result<Option<Nanos>> {
         let seen = self.probe.poll_waits()?;
         self.observe(&seen, now);
         let began = |observation: &Observation| match *observation {
-            Observation::Begin { at, priority, .. } => Some((priority, at)),
+            Observation::Begin { at, object, priority, .. } => {
+                let urgent = !self.probe.is_covered(object.kind, object.of, priority);
+                Some(((urgent, priority), at))
+            }
             // Whose item it is was told before.
-            Observation::RunBy { at, .. } => Some((Priority::MIN, at)),
+            Observation::RunBy { at, .. } => Some(((true, Priority::MIN), at)),
             _ => None,
         };
-        let first_of_the_highest = |one: (Priority, Nanos), other: (Priority, Nanos)| match other.0 > one.0 {
-            true => other,
-            false => one,
-        };
+        let first_of_the_highest =
+            |one: ((bool, Priority), Nanos), other: ((bool, Priority), Nanos)| match other.0 > one.0 {
+                true => other,
+                false => one,
+            };
         Ok(seen.iter().filter_map(began).reduce(first_of_the_highest).map(|(_, at)| at))
     }
 

@@ -397,6 +397,11 @@ impl RelationProbe {
         }
     }
 
+    /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::cover`].
+    pub fn is_covered(&self, kind: RelationKind, device: u64, priority: Priority) -> bool {
+        self.covered.get(&(kind, device)).is_some_and(|&level| priority <= level)
+    }
+
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
     /// wake somebody. [`RelationProbe::wait`] does not say: epoll looks at a ring again only when that was written to with a wake-up.
     pub fn has_unread(&self) -> bool {
