@@ -112,6 +112,8 @@ pub struct Tuner {
     highest: BTreeMap<Tid, Scheduling>,
     /// Threads that were decided upon since somebody asked.
     decided: BTreeSet<Tid>,
+    /// What [`Tuner::covers`] found of a thread, until it is decided upon again or is changed.
+    covers: BTreeMap<Tid, Option<Priority>>,
 }
 
 impl Tuner {
@@ -132,6 +134,7 @@ impl Tuner {
             governor: Governor::new(Pace { hold: Nanos::ZERO, ..config.pace() }),
             highest: BTreeMap::new(),
             decided: BTreeSet::new(),
+            covers: BTreeMap::new(),
             config,
         }
     }
@@ -203,6 +206,7 @@ impl Tuner {
                     continue;
                 }
                 self.roster.set(due.thread, due.to);
+                self.covers.remove(&due.thread);
                 let waiters = self.relations.waiters(due.thread);
                 changes.push(Change {
                     thread: due.thread,
@@ -221,6 +225,7 @@ impl Tuner {
     /// What a thread really is: a change that failed, or one that somebody else made.
     pub fn is(&mut self, thread: Tid, scheduling: Scheduling) {
         self.roster.set(thread, scheduling);
+        self.covers.remove(&thread);
         self.governor.is(thread, scheduling);
     }
 
@@ -304,8 +309,20 @@ impl Tuner {
 
     /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next
     /// look: they run at least as the policy would have them then, or may not be raised. With nobody to raise, that is every priority.
-    pub fn covers(&self, threads: &[Tid]) -> Priority {
-        threads.iter().filter_map(|&thread| self.covers_one(thread)).min().unwrap_or(Priority::MAX)
+    pub fn covers(&mut self, threads: &[Tid]) -> Priority {
+        let mut least = Priority::MAX;
+        for &thread in threads {
+            let covers = match self.covers.get(&thread) {
+                Some(&known) => known,
+                None => {
+                    let covers = self.covers_one(thread);
+                    self.covers.insert(thread, covers);
+                    covers
+                }
+            };
+            least = covers.map_or(least, |covers| covers.min(least));
+        }
+        least
     }
 
     /// `None` where the thread is not known, or may not be raised.
@@ -363,6 +380,7 @@ impl Tuner {
     }
 
     fn decide(&mut self, thread: Tid, now: Nanos) {
+        self.covers.remove(&thread);
         let Some(plan) = self.plan(thread) else { return };
         self.decided.insert(thread);
         let highest = self.highest.entry(thread).or_insert(plan.by_policy);
@@ -433,6 +451,7 @@ impl Tuner {
         self.limited.remove(&tid);
         self.held.remove(&tid);
         self.decided.remove(&tid);
+        self.covers.remove(&tid);
     }
 
     fn of_class(&self, wanted: impl Fn(ThreadClass) -> bool) -> Vec<Tid> {
