@@ -310,10 +310,10 @@ impl Attribution {
         open
     }
 
-    /// Who waits now over something of this kind.
-    pub fn waiting(&self, kind: RelationKind) -> impl Iterator<Item = Tid> + '_ {
+    /// Who waits now over something of this kind, and at which priority.
+    pub fn waiting(&self, kind: RelationKind) -> impl Iterator<Item = (Tid, Priority)> + '_ {
         let open = self.open.iter().filter(move |(object, _)| object.kind == kind);
-        open.flat_map(|(_, open)| open.waiting.iter().map(|one| one.task))
+        open.flat_map(|(_, open)| open.waiting.iter().map(|one| (one.task, one.priority)))
     }
 
     /// How many objects were given up, and how many were done that nobody was known to wait for.
@@ -474,7 +474,10 @@ mod tests {
         let sleep = object(RelationKind::TimedSleep, 3);
         let ktimers = |sleep: Object| (sleep.of == 5).then_some(Tid(12));
         assert_eq!(threads(&attribution.observe(begin(sleep, None), ktimers)), [12]);
-        assert_eq!(attribution.waiting(RelationKind::TimedSleep).collect::<Vec<_>>(), [TASK]);
+        assert_eq!(
+            attribution.waiting(RelationKind::TimedSleep).collect::<Vec<_>>(),
+            [(TASK, Priority::MAX)]
+        );
         assert_eq!(attribution.waiting(RelationKind::Reclaim).count(), 0);
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a tuner has done for it by a thread of ordinary priority: names of tasks, the share of pages, the file of metrics. Owns that
-//! thread. What it reads may come late, or not at all where real-time tasks keep all processors busy; nothing urgent waits for it.
+//! thread. What it reads may come late, or not at all where real-time tasks keep all processors busy; nothing urgent waits for it. What a
+//! real-time task waits for can be hurried, and then has a priority of those.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
-use latebound_model::Tid;
+use latebound_model::{Policy, Tid};
+use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
 use latebound_system::{LruPages, Root, Thread};
+use latebound_tune::Priority;
 
 use crate::tune_metrics::Metrics;
 
@@ -38,6 +41,7 @@ pub(crate) struct Aside {
     errands: SyncSender<Errand>,
     answers: Receiver<Answer>,
     failed: Arc<AtomicU64>,
+    thread: Tid,
 }
 
 impl Aside {
@@ -47,11 +51,16 @@ impl Aside {
         let (tell, answers) = sync_channel(ROOM);
         let failed = Arc::new(AtomicU64::new(0));
         let failures = Arc::clone(&failed);
+        let (tell_id, id) = sync_channel(1);
         std::thread::Builder::new()
             .name("latebound-aside".to_owned())
             // It is locked in memory with all else.
             .stack_size(256 << 10)
             .spawn(move || {
+                // SAFETY: the call has no arguments and cannot fail.
+                if tell_id.send(Tid(unsafe { libc::gettid() })).is_err() {
+                    return;
+                }
                 let root = Root::live();
                 // Until who asks is gone.
                 for errand in given {
@@ -59,7 +68,12 @@ impl Aside {
                         Errand::Thread(tid) => {
                             Some(Answer::Thread(tid, latebound_system::thread(&root, tid)))
                         }
-                        Errand::Share(tasks) => Some(Answer::Share(share(&root, &tasks))),
+                        Errand::Share(tasks) => {
+                            let share = share(&root, &tasks);
+                            // It may have been hurried for this. Going back is refused to nobody.
+                            let _ = set_own_schedule(Schedule::other(0));
+                            Some(Answer::Share(share))
+                        }
                         Errand::Metrics(metrics_now) => {
                             if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {
                                 failures.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +87,15 @@ impl Aside {
                 }
             })
             .context("cannot start a thread")?;
-        Ok(Aside { errands, answers, failed })
+        let thread = id.recv().context("a thread ended as it began")?;
+        Ok(Aside { errands, answers, failed, thread })
+    }
+
+    /// Gives the thread this priority until it has read the share of pages. Returns whether the kernel let it have that.
+    pub(crate) fn hurry(&self, priority: Priority) -> bool {
+        let fifo =
+            Schedule { policy: Policy::Fifo, priority: u32::from(priority.get()), ..Schedule::other(0) };
+        set_schedule_within(self.thread, fifo).is_ok()
     }
 
     /// Whether it will be done.
@@ -97,4 +119,32 @@ pub(crate) fn share(root: &Root, tasks: &[Tid]) -> Option<Option<LruPages>> {
     let there = tasks.iter().copied().filter(|task| root.exists(&format!("/proc/{task}/cgroup")));
     let there: Vec<Tid> = there.collect();
     (!there.is_empty()).then(|| latebound_system::lru_pages(root, there).ok().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use latebound_system::undo::schedule_of;
+
+    use super::*;
+
+    #[test]
+    fn live_who_was_hurried_for_a_share_is_of_ordinary_priority_again_when_it_was_read() {
+        let aside = Aside::start(None).unwrap();
+        assert!(aside.hurry(Priority::new(3).unwrap()));
+        let is = schedule_of(aside.thread).unwrap();
+        assert_eq!((is.policy, is.priority), (Policy::Fifo, 3));
+        assert!(aside.ask(Errand::Share(vec![Tid(std::process::id() as i32)])));
+        let started = Instant::now();
+        let answer = loop {
+            if let Some(answer) = aside.answer() {
+                break answer;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(matches!(answer, Answer::Share(Some(_))));
+        assert_eq!(schedule_of(aside.thread).unwrap().policy, Policy::Other);
+    }
 }

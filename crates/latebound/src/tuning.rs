@@ -165,8 +165,8 @@ impl Tuning {
         for input in self.attribution.expire(now) {
             self.tuner.input(input, now);
         }
-        self.measure_share(now);
         self.take_answers(now);
+        self.measure_share(now);
         if self.timed {
             self.watch_waits()?;
         }
@@ -372,19 +372,24 @@ impl Tuning {
     /// Equation (3): which share of the pages belongs to those that wait for reclaim, by the accounts of their memory cgroups. Where they
     /// have none it counts as all.
     fn measure_share(&mut self, now: Nanos) {
-        if self.share_asked {
-            return;
-        }
-        let tasks: BTreeSet<Tid> = self
+        let tasks: BTreeMap<Tid, Priority> = self
             .attribution
             .seen()
-            .filter_map(|(_, task, kind, _)| (kind == RelationKind::Reclaim).then_some(task))
+            .filter_map(|(_, task, kind, seen)| {
+                (kind == RelationKind::Reclaim).then_some((task, seen.priority))
+            })
             .chain(self.attribution.waiting(RelationKind::Reclaim))
             .collect();
-        if tasks.is_empty() {
+        let Some(&lowest) = tasks.values().min() else { return };
+        if self.share_asked {
+            // Overdue: who keeps kswapd from running keeps who reads this from it as well. It is in the way of nobody above those
+            // that wait.
+            if let Some(aside) = &self.aside {
+                aside.hurry(lowest);
+            }
             return;
         }
-        let tasks = tasks.into_iter().collect();
+        let tasks = tasks.into_keys().collect();
         self.shares.get_or_insert_default().asked += 1;
         match &self.aside {
             Some(aside) => self.share_asked = aside.ask(Errand::Share(tasks)),

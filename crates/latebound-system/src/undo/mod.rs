@@ -24,5 +24,5 @@ mod watchdog;
 pub use handle::ThreadHandle;
 pub use journal::{Journal, Left, UndoError, Undone, recover, undo_file};
 pub use raiser::{Raised, RaisedOver, Raiser, RaiserCounts};
-pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule};
+pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule, set_schedule_within};
 pub use watchdog::Watchdog;

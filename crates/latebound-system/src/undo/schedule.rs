@@ -82,8 +82,13 @@ impl fmt::Display for Schedule {
 
 /// Sets the calling thread, which needs no journal: it ends with it. What it starts does not inherit it.
 pub fn set_own_schedule(schedule: Schedule) -> io::Result<()> {
+    set_schedule_within(Tid(0), schedule)
+}
+
+/// The same for another thread of this process.
+pub fn set_schedule_within(thread: Tid, schedule: Schedule) -> io::Result<()> {
     // SCHED_FLAG_RESET_ON_FORK.
-    Schedule { flags: schedule.flags | 1, ..schedule }.apply(Tid(0))
+    Schedule { flags: schedule.flags | 1, ..schedule }.apply(thread)
 }
 
 /// How a thread is scheduled, without what priority inheritance lends it.
