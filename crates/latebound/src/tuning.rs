@@ -150,12 +150,11 @@ impl Tuning {
             Observation::RunBy { at, .. } => Some(((true, Priority::MIN), at)),
             _ => None,
         };
-        let first_of_the_highest =
-            |one: ((bool, Priority), Nanos), other: ((bool, Priority), Nanos)| match other.0 > one.0 {
-                true => other,
-                false => one,
-            };
-        Ok(seen.iter().filter_map(began).reduce(first_of_the_highest).map(|(_, at)| at))
+        let first_of_the_highest = seen.iter().filter_map(began).reduce(|one, other| match other.0 > one.0 {
+            true => other,
+            false => one,
+        });
+        Ok(first_of_the_highest.map(|(_, at)| at))
     }
 
     /// What is not urgent: takes what was only counted, gives up what never ended, asks which pages are whose.
