@@ -269,6 +269,68 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     assert_nothing_lost(&probe);
 }
 
+/// Writes a file and has a worker write it back; whose requests of a disk were told meanwhile, of those workers that did so.
+fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
+    let folder = folder();
+    let path = folder.path().join("planted");
+    let (task, file) = at_priority(42, move || {
+        let mut file = File::create(path).unwrap();
+        file.write_all(&[3; 1 << 20]).unwrap();
+        file
+    });
+    // SAFETY: the descriptor is open.
+    assert_eq!(unsafe { libc::syncfs(file.as_raw_fd()) }, 0);
+    let until = Instant::now() + Duration::from_secs(2);
+    let (mut mine, mut wrote, mut asked) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    while wrote.is_empty() && Instant::now() < until {
+        for observation in probe.poll().unwrap() {
+            match observation {
+                Observation::Begin { object, task: by, .. }
+                    if by == task && object.kind == RelationKind::DirtyInode =>
+                {
+                    mine.insert(object);
+                }
+                Observation::Begin { object, task, priority, .. } if object.kind == RelationKind::BlockIo => {
+                    asked.entry(task).or_insert_with(BTreeSet::new).insert(priority.get());
+                }
+                Observation::Done { object, by: Doer::Thread(thread), .. } if mine.contains(&object) => {
+                    wrote.insert(thread);
+                }
+                _ => {}
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!wrote.is_empty(), "no worker wrote the file back");
+    asked.retain(|task, _| wrote.contains(task));
+    asked
+}
+
+#[test]
+fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_priority() {
+    let _alone = alone();
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    assert_eq!(written_back(&mut probe), BTreeMap::new());
+    // One that is made meanwhile is not among them: then another turn.
+    let asked = (0..5).find_map(|_| {
+        let threads = latebound_system::threads(&latebound_system::Root::live()).unwrap();
+        let workers = threads.iter().filter(|thread| thread.kernel && thread.comm.starts_with("kworker/"));
+        let workers: Vec<Tid> = workers.map(|thread| thread.tid).collect();
+        for &worker in &workers {
+            probe.lend(worker, Priority::new(37)).unwrap();
+        }
+        let asked = written_back(&mut probe);
+        for worker in workers {
+            probe.lend(worker, None).unwrap();
+        }
+        (!asked.is_empty()).then_some(asked)
+    });
+    let asked = asked.expect("a worker that wrote back was told to ask for a disk");
+    assert!(asked.values().all(|priorities| *priorities == BTreeSet::from([37])), "{asked:?}");
+    assert_eq!(written_back(&mut probe), BTreeMap::new());
+    assert_nothing_lost(&probe);
+}
+
 /// A pseudo terminal. What is written to it is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued again
 /// only once it has run.
 fn terminal() -> (File, File) {

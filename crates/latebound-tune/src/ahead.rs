@@ -132,7 +132,10 @@ mod tests {
         let object = Object { kind: RelationKind::BlockIo, of: 8, id: 0 };
         let priority = Priority::new(priority).unwrap();
         let strength = Strength::Soft;
-        tuner.input(Input::Begin(Relation { thread, object, task: Tid(task), priority, strength }), NOW);
+        tuner.input(
+            Input::Begin(Relation { thread, object, task: Tid(task), priority, strength, lent: false }),
+            NOW,
+        );
     }
 
     fn at(tuner: &Tuner, thread: Tid, priority: usize) -> u8 {

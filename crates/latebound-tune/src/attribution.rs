@@ -155,7 +155,7 @@ struct Waiting {
 impl Waiting {
     fn for_thread(self, thread: Tid, object: Object) -> Input {
         let Waiting { task, priority, strength, .. } = self;
-        Input::Begin(Relation { thread, object, task, priority, strength })
+        Input::Begin(Relation { thread, object, task, priority, strength, lent: false })
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Relation {
     pub priority: Priority,
     /// Whether it can go on meanwhile.
     pub strength: Strength,
+    /// Whether the task is a kernel thread itself, and waits with the priority of those that wait for it.
+    pub lent: bool,
 }
 
 impl Relation {
@@ -132,6 +134,8 @@ pub struct Relations {
     objects: HashMap<Object, u32>,
     tasks: HashMap<Tid, u32>,
     waiters: HashMap<Tid, Waiters>,
+    /// Of those, the kernel threads.
+    lent: HashMap<Tid, Waiters>,
     capacity: usize,
     lost: u64,
     changed: Vec<Tid>,
@@ -148,6 +152,7 @@ impl Relations {
             objects: HashMap::new(),
             tasks: HashMap::new(),
             waiters: HashMap::new(),
+            lent: HashMap::new(),
             capacity: capacity.min(NONE as usize),
             lost: 0,
             changed: Vec::new(),
@@ -183,7 +188,7 @@ impl Relations {
                 self.slots[head as usize].links[list].before = slot;
             }
         }
-        self.waiters.entry(relation.thread).or_default().add(relation.priority, relation.strength);
+        self.for_each_account(&relation, |waiters| waiters.add(relation.priority, relation.strength));
         self.changed.push(relation.thread);
         Begun::New
     }
@@ -226,6 +231,7 @@ impl Relations {
     pub fn end_thread(&mut self, thread: Tid) -> usize {
         let ended = self.end_list(BY_THREAD, self.threads.get(&thread).copied());
         self.waiters.remove(&thread);
+        self.lent.remove(&thread);
         ended
     }
 
@@ -266,6 +272,16 @@ impl Relations {
     /// R_k of one kernel thread.
     pub fn waiters(&self, thread: Tid) -> Option<&Waiters> {
         self.waiters.get(&thread).filter(|waiters| waiters.number() > 0)
+    }
+
+    /// The highest priority of the tasks that wait for this thread; those that are kernel threads themselves are not asked. What it
+    /// waits for itself, it waits for with this priority: so no thread lends itself what it has lent, over whichever others.
+    pub fn highest_task(&self, thread: Tid) -> Option<Priority> {
+        let waiters = self.waiters(thread)?;
+        match self.lent.get(&thread) {
+            Some(lent) => waiters.maximum_besides(lent),
+            None => waiters.maximum(),
+        }
     }
 
     /// The relations of one kernel thread, the newest first.
@@ -310,15 +326,15 @@ impl Relations {
     }
 
     fn replace(&mut self, slot: u32, priority: Priority, strength: Strength) {
-        let relation = &mut self.slots[slot as usize].relation;
+        let relation = self.slots[slot as usize].relation;
         if (relation.priority, relation.strength) == (priority, strength) {
             return;
         }
-        let waiters = self.waiters.entry(relation.thread).or_default();
-        waiters.remove(relation.priority, relation.strength);
-        waiters.add(priority, strength);
-        relation.priority = priority;
-        relation.strength = strength;
+        self.for_each_account(&relation, |waiters| {
+            waiters.remove(relation.priority, relation.strength);
+            waiters.add(priority, strength);
+        });
+        self.slots[slot as usize].relation = Relation { priority, strength, ..relation };
         self.changed.push(relation.thread);
     }
 
@@ -348,10 +364,18 @@ impl Relations {
         }
         self.by_key.remove(&relation.key());
         self.free.push(slot);
-        if let Some(waiters) = self.waiters.get_mut(&relation.thread) {
+        self.for_each_account(&relation, |waiters| {
             waiters.remove(relation.priority, relation.strength);
-        }
+        });
         self.changed.push(relation.thread);
+    }
+
+    /// Where this relation counts.
+    fn for_each_account(&mut self, relation: &Relation, mut change: impl FnMut(&mut Waiters)) {
+        change(self.waiters.entry(relation.thread).or_default());
+        if relation.lent {
+            change(self.lent.entry(relation.thread).or_default());
+        }
     }
 }
 

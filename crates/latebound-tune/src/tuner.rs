@@ -112,6 +112,8 @@ pub struct Tuner {
     highest: BTreeMap<Tid, Scheduling>,
     /// Threads that were decided upon since somebody asked.
     decided: BTreeSet<Tid>,
+    /// Threads of which R_k changed since somebody asked.
+    lends: BTreeSet<Tid>,
     /// What [`Tuner::covers`] found of a thread, until it is decided upon again or is changed.
     covers: BTreeMap<Tid, Option<Priority>>,
 }
@@ -134,6 +136,7 @@ impl Tuner {
             governor: Governor::new(Pace { hold: Nanos::ZERO, ..config.pace() }),
             highest: BTreeMap::new(),
             decided: BTreeSet::new(),
+            lends: BTreeSet::new(),
             covers: BTreeMap::new(),
             config,
         }
@@ -154,7 +157,7 @@ impl Tuner {
                 if self.lingering.remove(&relation.object).is_some() {
                     self.relations.end_object(relation.object);
                 }
-                self.relations.begin(relation);
+                self.begin(relation);
             }
             Input::End(thread, object, task) => {
                 self.relations.end(thread, object, task);
@@ -177,9 +180,7 @@ impl Tuner {
                 kswapd.into_iter().for_each(|tid| self.decide(tid, now));
             }
         }
-        for thread in self.relations.take_changed() {
-            self.decide(thread, now);
-        }
+        self.follow(now);
     }
 
     /// The changes to make now. They count as made; where one fails, say so with [`Tuner::is`].
@@ -238,6 +239,16 @@ impl Tuner {
     /// The threads that may have to be other than they were decided to be when this was asked last.
     pub fn take_decided(&mut self) -> BTreeSet<Tid> {
         std::mem::take(&mut self.decided)
+    }
+
+    /// The threads for which others wait than when this was asked last, and the highest of the tasks among these: with that priority the
+    /// thread itself waits for others.
+    pub fn take_lends(&mut self) -> impl Iterator<Item = (Tid, ThreadClass, Option<Priority>)> + '_ {
+        let changed = std::mem::take(&mut self.lends).into_iter();
+        changed.filter_map(|thread| {
+            let class = self.roster.get(thread)?.class;
+            Some((thread, class, self.relations.highest_task(thread)))
+        })
     }
 
     /// When [`Tuner::changes`] should be asked again, if nothing happens until then.
@@ -407,7 +418,14 @@ impl Tuner {
         let Some(until) = self.edges.woke(thread, task, times, now) else { return };
         self.learned.insert((thread, task), until);
         let object = learned(task);
-        self.relations.begin(Relation { thread, object, task, priority, strength: Strength::Soft });
+        self.relations.begin(Relation {
+            thread,
+            object,
+            task,
+            priority,
+            strength: Strength::Soft,
+            lent: false,
+        });
     }
 
     fn linger(&mut self, object: Object, now: Nanos) {
@@ -429,8 +447,38 @@ impl Tuner {
             self.learned.remove(&(thread, task));
             self.relations.end(thread, learned(task), task);
         }
-        for thread in self.relations.take_changed() {
-            self.decide(thread, now);
+        self.follow(now);
+    }
+
+    /// A task begins to wait. A kernel thread does so for those that wait for it: priority inheritance is transitive (L. Sha, R. Rajkumar,
+    /// J. P. Lehoczky, "Priority Inheritance Protocols", IEEE Transactions on Computers 39(9), 1990, section III). Here over one thread:
+    /// what that one's servers wait for is not followed.
+    fn begin(&mut self, relation: Relation) {
+        if self.roster.get(relation.task).is_none() {
+            self.relations.begin(relation);
+        } else if let Some(priority) = self.relations.highest_task(relation.task)
+            && relation.task != relation.thread
+        {
+            self.relations.begin(Relation { priority, lent: true, ..relation });
+        }
+    }
+
+    /// Decides on the threads for which others wait now.
+    fn follow(&mut self, now: Nanos) {
+        loop {
+            let changed = self.relations.take_changed();
+            if changed.is_empty() {
+                return;
+            }
+            for thread in changed {
+                // What it waits for itself; this changes who waits for others, and not with what those wait.
+                match self.relations.highest_task(thread) {
+                    Some(priority) => self.relations.task_priority(thread, priority),
+                    None => self.relations.end_task(thread),
+                };
+                self.lends.insert(thread);
+                self.decide(thread, now);
+            }
         }
     }
 
@@ -451,6 +499,7 @@ impl Tuner {
         self.limited.remove(&tid);
         self.held.remove(&tid);
         self.decided.remove(&tid);
+        self.lends.remove(&tid);
         self.covers.remove(&tid);
     }
 

@@ -108,6 +108,16 @@ impl Waiters {
         self.all.maximum()
     }
 
+    /// The highest of them that is not one of these others, which wait too. Constant time: at most a step for each level.
+    pub fn maximum_besides(&self, others: &Waiters) -> Option<Priority> {
+        let is_left = |&level: &u8| {
+            let level = usize::from(level);
+            self.all.count[level] > others.all.count[level]
+        };
+        let highest = self.maximum()?.get();
+        (Priority::MIN.get()..=highest).rev().find(is_left).and_then(Priority::new)
+    }
+
     /// The highest priority of those that cannot go on at all.
     pub fn hard_maximum(&self) -> Option<Priority> {
         self.hard.maximum()

@@ -18,6 +18,8 @@ fn relation(thread: i32, id: u64, task: i32, priority: u8) -> Relation {
         task: Tid(task),
         priority: Priority::new(priority).unwrap(),
         strength: Strength::Soft,
+        // Of the tasks of these tests this one is a kernel thread.
+        lent: task % 5 == 2,
     }
 }
 
@@ -183,6 +185,8 @@ proptest! {
                 let counted = recount(&list, thread);
                 let kept = relations.waiters(Tid(thread)).cloned().unwrap_or_default();
                 prop_assert_eq!(&kept, &counted);
+                let tasks = list.iter().filter(|one| one.thread == Tid(thread) && !one.lent);
+                prop_assert_eq!(relations.highest_task(Tid(thread)), tasks.map(|one| one.priority).max());
                 prop_assert!(changed.contains(&Tid(thread)) || before[thread as usize] == counted);
                 let mut shown: Vec<_> = relations.of_thread(Tid(thread)).map(|one| (one.object, one.task)).collect();
                 let mut expected: Vec<_> =

@@ -26,6 +26,7 @@ fn waits(thread: i32, id: u64, task: i32, priority: u8) -> Input {
         task: Tid(task),
         priority,
         strength: Strength::Soft,
+        lent: false,
     })
 }
 
@@ -65,6 +66,35 @@ fn a_worker_follows_those_that_wait_and_falls_back_after_the_hold() {
     assert_eq!(changed(&mut tuner, 12), [(7, 32)]);
     let back = tuner.changes(at(13));
     assert_eq!((back[0].to, back[0].waiters, back[0].highest), (Scheduling::other(0), 0, None));
+}
+
+#[test]
+fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
+    let threads = [(7, "kworker/u8:1", 0), (8, "kworker/0:1H", 0), (9, "kworker/0:2", 0)];
+    let mut tuner = tuner("policy = \"pip\"", &threads);
+    // Nobody waits for it yet: what it waits for is nobody's concern.
+    tuner.input(waits(8, 1, 7, 99), at(1));
+    assert_eq!(changed(&mut tuner, 1), []);
+    tuner.input(waits(7, 2, 20, 50), at(2));
+    assert_eq!(changed(&mut tuner, 2), [(7, 50)]);
+    // With the priority of those, whatever it runs at itself.
+    tuner.input(waits(8, 3, 7, 99), at(3));
+    assert_eq!(changed(&mut tuner, 3), [(8, 50)]);
+    // Neither for itself, nor does the other one hand on what it has of this one.
+    tuner.input(waits(7, 4, 7, 99), at(4));
+    tuner.input(waits(7, 5, 8, 99), at(4));
+    tuner.input(waits(9, 6, 8, 99), at(4));
+    assert_eq!((changed(&mut tuner, 4), tuner.relations().waiters(Tid(7)).unwrap().number()), (vec![], 1));
+    // They follow those that wait for the first.
+    tuner.input(waits(7, 7, 21, 60), at(5));
+    assert_eq!(changed(&mut tuner, 5), [(7, 60), (8, 60)]);
+    tuner.input(Input::End(Tid(7), object(7), Tid(21)), at(6));
+    assert_eq!(changed(&mut tuner, 6), [(7, 50), (8, 50)]);
+    tuner.input(Input::End(Tid(7), object(2), Tid(20)), at(7));
+    assert_eq!(changed(&mut tuner, 7), [(7, 0), (8, 0)]);
+    assert!(tuner.relations().is_empty());
+    let lends: Vec<_> = tuner.take_lends().map(|(thread, _, highest)| (thread.0, highest)).collect();
+    assert_eq!(lends, [(7, None), (8, None)]);
 }
 
 #[test]

@@ -227,6 +227,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         let begun = tuning.step(now)?;
         account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
+        tuning.lend()?;
         let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
         // One that was below its default and has it again answers no wait.
         let raised = |(change, error): (&Change, &Option<String>)| {

@@ -187,6 +187,17 @@ impl Tuning {
         }
     }
 
+    /// Tells the probe for which threads tasks wait: what those wait for themselves, from now on, these tasks wait for too. Call it before the
+    /// changes of a step: a worker that is raised may run at once.
+    pub(crate) fn lend(&mut self) -> Result<()> {
+        for (thread, class, highest) in self.tuner.take_lends() {
+            if matches!(class, ThreadClass::Worker | ThreadClass::Flusher | ThreadClass::Kswapd) {
+                self.probe.lend(thread, highest)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say whether there were some. Returns whether to
     /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody.
     pub(crate) fn cover(&mut self, changed: bool) -> Result<bool> {
@@ -194,16 +205,16 @@ impl Tuning {
             return Ok(false);
         }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
+        let mut fell = false;
         // Who serves timers is known by its CPU, whoever else did so once.
         for (kind, device, threads) in
             self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
         {
-            let priority =
-                match threads.iter().all(|&thread| self.raised_elsewhere.contains(&(kind, device, thread))) {
-                    true => Priority::MAX,
-                    false => self.tuner.covers(&threads),
-                };
-            covered.push((kind, device, priority));
+            if threads.iter().all(|&thread| self.raised_elsewhere.contains(&(kind, device, thread))) {
+                fell |= self.probe.cover_elsewhere(kind, device)?;
+            } else {
+                covered.push((kind, device, self.tuner.covers(&threads)));
+            }
         }
         for &kswapd in self.kswapd.values() {
             covered.push((RelationKind::Reclaim, 0, self.tuner.covers(&[kswapd])));
@@ -211,7 +222,6 @@ impl Tuning {
         for (&cpu, &ktimers) in &self.ktimers {
             covered.push((RelationKind::TimedSleep, cpu, self.tuner.covers(&[ktimers])));
         }
-        let mut fell = false;
         for (kind, device, priority) in covered {
             fell |= self.probe.cover(kind, device, priority)?;
         }
@@ -228,7 +238,7 @@ impl Tuning {
 
     /// A worker that somebody else raises where it is woken for an item, and tells: the probe need not.
     pub(crate) fn worker_raised_elsewhere(&mut self, worker: Tid) -> Result<()> {
-        self.probe.cover(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), Priority::MAX)?;
+        self.probe.cover_elsewhere(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()))?;
         Ok(())
     }
 
@@ -310,6 +320,8 @@ impl Tuning {
     /// A thread ended: who has its id next is another one.
     pub(crate) fn gone(&mut self, tid: Tid, now: Nanos) {
         self.tuner.input(Input::Gone(tid), now);
+        // It can only be gone already.
+        let _ = self.probe.lend(tid, None);
         self.attribution.gone(tid);
         self.names.remove(&tid);
         self.flushers.remove(&tid);

@@ -163,6 +163,7 @@ struct request {
 /* include/linux/sched.h */
 #define PF_IDLE 0x00000002
 #define PF_WQ_WORKER 0x00000020
+#define PF_KSWAPD 0x00020000
 #define PF_KTHREAD 0x00200000
 
 #endif

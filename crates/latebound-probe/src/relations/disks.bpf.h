@@ -223,7 +223,7 @@ SEC("tp_btf/block_io_start")
 int BPF_PROG(relation_block_start, struct request___number *rq)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u32 priority = real_time(current);
+	u32 priority = waits_at(current);
 	struct gendisk___number *disk;
 
 	if (!priority)

@@ -101,7 +101,7 @@ static __always_inline bool awaited(struct work_struct *work, u32 *thread)
 static __always_inline void flush_begins(struct work_struct *work)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u32 priority = real_time(current), task = current->pid, thread = 0;
+	u32 priority = waits_at(current), task = current->pid, thread = 0;
 	u64 address = (u64)work;
 	struct flush flush = { .address = address };
 	struct object new = {}, *object;

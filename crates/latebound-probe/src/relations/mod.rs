@@ -176,7 +176,8 @@ pub struct RelationProbe {
     /// How many wake-ups of each were given on.
     counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
-    covered: BTreeMap<(RelationKind, u64), Priority>,
+    covered: BTreeMap<(RelationKind, u64), u8>,
+    lent: BTreeMap<Tid, Priority>,
 }
 
 impl std::fmt::Debug for RelationProbe {
@@ -280,6 +281,7 @@ impl RelationProbe {
             counted: Vec::new(),
             watched: BTreeMap::new(),
             covered: BTreeMap::new(),
+            lent: BTreeMap::new(),
         })
     }
 
@@ -378,15 +380,43 @@ impl RelationProbe {
     /// items the device is the worker's id, and only queueing that wakes this worker is meant. Returns whether the level fell: a wait that
     /// began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
     pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<bool, ProbeError> {
-        let before = self.covered.insert((kind, device), priority);
-        if before == Some(priority) {
+        self.cover_to(kind, device, priority.get())
+    }
+
+    /// From now on no task that begins to wait over such a thing of this device wakes the reader: somebody else raises there, and tells.
+    /// Kernel threads that wait for others do. Returns whether the level fell.
+    pub fn cover_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
+        self.cover_to(kind, device, RAISED_ELSEWHERE)
+    }
+
+    fn cover_to(&mut self, kind: RelationKind, device: u64, level: u8) -> Result<bool, ProbeError> {
+        let before = self.covered.insert((kind, device), level);
+        if before == Some(level) {
             return Ok(false);
         }
         let key = covered_key(kind, device);
-        let value = u32::from(priority.get()).to_ne_bytes();
-        let written = self.skel.maps.covered.update(&key, &value, MapFlags::ANY);
+        let written = self.skel.maps.covered.update(&key, &u32::from(level).to_ne_bytes(), MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
-        Ok(before.is_some_and(|before| before > priority))
+        Ok(before.is_some_and(|before| before > level))
+    }
+
+    /// From now on what this worker or kswapd waits for is told, as a wait with this priority; `None`: no longer.
+    pub fn lend(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
+        let before = match priority {
+            Some(priority) => self.lent.insert(thread, priority),
+            None => self.lent.remove(&thread),
+        };
+        if before == priority {
+            return Ok(());
+        }
+        let key = thread.0.to_ne_bytes();
+        let written = match priority {
+            Some(priority) => {
+                self.skel.maps.lent.update(&key, &u32::from(priority.get()).to_ne_bytes(), MapFlags::ANY)
+            }
+            None => self.skel.maps.lent.delete(&key),
+        };
+        written.map_err(|error| ProbeError::bpf("saying for which threads tasks wait", error))
     }
 
     /// From now on every wait over such a thing of this device does.
@@ -399,7 +429,7 @@ impl RelationProbe {
 
     /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::cover`].
     pub fn is_covered(&self, kind: RelationKind, device: u64, priority: Priority) -> bool {
-        self.covered.get(&(kind, device)).is_some_and(|&level| priority <= level)
+        self.covered.get(&(kind, device)).is_some_and(|&level| priority.get() <= level)
     }
 
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
@@ -524,6 +554,9 @@ fn load(
     }
     open.load()
 }
+
+/// `RAISED_ELSEWHERE`.
+const RAISED_ELSEWHERE: u8 = 100;
 
 /// `struct place`.
 fn covered_key(kind: RelationKind, device: u64) -> [u8; 16] {

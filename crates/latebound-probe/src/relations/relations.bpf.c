@@ -6,7 +6,8 @@
  * space as an event; wake-ups, which are many, are counted here. What could not be told is counted.
  *
  * A real-time task is a user thread with an effective priority of a real-time class: what priority inheritance lends
- * counts. Deadline tasks count as 99.
+ * counts. Deadline tasks count as 99. What a worker or kswapd waits for while such tasks wait for it, they wait for too, by user
+ * space's word.
  */
 #include "latebound/kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
@@ -237,6 +238,17 @@ struct {
 	__type(value, u32);
 } covered SEC(".maps");
 
+/* Above every priority: somebody else raises there where a task begins to wait, and leaves kernel threads to user space. Mirrored in mod.rs. */
+#define RAISED_ELSEWHERE 100
+
+/* A worker or kswapd for which real-time tasks wait, and the highest of those. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, u32);
+} lent SEC(".maps");
+
 /* A kernel thread that somebody waits for, by user space's word. */
 struct watched {
 	u64 runnable_since;
@@ -328,6 +340,21 @@ static __always_inline u32 real_time(struct task_struct *task)
 	if (prio >= 99 || (task->flags & PF_KTHREAD) || task->tgid == left_out)
 		return 0;
 	return prio < 0 ? 99 : 99 - prio;
+}
+
+/*
+ * With which priority a wait of this task counts: its own, or that of those that wait for it. Workers and kswapd alone: what other
+ * kernel threads ask for they rarely wait for.
+ */
+static __always_inline u32 waits_at(struct task_struct *task)
+{
+	u32 priority = real_time(task), tid, *highest;
+
+	if (priority || !(task->flags & (PF_WQ_WORKER | PF_KSWAPD)))
+		return priority;
+	tid = task->pid;
+	highest = bpf_map_lookup_elem(&lent, &tid);
+	return highest ? *highest : 0;
 }
 
 /*
@@ -444,6 +471,8 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority
 		place.of = thread;
 	}
 	level = bpf_map_lookup_elem(&covered, &place);
+	if (level && *level == RAISED_ELSEWHERE)
+		return bpf_get_current_task_btf()->flags & PF_KTHREAD;
 	return !level || priority > *level;
 }
 
@@ -473,7 +502,7 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct pair pair = { .address = address, .task = (u32)current->pid };
 	struct object new = {}, *object;
-	u32 priority = real_time(current);
+	u32 priority = waits_at(current);
 	u64 *generation;
 
 	object = fresh ? 0 : bpf_map_lookup_elem(&objects, &address);
@@ -561,7 +590,7 @@ int BPF_PROG(relation_written, struct inode *inode, struct writeback_control *wb
 SEC("tp_btf/mm_vmscan_wakeup_kswapd")
 int BPF_PROG(relation_reclaim, int nid)
 {
-	if (real_time(bpf_get_current_task_btf()))
+	if (waits_at(bpf_get_current_task_btf()))
 		begin(RECLAIM, (u64)(u32)nid, 0, (u32)nid, 0, 0, false);
 	return 0;
 }
@@ -572,7 +601,7 @@ int BPF_PROG(relation_reclaims)
 {
 	u32 nid = bpf_get_numa_node_id();
 
-	if (real_time(bpf_get_current_task_btf()))
+	if (waits_at(bpf_get_current_task_btf()))
 		begin(RECLAIM, (u64)nid, 0, nid, 0, 0, false);
 	return 0;
 }
@@ -610,7 +639,7 @@ SEC("tp_btf/timer_start")
 int BPF_PROG(relation_sleep, struct timer_list *timer)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u32 priority = real_time(current);
+	u32 priority = waits_at(current);
 
 	if (!priority)
 		return 0;
@@ -695,10 +724,10 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	u32 *worker, thread, by = BY_TASK;
 	u64 pool;
 
-	/* In an interrupt the thread below has asked for nothing. */
-	if (!real_time(current))
+	if (!waits_at(current))
 		return 0;
-	if (doer(this_cpu(), current, &thread) != BY_TASK)
+	/* In an interrupt the thread below has asked for nothing. */
+	if (doer(this_cpu(), current, &thread) != (current->flags & PF_KTHREAD ? BY_THREAD : BY_TASK))
 		return 0;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
