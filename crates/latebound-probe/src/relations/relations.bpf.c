@@ -453,16 +453,18 @@ int BPF_PROG(relation_softirq_exit)
 }
 
 /*
- * An end lowers, which waits for a look of the reader's own. A begin is urgent where it may raise. `by` is BY_THREAD where a
- * work item's worker is woken for it.
+ * An end lowers, which waits for a look of the reader's own; but a thread that is met as it ends a request, and that others wait for
+ * from now on, is news. A begin is urgent where it may raise. `by` is BY_THREAD where a work item's worker is woken for it.
  */
-static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u32 priority, u32 thread, u32 by)
+static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 priority, u32 thread, u32 by)
 {
 	struct place place = { .of = of, .kind = kind };
 	u32 *level;
 
-	if (!wake_reader || operation == DONE || operation == LEFT)
+	if (!wake_reader || operation == LEFT)
 		return false;
+	if (operation == DONE)
+		return kind == BLOCK_IO && by == BY_THREAD && !id;
 	if (operation != BEGIN)
 		return true;
 	if (kind == WORK_ITEM) {
@@ -493,7 +495,7 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->doer = by;
 	event->reserved = 0;
 	/* FORCE: the reader may be behind with events that did not wake it. */
-	bpf_ringbuf_submit(event, urgent(operation, kind, of, priority, thread, by) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, urgent(operation, kind, of, id, priority, thread, by) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
