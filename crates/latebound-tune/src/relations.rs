@@ -264,6 +264,12 @@ impl Relations {
             .count()
     }
 
+    /// What is known of this task's wait for this thread over this object.
+    pub fn get(&self, thread: Tid, object: Object, task: Tid) -> Option<&Relation> {
+        let slot = *self.by_key.get(&(thread, object, task))?;
+        self.slots.get(slot as usize).map(|slot| &slot.relation)
+    }
+
     /// Whether anybody waits for this object.
     pub fn has_object(&self, object: Object) -> bool {
         self.objects.contains_key(&object)

@@ -90,6 +90,9 @@ struct Asked {
     permitted: Scheduling,
 }
 
+/// What is waited for over and over lingers for so many holds at most.
+const MOST_HOLDS: u64 = 10;
+
 /// All that is known, and what follows.
 #[derive(Clone, Debug)]
 pub struct Tuner {
@@ -99,6 +102,13 @@ pub struct Tuner {
     /// What is done and when it stops to count: who waits again within the hold finds all as it was, and who waits now and then
     /// counts between two waits.
     lingering: BTreeMap<Object, Nanos>,
+    /// Of what was done of late: when, unless it has begun again, and how long it lingers.
+    ended: BTreeMap<Object, (Option<Nanos>, Nanos)>,
+    /// When those that began no more are forgotten.
+    forget_at: Nanos,
+    /// Who could not go on without this thread in the object's life before and asks for it again, and until when that counts as it did: it
+    /// is likely to be blocked on it again at once.
+    hardened: BTreeMap<(Tid, Object, Tid), Nanos>,
     /// When a learned relation ends, by (thread, task).
     learned: BTreeMap<(Tid, Tid), Nanos>,
     roster: Roster,
@@ -126,6 +136,9 @@ impl Tuner {
             relations: Relations::new(capacity),
             edges: Edges::new(config.edge_rule(), capacity),
             lingering: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            forget_at: Nanos::ZERO,
+            hardened: BTreeMap::new(),
             learned: BTreeMap::new(),
             roster: Roster::default(),
             defaults: BTreeMap::new(),
@@ -153,11 +166,24 @@ impl Tuner {
             }
             Input::Gone(tid) => self.gone(tid),
             Input::Begin(relation) => {
+                self.again(relation.object, now);
+                let key = (relation.thread, relation.object, relation.task);
+                let mut strength = relation.strength;
                 // Of another life of the object's name: who waited in that one no longer does.
                 if self.lingering.remove(&relation.object).is_some() {
+                    let was_hard = |was: &Relation| was.strength == Strength::Hard;
+                    if strength == Strength::Soft
+                        && self.relations.get(key.0, key.1, key.2).is_some_and(was_hard)
+                    {
+                        strength = Strength::Hard;
+                        self.hardened.insert(key, now + self.config.limits.hold.0);
+                    }
                     self.relations.end_object(relation.object);
                 }
-                self.begin(relation);
+                if relation.strength == Strength::Hard {
+                    self.hardened.remove(&key);
+                }
+                self.begin(Relation { strength, ..relation });
             }
             Input::End(thread, object, task) => {
                 self.relations.end(thread, object, task);
@@ -255,7 +281,8 @@ impl Tuner {
     pub fn next(&self) -> Option<Nanos> {
         let fades = self.learned.values().min().copied();
         let ends = self.lingering.values().min().copied();
-        [self.governor.next(), fades, ends].into_iter().flatten().min()
+        let softens = self.hardened.values().min().copied();
+        [self.governor.next(), fades, ends, softens].into_iter().flatten().min()
     }
 
     /// What the policy says of a thread; `None` for one that is not known.
@@ -430,7 +457,20 @@ impl Tuner {
 
     fn linger(&mut self, object: Object, now: Nanos) {
         if self.relations.has_object(object) {
-            self.lingering.insert(object, now + self.config.limits.hold.0);
+            let (ended, hold) = self.ended.entry(object).or_insert((None, self.config.limits.hold.0));
+            *ended = Some(now);
+            self.lingering.insert(object, now + *hold);
+        }
+    }
+
+    /// What was done begins again. Where that is always as soon, it lingers twice as long from now on: a thread that falls back between one
+    /// wait and the next costs changes, and each wait the time of a reaction.
+    fn again(&mut self, object: Object, now: Nanos) {
+        let least = self.config.limits.hold.0;
+        let Some((ended, hold)) = self.ended.get_mut(&object) else { return };
+        if let Some(ended) = ended.take() {
+            let twice = Nanos(now.saturating_sub(ended).0.saturating_mul(2));
+            *hold = if twice.0 <= least.0.saturating_mul(MOST_HOLDS) { twice.max(least) } else { least };
         }
     }
 
@@ -440,6 +480,19 @@ impl Tuner {
         for object in over {
             self.lingering.remove(&object);
             self.relations.end_object(object);
+        }
+        if self.forget_at <= now {
+            let longest = Nanos(self.config.limits.hold.0.0.saturating_mul(MOST_HOLDS));
+            self.ended.retain(|_, (ended, _)| ended.is_none_or(|at| now.saturating_sub(at) <= longest));
+            self.forget_at = now + longest;
+        }
+        let soft: Vec<(Tid, Object, Tid)> =
+            self.hardened.iter().filter(|&(_, &until)| until <= now).map(|(&key, _)| key).collect();
+        for key @ (thread, object, task) in soft {
+            self.hardened.remove(&key);
+            if let Some(&relation) = self.relations.get(thread, object, task) {
+                self.relations.begin(Relation { strength: Strength::Soft, ..relation });
+            }
         }
         let faded: Vec<(Tid, Tid)> =
             self.learned.iter().filter(|&(_, &until)| until <= now).map(|(&edge, _)| edge).collect();

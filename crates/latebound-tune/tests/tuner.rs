@@ -98,6 +98,56 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
 }
 
 #[test]
+fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
+    let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
+    let waits = |strength| match waits(7, 1, 20, 60) {
+        Input::Begin(relation) => Input::Begin(Relation { strength, ..relation }),
+        other => other,
+    };
+    let mut steps = Vec::new();
+    // An item each 20 ms, which the task asks for, is blocked on, and has done.
+    for item in 0..4 {
+        let ms = 1 + 20 * item;
+        tuner.input(waits(Strength::Soft), at(ms));
+        steps.extend(changed(&mut tuner, ms));
+        tuner.input(waits(Strength::Hard), at(ms + 1));
+        steps.extend(changed(&mut tuner, ms + 1));
+        tuner.input(Input::Done(object(1)), at(ms + 2));
+        steps.extend(changed(&mut tuner, ms + 2));
+    }
+    // 0.8 * 60 at first.
+    assert_eq!(steps, [(7, 48), (7, 60)]);
+    // Of the next one it is not blocked, which shows after the hold.
+    tuner.input(waits(Strength::Soft), at(81));
+    assert_eq!((changed(&mut tuner, 90), tuner.next()), (vec![], Some(at(91))));
+    assert_eq!(changed(&mut tuner, 91), [(7, 48)]);
+    // Each came 18 ms after the one before was done, which is held twice as long.
+    tuner.input(Input::Done(object(1)), at(94));
+    assert_eq!((changed(&mut tuner, 129), changed(&mut tuner, 130)), (vec![], vec![(7, 0)]));
+    assert_eq!(tuner.next(), None);
+}
+
+#[test]
+fn what_is_waited_for_at_intervals_is_held_from_one_wait_to_the_next_up_to_ten_holds() {
+    // How often the worker was raised and fell back, over twenty waits of 1 ms so far apart, with a look each millisecond.
+    let changes = |apart: u64| {
+        let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
+        let mut steps = 0;
+        for ms in 1..=20 * apart {
+            match ms % apart {
+                1 => tuner.input(waits(7, 1, 20, 60), at(ms)),
+                2 => tuner.input(Input::Done(object(1)), at(ms)),
+                _ => {}
+            }
+            steps += changed(&mut tuner, ms).len();
+        }
+        steps
+    };
+    // Within the hold; beyond it, where the first gap is met unprepared; and too far apart to be held.
+    assert_eq!([8, 20, 50, 60].map(changes), [1, 3, 3, 40]);
+}
+
+#[test]
 fn an_interrupt_thread_goes_below_its_default_only_where_allowed() {
     let mut careful = tuner("policy = \"pip\"", &[(7, "irq/9-sda", 50)]);
     careful.input(waits(7, 1, 20, 30), at(1));
