@@ -351,7 +351,7 @@ fn terminal() -> (File, File) {
 }
 
 #[test]
-fn live_an_item_wakes_the_reader_unless_the_worker_that_is_woken_for_it_is_raised_by_somebody_else() {
+fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_somebody_else() {
     const PATIENCE: Nanos = Nanos::from_millis(100);
     let _alone = alone();
     let options =
@@ -381,23 +381,31 @@ fn live_an_item_wakes_the_reader_unless_the_worker_that_is_woken_for_it_is_raise
         drop((master, slave));
         (worker.expect("the item was told").map(|worker| worker.0 as u64), woken)
     };
-    let mut covered = BTreeSet::new();
-    // A worker may be busy, or another one take the item up: then somebody has to be told.
-    let asleep = (0..30).any(|_| {
-        let (worker, woken) = queue(&mut probe);
-        let known = worker.is_some_and(|worker| covered.contains(&worker));
-        assert!(woken || known, "nobody raises {worker:?}");
-        if let Some(worker) = worker {
-            probe.cover(RelationKind::WorkItem, worker, Priority::MAX).unwrap();
-            covered.insert(worker);
+    type Cover = fn(&mut RelationProbe, u64) -> bool;
+    let elsewhere: Cover = |probe, worker| probe.cover_elsewhere(RelationKind::WorkItem, worker).unwrap();
+    let raised: Cover = |probe, worker| {
+        let level = |number| Priority::new(number).unwrap();
+        probe.cover_worker(Tid(worker as i32), level(43), level(1)).unwrap()
+    };
+    for cover in [elsewhere, raised] {
+        let mut covered = BTreeSet::new();
+        // A worker may be busy, or another one take the item up: then somebody has to be told.
+        let asleep = (0..30).any(|_| {
+            let (worker, woken) = queue(&mut probe);
+            let known = worker.is_some_and(|worker| covered.contains(&worker));
+            assert!(woken || known, "nobody raises {worker:?}");
+            if let Some(worker) = worker {
+                cover(&mut probe, worker);
+                covered.insert(worker);
+            }
+            !woken
+        });
+        assert!(asleep, "the reader was woken each time: {covered:?}");
+        for worker in covered {
+            assert!(probe.uncover(RelationKind::WorkItem, worker));
         }
-        !woken
-    });
-    assert!(asleep, "the reader was woken each time: {covered:?}");
-    for worker in covered {
-        probe.uncover(RelationKind::WorkItem, worker);
+        assert!((0..5).all(|_| queue(&mut probe).1), "nobody raises a worker, and the reader slept");
     }
-    assert!((0..5).all(|_| queue(&mut probe).1), "nobody raises a worker, and the reader slept");
 }
 
 /// Plants work items; of how many the worker was told before it ran.

@@ -109,6 +109,20 @@ pub enum Observation {
     },
 }
 
+impl Observation {
+    /// When it was.
+    pub fn at(&self) -> Nanos {
+        match *self {
+            Observation::Begin { at, .. }
+            | Observation::RunBy { at, .. }
+            | Observation::Done { at, .. }
+            | Observation::Left { at, .. }
+            | Observation::Served { at, .. }
+            | Observation::Woke { at, .. } => at,
+        }
+    }
+}
+
 /// How often, and at which priority, a task waited for a thread (or was served by an interrupt or softirq).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {

@@ -353,7 +353,7 @@ impl Tuner {
             let covers = match self.covers.get(&thread) {
                 Some(&known) => known,
                 None => {
-                    let covers = self.covers_one(thread);
+                    let covers = self.covers_one(thread, Strength::Soft);
                     self.covers.insert(thread, covers);
                     covers
                 }
@@ -363,16 +363,21 @@ impl Tuner {
         least
     }
 
+    /// The same of a task that cannot go on before this thread has done its item.
+    pub fn covers_hard(&self, thread: Tid) -> Priority {
+        self.covers_one(thread, Strength::Hard).unwrap_or(Priority::MAX)
+    }
+
     /// `None` where the thread is not known, or may not be raised.
-    fn covers_one(&self, thread: Tid) -> Option<Priority> {
+    fn covers_one(&self, thread: Tid, strength: Strength) -> Option<Priority> {
         let member = self.roster.get(thread)?;
         self.config.rules(member.class).ceiling?;
         let mut waiters = self.relations.waiters(thread).cloned().unwrap_or_default();
         let mut raises = |number: u8| {
             let Some(priority) = Priority::new(number) else { return false };
-            waiters.add(priority, Strength::Soft);
+            waiters.add(priority, strength);
             let asked = self.asked_for(thread, &waiters).map_or(0, |asked| asked.permitted.rank());
-            waiters.remove(priority, Strength::Soft);
+            waiters.remove(priority, strength);
             asked > member.scheduling.rank()
         };
         // Who waits at more asks for no less: the first that raises is found by halves.

@@ -241,7 +241,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
         }
         account.raises += raises;
         tuning.looked(raises > 0 || !by_module.is_empty());
-        again = tuning.cover(!changes.is_empty())?;
+        let changed: Vec<Tid> = changes.iter().map(|change| change.thread).collect();
         for (change, error) in changes.into_iter().zip(results) {
             account.changes += 1;
             if error.is_some() {
@@ -255,6 +255,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
                 account.made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
             }
         }
+        again = tuning.cover(&changed)?;
         hand.look_ahead(&mut tuning, now >= seldom, now)?;
         if now >= seldom {
             seldom = now + SELDOM;

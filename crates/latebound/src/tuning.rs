@@ -37,6 +37,7 @@ pub(crate) struct Tuning {
     ktimers: BTreeMap<u64, Tid>,
     flushers: BTreeSet<Tid>,
     raised_elsewhere: BTreeSet<(RelationKind, u64, Tid)>,
+    workers_elsewhere: BTreeSet<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
     /// Who reads what is not urgent; `None`: it is read at once.
@@ -124,6 +125,7 @@ impl Tuning {
             shares: None,
             flushers: BTreeSet::new(),
             raised_elsewhere: BTreeSet::new(),
+            workers_elsewhere: BTreeSet::new(),
             names: BTreeMap::new(),
             aside,
             asked: BTreeSet::new(),
@@ -142,8 +144,12 @@ impl Tuning {
         let seen = self.probe.poll_waits()?;
         self.observe(&seen, now);
         let began = |observation: &Observation| match *observation {
-            Observation::Begin { at, object, priority, .. } => {
-                let urgent = !self.probe.is_covered(object.kind, object.of, priority);
+            Observation::Begin { at, object, priority, thread, strength, .. } => {
+                let of = match object.kind {
+                    RelationKind::WorkItem => thread.map_or(0, number),
+                    _ => object.of,
+                };
+                let urgent = !self.probe.is_covered(object.kind, of, priority, strength);
                 Some(((urgent, priority), at))
             }
             // Whose item it is was told before.
@@ -175,6 +181,8 @@ impl Tuning {
     fn observe(&mut self, seen: &[Observation], now: Nanos) {
         for &observation in seen {
             self.meet(observation, now);
+            // It may have been there unread for long.
+            let at = observation.at().min(now);
             let (kswapd, ktimers) = (&self.kswapd, &self.ktimers);
             let served_by = |object: Object| match object.kind {
                 RelationKind::Reclaim => kswapd.get(&object.id).copied(),
@@ -182,7 +190,7 @@ impl Tuning {
                 _ => None,
             };
             for input in self.attribution.observe(observation, served_by) {
-                self.tuner.input(input, now);
+                self.tuner.input(input, at);
             }
         }
     }
@@ -198,14 +206,17 @@ impl Tuning {
         Ok(())
     }
 
-    /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say whether there were some. Returns whether to
+    /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say which threads were changed. Returns whether to
     /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody.
-    pub(crate) fn cover(&mut self, changed: bool) -> Result<bool> {
-        if !(std::mem::take(&mut self.cover_due) || changed) {
+    pub(crate) fn cover(&mut self, changed: &[Tid]) -> Result<bool> {
+        if !std::mem::take(&mut self.cover_due) && changed.is_empty() {
             return Ok(false);
         }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
         let mut fell = false;
+        for &thread in changed {
+            fell |= self.cover_worker(thread)?;
+        }
         // Who serves timers is known by its CPU, whoever else did so once.
         for (kind, device, threads) in
             self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
@@ -228,6 +239,22 @@ impl Tuning {
         Ok(fell && self.probe.has_unread())
     }
 
+    /// Who asks for an item of a worker that is raised already need not wake anybody.
+    fn cover_worker(&mut self, thread: Tid) -> Result<bool> {
+        let Some(member) = self.tuner.roster().get(thread) else { return Ok(false) };
+        if !matches!(member.class, ThreadClass::Worker | ThreadClass::Flusher)
+            || self.workers_elsewhere.contains(&thread)
+        {
+            return Ok(false);
+        }
+        let default = self.tuner.default_of(thread).map_or(0, Scheduling::rank);
+        if member.scheduling.rank() <= default {
+            return Ok(self.probe.uncover(RelationKind::WorkItem, number(thread)));
+        }
+        let (soft, hard) = (self.tuner.covers(&[thread]), self.tuner.covers_hard(thread));
+        Ok(self.probe.cover_worker(thread, soft, hard)?)
+    }
+
     /// Threads that somebody else raises at once where a wait for such a thing begins, and tells: the probe need not.
     pub(crate) fn raised_elsewhere(&mut self, servers: BTreeSet<(RelationKind, u64, Tid)>) {
         if self.raised_elsewhere != servers {
@@ -238,13 +265,15 @@ impl Tuning {
 
     /// A worker that somebody else raises where it is woken for an item, and tells: the probe need not.
     pub(crate) fn worker_raised_elsewhere(&mut self, worker: Tid) -> Result<()> {
-        self.probe.cover_elsewhere(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()))?;
+        self.workers_elsewhere.insert(worker);
+        self.probe.cover_elsewhere(RelationKind::WorkItem, number(worker))?;
         Ok(())
     }
 
     /// No longer: the probe has to tell at once.
     pub(crate) fn worker_raised_here(&mut self, worker: Tid) {
-        self.probe.uncover(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()));
+        self.workers_elsewhere.remove(&worker);
+        self.probe.uncover(RelationKind::WorkItem, number(worker));
     }
 
     /// Which threads serve which disks and nodes, as far as that is known.
@@ -455,6 +484,11 @@ impl Tuning {
         }
         Ok(())
     }
+}
+
+/// As the probe names a worker among devices.
+fn number(tid: Tid) -> u64 {
+    u64::from(tid.0.unsigned_abs())
 }
 
 /// The system's form of scheduling as the policy's.

@@ -176,7 +176,7 @@ pub struct RelationProbe {
     /// How many wake-ups of each were given on.
     counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
-    covered: BTreeMap<(RelationKind, u64), u8>,
+    covered: BTreeMap<(RelationKind, u64), u32>,
     lent: BTreeMap<Tid, Priority>,
 }
 
@@ -376,28 +376,36 @@ impl RelationProbe {
         self.disks.expired()
     }
 
-    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Of work
-    /// items the device is the worker's id, and only queueing that wakes this worker is meant. Returns whether the level fell: a wait that
-    /// began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
+    /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Returns
+    /// whether the level fell: a wait that began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
     pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<bool, ProbeError> {
-        self.cover_to(kind, device, priority.get())
+        self.cover_to(kind, device, u32::from(priority.get()))
+    }
+
+    /// The same of items that this worker will run, as far as that can be foreseen: one priority for tasks that ask for an item, and one for
+    /// those that are blocked on it.
+    pub fn cover_worker(&mut self, worker: Tid, soft: Priority, hard: Priority) -> Result<bool, ProbeError> {
+        let levels = u32::from(soft.get()) | u32::from(hard.get()) << 8;
+        self.cover_to(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), levels)
     }
 
     /// From now on no task that begins to wait over such a thing of this device wakes the reader: somebody else raises there, and tells.
-    /// Kernel threads that wait for others do. Returns whether the level fell.
+    /// Kernel threads that wait for others do. Of work items the device is the worker's id, and only queueing that wakes this worker is meant.
+    /// Returns whether the level fell.
     pub fn cover_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
         self.cover_to(kind, device, RAISED_ELSEWHERE)
     }
 
-    fn cover_to(&mut self, kind: RelationKind, device: u64, level: u8) -> Result<bool, ProbeError> {
-        let before = self.covered.insert((kind, device), level);
-        if before == Some(level) {
+    fn cover_to(&mut self, kind: RelationKind, device: u64, levels: u32) -> Result<bool, ProbeError> {
+        let before = self.covered.insert((kind, device), levels);
+        if before == Some(levels) {
             return Ok(false);
         }
         let key = covered_key(kind, device);
-        let written = self.skel.maps.covered.update(&key, &u32::from(level).to_ne_bytes(), MapFlags::ANY);
+        let written = self.skel.maps.covered.update(&key, &levels.to_ne_bytes(), MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
-        Ok(before.is_some_and(|before| before > level))
+        let fell = |before: u32| before & 0xff > levels & 0xff || before >> 8 > levels >> 8;
+        Ok(before.is_some_and(fell))
     }
 
     /// From now on what this worker or kswapd waits for is told, as a wait with this priority; `None`: no longer.
@@ -419,17 +427,26 @@ impl RelationProbe {
         written.map_err(|error| ProbeError::bpf("saying for which threads tasks wait", error))
     }
 
-    /// From now on every wait over such a thing of this device does.
-    pub fn uncover(&mut self, kind: RelationKind, device: u64) {
-        if self.covered.remove(&(kind, device)).is_some() {
+    /// From now on every wait over such a thing of this device does. Returns whether some did not.
+    pub fn uncover(&mut self, kind: RelationKind, device: u64) -> bool {
+        let was = self.covered.remove(&(kind, device)).is_some();
+        if was {
             // It can only be gone already.
             let _ = self.skel.maps.covered.delete(&covered_key(kind, device));
         }
+        was
     }
 
-    /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::cover`].
-    pub fn is_covered(&self, kind: RelationKind, device: u64, priority: Priority) -> bool {
-        self.covered.get(&(kind, device)).is_some_and(|&level| priority.get() <= level)
+    /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::cover`] and its like.
+    pub fn is_covered(
+        &self,
+        kind: RelationKind,
+        device: u64,
+        priority: Priority,
+        strength: Strength,
+    ) -> bool {
+        let level = |levels: u32| if strength == Strength::Hard { levels >> 8 } else { levels & 0xff };
+        self.covered.get(&(kind, device)).is_some_and(|&levels| u32::from(priority.get()) <= level(levels))
     }
 
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
@@ -556,7 +573,7 @@ fn load(
 }
 
 /// `RAISED_ELSEWHERE`.
-const RAISED_ELSEWHERE: u8 = 100;
+const RAISED_ELSEWHERE: u32 = 100;
 
 /// `struct place`.
 fn covered_key(kind: RelationKind, device: u64) -> [u8; 16] {

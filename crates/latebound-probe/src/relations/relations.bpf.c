@@ -223,7 +223,8 @@ struct {
 /*
  * Up to which priority a wait over such a thing changes nothing at once, by user space's word: the threads that serve it run at
  * least there already, or somebody else raises them and tells. Who begins such a wait does not wake the reader. Of a work item
- * `of` is the worker, and this is of those alone that are woken for it.
+ * `of` is the worker that will run it, as far as that can be foreseen; for a task that is blocked on the item the priority is in the
+ * next byte.
  */
 struct place {
 	u64 of;
@@ -238,7 +239,10 @@ struct {
 	__type(value, u32);
 } covered SEC(".maps");
 
-/* Above every priority: somebody else raises there where a task begins to wait, and leaves kernel threads to user space. Mirrored in mod.rs. */
+/*
+ * Above every priority: somebody else raises there where a task begins to wait, a worker where it is woken for an item, and leaves kernel
+ * threads, and tasks that are blocked on an item, to user space. Mirrored in mod.rs.
+ */
 #define RAISED_ELSEWHERE 100
 
 /* A worker or kswapd for which real-time tasks wait, and the highest of those. */
@@ -454,28 +458,25 @@ int BPF_PROG(relation_softirq_exit)
 
 /*
  * An end lowers, which waits for a look of the reader's own; but a thread that is met as it ends a request, and that others wait for
- * from now on, is news. A begin is urgent where it may raise. `by` is BY_THREAD where a work item's worker is woken for it.
+ * from now on, is news. So is who runs an item that another one should have run. A begin is urgent where it may raise. `by` is
+ * BY_THREAD where a work item's worker is woken for it.
  */
 static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 priority, u32 thread, u32 by)
 {
-	struct place place = { .of = of, .kind = kind };
+	struct place place = { .of = kind == WORK_ITEM ? thread : of, .kind = kind };
 	u32 *level;
 
 	if (!wake_reader || operation == LEFT)
 		return false;
 	if (operation == DONE)
 		return kind == BLOCK_IO && by == BY_THREAD && !id;
-	if (operation != BEGIN)
+	level = operation == RUN_BY ? 0 : bpf_map_lookup_elem(&covered, &place);
+	if (!level)
 		return true;
-	if (kind == WORK_ITEM) {
-		if (by != BY_THREAD)
-			return true;
-		place.of = thread;
-	}
-	level = bpf_map_lookup_elem(&covered, &place);
-	if (level && *level == RAISED_ELSEWHERE)
-		return bpf_get_current_task_btf()->flags & PF_KTHREAD;
-	return !level || priority > *level;
+	if (*level == RAISED_ELSEWHERE)
+		return operation == BLOCKED || (kind == WORK_ITEM && by != BY_THREAD) ||
+		       bpf_get_current_task_btf()->flags & PF_KTHREAD;
+	return priority > (operation == BLOCKED ? *level >> 8 : *level & 0xff);
 }
 
 static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
