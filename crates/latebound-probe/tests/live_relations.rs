@@ -257,6 +257,10 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     // SAFETY: the descriptor is open.
     assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
     let mut seen = gather(&mut probe, task, RelationKind::DirtyInode, PLANTED);
+    // Who writes one back is told as it begins.
+    for (done, told) in seen.done.iter().zip(&seen.ends) {
+        assert_eq!((told.0.map(Doer::Thread), told.1), (Some(done.1), true), "{seen:?}");
+    }
     // The file system's own blocks are an inode of the block device's, and may become dirty too.
     let device = folder.path().metadata().unwrap().dev();
     let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));

@@ -218,6 +218,15 @@ impl Attribution {
             }
             Observation::RunBy { object, worker, .. } => {
                 let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
+                if object.kind == RelationKind::DirtyInode {
+                    // Others that wrote this file system back may go on with it.
+                    self.doers
+                        .entry((object.kind, object.of))
+                        .or_default()
+                        .entry(Doer::Thread(worker))
+                        .or_default();
+                    return open.waiting.iter().map(|one| one.for_thread(worker, object)).collect();
+                }
                 open.waiting.iter_mut().for_each(|one| one.thread = Some(worker));
                 let begin = open.waiting.iter().map(|one| one.for_thread(worker, object));
                 std::iter::once(Input::Done(object)).chain(begin).collect()
@@ -470,6 +479,21 @@ mod tests {
         assert_eq!(waits(done), (None, None));
         let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
         assert_eq!(seen, [(1, 1)]);
+    }
+
+    #[test]
+    fn a_dirty_inode_waits_for_those_that_wrote_others_back_and_for_who_begins_to_write_it() {
+        let mut attribution = Attribution::default();
+        let inode = |id| object(RelationKind::DirtyInode, id);
+        assert_eq!(attribution.observe(begin(inode(1), None), |_| None), []);
+        let writes = |id, worker| Observation::RunBy { at: AT, object: inode(id), worker: Tid(worker) };
+        assert_eq!(threads(&attribution.observe(writes(1, 7), |_| None)), [7]);
+        assert_eq!(threads(&attribution.observe(begin(inode(2), None), |_| None)), [7]);
+        // Another one: the first may go on with it.
+        let inputs = attribution.observe(writes(2, 8), |_| None);
+        assert_eq!((threads(&inputs), inputs.len()), (vec![8], 1));
+        assert_eq!(threads(&attribution.observe(begin(inode(3), None), |_| None)), [7, 8]);
+        assert_eq!(attribution.observe(writes(4, 9), |_| None), [], "nobody waits for that one");
     }
 
     #[test]

@@ -76,7 +76,7 @@ static __always_inline void know_pool(u64 pool)
 static __always_inline bool awaited(struct work_struct *work, u32 *thread)
 {
 	u64 data = BPF_CORE_READ((struct work_struct___data *)work, data.counter), pool, *known;
-	u32 id, *worker;
+	u32 id;
 
 	if (data & WORK_IS_QUEUED) {
 		struct pool_workqueue *pwq = (void *)(data >> work_pwq_shift << work_pwq_shift);
@@ -84,10 +84,8 @@ static __always_inline bool awaited(struct work_struct *work, u32 *thread)
 		pool = (u64)BPF_CORE_READ(pwq, pool);
 		/* It may run for an earlier queueing, and waits for the same worker then. */
 		*thread = executing((void *)pool, work);
-		if (!*thread) {
-			worker = bpf_map_lookup_elem(&running, &pool);
-			*thread = worker ? *worker : BPF_CORE_READ(first_idle((void *)pool), pid);
-		}
+		if (!*thread)
+			*thread = next_of(pool, first_idle((void *)pool));
 		return true;
 	}
 	id = data >> work_pool_shift;

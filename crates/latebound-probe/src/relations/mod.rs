@@ -70,6 +70,7 @@ const GROUPS: [Group; 8] = [
         what: "waits for writeback",
         programs: &[
             ("relation_written", "writeback_single_inode"),
+            ("relation_writes", "writeback_single_inode_start"),
             ("relation_dirty", "writeback_dirty_folio"),
         ],
         since: "5.18",

@@ -470,7 +470,10 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 		return false;
 	if (operation == DONE)
 		return kind == BLOCK_IO && by == BY_THREAD && !id;
-	level = operation == RUN_BY ? 0 : bpf_map_lookup_elem(&covered, &place);
+	/* A worker that begins to write an inode and has a real-time priority was raised for others of the file system already. */
+	if (operation == RUN_BY)
+		return kind == WORK_ITEM || bpf_get_current_task_btf()->prio >= 99;
+	level = bpf_map_lookup_elem(&covered, &place);
 	if (!level)
 		return true;
 	if (*level == RAISED_ELSEWHERE)
@@ -572,6 +575,27 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	cpu->dirty_task = current->pid;
 	cpu->dirty_written = written;
 	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, 0, 0, false);
+	return 0;
+}
+
+/*
+ * A worker begins to write an inode back, which it may be the first time that it does so: it holds what others wait for from now on, as the
+ * locks of pages, whoever had it woken.
+ */
+SEC("tp_btf/writeback_single_inode_start")
+int BPF_PROG(relation_writes, struct inode *inode)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u64 address = (u64)inode;
+	struct object *object;
+
+	if (!(current->flags & PF_WQ_WORKER))
+		return 0;
+	object = bpf_map_lookup_elem(&objects, &address);
+	if (object && object->worker != (u32)current->pid) {
+		object->worker = current->pid;
+		tell(RUN_BY, DIRTY_INODE, object->of, object->id, 0, 0, current->pid, BY_THREAD);
+	}
 	return 0;
 }
 
@@ -720,12 +744,24 @@ static __always_inline bool is_woken(struct pool_workqueue *pwq, struct task_str
 	       BPF_CORE_READ(idle, __state);
 }
 
+/*
+ * Who will take up what a pool has to do, where no worker is woken for it now: one that was woken before and has not come to run does so as soon
+ * as it runs, while the one that started last may be blocked for long. `idle` is the one that went idle last.
+ */
+static __always_inline u32 next_of(u64 pool, struct task_struct *idle)
+{
+	u32 *worker = bpf_map_lookup_elem(&running, &pool);
+
+	if (worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
+		return *worker;
+	return BPF_CORE_READ(idle, pid);
+}
+
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
 	struct task_struct *current = bpf_get_current_task_btf(), *idle;
-	u32 *worker, thread, by = BY_TASK;
-	u64 pool;
+	u32 thread, by = BY_TASK;
 
 	if (!waits_at(current))
 		return 0;
@@ -734,14 +770,15 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 		return 0;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
-	pool = (u64)pwq->pool;
 	thread = executing(pwq->pool, work);
 	if (!thread) {
 		idle = first_idle(pwq->pool);
-		worker = bpf_map_lookup_elem(&running, &pool);
-		if (is_woken(pwq, idle))
+		if (is_woken(pwq, idle)) {
 			by = BY_THREAD;
-		thread = worker && by != BY_THREAD ? *worker : BPF_CORE_READ(idle, pid);
+			thread = BPF_CORE_READ(idle, pid);
+		} else {
+			thread = next_of((u64)pwq->pool, idle);
+		}
 	}
 	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, by, true);
 	return 0;
