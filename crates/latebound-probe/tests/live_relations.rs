@@ -335,6 +335,61 @@ fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_p
     assert_nothing_lost(&probe);
 }
 
+#[test]
+fn live_an_inode_that_is_made_dirty_while_it_is_written_back_is_waited_for_until_it_is_clean() {
+    let _alone = alone();
+    let folder = folder();
+    let path = folder.path().join("planted");
+    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    let here = File::open(folder.path()).unwrap();
+    let written = Arc::new(AtomicU64::new(0));
+    let writer = {
+        let written = Arc::clone(&written);
+        std::thread::spawn(move || {
+            at_priority(42, move || {
+                let file = File::create(path).unwrap();
+                let until = Instant::now() + Duration::from_millis(300);
+                while Instant::now() < until {
+                    file.write_all_at(&[5; 1 << 16], written.fetch_add(1, Ordering::Relaxed) % 16 << 16)
+                        .unwrap();
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+                file.metadata().unwrap().ino()
+            })
+        })
+    };
+    let mut seen = Vec::new();
+    while !writer.is_finished() {
+        // SAFETY: the descriptor is open.
+        assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
+        seen.extend(probe.poll().unwrap());
+    }
+    let (task, inode) = writer.join().unwrap();
+    // SAFETY: the descriptor is open.
+    assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
+    seen.extend(probe.poll().unwrap());
+    let object = seen.iter().find_map(|one| match *one {
+        Observation::Begin { object, task: by, .. }
+            if by == task && object.kind == RelationKind::DirtyInode && object.id == inode =>
+        {
+            Some(object)
+        }
+        _ => None,
+    });
+    let object = object.expect("the inode was told");
+    let begun = seen
+        .iter()
+        .filter(|one| matches!(one, Observation::Begin { object: it, .. } if *it == object))
+        .count();
+    let done = seen
+        .iter()
+        .filter(|one| matches!(one, Observation::Done { object: it, .. } if *it == object))
+        .count();
+    let times = written.load(Ordering::Relaxed);
+    assert!(begun == done && times > 50, "{begun} lives began and {done} ended, over {times} writes");
+    assert_nothing_lost(&probe);
+}
+
 /// A pseudo terminal. What is written to it is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued again
 /// only once it has run.
 fn terminal() -> (File, File) {

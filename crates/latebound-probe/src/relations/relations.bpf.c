@@ -156,6 +156,8 @@ struct object {
 	u64 generation;
 	u32 kind;
 	u32 worker; /* that was told of last */
+	u32 dirtied; /* an inode, by a real-time task since its writing began */
+	u32 reserved;
 };
 
 struct {
@@ -517,11 +519,13 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 		new.id = id;
 		new.kind = kind;
 		new.worker = thread;
+		new.dirtied = 1;
 		new.generation = __sync_fetch_and_add(&generations, 1) + 1;
 		if (bpf_map_update_elem(&objects, &address, &new, BPF_ANY))
 			return lose(LOST_OBJECT);
 		object = &new;
 	} else {
+		object->dirtied = 1;
 		generation = bpf_map_lookup_elem(&told, &pair);
 		if (generation && *generation == object->generation)
 			return;
@@ -589,10 +593,13 @@ int BPF_PROG(relation_writes, struct inode *inode)
 	u64 address = (u64)inode;
 	struct object *object;
 
-	if (!(current->flags & PF_WQ_WORKER))
-		return 0;
 	object = bpf_map_lookup_elem(&objects, &address);
-	if (object && object->worker != (u32)current->pid) {
+	if (!object)
+		return 0;
+	/* What is made dirty from now on this may leave dirty, and has to be seen. */
+	object->dirtied = 0;
+	__sync_fetch_and_add(&written, 1);
+	if ((current->flags & PF_WQ_WORKER) && object->worker != (u32)current->pid) {
 		object->worker = current->pid;
 		tell(RUN_BY, DIRTY_INODE, object->of, object->id, 0, 0, current->pid, BY_THREAD);
 	}
@@ -601,15 +608,20 @@ int BPF_PROG(relation_writes, struct inode *inode)
 
 /*
  * The end of writing one inode back (fs/fs-writeback.c, __writeback_single_inode). Where the allowance was not used up, all
- * of its dirty pages went out.
+ * of its dirty pages went out, but for those that were made dirty meanwhile: then the inode is written once more.
  */
 SEC("tp_btf/writeback_single_inode")
 int BPF_PROG(relation_written, struct inode *inode, struct writeback_control *wbc)
 {
-	if (wbc->nr_to_write > 0) {
-		__sync_fetch_and_add(&written, 1);
-		done((u64)inode);
-	}
+	u64 address = (u64)inode;
+	struct object *object;
+
+	if (wbc->nr_to_write <= 0)
+		return 0;
+	__sync_fetch_and_add(&written, 1);
+	object = bpf_map_lookup_elem(&objects, &address);
+	if (object && !object->dirtied)
+		done(address);
 	return 0;
 }
 
