@@ -350,7 +350,7 @@ fn live_an_inode_that_is_made_dirty_while_it_is_written_back_is_waited_for_until
                 let file = File::create(path).unwrap();
                 let until = Instant::now() + Duration::from_millis(300);
                 while Instant::now() < until {
-                    file.write_all_at(&[5; 1 << 16], written.fetch_add(1, Ordering::Relaxed) % 16 << 16)
+                    file.write_all_at(&[5; 1 << 16], (written.fetch_add(1, Ordering::Relaxed) % 16) << 16)
                         .unwrap();
                     std::thread::sleep(Duration::from_micros(500));
                 }
