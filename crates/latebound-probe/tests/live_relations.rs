@@ -204,6 +204,62 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
 }
 
 #[test]
+fn live_the_reader_is_woken_where_what_is_not_urgent_fills_a_quarter_of_the_ring() {
+    // `RING`, and a record with its header.
+    const QUARTER: usize = (1 << 20) / 4 / (40 + 8);
+    const PATIENCE: Nanos = Nanos::from_millis(300);
+    let _alone = alone();
+    let options =
+        RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
+    let mut probe = RelationProbe::start(options).unwrap();
+    let place = folder();
+    // Makes so many files, and says whether the reader was woken.
+    let mut made = 0;
+    let mut make = |probe: &mut RelationProbe, number: usize| {
+        let base = place.path().join(made.to_string());
+        made += 1;
+        fs::create_dir(&base).unwrap();
+        probe.poll().unwrap();
+        probe.wait(Nanos::ZERO);
+        at_priority(44, move || {
+            for file in 0..number {
+                fs::write(base.join(file.to_string()), b"planted").unwrap();
+            }
+        });
+        let started = Instant::now();
+        probe.wait(PATIENCE);
+        started.elapsed() < Duration::from_nanos(PATIENCE.0)
+    };
+    // Waits for disks as well: a journal may be in the way.
+    let cover = |probe: &mut RelationProbe| {
+        for one in probe.poll().unwrap() {
+            match one {
+                Observation::Begin { object, thread: Some(worker), .. }
+                    if object.kind == RelationKind::WorkItem =>
+                {
+                    probe.cover_worker(worker, Priority::MAX, Priority::MAX).unwrap();
+                }
+                Observation::Begin { object, .. } => {
+                    probe.cover(object.kind, object.of, Priority::MAX).unwrap();
+                }
+                _ => {}
+            }
+        }
+    };
+    // Something else may be urgent now and then.
+    let sleeps = (0..20).any(|_| {
+        let woken = make(&mut probe, 50);
+        cover(&mut probe);
+        !woken
+    });
+    assert!(sleeps, "some of it was always urgent");
+    for _ in 0..2 {
+        assert!(make(&mut probe, QUARTER + 500), "the reader slept over a quarter of its ring");
+    }
+    assert_nothing_lost(&probe);
+}
+
+#[test]
 fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
     const PLANTED: usize = 37;
     let _alone = alone();

@@ -144,9 +144,12 @@ struct event {
 	u32 reserved;
 };
 
+/* Mirrored in tests/live_relations.rs. */
+#define RING (1 << 20)
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, RING);
 } events SEC(".maps");
 
 /* What a real-time task waits for, by address. The generation tells one life of an address from the next. */
@@ -250,7 +253,7 @@ struct {
 /* A worker or kswapd for which real-time tasks wait, and the highest of those. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
 } lent SEC(".maps");
@@ -487,6 +490,7 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
 {
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	bool wake;
 
 	if (!event)
 		return lose(LOST_EVENT);
@@ -500,8 +504,12 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->priority = priority;
 	event->doer = by;
 	event->reserved = 0;
+	wake = urgent(operation, kind, of, id, priority, thread, by);
+	/* What is not urgent may be much, and nothing of it may be lost. */
+	if (wake_reader && !wake)
+		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > RING / 4;
 	/* FORCE: the reader may be behind with events that did not wake it. */
-	bpf_ringbuf_submit(event, urgent(operation, kind, of, id, priority, thread, by) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
