@@ -221,7 +221,9 @@ impl Tuning {
         for (kind, device, threads) in
             self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
         {
-            if threads.iter().all(|&thread| self.raised_elsewhere.contains(&(kind, device, thread))) {
+            let elsewhere = |&thread: &Tid| self.raised_elsewhere.contains(&(kind, device, thread));
+            // Where interrupts alone serve it there is nobody to raise.
+            if !threads.is_empty() && threads.iter().all(elsewhere) {
                 fell |= self.probe.cover_elsewhere(kind, device)?;
             } else {
                 covered.push((kind, device, self.tuner.covers(&threads)));
