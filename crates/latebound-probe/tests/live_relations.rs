@@ -194,7 +194,7 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
     assert!(!cover(&mut probe, 50), "nothing was covered before");
     // A real-time task of somebody else may wake the reader as well; and so may other things that this one waits for, as the file system's
     // own blocks, which are of another device: these are covered once they were met.
-    let slept = (0..40).any(|number| {
+    let slept = (0..5).any(|number| {
         let seen = probe.poll().unwrap();
         cover_others(&mut probe, &seen, Some((RelationKind::DirtyInode, device)));
         probe.wait(Nanos::ZERO);
@@ -210,7 +210,7 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
         seen.iter().any(|one| matches!(one, Observation::Begin { priority, .. } if priority.get() == 42))
     );
     // From now on it is urgent.
-    let woken = (40..45).all(|number| {
+    let woken = (5..10).all(|number| {
         probe.poll().unwrap();
         probe.wait(Nanos::ZERO);
         dirty(&number.to_string());
@@ -628,30 +628,20 @@ fn live_planted_sleeps_in_the_kernel_begin_and_end_once_each() {
     const PLANTED: u64 = 50;
     let _alone = alone();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
-    let mut plant = || {
-        let (task, ()) = at_priority(43, || {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            // sock_rcvtimeo and schedule_timeout (net/core/datagram.c, __skb_wait_for_more_packets).
-            socket.set_read_timeout(Some(Duration::from_millis(4))).unwrap();
-            for _ in 0..PLANTED {
-                assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-            }
-        });
-        wait_for(RelationKind::TimedSleep, &mut probe, task, PLANTED)
-    };
-    // An end is what interrupts whoever runs, and one provider's 6.18 runs no program where that is a process that it hides
-    // (docs/defer.md): single ends were missing so, and where that process is busy more of them, for a while.
-    let seen_whole = |waited: &Waited| (PLANTED - PLANTED / 10..=PLANTED).contains(&waited.served);
-    let mut waited = plant();
-    for _ in 0..2 {
-        if !seen_whole(&waited) {
-            eprintln!("ends are missing: {waited:?}");
-            waited = plant();
+    let (task, ()) = at_priority(43, || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // sock_rcvtimeo and schedule_timeout (net/core/datagram.c, __skb_wait_for_more_packets).
+        socket.set_read_timeout(Some(Duration::from_millis(4))).unwrap();
+        for _ in 0..PLANTED {
+            assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         }
-    }
-    assert!(seen_whole(&waited), "{waited:?}");
+    });
+    let waited = wait_for(RelationKind::TimedSleep, &mut probe, task, PLANTED);
     // Without a hold it is over after each, where this looked then.
     assert!((1..=PLANTED).contains(&waited.begun) && waited.left >= 1, "{waited:?}");
+    // An end is what interrupts whoever runs, and one provider's 6.18 runs no program where that is a process that it hides
+    // (docs/defer.md): single ends were missing so.
+    assert!((PLANTED - PLANTED / 10..=PLANTED).contains(&waited.served), "{waited:?}");
     assert_eq!(waited.priorities, BTreeSet::from([43]));
     // SAFETY: takes a number.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) } as u64;
