@@ -394,7 +394,7 @@ fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_p
 }
 
 #[test]
-fn live_an_inode_that_is_made_dirty_while_it_is_written_back_is_waited_for_until_it_is_clean() {
+fn live_an_inode_that_is_written_to_all_along_while_it_is_written_back_is_done_as_often_as_it_begins() {
     let _alone = alone();
     let folder = folder();
     let path = folder.path().join("planted");
