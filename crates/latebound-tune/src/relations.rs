@@ -248,22 +248,6 @@ impl Relations {
         changed
     }
 
-    /// An object's work went to another thread: a work item that waited for any worker of a pool is now run by one. Returns how
-    /// many relations moved.
-    pub fn hand_over(&mut self, object: Object, to: Tid) -> usize {
-        let mut moving = Vec::new();
-        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
-        while slot != NONE {
-            moving.push(self.slots[slot as usize].relation);
-            slot = self.slots[slot as usize].links[BY_OBJECT].after;
-        }
-        self.end_object(object);
-        moving
-            .into_iter()
-            .filter(|&relation| self.begin(Relation { thread: to, ..relation }) == Begun::New)
-            .count()
-    }
-
     /// What is known of this task's wait for this thread over this object.
     pub fn get(&self, thread: Tid, object: Object, task: Tid) -> Option<&Relation> {
         let slot = *self.by_key.get(&(thread, object, task))?;

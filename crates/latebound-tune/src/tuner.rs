@@ -25,14 +25,10 @@ pub enum Input {
     Gone(Tid),
     /// A task begins to wait.
     Begin(Relation),
-    /// One task no longer waits.
-    End(Tid, Object, Tid),
     /// An object is done: nobody waits for it any more.
     Done(Object),
     /// A task no longer waits for an object, whichever threads stood between, and did not for the whole hold.
     Left(Object, Tid),
-    /// A work item is now run by this worker.
-    RunBy(Object, Tid),
     /// A task's real-time priority is another; `None`: it is no real-time task any more.
     TaskPriority(Tid, Option<Priority>),
     /// A kernel thread woke a task of this priority so often.
@@ -185,15 +181,9 @@ impl Tuner {
                 }
                 self.begin(Relation { strength, ..relation });
             }
-            Input::End(thread, object, task) => {
-                self.relations.end(thread, object, task);
-            }
             Input::Done(object) => self.linger(object, now),
             Input::Left(object, task) => {
                 self.relations.end_object_of(object, task);
-            }
-            Input::RunBy(object, worker) => {
-                self.relations.hand_over(object, worker);
             }
             Input::TaskPriority(task, Some(priority)) => {
                 self.relations.task_priority(task, priority);

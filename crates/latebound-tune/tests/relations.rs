@@ -51,16 +51,6 @@ fn an_inode_that_two_tasks_made_dirty_ends_for_both() {
 }
 
 #[test]
-fn a_work_item_moves_from_the_pool_to_the_worker_that_runs_it() {
-    let mut relations = Relations::new(100);
-    relations.begin(relation(7, 1, 20, 80));
-    relations.begin(relation(8, 1, 20, 80));
-    assert_eq!(relations.hand_over(object(1), Tid(8)), 1);
-    assert_eq!(relations.waiters(Tid(7)), None);
-    assert_eq!(relations.waiters(Tid(8)).unwrap().number(), 1);
-}
-
-#[test]
 fn what_there_is_no_room_for_is_counted() {
     let mut relations = Relations::new(2);
     assert_eq!(relations.begin(relation(7, 1, 20, 80)), Begun::New);
@@ -79,7 +69,7 @@ enum Step {
     Task(i32),
     Thread(i32),
     Priority(i32, u8),
-    HandOver(u64, i32),
+    Left(u64, i32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -89,10 +79,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(a, b, c, d, e)| Step::Begin(a, b, c, d, e)),
         3 => (thread.clone(), id.clone(), task.clone()).prop_map(|(a, b, c)| Step::End(a, b, c)),
         1 => id.clone().prop_map(Step::Object),
+        1 => (id, task.clone()).prop_map(|(a, b)| Step::Left(a, b)),
         1 => task.clone().prop_map(Step::Task),
-        1 => thread.clone().prop_map(Step::Thread),
+        1 => thread.prop_map(Step::Thread),
         1 => (task, priority).prop_map(|(a, b)| Step::Priority(a, b)),
-        1 => (id, thread).prop_map(|(a, b)| Step::HandOver(a, b)),
     ]
 }
 
@@ -108,23 +98,13 @@ fn obvious(list: &mut Vec<Relation>, step: &Step) {
         Step::End(thread, id, task) => {
             list.retain(|one| (one.thread, one.object, one.task) != (Tid(thread), object(id), Tid(task)));
         }
+        Step::Left(id, task) => list.retain(|one| (one.object, one.task) != (object(id), Tid(task))),
         Step::Object(id) => list.retain(|one| one.object != object(id)),
         Step::Task(task) => list.retain(|one| one.task != Tid(task)),
         Step::Thread(thread) => list.retain(|one| one.thread != Tid(thread)),
         Step::Priority(task, priority) => {
             for one in list.iter_mut().filter(|one| one.task == Tid(task)) {
                 one.priority = Priority::new(priority).unwrap();
-            }
-        }
-        Step::HandOver(id, to) => {
-            let moving: Vec<Relation> = list.iter().filter(|one| one.object == object(id)).copied().collect();
-            list.retain(|one| one.object != object(id));
-            for mut one in moving {
-                one.thread = Tid(to);
-                list.retain(|other| {
-                    (other.thread, other.object, other.task) != (one.thread, one.object, one.task)
-                });
-                list.push(one);
             }
         }
     }
@@ -140,6 +120,9 @@ fn apply(relations: &mut Relations, step: &Step) {
         Step::End(thread, id, task) => {
             relations.end(Tid(thread), object(id), Tid(task));
         }
+        Step::Left(id, task) => {
+            relations.end_object_of(object(id), Tid(task));
+        }
         Step::Object(id) => {
             relations.end_object(object(id));
         }
@@ -152,9 +135,6 @@ fn apply(relations: &mut Relations, step: &Step) {
         Step::Priority(task, priority) => {
             relations.task_priority(Tid(task), Priority::new(priority).unwrap());
         }
-        Step::HandOver(id, to) => {
-            relations.hand_over(object(id), Tid(to));
-        }
     }
 }
 
@@ -164,18 +144,6 @@ proptest! {
         let mut relations = Relations::new(1_000);
         let mut list = Vec::new();
         for step in &steps {
-            // A hand-over merges what two threads knew of one task; which of two strengths stays is the order of arrival, so
-            // that only sets without such twins are compared.
-            if let Step::HandOver(id, _) = step {
-                let tasks: Vec<Tid> =
-                    list.iter().filter(|one: &&Relation| one.object == object(*id)).map(|one| one.task).collect();
-                let mut once = tasks.clone();
-                once.sort_unstable();
-                once.dedup();
-                if once.len() != tasks.len() {
-                    continue;
-                }
-            }
             let before: Vec<Waiters> = (0..4).map(|thread| recount(&list, thread)).collect();
             obvious(&mut list, step);
             apply(&mut relations, step);

@@ -88,9 +88,9 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
     // They follow those that wait for the first.
     tuner.input(waits(7, 7, 21, 60), at(5));
     assert_eq!(changed(&mut tuner, 5), [(7, 60), (8, 60)]);
-    tuner.input(Input::End(Tid(7), object(7), Tid(21)), at(6));
+    tuner.input(Input::Left(object(7), Tid(21)), at(6));
     assert_eq!(changed(&mut tuner, 6), [(7, 50), (8, 50)]);
-    tuner.input(Input::End(Tid(7), object(2), Tid(20)), at(7));
+    tuner.input(Input::Left(object(2), Tid(20)), at(7));
     assert_eq!(changed(&mut tuner, 7), [(7, 0), (8, 0)]);
     assert!(tuner.relations().is_empty());
     let lends: Vec<_> = tuner.take_lends().map(|(thread, _, highest)| (thread.0, highest)).collect();
