@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::btf::types::Enum;
-use libbpf_rs::btf::{Btf, BtfKind, BtfType};
+use libbpf_rs::btf::types::{Enum, FuncProto, Typedef};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
 use libbpf_rs::libbpf_sys;
 
 use crate::error::ProbeError;
@@ -78,6 +78,15 @@ impl KernelBtf {
     /// Whether a `tp_btf` program can attach to this trace point.
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains(name)
+    }
+
+    /// How many arguments a `tp_btf` program gets at this trace point.
+    pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+        let btf = Btf::from_vmlinux().ok()?;
+        let typedef = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))?;
+        let prototype: FuncProto<'_> = typedef.referenced_type().next_type()?.try_into().ok()?;
+        // The first one is the trace point's own.
+        u32::try_from(prototype.len()).ok()?.checked_sub(1)
     }
 
     /// Whether the running kernel's structure of this name has a member of this name.

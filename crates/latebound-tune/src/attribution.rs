@@ -77,6 +77,15 @@ pub enum Observation {
         /// Who.
         task: Tid,
     },
+    /// A task that was blocked on an object is so no longer. It waits for it as it did before, if it did.
+    GoesOn {
+        /// Since when.
+        at: Nanos,
+        /// The work item.
+        object: Object,
+        /// Who.
+        task: Tid,
+    },
     /// Requests of a task that were completed since the last time this was told.
     Served {
         /// When it was told.
@@ -117,6 +126,7 @@ impl Observation {
             | Observation::RunBy { at, .. }
             | Observation::Done { at, .. }
             | Observation::Left { at, .. }
+            | Observation::GoesOn { at, .. }
             | Observation::Served { at, .. }
             | Observation::Woke { at, .. } => at,
         }
@@ -162,7 +172,9 @@ struct Waiting {
     task: Tid,
     priority: Priority,
     strength: Strength,
-    /// Of a work item, whose it is.
+    /// Whether it waited for this before it was blocked on it.
+    asked: bool,
+    /// Of a work item, whose it is; of an inode, who was at work on its file system.
     thread: Option<Tid>,
 }
 
@@ -198,18 +210,25 @@ impl Attribution {
                 let known = open.waiting.iter().position(|one| one.task == task);
                 let before = known.and_then(|place| open.waiting[place].thread);
                 // Who asked for an item may then be blocked until it is done: it waits for one thread, once.
-                let waiting = Waiting { task, priority, strength, thread: thread.or(before) };
+                let asked =
+                    strength == Strength::Soft || known.is_some_and(|place| open.waiting[place].asked);
+                let waiting = Waiting { task, priority, strength, asked, thread: thread.or(before) };
                 match known {
                     Some(place) => open.waiting[place] = waiting,
                     None => open.waiting.push(waiting),
                 }
-                let moved = before.is_some() && before != waiting.thread;
+                let moved =
+                    object.kind == RelationKind::WorkItem && before.is_some() && before != waiting.thread;
                 let threads: Vec<Tid> = match object.kind {
                     RelationKind::Reclaim | RelationKind::TimedSleep => {
                         served_by(object).into_iter().collect()
                     }
                     RelationKind::WorkItem => waiting.thread.into_iter().collect(),
-                    kind => self.threads_of(kind, object.of),
+                    kind => {
+                        let mut threads = self.threads_of(kind, object.of);
+                        threads.extend(waiting.thread.filter(|thread| !threads.contains(thread)));
+                        threads
+                    }
                 };
                 let left = moved.then_some(Input::Left(object, task));
                 left.into_iter()
@@ -244,22 +263,25 @@ impl Attribution {
                     _ => by,
                 };
                 for one in &open.waiting {
-                    self.count(by, one.task, object.kind, one.priority, 1);
-                    if one.strength == Strength::Hard
-                        && let Some(seen) = self.seen.get_mut(&(by, one.task, object.kind))
-                    {
-                        seen.hard += 1;
-                    }
+                    self.count_wait(by, object, one);
                 }
                 vec![Input::Done(object)]
             }
-            Observation::Left { object, task, .. } => {
-                let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
-                open.waiting.retain(|one| one.task != task);
-                if open.waiting.is_empty() {
-                    self.open.remove(&object);
+            Observation::Left { object, task, .. } => self.left(object, task),
+            Observation::GoesOn { object, task, .. } => {
+                let open = self.open.get_mut(&object);
+                let waiting = open.and_then(|open| open.waiting.iter_mut().find(|one| one.task == task));
+                let Some(waiting) = waiting else { return Vec::new() };
+                let was = *waiting;
+                waiting.strength = Strength::Soft;
+                if let Some(thread) = was.thread {
+                    self.count_wait(Doer::Thread(thread), object, &was);
                 }
-                vec![Input::Left(object, task)]
+                if !was.asked {
+                    return self.left(object, task);
+                }
+                let is = Waiting { strength: Strength::Soft, ..was };
+                was.thread.map(|thread| is.for_thread(thread, object)).into_iter().collect()
             }
             Observation::Served { object, by, task, priority, times, .. } => {
                 let doers = self.doers.entry((object.kind, object.of)).or_default();
@@ -356,6 +378,25 @@ impl Attribution {
             .collect()
     }
 
+    /// The task no longer waits for it.
+    fn left(&mut self, object: Object, task: Tid) -> Vec<Input> {
+        let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
+        open.waiting.retain(|one| one.task != task);
+        if open.waiting.is_empty() {
+            self.open.remove(&object);
+        }
+        vec![Input::Left(object, task)]
+    }
+
+    fn count_wait(&mut self, by: Doer, object: Object, one: &Waiting) {
+        self.count(by, one.task, object.kind, one.priority, 1);
+        if one.strength == Strength::Hard
+            && let Some(seen) = self.seen.get_mut(&(by, one.task, object.kind))
+        {
+            seen.hard += 1;
+        }
+    }
+
     fn count(&mut self, by: Doer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
         let seen = self.seen.entry((by, task, kind)).or_insert(Seen { times: 0, hard: 0, priority });
         seen.times += times;
@@ -387,6 +428,10 @@ mod tests {
     fn blocked(object: Object, thread: Option<Tid>) -> Observation {
         let strength = Strength::Hard;
         Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, strength }
+    }
+
+    fn goes_on(object: Object) -> Observation {
+        Observation::GoesOn { at: AT, object, task: TASK }
     }
 
     fn threads(inputs: &[Input]) -> Vec<i32> {
@@ -482,6 +527,31 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_is_blocked_no_longer_waits_for_the_item_as_it_did_before() {
+        let item = object(RelationKind::WorkItem, 8);
+        let strength = |inputs: &[Input]| match inputs {
+            [Input::Begin(relation)] => relation.strength,
+            other => panic!("{other:?}"),
+        };
+        let mut attribution = Attribution::default();
+        let mut observe = |seen| attribution.observe(seen, |_| None);
+        // It asked for the item before, is blocked twice, and still waits for its end.
+        observe(begin(item, Some(Tid(7))));
+        for _ in 0..2 {
+            assert_eq!(strength(&observe(blocked(item, Some(Tid(7))))), Strength::Hard);
+            assert_eq!(strength(&observe(goes_on(item))), Strength::Soft);
+        }
+        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(7)) };
+        assert_eq!(observe(done), [Input::Done(item)]);
+        // It never asked for it.
+        observe(blocked(item, Some(Tid(7))));
+        assert_eq!(observe(goes_on(item)), [Input::Left(item, TASK)]);
+        assert_eq!(observe(goes_on(item)), []);
+        let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
+        assert_eq!((seen, attribution.lost()), (vec![(4, 3)], (0, 0)));
+    }
+
+    #[test]
     fn a_dirty_inode_waits_for_those_that_wrote_others_back_and_for_who_begins_to_write_it() {
         let mut attribution = Attribution::default();
         let inode = |id| object(RelationKind::DirtyInode, id);
@@ -494,6 +564,9 @@ mod tests {
         assert_eq!((threads(&inputs), inputs.len()), (vec![8], 1));
         assert_eq!(threads(&attribution.observe(begin(inode(3), None), |_| None)), [7, 8]);
         assert_eq!(attribution.observe(writes(4, 9), |_| None), [], "nobody waits for that one");
+        // One is at work on the file system, and said so before somebody waited.
+        assert_eq!(threads(&attribution.observe(begin(inode(5), Some(Tid(10))), |_| None)), [7, 8, 10]);
+        assert_eq!(threads(&attribution.observe(begin(inode(6), Some(Tid(8))), |_| None)), [7, 8]);
     }
 
     #[test]

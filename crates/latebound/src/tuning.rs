@@ -145,11 +145,12 @@ impl Tuning {
         self.observe(&seen, now);
         let began = |observation: &Observation| match *observation {
             Observation::Begin { at, object, priority, thread, strength, .. } => {
-                let of = match object.kind {
-                    RelationKind::WorkItem => thread.map_or(0, number),
-                    _ => object.of,
+                let (kind, of) = match (object.kind, thread) {
+                    (RelationKind::WorkItem, thread) => (RelationKind::WorkItem, thread.map_or(0, number)),
+                    (RelationKind::DirtyInode, Some(thread)) => (RelationKind::WorkItem, number(thread)),
+                    (kind, _) => (kind, object.of),
                 };
-                let urgent = !self.probe.is_covered(object.kind, of, priority, strength);
+                let urgent = !self.probe.is_covered(kind, of, priority, strength);
                 Some(((urgent, priority), at))
             }
             // Whose item it is was told before.
@@ -324,7 +325,7 @@ impl Tuning {
             Observation::Woke { task, .. } => (Some(task), None),
             Observation::Served { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
             Observation::Served { task, .. } => (Some(task), None),
-            Observation::Done { .. } | Observation::Left { .. } => (None, None),
+            Observation::Done { .. } | Observation::Left { .. } | Observation::GoesOn { .. } => (None, None),
         };
         // Another thread may serve now what only others did.
         self.cover_due |= matches!(observation, Observation::Served { .. } | Observation::Done { .. });

@@ -34,6 +34,8 @@ struct worker_pool___id {
 
 /* By the pool's id; those that ran an item since somebody asked. */
 #define POOLS 1024
+/* Of one queue, that are looked through. */
+#define MOST_POOLS 32
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -69,11 +71,30 @@ static __always_inline void know_pool(u64 pool)
 		*known = pool;
 }
 
+/* The worker that runs this item in one of the pools of this queue. */
+static __always_inline u32 executing_for(struct workqueue_struct *queue, struct work_struct *work)
+{
+	u64 head = number_of(queue) + bpf_core_field_offset(struct workqueue_struct, pwqs), next;
+	u32 i, thread;
+
+	next = (u64)BPF_CORE_READ(queue, pwqs.next);
+	for (i = 0; i < MOST_POOLS && next && next != head; i++) {
+		struct pool_workqueue *pwq =
+			(void *)(next - bpf_core_field_offset(struct pool_workqueue, pwqs_node));
+
+		thread = executing(BPF_CORE_READ(pwq, pool), work);
+		if (thread)
+			return thread;
+		next = (u64)BPF_CORE_READ(pwq, pwqs_node.next);
+	}
+	return 0;
+}
+
 /*
- * The worker that the item has to be done by, as start_flush_work finds it (6.12). Returns whether there is anything to wait for: the pool is not
- * locked, so that an item may be done by now.
+ * The worker that the item has to be done by, as start_flush_work finds it (6.12); `queue` where that is known. Returns whether there is
+ * anything to wait for: the pool is not locked, so that an item may be done by now.
  */
-static __always_inline bool awaited(struct work_struct *work, u32 *thread)
+static __always_inline bool awaited(struct work_struct *work, struct workqueue_struct *queue, u32 *thread)
 {
 	u64 data = BPF_CORE_READ((struct work_struct___data *)work, data.counter), pool, *known;
 	u32 id;
@@ -90,9 +111,10 @@ static __always_inline bool awaited(struct work_struct *work, u32 *thread)
 	}
 	id = data >> work_pool_shift;
 	known = bpf_map_lookup_elem(&pools, &id);
-	if (!known || !*known)
-		return false;
-	*thread = executing((void *)*known, work);
+	if (known && *known)
+		*thread = executing((void *)*known, work);
+	else if (queue)
+		*thread = executing_for(queue, work);
 	return *thread;
 }
 
@@ -108,7 +130,7 @@ static __always_inline void flush_begins(struct work_struct *work)
 		return;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;
-	if (!awaited(work, &thread))
+	if (!awaited(work, 0, &thread))
 		return;
 	object = bpf_map_lookup_elem(&objects, &address);
 	if (object) {

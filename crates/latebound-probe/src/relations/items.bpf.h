@@ -27,6 +27,7 @@ struct worker_pool {
 };
 
 struct workqueue_struct {
+	struct listed pwqs;
 	int max_active;
 };
 
@@ -35,6 +36,7 @@ struct pool_workqueue {
 	struct workqueue_struct *wq;
 	int nr_active;
 	struct listed inactive_works;
+	struct listed pwqs_node;
 };
 
 /* Until 6.9 the limit was here (a045a272d887). */

@@ -18,9 +18,11 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 mod disks;
 mod flush;
+mod writeback;
 
 use self::disks::DiskWaits;
 use self::flush::Flushes;
+use self::writeback::HeldBack;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::log;
@@ -48,7 +50,7 @@ struct Group {
 }
 
 /// Each with its trace points, in the order in which they are attached: ends before begins.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     Group {
         what: "whether a thread, a softirq or an interrupt does something",
         programs: &[
@@ -74,6 +76,11 @@ const GROUPS: [Group; 8] = [
             ("relation_dirty", "writeback_dirty_folio"),
         ],
         since: "5.18",
+    },
+    Group {
+        what: "waits for dirty pages to become fewer",
+        programs: &[("relation_held_back", "balance_dirty_pages")],
+        since: "5.5",
     },
     Group {
         what: "waits for page reclaim",
@@ -167,10 +174,11 @@ pub struct ThreadWaits {
 pub struct RelationProbe {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<Observation>>>,
+    told: Rc<RefCell<Vec<Told>>>,
     malformed: Rc<RefCell<u64>>,
     skel: RelationsSkel<'static>,
     disks: DiskWaits,
+    held_back: HeldBack,
     statistics: Option<OwnedFd>,
     missing: Vec<Missing>,
     woken: MappedArray<Woken>,
@@ -223,8 +231,14 @@ impl RelationProbe {
         }
         let flushes = Flushes::find(&kernel);
         programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
+        // Which worker it is that such a task waits for is read from the work item as well.
+        let held_back = flushes.as_ref().map_err(Clone::clone).and_then(|_| writeback::held_back(&kernel));
+        if let (true, Err(why)) = (programs.contains(&writeback::HELD_BACK), &held_back) {
+            programs.retain(|&name| name != writeback::HELD_BACK);
+            missing.push(writeback::missing(why.clone()));
+        }
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let (loaded, said) = log::capture(|| load(&programs, options, flushes.as_ref().ok()));
+        let (loaded, said) = log::capture(|| load(&programs, options, flushes.as_ref().ok(), held_back.ok()));
         let mut skel =
             loaded.map_err(|source| ProbeError::load("loading the programs of relations", source, &said))?;
         let told = Rc::new(RefCell::new(Vec::new()));
@@ -236,7 +250,7 @@ impl RelationProbe {
             builder
                 .add(&skel.maps.events, move |bytes| {
                     match decode(bytes) {
-                        Some(observation) => told.borrow_mut().push(observation),
+                        Some(one) => told.borrow_mut().push(one),
                         None => *malformed.borrow_mut() += 1,
                     }
                     0
@@ -276,6 +290,7 @@ impl RelationProbe {
             malformed,
             skel,
             disks,
+            held_back: HeldBack::new(options.hold),
             statistics,
             missing,
             woken,
@@ -320,14 +335,17 @@ impl RelationProbe {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of relations", error))?;
         let told = std::mem::take(&mut *self.told.borrow_mut());
         let mut seen = Vec::with_capacity(told.len());
-        for one in told {
-            let (observation, place) = disks::without_place(one);
+        for Told { observation, lasts } in told {
+            self.held_back.told(observation, lasts);
+            let (observation, place) = disks::without_place(observation);
             if let (Observation::Begin { at, .. }, Some(place)) = (observation, place) {
                 self.disks.told(place, at);
             }
             seen.push(observation);
         }
-        seen.extend(self.disks.over(now()));
+        let now = now();
+        seen.extend(self.disks.over(now));
+        seen.extend(self.held_back.over(now));
         Ok(seen)
     }
 
@@ -552,6 +570,7 @@ fn load(
     programs: &[&str],
     options: RelationOptions,
     flushes: Option<&Flushes>,
+    held_back: Option<u32>,
 ) -> libbpf_rs::Result<RelationsSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -569,6 +588,8 @@ fn load(
             constants.work_pwq_shift = flushes.pwq_shift;
             constants.work_pool_shift = flushes.pool_shift;
         }
+        constants.held_back_arguments = held_back.unwrap_or(0);
+        constants.jiffy_us = writeback::jiffy_us();
     }
     open.load()
 }
@@ -593,13 +614,21 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(word))
 }
 
+/// What one event says.
+struct Told {
+    observation: Observation,
+    /// How long it lasts at most; 0: until its end is told.
+    lasts: Nanos,
+}
+
 /// `struct event`.
-fn decode(bytes: &[u8]) -> Option<Observation> {
+fn decode(bytes: &[u8]) -> Option<Told> {
     let (at, of, id) = (Nanos(number::<8>(bytes, 0)?), number::<8>(bytes, 8)?, number::<8>(bytes, 16)?);
     let (task, thread) = (tid(number::<4>(bytes, 24)?), tid(number::<4>(bytes, 28)?));
     let &[operation, kind, priority, doer, ..] = bytes.get(32..)? else { return None };
+    let lasts = Nanos(number::<4>(bytes, 36)? * 1000);
     let object = Object { kind: *RelationKind::ALL.get(usize::from(kind))?, of, id };
-    Some(match operation {
+    let observation = match operation {
         1 | 4 => {
             let thread = (thread.0 != 0).then_some(thread);
             let strength = if operation == 4 { Strength::Hard } else { Strength::Soft };
@@ -612,7 +641,8 @@ fn decode(bytes: &[u8]) -> Option<Observation> {
         3 => Observation::RunBy { at, object, worker: thread },
         5 => Observation::Left { at, object, task },
         _ => return None,
-    })
+    };
+    Some(Told { observation, lasts })
 }
 
 /// `EDGES`.

@@ -32,23 +32,6 @@ struct request___number {
 	struct request_queue___number *q;
 };
 
-struct super_block {
-	u32 s_dev;
-};
-
-struct inode {
-	struct super_block *i_sb;
-	unsigned long i_ino;
-};
-
-struct address_space {
-	struct inode *host;
-};
-
-struct writeback_control {
-	long nr_to_write;
-};
-
 /* include/linux/timer_types.h; the CPU is in its low 18 bits (TIMER_CPUMASK, include/linux/timer.h). */
 struct timer_list {
 	unsigned long expires;
@@ -86,7 +69,7 @@ struct event {
 	u8 kind;
 	u8 priority;
 	u8 doer;
-	u32 reserved;
+	u32 lasts_us; /* at most; 0: until its end is told */
 };
 
 /* Mirrored in tests/live_relations.rs. */
@@ -256,9 +239,6 @@ u32 edges_known = 0;
 #define HINT_BITS 10
 u32 hints[1 << HINT_BITS];
 
-/* Inodes that were written back, whosoever: what was told before counts no more. */
-u64 written = 0;
-
 static __always_inline struct cpu_state *this_cpu(void)
 {
 	u32 zero = 0;
@@ -402,8 +382,14 @@ int BPF_PROG(relation_softirq_exit)
  */
 static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 priority, u32 thread, u32 by)
 {
-	struct place place = { .of = kind == WORK_ITEM ? thread : of, .kind = kind };
+	struct place place = { .of = of, .kind = kind };
 	u32 *level;
+
+	/* Of an inode it may be known who is at work on it. */
+	if (kind == WORK_ITEM || (kind == DIRTY_INODE && thread)) {
+		place.of = thread;
+		place.kind = WORK_ITEM;
+	}
 
 	if (!wake_reader || operation == LEFT)
 		return false;
@@ -416,12 +402,13 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 	if (!level)
 		return true;
 	if (*level == RAISED_ELSEWHERE)
-		return operation == BLOCKED || (kind == WORK_ITEM && by != BY_THREAD) ||
+		return operation == BLOCKED || kind == DIRTY_INODE || (kind == WORK_ITEM && by != BY_THREAD) ||
 		       bpf_get_current_task_btf()->flags & PF_KTHREAD;
 	return priority > (operation == BLOCKED ? *level >> 8 : *level & 0xff);
 }
 
-static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
+static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by,
+				     u32 lasts_us)
 {
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	bool wake;
@@ -437,13 +424,18 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	event->kind = kind;
 	event->priority = priority;
 	event->doer = by;
-	event->reserved = 0;
+	event->lasts_us = lasts_us;
 	wake = urgent(operation, kind, of, id, priority, thread, by);
 	/* What is not urgent may be much, and nothing of it may be lost. */
 	if (wake_reader && !wake)
 		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > RING / 4;
 	/* FORCE: the reader may be behind with events that did not wake it. */
 	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
+{
+	tell_for(operation, kind, of, id, task, priority, thread, by, 0);
 }
 
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
@@ -499,73 +491,6 @@ static __always_inline bool done(u64 address)
 }
 
 #include "disks.bpf.h"
-
-/* Every page that becomes dirty; the first of an inode by a task is told. */
-SEC("tp_btf/writeback_dirty_folio")
-int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
-{
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct cpu_state *cpu;
-	struct inode *inode;
-
-	if (!real_time(current) || !mapping)
-		return 0;
-	inode = mapping->host;
-	cpu = this_cpu();
-	if (!inode || !cpu)
-		return 0;
-	/* The next page of the same write: nothing that was told before is over. */
-	if (cpu->dirty_inode == (u64)inode && cpu->dirty_task == (u32)current->pid && cpu->dirty_written == written)
-		return 0;
-	cpu->dirty_inode = (u64)inode;
-	cpu->dirty_task = current->pid;
-	cpu->dirty_written = written;
-	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, 0, 0, false);
-	return 0;
-}
-
-/*
- * A worker begins to write an inode back, which it may be the first time that it does so: it holds what others wait for from now on, as the
- * locks of pages, whoever had it woken.
- */
-SEC("tp_btf/writeback_single_inode_start")
-int BPF_PROG(relation_writes, struct inode *inode)
-{
-	struct task_struct *current = bpf_get_current_task_btf();
-	u64 address = (u64)inode;
-	struct object *object;
-
-	object = bpf_map_lookup_elem(&objects, &address);
-	if (!object)
-		return 0;
-	/* What is made dirty from now on this may leave dirty, and has to be seen. */
-	object->dirtied = 0;
-	__sync_fetch_and_add(&written, 1);
-	if ((current->flags & PF_WQ_WORKER) && object->worker != (u32)current->pid) {
-		object->worker = current->pid;
-		tell(RUN_BY, DIRTY_INODE, object->of, object->id, 0, 0, current->pid, BY_THREAD);
-	}
-	return 0;
-}
-
-/*
- * The end of writing one inode back (fs/fs-writeback.c, __writeback_single_inode). Where the allowance was not used up, all
- * of its dirty pages went out, but for those that were made dirty meanwhile: then the inode is written once more.
- */
-SEC("tp_btf/writeback_single_inode")
-int BPF_PROG(relation_written, struct inode *inode, struct writeback_control *wbc)
-{
-	u64 address = (u64)inode;
-	struct object *object;
-
-	if (wbc->nr_to_write <= 0)
-		return 0;
-	__sync_fetch_and_add(&written, 1);
-	object = bpf_map_lookup_elem(&objects, &address);
-	if (object && !object->dirtied)
-		done(address);
-	return 0;
-}
 
 /* Nodes are numbers, far below every address. */
 SEC("tp_btf/mm_vmscan_wakeup_kswapd")
@@ -643,7 +568,7 @@ int BPF_PROG(relation_slept, struct timer_list *timer)
 }
 
 #include "items.bpf.h"
-
+#include "writeback.bpf.h"
 
 /* From the data of a socket to the wake-up of its reader is a few function calls (net/core/sock.c, sock_def_readable). */
 #define AT_ONCE 20000
