@@ -438,6 +438,19 @@ static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 ta
 	tell_for(operation, kind, of, id, task, priority, thread, by, 0);
 }
 
+/* Whether it was told that this task waits for what lies at this address, in this life of it. */
+static __always_inline bool was_told(u64 address, struct task_struct *task)
+{
+	struct object *object = bpf_map_lookup_elem(&objects, &address);
+	struct pair pair = { .address = address, .task = (u32)task->pid };
+	u64 *generation;
+
+	if (!object)
+		return false;
+	generation = bpf_map_lookup_elem(&told, &pair);
+	return generation && *generation == object->generation;
+}
+
 /* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
 static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thread, u32 by, bool fresh)
 {

@@ -82,6 +82,7 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct cpu_state *cpu;
 	struct inode *inode;
+	u32 thread = 0;
 
 	if (!real_time(current) || !mapping)
 		return 0;
@@ -95,7 +96,10 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	cpu->dirty_inode = (u64)inode;
 	cpu->dirty_task = current->pid;
 	cpu->dirty_written = written;
-	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, at_work_on(inode), 0, false);
+	/* That takes long, and what was told already is not told again. */
+	if (!was_told((u64)inode, current))
+		thread = at_work_on(inode);
+	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, thread, 0, false);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ pub(super) fn missing(why: String) -> Missing {
         what: "tasks that may make no page dirty before others are written: they wait for nobody, unless they made pages dirty before"
             .to_owned(),
         why,
-        remedy: "boot a kernel that latebound was tried on: 5.10, 6.1, 6.12, 6.18".to_owned(),
+        remedy: "boot a kernel on which this was tried: 6.12 or 6.18".to_owned(),
     }
 }
 
