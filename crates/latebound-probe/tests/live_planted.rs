@@ -191,12 +191,13 @@ fn live_planted_a_long_softirq_of_loopback_traffic_is_named() {
     let crowd = plant::Crowd::new();
     let mut receivers = 512;
     crowd.grow(receivers);
-    let mut solo = crowd.shout_for();
+    // The least of some: one that others kept from running looks like one of many more receivers.
+    let least = || (0..8).map(|_| crowd.shout_for()).min().unwrap();
+    let mut solo = least();
     while solo < 3 * MS && 2 * receivers < most {
         receivers *= 2;
         crowd.grow(receivers);
-        crowd.shout_for();
-        solo = crowd.shout_for().min(crowd.shout_for());
+        solo = least();
     }
     println!("{receivers} receivers, {} a datagram", Nanos(solo));
 

@@ -3,7 +3,7 @@
 
 mod plant;
 
-use latebound_model::{EventKind, Mechanism, Nanos};
+use latebound_model::{Cpu, EventKind, Mechanism, Nanos};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use plant::{Class, MS, US};
 
@@ -49,6 +49,16 @@ fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told
     assert_eq!(recorder.losses(), []);
 }
 
+fn run_on(cpu: Cpu) {
+    // SAFETY: the set lives through the calls; 0 is this thread.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu.0 as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    assert_eq!(pinned, 0, "CPU {cpu}: {}", std::io::Error::last_os_error());
+}
+
 #[test]
 fn live_a_ring_that_is_too_small_says_what_it_lost_and_what_it_costs() {
     let options =
@@ -56,9 +66,17 @@ fn live_a_ring_that_is_too_small_says_what_it_lost_and_what_it_costs() {
     let recorder = Recorder::start(options).unwrap();
     let from = plant::now();
     let until = from + 300 * MS;
-    while plant::now() < until {
-        plant::sleep_until(plant::now() + 100 * US);
-    }
+    // Each CPU has more to tell than its ring holds: one that is idle might not.
+    std::thread::scope(|scope| {
+        for cpu in recorder.cpus() {
+            scope.spawn(move || {
+                run_on(*cpu);
+                while plant::now() < until {
+                    plant::sleep_until(plant::now() + 100 * US);
+                }
+            });
+        }
+    });
     let events = recorder.events_of_all(Nanos(from), Nanos(plant::now())).unwrap();
     for cpu in recorder.cpus() {
         // Another CPU's order to give way is about this one, and can be older than what this one's ring still holds.

@@ -108,6 +108,17 @@ fn run(words: &[&str]) {
     assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
 }
 
+/// Makes a file system on the guest's disk; where it is.
+fn mounted_below(folder: &Path) -> String {
+    assert!(Path::new("/dev/vda").exists(), "only in a guest: this writes over its disk");
+    let disk = folder.join("disk");
+    std::fs::create_dir_all(&disk).unwrap();
+    let disk = disk.display().to_string();
+    run(&["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext2", "/dev/vda"]);
+    run(&["mount", "/dev/vda", &disk]);
+    disk
+}
+
 fn next(random: u64) -> u64 {
     // Knuth, The Art of Computer Programming, volume 2, section 3.3.4, table 1, line 26.
     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
@@ -144,7 +155,12 @@ fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Prio
     for round in 0..rounds {
         let mut tuner = Tuner::start(folder, ready);
         random = next(random);
-        let wait = Duration::from_micros(200_000 + (random >> 40) % 400_000);
+        // From any moment after the start on, or from the first change on: a slow machine may need longer than the others wait.
+        let started = Instant::now();
+        while round % 2 == 1 && differing(were).is_empty() && started.elapsed() < 20 * SOON {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let wait = Duration::from_micros((random >> 40) % 600_000);
         std::thread::sleep(wait);
         changed += u32::from(!differing(were).is_empty());
         tuner.signal(libc::SIGKILL);
@@ -200,12 +216,8 @@ fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Prio
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
 fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
-    assert!(Path::new("/dev/vda").exists(), "only in a guest: this writes over its disk");
     let folder = Path::new("/run/tune-proof");
-    std::fs::create_dir_all(folder.join("disk")).unwrap();
-    let disk = folder.join("disk").display().to_string();
-    run(&["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext2", "/dev/vda"]);
-    run(&["mount", "/dev/vda", &disk]);
+    let disk = mounted_below(folder);
     let were = priorities();
     let binary = env!("CARGO_BIN_EXE_latebound");
     let task = "write:name=planted,priority=60,period=20ms,bytes=4096,file=64KiB,direct,sync";
@@ -298,12 +310,8 @@ fn guest_a_worker_gets_the_priority_of_the_task_that_is_blocked_on_its_item() {
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
 fn guest_a_flusher_gets_the_priority_of_the_task_that_is_held_back_until_pages_of_others_are_written() {
-    assert!(Path::new("/dev/vda").exists(), "only in a guest: this writes over its disk");
     let folder = Path::new("/run/tune-held-back");
-    std::fs::create_dir_all(folder.join("disk")).unwrap();
-    let disk = folder.join("disk").display().to_string();
-    run(&["/usr/sbin/mke2fs", "-q", "-F", "-t", "ext2", "/dev/vda"]);
-    run(&["mount", "/dev/vda", &disk]);
+    let disk = mounted_below(folder);
     let limit = |name: &str, value: &str| std::fs::write(format!("/proc/sys/vm/{name}"), value).unwrap();
     limit("dirty_background_bytes", "262144");
     limit("dirty_bytes", "524288");
