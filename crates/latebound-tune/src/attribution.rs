@@ -154,11 +154,23 @@ pub struct Attribution {
     doers: BTreeMap<(RelationKind, u64), Doers>,
     /// What tasks wait for, with those that wait, oldest first.
     open: BTreeMap<Object, Open>,
-    seen: BTreeMap<(Doer, Tid, RelationKind), Seen>,
+    seen: BTreeMap<(Doer, Tid, RelationKind), Counted>,
+    /// Accounts are kept of so many pairs; of more, those that were counted last.
+    most: usize,
+    /// How often something was counted.
+    counted: u64,
+    forgotten: u64,
     /// An object that was not done after this long is given up: a file that was removed is never written back.
     patience: Nanos,
     expired: u64,
     unpaired: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    seen: Seen,
+    /// Which count was its last.
+    last: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -188,20 +200,32 @@ impl Waiting {
 /// Twice the kernel's `dirty_expire_centisecs`, which is 30 s unless set.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
+/// A page shows no more.
+const MOST_SEEN: usize = 65_536;
+
 impl Default for Attribution {
     fn default() -> Attribution {
+        Attribution::keeping(MOST_SEEN)
+    }
+}
+
+impl Attribution {
+    /// With accounts of so many pairs of a doer and a task, by what the task waited for: tasks come and go, and who follows them for months has
+    /// no more room for that.
+    pub fn keeping(most: usize) -> Attribution {
         Attribution {
             doers: BTreeMap::new(),
             open: BTreeMap::new(),
             seen: BTreeMap::new(),
+            most,
+            counted: 0,
+            forgotten: 0,
             patience: PATIENCE,
             expired: 0,
             unpaired: 0,
         }
     }
-}
 
-impl Attribution {
     /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
     pub fn observe(&mut self, seen: Observation, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
         match seen {
@@ -320,7 +344,20 @@ impl Attribution {
         for object in &old {
             self.open.remove(object);
         }
+        self.forget();
         old.into_iter().map(Input::Done).collect()
+    }
+
+    /// Gives up the accounts of those that were not met for longest, down to half of what is kept.
+    fn forget(&mut self) {
+        if self.seen.len() <= self.most {
+            return;
+        }
+        let mut last: Vec<u64> = self.seen.values().map(|one| one.last).collect();
+        let over = last.len() - self.most / 2;
+        let (_, &mut first_kept, _) = last.select_nth_unstable(over);
+        self.seen.retain(|_, one| one.last >= first_kept);
+        self.forgotten += over as u64;
     }
 
     /// A thread is met that serves a disk: those that wait for it wait for this one too.
@@ -343,7 +380,12 @@ impl Attribution {
 
     /// Who waited for whom over what, how often.
     pub fn seen(&self) -> impl Iterator<Item = (Doer, Tid, RelationKind, Seen)> + '_ {
-        self.seen.iter().map(|(&(doer, task, kind), &seen)| (doer, task, kind, seen))
+        self.seen.iter().map(|(&(doer, task, kind), one)| (doer, task, kind, one.seen))
+    }
+
+    /// How many accounts were given up for others.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// What is waited for now: of which kind, since when, by how many.
@@ -391,16 +433,19 @@ impl Attribution {
     fn count_wait(&mut self, by: Doer, object: Object, one: &Waiting) {
         self.count(by, one.task, object.kind, one.priority, 1);
         if one.strength == Strength::Hard
-            && let Some(seen) = self.seen.get_mut(&(by, one.task, object.kind))
+            && let Some(counted) = self.seen.get_mut(&(by, one.task, object.kind))
         {
-            seen.hard += 1;
+            counted.seen.hard += 1;
         }
     }
 
     fn count(&mut self, by: Doer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
-        let seen = self.seen.entry((by, task, kind)).or_insert(Seen { times: 0, hard: 0, priority });
+        self.counted += 1;
+        let fresh = Counted { seen: Seen { times: 0, hard: 0, priority }, last: 0 };
+        let Counted { seen, last } = self.seen.entry((by, task, kind)).or_insert(fresh);
         seen.times += times;
         seen.priority = seen.priority.max(priority);
+        *last = self.counted;
     }
 }
 
@@ -440,6 +485,29 @@ mod tests {
             _ => None,
         };
         inputs.iter().filter_map(thread).collect()
+    }
+
+    #[test]
+    fn accounts_are_kept_of_those_that_were_met_last_and_the_others_are_counted() {
+        let mut attribution = Attribution::keeping(8);
+        let irq = Doer::Thread(Tid(7));
+        let mut woke = |task| {
+            let (at, priority) = (AT, Priority::MAX);
+            attribution.observe(
+                Observation::Woke { at, by: irq, task: Tid(task), priority, times: 1, network: false },
+                |_| None,
+            );
+            attribution.expire(AT);
+            let tasks: Vec<i32> = attribution.seen().map(|(_, task, _, _)| task.0).collect();
+            (tasks, attribution.forgotten())
+        };
+        for task in 101..108 {
+            woke(task);
+        }
+        // The first of them comes again.
+        assert_eq!(woke(101).1, 0);
+        assert_eq!(woke(108), ((101..=108).collect(), 0));
+        assert_eq!(woke(109), (vec![101, 107, 108, 109], 5));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::tuning::{self, Tuning};
 use crate::verbs::tune::{SELDOM, config};
 
 /// Changes that are kept for the account at the end; all are counted.
-const KEPT_CHANGES: usize = 10_000;
+const KEPT_CHANGES: usize = 2_000;
 /// How often metrics are written.
 const METRICS: Nanos = Nanos::from_secs(5);
 /// Threads that are asked whether they still are there, each time that what is not urgent is done.

@@ -80,6 +80,8 @@ pub(crate) struct Map {
     open: BTreeMap<RelationKind, u64>,
     /// Given up after a minute.
     expired: u64,
+    /// Pairs of a doer and a task that are not shown: others were met since, and accounts are kept of so many.
+    forgotten: u64,
     losses: Vec<Loss>,
     missing: Vec<Missing>,
 }
@@ -111,6 +113,7 @@ impl Map {
             task,
             open: tuning.attribution.open(),
             expired: tuning.attribution.lost().0 + tuning.probe.expired(),
+            forgotten: tuning.attribution.forgotten(),
             losses: tuning.losses(),
             missing: tuning.probe.missing().to_vec(),
         }
@@ -469,6 +472,13 @@ pub(crate) fn map(map: &Map) -> String {
     }
     if map.expired > 0 {
         let _ = writeln!(text, "Given up after a minute without an end: {}", map.expired);
+    }
+    if map.forgotten > 0 {
+        let _ = writeln!(
+            text,
+            "Not shown any more, because others were met since: {} pairs of a thread and who waited for it",
+            map.forgotten
+        );
     }
     for loss in &map.losses {
         let count = loss.count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());

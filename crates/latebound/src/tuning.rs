@@ -82,6 +82,8 @@ impl Shares {
 
 /// Names are kept of so many; of more, only those that are still there have one.
 const MOST_NAMES: usize = 100_000;
+/// A daemon may stay for months, with its memory locked: it keeps accounts of so many pairs of thread and task.
+const MOST_SEEN: usize = 2048;
 
 impl Tuning {
     /// Attaches the probe and takes all kernel threads in. For a daemon, which has somebody to read aside, the probe wakes it, and
@@ -116,7 +118,7 @@ impl Tuning {
             idle_looks: 0,
             timed: !wake_reader,
             probe,
-            attribution: Attribution::default(),
+            attribution: if wake_reader { Attribution::keeping(MOST_SEEN) } else { Attribution::default() },
             tuner: Tuner::new(config),
             root: Root::live(),
             kswapd: BTreeMap::new(),
@@ -168,8 +170,12 @@ impl Tuning {
     pub(crate) fn seldom(&mut self, now: Nanos) -> Result<()> {
         let counted = self.probe.poll_counts();
         self.observe(&counted, now);
+        let forgotten = self.attribution.forgotten();
         for input in self.attribution.expire(now) {
             self.tuner.input(input, now);
+        }
+        if self.attribution.forgotten() > forgotten {
+            self.forget_names();
         }
         self.take_answers(now);
         self.measure_share(now);
@@ -177,6 +183,19 @@ impl Tuning {
             self.watch_waits()?;
         }
         Ok(())
+    }
+
+    /// Of tasks that no account is kept of any more: who has such an id next may be another one.
+    fn forget_names(&mut self) {
+        let seen = self.attribution.seen();
+        let shown: BTreeSet<Tid> = seen
+            .flat_map(|(doer, task, _, _)| match doer {
+                Doer::Thread(thread) => [task, thread],
+                _ => [task, task],
+            })
+            .collect();
+        let roster = self.tuner.roster();
+        self.names.retain(|tid, _| shown.contains(tid) || roster.get(*tid).is_some());
     }
 
     fn observe(&mut self, seen: &[Observation], now: Nanos) {
