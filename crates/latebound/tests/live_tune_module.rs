@@ -30,7 +30,7 @@ fn live_lab_the_module_raises_and_all_is_given_back_at_the_end_and_at_sigkill() 
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
         .args(["lab", "run", "--kernel", kernel.as_str(), "--emulate", "--disk", "64MiB"])
-        .args(["--module", "latebound_tune", "--timeout", "5m", "--", "exec"])
+        .args(["--module", "latebound_tune", "--timeout", "10m", "--", "exec"])
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--nocapture", "--test-threads=1", "guest_"])
         .current_dir(folder.path())
