@@ -504,7 +504,7 @@ fn live_who_is_at_work_on_a_file_system_is_told_where_an_inode_of_it_becomes_dir
     };
     let until = Instant::now() + Duration::from_secs(20);
     let mut begun: Vec<(Tid, Option<Tid>)> = Vec::new();
-    while (begun.len() < 100 || begun.iter().all(|one| one.1.is_none())) && Instant::now() < until {
+    while (begun.len() < 110 || begun.iter().all(|one| one.1.is_none())) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
         begun.extend(probe.poll().unwrap().iter().filter_map(dirtied));
     }
@@ -515,7 +515,7 @@ fn live_who_is_at_work_on_a_file_system_is_told_where_an_inode_of_it_becomes_dir
     let told: Vec<Option<Tid>> = begun.iter().filter(|one| one.0 == task).map(|one| one.1).collect();
     let workers: BTreeSet<Tid> = told.iter().copied().flatten().collect();
     println!("{} of {} inodes had {workers:?} at work", told.iter().flatten().count(), told.len());
-    assert!(told.len() >= made && !workers.is_empty(), "{made} {told:?}");
+    assert!(told.len() >= made.max(100) && !workers.is_empty(), "{made} {told:?}");
     for worker in workers {
         // One that ended since has no name.
         let comm = fs::read_to_string(format!("/proc/{}/comm", worker.0)).unwrap_or("kworker".to_owned());

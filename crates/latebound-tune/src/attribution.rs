@@ -200,7 +200,7 @@ impl Waiting {
 /// Twice the kernel's `dirty_expire_centisecs`, which is 30 s unless set.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
-/// A page shows no more.
+/// More than anybody reads.
 const MOST_SEEN: usize = 65_536;
 
 impl Default for Attribution {
