@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use kernel_threads::{EndOf, Priorities, differing, priorities};
+use kernel_threads::{EndOf, Priorities, await_a_change, differing, priorities};
 
 /// Within this everything has to be as it was. On real processors that is 100 ms, which `undo_at_sigkill` of latebound-system
 /// holds the watchdog to; emulated ones, shared with whatever the host does, are some ten times as slow.
@@ -155,10 +155,9 @@ fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Prio
     for round in 0..rounds {
         let mut tuner = Tuner::start(folder, ready);
         random = next(random);
-        // From any moment after the start on, or from the first change on: a slow machine may need longer than the others wait.
-        let started = Instant::now();
-        while round % 2 == 1 && differing(were).is_empty() && started.elapsed() < 20 * SOON {
-            std::thread::sleep(Duration::from_millis(1));
+        // From any moment after the start on, or from the first change on.
+        if round % 2 == 1 {
+            await_a_change(were, 20 * SOON);
         }
         let wait = Duration::from_micros((random >> 40) % 600_000);
         std::thread::sleep(wait);

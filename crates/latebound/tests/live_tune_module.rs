@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use kernel_threads::{EndOf, Priorities, differing, priorities};
+use kernel_threads::{EndOf, Priorities, await_a_change, differing, priorities};
 
 #[test]
 fn live_lab_the_module_raises_and_all_is_given_back_at_the_end_and_at_sigkill() {
@@ -208,10 +208,8 @@ fn kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {
     let (mut changed, mut latest) = (0, Duration::ZERO);
     for round in 0..rounds {
         let mut tuner = tuner(folder, ready);
-        // On a slow machine the first look takes longer than the first of these.
-        let started = Instant::now();
-        while round % 2 == 1 && differing(were).is_empty() && started.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(1));
+        if round % 2 == 1 {
+            await_a_change(were, Duration::from_secs(20));
         }
         std::thread::sleep(Duration::from_millis(400 + u64::from(round) % 7 * 11));
         changed += u32::from(!differing(were).is_empty());

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use latebound_model::Tid;
 use latebound_system::Root;
@@ -25,6 +26,14 @@ pub(crate) fn differing(were: &Priorities) -> Vec<(Tid, Schedule, Schedule)> {
         (is != was && thread.is_there(&Root::live())).then_some((thread.tid, was, is))
     };
     were.iter().filter_map(differs).collect()
+}
+
+/// Sleeps until one of them differs, or this long: a slow machine may need longer for a tuner's first look than a kill waits otherwise.
+pub(crate) fn await_a_change(were: &Priorities, at_most: Duration) {
+    let started = Instant::now();
+    while differing(were).is_empty() && started.elapsed() < at_most {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Stops the writer also where a round fails, so that the test ends.
