@@ -64,7 +64,7 @@ struct task_struct___kthread {
 
 #pragma clang attribute pop
 
-/* The worker that started last in a pool and still runs. */
+/* The worker that started last in a pool and still runs; 0: it has ended. Written in place, as every item of the machine does it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -139,7 +139,7 @@ static __always_inline u32 next_of(u64 pool, struct task_struct *idle)
 {
 	u32 *worker = bpf_map_lookup_elem(&running, &pool);
 
-	if (worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
+	if (worker && *worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
 		return *worker;
 	return BPF_CORE_READ(idle, pid);
 }
@@ -183,6 +183,7 @@ int BPF_PROG(relation_execute, struct work_struct *work)
 	struct kthread *kthread;
 	struct object *object;
 	struct worker *worker;
+	u32 *last;
 
 	if (!work_is_asked_for)
 		return 0;
@@ -190,7 +191,11 @@ int BPF_PROG(relation_execute, struct work_struct *work)
 	worker = (struct worker *)BPF_CORE_READ(kthread, data);
 	pool = (u64)BPF_CORE_READ(worker, pool);
 	if (pool) {
-		bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
+		last = bpf_map_lookup_elem(&running, &pool);
+		if (last)
+			*last = tid;
+		else
+			bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
 		if (watches_flushes)
 			know_pool(pool);
 	}
@@ -219,7 +224,7 @@ int BPF_PROG(relation_executed, struct work_struct *work)
 	pool = (u64)BPF_CORE_READ(worker, pool);
 	last = bpf_map_lookup_elem(&running, &pool);
 	if (last && *last == current->pid)
-		bpf_map_delete_elem(&running, &pool);
+		*last = 0;
 	/* The work itself may be freed by now; its address is not followed. */
 	done((u64)work);
 	return 0;
