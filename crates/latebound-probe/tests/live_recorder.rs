@@ -4,7 +4,7 @@
 mod plant;
 
 use latebound_model::{Cpu, EventKind, Mechanism, Nanos};
-use latebound_probe::{Recorder, RecorderOptions, Watch};
+use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
 use plant::{Class, MS, US};
 
 #[test]
@@ -26,10 +26,16 @@ fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told
 
     let late = recorder.late().unwrap();
     let own: Vec<_> = late.iter().filter(|late| late.task.tid == tid).collect();
+    // Most often that of the planted expiry; a pause of the machine just before makes it an earlier one, and others can be longer.
+    let over_the_hog = |late: &&&LateWakeup| {
+        late.expires.is_some_and(|at| at.0 <= planted) && late.running.0 >= planted + 20 * MS
+    };
+    let told = own.iter().find(over_the_hog).unwrap_or_else(|| panic!("{planted} is not in {own:?}"));
     let worst = own.iter().max_by_key(|late| late.latency()).unwrap();
-    assert_eq!(worst.expires, Some(Nanos(planted)), "the expiry is the one that was asked for");
-    let by_own_clock = wakeups.iter().find(|(requested, _)| *requested == planted).unwrap().1 - planted;
-    let latency = worst.latency().0;
+    let expires = told.expires.unwrap().0;
+    let asked_for = wakeups.iter().find(|(requested, _)| *requested == expires);
+    let by_own_clock = asked_for.expect("the expiry is one that was asked for").1 - expires;
+    let latency = told.latency().0;
     assert!(latency <= by_own_clock && by_own_clock - latency < 2 * MS, "{latency} {by_own_clock}");
     assert!(own.len() < wakeups.len() || wakeups.len() <= 5 + own.len(), "{}", own.len());
 
@@ -40,11 +46,12 @@ fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told
     });
     let mine =
         mine.unwrap_or_else(|| panic!("{:?}", series.iter().map(|series| &series.id).collect::<Vec<_>>()));
-    // A call whose expiry has passed returns without sleeping: no wake-up.
+    // A call whose expiry has passed mostly returns without sleeping. Once 92 wake-ups were counted with 91 calls before their time; there is
+    // never more than one for a call.
     let slept = 1 + wakeups.windows(2).filter(|pair| pair[1].0 > pair[0].1).count();
     let count = usize::try_from(mine.summary.count).unwrap();
     // One that is caught on its way to sleep by its own timer runs on: it was never woken.
-    assert!(count <= slept && count * 10 >= slept * 9, "{count} of {slept}");
+    assert!(count <= wakeups.len() && count * 10 >= slept * 9, "{count} of {slept}, {} calls", wakeups.len());
     assert_eq!(mine.summary.max, Some(worst.latency()));
     assert_eq!(recorder.losses(), []);
 }
