@@ -430,15 +430,14 @@ fn recorded_by_perf(file: &Path, pages: &str, job: &[&str]) -> Bound {
 fn live_what_perf_records_of_the_running_kernel_is_read_event_by_event_with_its_losses() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("perf.data");
-    let whole = recorded_by_perf(
-        &file,
-        "16M",
-        &["timeout", "10", "cyclictest", "-q", "-m", "-p90", "-i", "1009", "-D", "1", "-t", "1", "-a", "0"],
-    );
+    // Beside an ordinary thread on its CPU: a wait that begins in an idle one is no blocking.
+    let woken_over_another = "timeout 2 taskset -c 0 sh -c 'while :; do :; done' & \
+        timeout 10 cyclictest -q -m -p90 -i 1009 -D 1 -t 1 -a 0";
+    let whole = recorded_by_perf(&file, "16M", &["sh", "-c", woken_over_another]);
     assert!(!whole.reasons.iter().any(|reason| reason.contains("overwritten")), "{:?}", whole.reasons);
     // A real-time thread was woken every millisecond, so waiting was seen. An estimate knows neither how long an idle CPU takes
     // to leave its idle state nor what is off while nobody waits: where a wake-up was later than it allows, it says so.
-    let cpu = &whole.cpus[0];
+    let cpu = whole.cpus.iter().find(|one| one.cpu == Cpu(0)).expect("blocking was seen");
     assert!(interrupts(cpu, "local_timer") > 100, "{:?}", cpu.interrupts);
     assert!(cpu.poid > Nanos(100) && cpu.windows.iter().any(|window| window.begin.caller == "sched_waking"));
     let measured = cpu.measured.as_ref().expect("cyclictest was woken");

@@ -189,7 +189,7 @@ impl<I: Interrupts> Estimator<I> {
                 // Zero would be a value; that nothing was seen is none.
                 let what = match self.scheduler {
                     true => "no thread was told to give way",
-                    false => "no real-time thread that was more urgent than the running one was woken",
+                    false => "no real-time thread was woken while a less urgent one ran",
                 };
                 reasons.push(format!("CPU {cpu}: {what}, so nothing is said of it"));
                 continue;
