@@ -432,7 +432,7 @@ fn live_what_perf_records_of_the_running_kernel_is_read_event_by_event_with_its_
     let file = folder.path().join("perf.data");
     // Beside an ordinary thread on its CPU: a wait that begins in an idle one is no blocking.
     let woken_over_another = "timeout 2 taskset -c 0 sh -c 'while :; do :; done' & \
-        timeout 10 cyclictest -q -m -p90 -i 1009 -D 1 -t 1 -a 0";
+        timeout 10 cyclictest -q -m -p90 -i 1009 -D 1 -t 1 -a 0; status=$?; wait; exit $status";
     let whole = recorded_by_perf(&file, "16M", &["sh", "-c", woken_over_another]);
     assert!(!whole.reasons.iter().any(|reason| reason.contains("overwritten")), "{:?}", whole.reasons);
     // A real-time thread was woken every millisecond, so waiting was seen. An estimate knows neither how long an idle CPU takes

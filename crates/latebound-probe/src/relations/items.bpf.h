@@ -137,10 +137,12 @@ static __always_inline bool is_woken(struct pool_workqueue *pwq, struct task_str
  */
 static __always_inline u32 next_of(u64 pool, struct task_struct *idle)
 {
-	u32 *worker = bpf_map_lookup_elem(&running, &pool);
+	u32 *last = bpf_map_lookup_elem(&running, &pool);
+	/* Once: it may end meanwhile. */
+	u32 worker = last ? *(volatile u32 *)last : 0;
 
-	if (worker && *worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
-		return *worker;
+	if (worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
+		return worker;
 	return BPF_CORE_READ(idle, pid);
 }
 
