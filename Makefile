@@ -25,7 +25,9 @@ run: build ## Install what is missing, build, and run `latebound check` on this 
 
 .PHONY: build
 build: packages-build ## Build the release binary
-	@$(CARGO) build --quiet --release --package latebound
+# Not --quiet: a first build takes minutes, and cargo says what it is at and how far.
+	@echo "latebound: building $(TARGET)/release/latebound; the first time takes some minutes, since its libraries are built too"
+	@$(CARGO) build --release --package latebound
 	@echo "latebound: built $(TARGET)/release/latebound"
 
 .PHONY: test
@@ -72,22 +74,14 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d docs/completions/latebound.fish
 	@echo "latebound: installed under $(DESTDIR)$(PREFIX)"
 
-# A saved trace for the reader's benchmark; without one that benchmark is left out, and said to be.
+# A saved trace for the reader's benchmark.
 TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
 .PHONY: bench
-bench: packages-build+bench+test build tracefs ## Compare with cyclictest, bpftrace, perf, trace-cmd and virtme-ng (docs/benchmarks.md)
-	@$(CARGO) build --quiet --release --package latebound-probe --example observe --example bound_follow
-	@$(CARGO) build --quiet --release --package latebound-trace --example trace_events
-	benches/wakeup-vs-cyclictest -- $(TARGET)/release/latebound measure --format json
-	benches/observe-vs-peers -- $(TARGET)/release/examples/observe
-	benches/observe-vs-peers --lab debian:6.12 --latebound $(TARGET)/release/latebound -- $(TARGET)/release/examples/observe
-	benches/lab-vs-virtme-ng -- $(TARGET)/release/latebound
-	benches/bound-live-vs-trace-cmd $(TARGET)/release/latebound
-	benches/compare-power
-	@if [ -n "$(TRACE)" ]; then set -x; \
-		benches/trace-vs-trace-cmd --reader $(TARGET)/release/examples/trace_events --bound $(TARGET)/release/latebound "$(TRACE)"; \
-	else echo "latebound: no trace to read; give one that trace-cmd recorded: make bench TRACE=trace.dat"; fi
+bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for hours (docs/benchmarks.md)
+	@$(CARGO) build --release --package latebound-probe --example observe --example bound_follow
+	@$(CARGO) build --release --package latebound-trace --example trace_events
+	@TRACE="$(TRACE)" benches/all $(TARGET)/release/latebound $(TARGET)/bench
 
 .PHONY: clean
 clean: ## Remove what was built

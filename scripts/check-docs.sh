@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Checks that the committed man pages and completions are those that this latebound generates.
+# Checks that the committed man pages and completions are those that this latebound generates, and that `benches/all` runs every bench.
 #
 #     scripts/check-docs.sh PATH-OF-LATEBOUND
 
@@ -21,3 +21,13 @@ for kind in man completions; do
     fi
 done
 printf 'man pages and completions: as generated\n'
+
+listed=$(benches/all --list)
+for bench in benches/*; do
+    name=${bench#benches/}
+    if [ -x "$bench" ] && [ "$name" != all ] && ! grep -qxF "$name" <<<"$listed"; then
+        printf 'benches/all does not run %s: add it there, with its sizes\n' "$name" >&2
+        exit 1
+    fi
+done
+printf 'benches: all of them are in benches/all\n'
