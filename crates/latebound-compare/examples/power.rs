@@ -88,6 +88,7 @@ fn run(values: &[f64]) -> Run {
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

@@ -106,6 +106,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

@@ -102,6 +102,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         }],
         losses: Vec::new(),
         missing: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
             why: format!("{tool} does not keep them"),
             remedy: "measure with latebound, whose Runs hold them".to_owned(),
         }],
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

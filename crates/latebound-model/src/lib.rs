@@ -31,7 +31,7 @@ pub use finding::{Finding, Severity};
 pub use histogram::{BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
-pub use series::{BlockMaxima, Quantity, Series, Subject, Summary};
+pub use series::{BlockMaxima, Censored, Quantity, Series, Subject, Summary, UnknownCount};
 pub use system::{
     CpuIdleState, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling, SystemSnapshot,
 };

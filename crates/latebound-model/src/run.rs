@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Run: the one record that every verb that measures writes and every verb that reads takes.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +143,10 @@ pub struct Run {
     /// How wake-ups were measured, where they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<MeasureSettings>,
+    /// How another tool measured, where a Run was made of its results: names of settings (`period`, `policy`, `priority`,
+    /// `message size`, `rate`) with their values and units, as text. Two Runs whose settings differ here are not alike.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// Loads that ran beside.
     #[serde(default)]
     pub loads: Vec<Load>,

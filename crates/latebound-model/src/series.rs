@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::Task;
-use crate::evidence::{Evidence, Loss};
+use crate::evidence::{Evidence, Loss, LossKind};
 use crate::histogram::Histogram;
 use crate::mechanism::Mechanism;
 use crate::units::{Cpu, Nanos};
@@ -111,6 +111,16 @@ impl Summary {
     }
 }
 
+/// Values of which nothing is known but a lower limit: they lay above the end of the histogram that a probe or another
+/// tool kept. They are counted here and are not in the histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Censored {
+    /// Each of them is at or above this.
+    pub above: Nanos,
+    /// How many there are. The greatest value of all, where its tool kept it, is in the histogram and not in this number.
+    pub count: u64,
+}
+
 /// One distribution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
@@ -143,6 +153,13 @@ pub struct Series {
     /// Block maxima, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_maxima: Option<BlockMaxima>,
+    /// Values above the end of the source's histogram, where it had an end and values lay above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub censored: Option<Censored>,
+    /// The source's unit, where it is coarser than a nanosecond: two values that are nearer to each other than this may have been
+    /// one number there. Whole microseconds are 1000 ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Nanos>,
 }
 
 impl Series {
@@ -171,6 +188,73 @@ impl Series {
             cross_cpu: 0,
             losses: Vec::new(),
             block_maxima: None,
+            censored: None,
+            resolution: None,
         }
+    }
+
+    /// The values above the source's histogram. A Run that names no limit has only the loss on record: the limit is then the
+    /// greatest value but one that was counted, because the greatest may be one of those above. `Err` where values lay
+    /// above and nobody knows how many.
+    pub fn censored(&self) -> Result<Option<Censored>, UnknownCount> {
+        if self.censored.is_some() {
+            return Ok(self.censored);
+        }
+        let clipped = self.losses.iter().filter(|loss| loss.kind == LossKind::Clipped);
+        let count = clipped
+            .map(|loss| loss.count)
+            .try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
+            .ok_or(UnknownCount)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let buckets: Vec<_> = self.histogram.buckets().collect();
+        let above = match buckets.as_slice() {
+            [.., last] if last.count > 1 => last.low,
+            [.., but_one, _] => but_one.low,
+            _ => Nanos::ZERO,
+        };
+        Ok(Some(Censored { above, count }))
+    }
+}
+
+/// Values lay above the source's histogram, and nobody knows how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCount;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Loss;
+
+    fn of(values: &[u64]) -> Series {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|value| histogram.record(Nanos(*value)));
+        Series::new(Mechanism::TimerWakeup, Quantity::Latency, Subject::default(), Evidence::User, histogram)
+    }
+
+    #[test]
+    fn a_loss_without_a_limit_lies_above_the_greatest_but_one() {
+        let mut series = of(&[10, 20, 200]);
+        assert_eq!(series.censored(), Ok(None));
+        let loss = |count| Loss { kind: LossKind::Clipped, place: String::new(), count };
+        series.losses.push(loss(Some(4)));
+        assert_eq!(series.censored(), Ok(Some(Censored { above: Nanos(20), count: 4 })));
+        series.censored = Some(Censored { above: Nanos(150), count: 4 });
+        assert_eq!(series.censored().unwrap().unwrap().above, Nanos(150));
+        series.censored = None;
+        series.losses.push(loss(None));
+        assert_eq!(series.censored(), Err(UnknownCount));
+    }
+
+    #[test]
+    fn a_series_that_names_no_limit_or_unit_reads_as_one_without() {
+        let mut value = serde_json::to_value(of(&[1])).unwrap();
+        assert!(value.get("censored").is_none() && value.get("resolution").is_none());
+        value["censored"] = serde_json::json!({ "above": 400_000, "count": 3 });
+        value["resolution"] = 1000.into();
+        let series: Series = serde_json::from_value(value).unwrap();
+        assert_eq!(series.censored, Some(Censored { above: Nanos(400_000), count: 3 }));
+        assert_eq!(series.resolution, Some(Nanos(1000)));
     }
 }

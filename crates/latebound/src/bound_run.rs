@@ -92,6 +92,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         throughput: Vec::new(),
         losses: saved.losses.clone(),
         missing,
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

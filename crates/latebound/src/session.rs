@@ -85,6 +85,7 @@ pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

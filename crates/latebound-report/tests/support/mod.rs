@@ -444,6 +444,7 @@ pub(crate) fn rich() -> Run {
             why: "attaching fentry to tasklet_action_common failed: Operation not permitted".into(),
             remedy: "a kernel with CONFIG_FUNCTION_TRACER and fentry allowed".into(),
         }],
+        settings: std::collections::BTreeMap::new(),
         tables: vec![Table {
             file: "block_maxima.parquet".into(),
             description: "the greatest latency of one second on one CPU".into(),
@@ -532,6 +533,7 @@ pub(crate) fn empty() -> Run {
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }

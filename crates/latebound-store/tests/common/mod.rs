@@ -185,6 +185,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             why: "the kernel has no preempt and irq trace points".to_owned(),
             remedy: "boot a PREEMPT_RT kernel with PREEMPT_TRACER".to_owned(),
         }],
+        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }
