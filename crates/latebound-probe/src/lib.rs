@@ -9,6 +9,7 @@ mod bound;
 mod defer;
 mod error;
 mod kernel;
+mod load;
 mod log;
 mod observe;
 mod recorder;

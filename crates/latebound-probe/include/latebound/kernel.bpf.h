@@ -89,6 +89,7 @@ struct task_struct {
 	unsigned int policy;
 	unsigned int flags;
 	unsigned int __state;
+	/* int, and u8 from 7.2 on (Debian's 7.1.13 and 7.2.12): read by LB_NUMBER. */
 	int on_rq;
 	int on_cpu; /* CONFIG_SMP only, before 6.17 */
 	u64 start_time;
@@ -163,6 +164,14 @@ struct request {
 };
 
 #pragma clang attribute pop
+
+/*
+ * A number in a structure of the kernel that has changed its size, its sign or into a bit field, or may: a plain read of another size
+ * than the one named here is refused when the program is loaded (libbpf, src/relo_core.c, fail_memsz_adjust). Of pointers that
+ * the verifier follows LB_NUMBER, of others LB_NUMBER_PROBED. Where the kernel has no such field it is 0.
+ */
+#define LB_NUMBER(of, field) (bpf_core_field_exists((of)->field) ? BPF_CORE_READ_BITFIELD(of, field) : 0)
+#define LB_NUMBER_PROBED(of, field) (bpf_core_field_exists((of)->field) ? BPF_CORE_READ_BITFIELD_PROBED(of, field) : 0)
 
 /* include/linux/sched.h */
 #define PF_IDLE 0x00000002

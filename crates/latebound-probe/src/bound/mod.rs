@@ -8,6 +8,7 @@ mod memory;
 mod module;
 mod tracer;
 
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -16,9 +17,10 @@ use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, libbpf_sys};
 
-use self::skel::{BoundSkel, BoundSkelBuilder};
+use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
 use crate::kernel::{KernelBtf, VECTOR_NAMES};
+use crate::load::{self, Refused};
 use crate::log;
 
 pub use self::memory::BoundMemory;
@@ -125,16 +127,24 @@ impl BoundProbe {
             return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
         }
         let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
-        let (skel, said) = log::capture(|| load(&kernel, &table, version, possible));
-        let skel = skel.map_err(|source| ProbeError::load("loading the bound's programs", source, &said))?;
-        let has_exit = kernel.has_tracepoint("sched_exit_tp");
+        let (skel, refused) = load(&kernel, &table, version, possible)?;
+        if let Some(one) = refused.iter().find(|one| NEEDED.contains(&one.program.as_str())) {
+            return Err(ProbeError::NothingToSee(one.reason()));
+        }
+        let exit = "sched_exit_tp".to_owned();
+        let has_exit = kernel.has_tracepoint(&exit) && !without(&[exit], &refused).is_empty();
         let initial = BoundCpu::initial(has_exit);
         let memory = BoundMemory::map_parts(skel.maps.bss_cpus.as_fd(), skel.maps.rings.as_fd(), possible)?;
         for cpu in cpus.iter() {
             memory.set_state(cpu, &initial);
         }
-        let mut probe =
-            BoundProbe { links: Vec::new(), skel, memory, cpus: cpus.clone(), missing: missing(&kernel) };
+        let mut probe = BoundProbe {
+            links: Vec::new(),
+            skel,
+            memory,
+            cpus: cpus.clone(),
+            missing: missing(&kernel, &refused),
+        };
         probe.attach()?;
         for cpu in cpus.iter() {
             probe.memory.set_running(cpu, true);
@@ -193,19 +203,46 @@ impl BoundProbe {
     }
 }
 
+/// The programs, each of which bears the name of its trace point.
+fn programs() -> Result<Vec<String>, ProbeError> {
+    let mut storage = MaybeUninit::uninit();
+    let open = BoundSkelBuilder::default().open(&mut storage);
+    let open = open.map_err(|error| ProbeError::bpf("opening the bound's programs", error))?;
+    Ok(open.open_object().progs().map(|program| program.name().to_string_lossy().into_owned()).collect())
+}
+
+/// Those that are loaded without those that the kernel refused.
+fn without(programs: &[String], refused: &[Refused]) -> BTreeSet<String> {
+    let gone = |name: &String| {
+        let half = |one: &Refused| load::other_half(&one.program).as_ref() == Some(name);
+        refused.iter().any(|one| one.program == *name || half(one))
+    };
+    programs.iter().filter(|name| !gone(name)).cloned().collect()
+}
+
 fn load(
     kernel: &KernelBtf,
     callers: &CallerTable,
     version: (u32, u32),
     possible: usize,
-) -> libbpf_rs::Result<BoundSkel<'static>> {
+) -> Result<(BoundSkel<'static>, Vec<Refused>), ProbeError> {
+    let mut programs = programs()?;
+    programs.retain(|name| kernel.has_tracepoint(name));
+    load::what_loads(
+        "loading the bound's programs",
+        |refused| without(&programs, refused),
+        |_| open(callers, version, possible),
+    )
+}
+
+fn open(
+    callers: &CallerTable,
+    version: (u32, u32),
+    possible: usize,
+) -> libbpf_rs::Result<OpenBoundSkel<'static>> {
     // The skeleton borrows the place its object lies in, which is one pointer large and never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = BoundSkelBuilder::default().open(place)?;
-    for mut program in open.open_object_mut().progs_mut() {
-        let there = kernel.has_tracepoint(&program.name().to_string_lossy());
-        program.set_autoload(there);
-    }
     open.maps.rings.set_max_entries(u32::try_from(possible).unwrap_or(u32::MAX))?;
     if knows_cpu_numbers(version) {
         let bytes = u32::try_from(possible * BOUND_CPU_ROOM).unwrap_or(u32::MAX);
@@ -226,7 +263,7 @@ fn load(
             range.role = words.next().unwrap_or(0);
         }
     }
-    open.load()
+    Ok(open)
 }
 
 fn lacking_events(lacking: &[&str]) -> ProbeError {
@@ -236,9 +273,15 @@ fn lacking_events(lacking: &[&str]) -> ProbeError {
     ))
 }
 
-fn missing(kernel: &KernelBtf) -> Vec<Missing> {
+fn missing(kernel: &KernelBtf, refused: &[Refused]) -> Vec<Missing> {
     let has_vectors = VECTOR_NAMES.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
-    missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"))
+    let mut missing = missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"));
+    missing.extend(refused.iter().map(|one| Missing {
+        what: format!("events {}", one.program),
+        why: one.reason(),
+        remedy: load::REMEDY.to_owned(),
+    }));
+    missing
 }
 
 fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
@@ -287,7 +330,8 @@ mod tests {
         let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
         let table = table.unwrap();
-        let skel = load(&kernel, &table, version, possible).unwrap();
+        let (skel, refused) = load(&kernel, &table, version, possible).unwrap();
+        assert_eq!(refused, []);
         let loaded = skel.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0).count();
         assert!(loaded >= 2, "{loaded} programs: a kernel has switches and wake-ups at least");
         // And the way of older kernels, where the number of a CPU is masked and any of them has room.

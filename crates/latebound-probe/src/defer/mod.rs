@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latebound_abi::defer::Record;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
+use crate::load::{self, Refused};
 use crate::log;
 pub use overflow::DeferOverflow;
 pub use shared::{Answered, DeferShared};
@@ -160,15 +161,20 @@ impl DeferPart {
     }
 
     /// Which of these the running kernel does not have, and why: by its names; and, where it refuses programs of the others, by
-    /// loading each alone for a moment. PREEMPT_RT has timers of BPF and refuses them (6.12, kernel/bpf/verifier.c,
+    /// loading them for a moment. PREEMPT_RT has timers of BPF and refuses them (6.12, kernel/bpf/verifier.c,
     /// process_timer_func).
     pub fn lacking(parts: &[DeferPart], kernel: &KernelBtf) -> Vec<(DeferPart, String)> {
         let mut lacking: Vec<(DeferPart, String)> =
             parts.iter().filter_map(|part| Some((*part, part.unnamed(kernel)?))).collect();
         let named: Vec<DeferPart> =
             parts.iter().copied().filter(|part| lacking.iter().all(|(other, _)| other != part)).collect();
-        if log::capture(|| load(&named)).0.is_err() {
-            lacking.extend(named.iter().filter_map(|part| Some((*part, part.refused()?))));
+        let uses = |part: &DeferPart, refused: &Refused| part.programs().any(|name| name == refused.program);
+        match load(&named) {
+            Ok((_, refused)) => lacking.extend(named.iter().filter_map(|part| {
+                let one = refused.iter().find(|one| uses(part, one))?;
+                Some((*part, one.reason()))
+            })),
+            Err(error) => lacking.extend(named.iter().map(|part| (*part, error.to_string()))),
         }
         lacking
     }
@@ -181,15 +187,6 @@ impl DeferPart {
             (_, Some(name)) => Some(format!("this kernel has no function {name}")),
             _ => None,
         }
-    }
-
-    fn refused(self) -> Option<String> {
-        let (loaded, said) = log::capture(|| load(&[self]));
-        let error = loaded.err()?;
-        // First what the verifier says, then what libbpf makes of it.
-        let gist = log::gist(&said);
-        let why = gist.split("; ").next().filter(|why| !why.is_empty()).unwrap_or("it says no more");
-        Some(format!("this kernel refuses its programs: {why} ({error})"))
     }
 }
 
@@ -298,9 +295,10 @@ impl DeferProbe {
 
     /// Loads and attaches what these parts take.
     pub fn start(parts: &[DeferPart]) -> Result<DeferProbe, ProbeError> {
-        let (loaded, said) = log::capture(|| load(parts));
-        let mut skel = loaded
-            .map_err(|source| ProbeError::load("loading the programs of deferred work", source, &said))?;
+        let (mut skel, refused) = load(parts)?;
+        if let Some(one) = refused.first() {
+            return Err(ProbeError::NothingToSee(one.reason()));
+        }
         let shared = Arc::new(DeferShared::map(skel.maps.shared.as_fd())?);
         let records = Rc::new(RefCell::new(Vec::new()));
         let ring = {
@@ -387,19 +385,30 @@ impl DeferProbe {
     }
 }
 
-fn load(parts: &[DeferPart]) -> libbpf_rs::Result<DeferSkel<'static>> {
-    // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = DeferSkelBuilder::default().open(place)?;
-    let wanted: Vec<&str> = parts.iter().flat_map(|part| part.programs()).collect();
-    for mut program in open.open_object_mut().progs_mut() {
-        let is_wanted = wanted.iter().any(|name| program.name() == *name);
-        program.set_autoload(is_wanted);
-    }
-    // A map that holds work items is nothing to a kernel without them.
-    let has_items = [DeferPart::Work, DeferPart::SoftWork].iter().any(|part| parts.contains(part));
-    open.maps.items.set_autocreate(has_items)?;
-    open.load()
+/// Loads the programs of these parts. Those of a part that are refused take the rest of that part with them, as far as no other
+/// has them.
+fn load(parts: &[DeferPart]) -> Result<(DeferSkel<'static>, Vec<Refused>), ProbeError> {
+    let whole = |part: &DeferPart, refused: &[Refused]| {
+        refused.iter().all(|one| part.programs().all(|name| name != one.program))
+    };
+    load::what_loads(
+        "loading the programs of deferred work",
+        |refused| {
+            let left = parts.iter().filter(|part| whole(part, refused));
+            left.flat_map(|part| part.programs()).map(str::to_owned).collect()
+        },
+        |wanted| {
+            // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+            let place = Box::leak(Box::new(MaybeUninit::uninit()));
+            let mut open = DeferSkelBuilder::default().open(place)?;
+            // A map that holds work items is nothing to a kernel without them.
+            let has_items = [DeferPart::Work, DeferPart::SoftWork]
+                .into_iter()
+                .any(|part| part.programs().all(|name| wanted.contains(name)));
+            open.maps.items.set_autocreate(has_items)?;
+            Ok(open)
+        },
+    )
 }
 
 /// `struct lb_defer_record`.

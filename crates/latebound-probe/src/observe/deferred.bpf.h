@@ -84,7 +84,7 @@ SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 number, soft = timer->is_soft ? 1 : 0;
+	u32 number, soft = LB_NUMBER(timer, is_soft) ? 1 : 0;
 	struct cpu_state *cpu = this_cpu(&number);
 	s64 late;
 

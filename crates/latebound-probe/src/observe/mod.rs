@@ -10,17 +10,18 @@ mod losses;
 mod programs;
 mod read;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use latebound_model::{Activation, Loss, LossKind, Mechanism, Missing, Nanos, Series};
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::log;
+use crate::{load, log};
 use layout::Mapped;
 use programs::{OBSERVABLE, Plan};
 use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
@@ -128,7 +129,10 @@ impl Observer {
         } else {
             options.mechanisms.clone()
         };
-        let mut plan = Plan::new(&wanted, &kernel);
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
+        let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
+        let statistics = options.measure_cost.then(enable_statistics).transpose()?;
+        let (mut plan, skel) = load(&wanted, &kernel, sizes)?;
         for mechanism in wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism)) {
             plan.missing.push(Missing {
                 what: format!("{}s", mechanism.name()),
@@ -136,10 +140,6 @@ impl Observer {
                 remedy: "use `latebound measure` or `latebound explain`".to_owned(),
             });
         }
-        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
-        let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
-        let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let skel = load_what_loads(&mut plan, &kernel, sizes)?;
         let mut observer = Observer::map(skel, sizes, plan.mechanisms.clone(), statistics)?;
         observer.missing = plan.missing;
         observer.attach(&plan.programs)?;
@@ -258,60 +258,38 @@ impl Observer {
     }
 }
 
-/// Loads all programs of the plan. Where the kernel refuses that, finds out which mechanism it refuses, notes it as
-/// missing, and loads the rest: one kernel's verifier must not take everything from the user.
-fn load_what_loads(
-    plan: &mut Plan,
+/// Loads the programs of these mechanisms. Those that the kernel refuses take their mechanism with them, and no other.
+fn load(
+    wanted: &BTreeSet<Mechanism>,
     kernel: &KernelBtf,
     sizes: Sizes,
-) -> Result<ObserveSkel<'static>, ProbeError> {
-    if plan.programs.is_empty() {
-        let why: Vec<String> = plan.missing.iter().map(ToString::to_string).collect();
+) -> Result<(Plan, ObserveSkel<'static>), ProbeError> {
+    let first = Plan::new(wanted, kernel, &[]);
+    if first.programs.is_empty() {
+        let why: Vec<String> = first.missing.iter().map(ToString::to_string).collect();
         return Err(ProbeError::NothingToSee(why.join("; ")));
     }
-    let first = match load(plan, sizes) {
-        Ok(skel) => return Ok(skel),
-        Err(error @ ProbeError::Refused(_)) => return Err(error),
-        Err(error) => error,
-    };
-    let mut loads = BTreeSet::new();
-    for &mechanism in &plan.mechanisms {
-        match load(&Plan::new(&BTreeSet::from([mechanism]), kernel), sizes) {
-            Ok(_) => {
-                loads.insert(mechanism);
+    let plan = RefCell::new(first);
+    let (skel, _) = load::what_loads(
+        "loading the programs",
+        |refused| {
+            if !refused.is_empty() {
+                *plan.borrow_mut() = Plan::new(wanted, kernel, refused);
             }
-            Err(error) => plan.missing.push(Missing {
-                what: format!("{}s", mechanism.name()),
-                why: format!("this kernel refuses the programs: {error}"),
-                remedy: "report this kernel's version; the other mechanisms are observed".to_owned(),
-            }),
-        }
-    }
-    if loads.is_empty() || loads == plan.mechanisms {
-        return Err(first);
-    }
-    let rest = Plan::new(&loads, kernel);
-    plan.programs = rest.programs;
-    plan.mechanisms = rest.mechanisms;
-    load(plan, sizes)
+            plan.borrow().programs.iter().cloned().collect()
+        },
+        |_| open(&plan.borrow(), sizes),
+    )?;
+    Ok((plan.into_inner(), skel))
 }
 
-fn load(plan: &Plan, sizes: Sizes) -> Result<ObserveSkel<'static>, ProbeError> {
-    let (result, said) = log::capture(|| try_load(plan, sizes));
-    result.map_err(|source| ProbeError::load("loading the programs", source, &said))
-}
-
-fn try_load(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<ObserveSkel<'static>> {
+fn open(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<OpenObserveSkel<'static>> {
     // The skeleton borrows the place its object lies in. An observer lives as long as its user likes, so the place, one
     // pointer large, is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = ObserveSkelBuilder::default().open(place)?;
-    for mut program in open.open_object_mut().progs_mut() {
-        let load = plan.programs.iter().any(|name| program.name() == name.as_str());
-        program.set_autoload(load);
-    }
     configure(&mut open, plan, sizes)?;
-    open.load()
+    Ok(open)
 }
 
 fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<()> {

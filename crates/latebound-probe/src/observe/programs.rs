@@ -7,6 +7,7 @@ use latebound_model::{Mechanism, Missing};
 
 use crate::kernel::KernelBtf;
 use crate::kernel::VECTOR_NAMES;
+use crate::load::{self, Refused};
 
 /// The mechanisms that can be observed, in the order of the tables.
 pub(super) const OBSERVABLE: [Mechanism; 10] = [
@@ -94,10 +95,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(wanted: &BTreeSet<Mechanism>, kernel: &KernelBtf) -> Plan {
+    /// `refused` are programs that this kernel did not load.
+    pub(super) fn new(wanted: &BTreeSet<Mechanism>, kernel: &KernelBtf, refused: &[Refused]) -> Plan {
         let mut plan = Plan { programs: Vec::new(), mechanisms: BTreeSet::new(), missing: Vec::new() };
         let by_issue = !(kernel.has_tracepoint("block_io_start") && kernel.has_tracepoint("block_io_done"));
-        let refused = |function: &str| {
+        let not_loaded = |program: &str| refused.iter().find(|one| one.program == program);
+        let no_entry = |function: &str| {
             if !kernel.has_function(function) {
                 return Some(format!("there is no function {function}"));
             }
@@ -116,9 +119,11 @@ impl Plan {
             }
             let before = plan.programs.len();
             let mut absent = Vec::new();
+            // A mechanism is nothing without one of these, and the others are loaded.
+            let mut unloaded: Vec<String> = Vec::new();
             let mut had = false;
             if mechanism == Mechanism::Vector {
-                had = plan.vectors(kernel);
+                had = plan.vectors(kernel, refused);
             }
             for program in PROGRAMS.iter().filter(|program| program.mechanisms.contains(&mechanism)) {
                 let unused = match program.name {
@@ -129,12 +134,16 @@ impl Plan {
                 if unused {
                     continue;
                 }
+                if let Some(one) = not_loaded(program.name) {
+                    unloaded.push(one.reason());
+                    continue;
+                }
                 match program.hook {
                     Hook::Tracepoint(name) if !kernel.has_tracepoint(name) => {
                         absent.push(format!("there is no trace point {name}"));
                     }
-                    Hook::Function(name) if refused(name).is_some() => {
-                        absent.extend(refused(name).filter(|text| !absent.contains(text)));
+                    Hook::Function(name) if no_entry(name).is_some() => {
+                        absent.extend(no_entry(name).filter(|text| !absent.contains(text)));
                     }
                     _ => {
                         had = true;
@@ -146,10 +155,18 @@ impl Plan {
             }
             // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
             let essential = |absent: &str| mechanism != Mechanism::Tasklet || absent.contains("trace point");
-            if !had || absent.iter().any(|text| essential(text)) {
+            if !had || !unloaded.is_empty() || absent.iter().any(|text| essential(text)) {
                 plan.programs.truncate(before);
             } else {
                 plan.mechanisms.insert(mechanism);
+            }
+            if !unloaded.is_empty() {
+                plan.missing.push(Missing {
+                    what: format!("{}s", mechanism.name()),
+                    why: unloaded.join("; "),
+                    remedy: load::REMEDY.to_owned(),
+                });
+                continue;
             }
             if !absent.is_empty() {
                 let half = plan.mechanisms.contains(&mechanism);
@@ -163,11 +180,25 @@ impl Plan {
         plan
     }
 
-    fn vectors(&mut self, kernel: &KernelBtf) -> bool {
+    fn vectors(&mut self, kernel: &KernelBtf, refused: &[Refused]) -> bool {
         let names: Vec<&str> = if cfg!(target_arch = "x86_64") { VECTOR_NAMES.to_vec() } else { vec!["ipi"] };
         let (there, absent): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
             kernel.has_tracepoint(&format!("{name}_entry")) && kernel.has_tracepoint(&format!("{name}_exit"))
         });
+        let not_loaded = |name: &&str| {
+            let halves = [format!("{name}_exit"), format!("{name}_entry")];
+            refused.iter().find(|one| halves.contains(&one.program))
+        };
+        let (unloaded, there): (Vec<&str>, Vec<&str>) =
+            there.into_iter().partition(|name| not_loaded(name).is_some());
+        if !unloaded.is_empty() {
+            let why: Vec<String> = unloaded.iter().filter_map(not_loaded).map(Refused::reason).collect();
+            self.missing.push(Missing {
+                what: format!("vectors {}", unloaded.join(", ")),
+                why: why.join("; "),
+                remedy: load::REMEDY.to_owned(),
+            });
+        }
         for name in &there {
             self.programs.push(format!("{name}_exit"));
             self.programs.push(format!("{name}_entry"));
@@ -211,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_any_hooks_has_everything_missing_and_loads_nothing() {
-        let plan = Plan::new(&OBSERVABLE.into_iter().collect(), &KernelBtf::default());
+        let plan = Plan::new(&OBSERVABLE.into_iter().collect(), &KernelBtf::default(), &[]);
         assert!(plan.programs.is_empty() && plan.mechanisms.is_empty());
         assert_eq!(plan.missing.len(), OBSERVABLE.len());
     }

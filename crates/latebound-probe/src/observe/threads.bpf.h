@@ -32,7 +32,7 @@ static __always_inline bool is_watched(u32 flags)
 
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
-	return bpf_core_field_exists(task->on_cpu) && task->on_cpu;
+	return LB_NUMBER(task, on_cpu);
 }
 
 /* Returns whether there was no earlier request. */

@@ -12,6 +12,7 @@ mod decode;
 mod follow;
 pub(crate) mod memory;
 mod options;
+mod plan;
 mod ring;
 mod symbols;
 
@@ -38,7 +39,7 @@ use latebound_model::{
     Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series, Stack,
     Subject, Task, Tid, bucket_bounds,
 };
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
 use self::decode::Lookup;
@@ -47,11 +48,12 @@ use self::imp::types::{
     lb_flight_cpu, lb_flight_late, lb_flight_latencies, lb_flight_record, lb_flight_stack, lb_flight_watched,
 };
 use self::memory::MappedArray;
+use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::log;
+use crate::load;
 
 pub use self::options::{Following, RecorderOptions, Watch};
 
@@ -60,8 +62,6 @@ const PROBE_BUCKETS: usize = latebound_model::bucket_index((1 << 40) - 1) + 1;
 /// `LB_WAKEUPS` in recorder.h, in its order.
 const WAKEUPS: [(Mechanism, Quantity); 2] =
     [(Mechanism::ThreadWakeup, Quantity::Latency), (Mechanism::TimerWakeup, Quantity::LatencyNaive)];
-/// How the names of the events of deferred work begin, those of softirqs first.
-const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
@@ -220,66 +220,27 @@ impl Recorder {
             move |source| ProbeError::bpf(step, source)
         };
 
-        let mut storage = MaybeUninit::uninit();
-        let mut open = imp::RecorderSkelBuilder::default().open(&mut storage).map_err(failed("open"))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.records_per_cpu = records_per_cpu as u32;
-            rodata.stacks_per_cpu = stacks_per_cpu as u32;
-            rodata.stack_threshold_ns = options.stack_threshold.0;
-            rodata.watch_slots = slots;
-            rodata.following = options.following != Following::Nobody;
-            rodata.following_fair = options.following == Following::Everybody;
-            (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {
-                Watch::Threads(_) => (0, 0),
-                Watch::RealTime => (1, 0),
-                Watch::Comm(_) => (2, 0),
-                Watch::Process(tgid) => (3, tgid.0),
-            };
-            if let Watch::Comm(name) = &options.watch {
-                for (to, from) in rodata.watch_comm.iter_mut().take(15).zip(name.bytes()) {
-                    *to = std::ffi::c_char::from_ne_bytes([from]);
-                }
-            }
-            for (callback, name) in
-                rodata.tick_callbacks.iter_mut().zip(["tick_nohz_handler", "tick_sched_timer"])
-            {
-                *callback = symbols.address(name).unwrap_or_default();
-            }
-        }
         let entries = |per_cpu: u64| u32::try_from(per_cpu * online.len() as u64).unwrap_or(u32::MAX);
-        let bucket_entries = 2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32;
-        open.maps.flight.set_max_entries(entries(records_per_cpu)).map_err(failed("size of the ring"))?;
-        open.maps.stacks.set_max_entries(entries(stacks_per_cpu)).map_err(failed("size of the stacks"))?;
-        open.maps.watched.set_max_entries(2 * slots).map_err(failed("size of the threads"))?;
-        open.maps.thresholds.set_max_entries(2 * slots).map_err(failed("size of the thresholds"))?;
-        open.maps.buckets.set_max_entries(bucket_entries).map_err(failed("size of the histograms"))?;
-        let left_out = match options.following {
-            Following::Nobody => &[],
-            Following::RealTime => &DEFERRED_WORK[..],
-            Following::Everybody => &DEFERRED_WORK[1..],
+        let sizes = Sizes {
+            records: entries(records_per_cpu),
+            stacks: entries(stacks_per_cpu),
+            slots,
+            buckets: 2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32,
         };
-        let mut absent = BTreeSet::new();
-        for mut program in open.open_object_mut().progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section);
-            if left_out.iter().any(|of| tracepoint.starts_with(of)) {
-                program.set_autoload(false);
-            } else if !btf.has_tracepoint(tracepoint) {
-                absent.insert(tracepoint.to_owned());
-                program.set_autoload(false);
-            }
-        }
-        let (loaded, said) = log::capture(|| open.load());
-        let mut skeleton = loaded
-            .map_err(|source| ProbeError::load("flight recorder: loading the programs", source, &said))?;
+        let plan = Plan::new(&btf, options.following)?;
+        let (mut skeleton, refused) = load::what_loads(
+            "flight recorder: loading the programs",
+            |refused| plan.without(refused),
+            |_| open(&options, sizes, (records_per_cpu, stacks_per_cpu), &symbols),
+        )?;
         let handle = |map: &libbpf_rs::MapMut<'_>, name: &str| {
             MapHandle::try_from(map).map_err(failed(&format!("map {name}")))
         };
         let maps = &skeleton.maps;
         let cpus = handle(&maps.cpus, "cpus")?;
-        let flight = MappedArray::map(maps.flight.as_fd(), entries(records_per_cpu) as usize)?;
-        let stacks = MappedArray::map(maps.stacks.as_fd(), entries(stacks_per_cpu) as usize)?;
-        let buckets = MappedArray::map(maps.buckets.as_fd(), bucket_entries as usize)?;
+        let flight = MappedArray::map(maps.flight.as_fd(), sizes.records as usize)?;
+        let stacks = MappedArray::map(maps.stacks.as_fd(), sizes.stacks as usize)?;
+        let buckets = MappedArray::map(maps.buckets.as_fd(), sizes.buckets as usize)?;
         let (watched, thresholds, late) = (
             handle(&maps.watched, "watched")?,
             handle(&maps.thresholds, "thresholds")?,
@@ -327,9 +288,6 @@ impl Recorder {
             match program.attach() {
                 Ok(link) => recorder.links.push(link),
                 Err(error) => {
-                    if matches!(name.as_str(), "on_switch" | "on_waking") {
-                        return Err(ProbeError::bpf(format!("flight recorder: attach {name}"), error));
-                    }
                     recorder.missing.push(Missing {
                         what: format!("recorder {name}"),
                         why: format!("the kernel refused to attach it ({error})"),
@@ -345,52 +303,16 @@ impl Recorder {
             recorder.programs.push(Program { name, fd });
         }
         recorder.started = now();
-        recorder.note_missing(&absent);
+        recorder.missing.extend(plan.missing(&refused));
+        if recorder.symbols.is_empty() {
+            recorder.missing.push(Missing {
+                what: "kernel symbols".to_owned(),
+                why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
+                    .to_owned(),
+                remedy: "run as root with kernel.kptr_restrict=0 or 1".to_owned(),
+            });
+        }
         Ok(recorder)
-    }
-
-    fn note_missing(&mut self, absent: &BTreeSet<String>) {
-        let mut note = |what: &str, why: String, remedy: &str| {
-            self.missing.push(Missing { what: what.to_owned(), why, remedy: remedy.to_owned() });
-        };
-        if absent.contains("sched_entry_tp") {
-            note(
-                "scheduler entry",
-                "this kernel has no trace point sched_entry_tp, so time in the scheduler is counted to preemption off"
-                    .to_owned(),
-                "boot a kernel of 6.16 or later",
-            );
-        }
-        for (tracepoint, what) in [
-            ("nmi_handler", "NMIs"),
-            ("hrtimer_expire_entry", "timer expiry"),
-            ("irq_handler_entry", "device interrupts"),
-            ("softirq_entry", "softirqs"),
-            ("workqueue_execute_start", "work functions"),
-        ] {
-            if absent.contains(tracepoint) {
-                note(
-                    what,
-                    format!("this kernel's type information has no trace point {tracepoint}"),
-                    "boot a kernel with that trace point and BTF",
-                );
-            }
-        }
-        if absent.contains("local_timer_entry") && absent.contains("ipi_entry") {
-            note(
-                "processor vectors",
-                "this kernel has neither irq_vectors nor ipi trace points".to_owned(),
-                "boot a kernel with CONFIG_TRACING",
-            );
-        }
-        if self.symbols.is_empty() {
-            note(
-                "kernel symbols",
-                "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
-                    .to_owned(),
-                "run as root with kernel.kptr_restrict=0 or 1",
-            );
-        }
     }
 
     /// The CPUs that are recorded: those on line at the start.
@@ -705,6 +627,58 @@ impl std::fmt::Debug for Recorder {
             .field("stats", &self.stats.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// How many entries the maps have.
+#[derive(Clone, Copy)]
+struct Sizes {
+    records: u32,
+    stacks: u32,
+    slots: u32,
+    buckets: u32,
+}
+
+/// Opens the object and tells it what it is for. Its skeleton borrows the place that it lies in, which is one pointer large and never
+/// given back.
+fn open(
+    options: &RecorderOptions,
+    sizes: Sizes,
+    (records_per_cpu, stacks_per_cpu): (u64, u64),
+    symbols: &Symbols,
+) -> libbpf_rs::Result<imp::OpenRecorderSkel<'static>> {
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = imp::RecorderSkelBuilder::default().open(place)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.records_per_cpu = records_per_cpu as u32;
+        rodata.stacks_per_cpu = stacks_per_cpu as u32;
+        rodata.stack_threshold_ns = options.stack_threshold.0;
+        rodata.watch_slots = sizes.slots;
+        rodata.following = options.following != Following::Nobody;
+        rodata.following_fair = options.following == Following::Everybody;
+        (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {
+            Watch::Threads(_) => (0, 0),
+            Watch::RealTime => (1, 0),
+            Watch::Comm(_) => (2, 0),
+            Watch::Process(tgid) => (3, tgid.0),
+        };
+        if let Watch::Comm(name) = &options.watch {
+            for (to, from) in rodata.watch_comm.iter_mut().take(15).zip(name.bytes()) {
+                *to = std::ffi::c_char::from_ne_bytes([from]);
+            }
+        }
+        for (callback, name) in
+            rodata.tick_callbacks.iter_mut().zip(["tick_nohz_handler", "tick_sched_timer"])
+        {
+            *callback = symbols.address(name).unwrap_or_default();
+        }
+    }
+    let maps = &mut open.maps;
+    maps.flight.set_max_entries(sizes.records)?;
+    maps.stacks.set_max_entries(sizes.stacks)?;
+    maps.watched.set_max_entries(2 * sizes.slots)?;
+    maps.thresholds.set_max_entries(2 * sizes.slots)?;
+    maps.buckets.set_max_entries(sizes.buckets)?;
+    Ok(open)
 }
 
 fn prepare_cpus(cpus: &MapHandle, online: &[Cpu], records: u64, stacks: u64) -> Result<(), ProbeError> {

@@ -318,10 +318,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	 * A thread that is still on its run queue was caught before it slept: it runs on, nothing waits. Since 6.12 a
 	 * fair thread can sleep and stay queued for a while (sched_entity::sched_delayed): that one is really woken.
 	 */
-	if (task->on_rq) {
-		if (!bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed)
-			return 0;
-	}
+	if (LB_NUMBER(task, on_rq) && !LB_NUMBER(task, se.sched_delayed))
+		return 0;
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;

@@ -9,6 +9,10 @@ use crate::kernel::KernelBtf;
 /// Where all waits for one item are (kernel/workqueue.c, 4.19 to 7.3).
 const FUNCTION: &str = "__flush_work";
 
+/// What hooks it, the end before the begin: tracing programs, and probes.
+pub(super) const PROGRAMS: [[&str; 2]; 2] =
+    [["relation_flushed", "relation_flush"], ["relation_flushed_probe", "relation_flush_probe"]];
+
 /// What hooks it, and how a work item is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flushes {
@@ -31,10 +35,7 @@ impl Flushes {
         let (Some(pwq_shift @ 0..64), Some(pool_shift @ 0..64)) = (pwq_shift, pool_shift) else {
             return Err("this kernel does not say how its work items are laid out".to_owned());
         };
-        let programs: &[&str] = match kernel.try_enter(FUNCTION) {
-            Ok(()) => &["relation_flushed", "relation_flush"],
-            Err(_) => &["relation_flushed_probe", "relation_flush_probe"],
-        };
+        let programs = if kernel.try_enter(FUNCTION).is_ok() { &PROGRAMS[0] } else { &PROGRAMS[1] };
         Ok(Flushes { programs, pwq_shift, pool_shift })
     }
 }

@@ -117,18 +117,20 @@ static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 static __always_inline bool is_woken(struct pool_workqueue *pwq, struct task_struct *idle)
 {
 	struct pool_workqueue___limited *limited = (void *)pwq;
+	struct worker_pool *pool = pwq->pool;
+	struct workqueue_struct *queue = pwq->wq;
 	u64 none = (u64)pwq + bpf_core_field_offset(struct pool_workqueue, inactive_works);
 	int most;
 
-	if (!idle || !bpf_core_field_exists(pwq->inactive_works) || !bpf_core_field_exists(pwq->pool->nr_running) ||
+	if (!idle || !bpf_core_field_exists(pwq->inactive_works) || !bpf_core_field_exists(pool->nr_running) ||
 	    !bpf_core_field_exists(idle->__state))
 		return false;
 	if (bpf_core_field_exists(limited->max_active))
-		most = limited->max_active;
+		most = LB_NUMBER(limited, max_active);
 	else
-		most = pwq->wq->max_active;
-	return (u64)pwq->inactive_works.next == none && pwq->nr_active < most && !pwq->pool->nr_running &&
-	       BPF_CORE_READ(idle, __state);
+		most = LB_NUMBER(queue, max_active);
+	return (u64)pwq->inactive_works.next == none && (int)LB_NUMBER(pwq, nr_active) < most &&
+	       !LB_NUMBER(pool, nr_running) && LB_NUMBER_PROBED(idle, __state);
 }
 
 /*
@@ -141,7 +143,7 @@ static __always_inline u32 next_of(u64 pool, struct task_struct *idle)
 	/* Once: it may end meanwhile. */
 	u32 worker = last ? *(volatile u32 *)last : 0;
 
-	if (worker && !(idle && bpf_core_field_exists(idle->__state) && !BPF_CORE_READ(idle, __state)))
+	if (worker && !(idle && bpf_core_field_exists(idle->__state) && !LB_NUMBER_PROBED(idle, __state)))
 		return worker;
 	return BPF_CORE_READ(idle, pid);
 }

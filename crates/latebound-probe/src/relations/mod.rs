@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use latebound_tune::{Doer, Object, Observation, Priority, RelationKind, Strength};
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 mod disks;
@@ -25,10 +25,11 @@ use self::flush::Flushes;
 use self::writeback::HeldBack;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
+use crate::load::{self, Refused};
 use crate::log;
 use crate::observe::{ProbeCost, enable_statistics, program_info};
 use crate::recorder::memory::MappedArray;
-use skel::{RelationsSkel, RelationsSkelBuilder};
+use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
 
 #[allow(
     missing_docs,
@@ -238,9 +239,20 @@ impl RelationProbe {
             missing.push(writeback::missing(why.clone()));
         }
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let (loaded, said) = log::capture(|| load(&programs, options, flushes.as_ref().ok(), held_back.ok()));
-        let mut skel =
-            loaded.map_err(|source| ProbeError::load("loading the programs of relations", source, &said))?;
+        let of_flushes = |name: &str| flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
+        let (mut skel, unloaded) = load::what_loads(
+            "loading the programs of relations",
+            |refused| without(&programs, refused).map(str::to_owned).collect(),
+            |wanted| {
+                let flushes = flushes
+                    .as_ref()
+                    .ok()
+                    .filter(|found| found.programs.iter().all(|&name| wanted.contains(name)));
+                open(options, flushes, held_back.clone().ok())
+            },
+        )?;
+        let loaded: Vec<&str> = without(&programs, &unloaded).collect();
+        missing.extend(unloaded.iter().filter(|one| !of_flushes(&one.program)).map(not_loaded));
         let told = Rc::new(RefCell::new(Vec::new()));
         let malformed = Rc::new(RefCell::new(0));
         let ring = {
@@ -262,11 +274,14 @@ impl RelationProbe {
         let woken = MappedArray::map(skel.maps.woken.as_fd(), EDGES)?;
         let mut links = Vec::new();
         let mut refused = flushes.as_ref().err().cloned();
-        for name in programs {
+        if refused.is_none() {
+            refused = unloaded.iter().find(|one| of_flushes(&one.program)).map(Refused::reason);
+        }
+        for name in loaded {
             let Some(program) = skel.object_mut().progs_mut().find(|program| program.name() == name) else {
                 continue;
             };
-            let of_flushes = flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
+            let of_flushes = of_flushes(name);
             if of_flushes && refused.is_some() {
                 continue;
             }
@@ -566,19 +581,46 @@ impl RelationProbe {
 /// Where `highest` lies in `struct watched`.
 const WATCHED_HIGHEST: usize = 56;
 
-fn load(
-    programs: &[&str],
+/// The programs that belong together with one of these: its group, or the two that hook one function.
+fn together(name: &str) -> Vec<&'static str> {
+    let mut all: Vec<&'static str> = GROUPS
+        .iter()
+        .filter(|group| group.programs.iter().any(|one| one.0 == name))
+        .flat_map(|group| group.programs)
+        .map(|one| one.0)
+        .collect();
+    // The two see different things, each on its own.
+    all.retain(|one| !matches!(*one, "relation_waking" | "relation_switch"));
+    all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
+    all
+}
+
+/// The programs that go on without those that the kernel refused.
+fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator<Item = &'a str> {
+    let gone: Vec<&str> = refused
+        .iter()
+        .flat_map(|one| together(&one.program).into_iter().chain([one.program.as_str()]))
+        .collect();
+    programs.iter().copied().filter(move |name| !gone.contains(name))
+}
+
+fn not_loaded(refused: &Refused) -> Missing {
+    let group = GROUPS.iter().find(|group| group.programs.iter().any(|one| one.0 == refused.program));
+    Missing {
+        what: group.map_or("wake-ups", |group| group.what).to_owned(),
+        why: refused.reason(),
+        remedy: load::REMEDY.to_owned(),
+    }
+}
+
+fn open(
     options: RelationOptions,
     flushes: Option<&Flushes>,
     held_back: Option<u32>,
-) -> libbpf_rs::Result<RelationsSkel<'static>> {
+) -> libbpf_rs::Result<OpenRelationsSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RelationsSkelBuilder::default().open(place)?;
-    for mut program in open.open_object_mut().progs_mut() {
-        let load = programs.iter().any(|name| program.name() == *name);
-        program.set_autoload(load);
-    }
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.wake_reader = options.wake_reader;
         constants.time_waits = !options.no_waits;
@@ -591,7 +633,7 @@ fn load(
         constants.held_back_arguments = held_back.unwrap_or(0);
         constants.jiffy_us = writeback::jiffy_us();
     }
-    open.load()
+    Ok(open)
 }
 
 /// `RAISED_ELSEWHERE`.

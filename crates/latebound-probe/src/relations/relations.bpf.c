@@ -291,7 +291,7 @@ static __always_inline u32 doer(struct cpu_state *cpu, struct task_struct *curre
 	bool softirq;
 
 	if (bpf_core_field_exists(counted->softirq_disable_cnt))
-		softirq = counted->softirq_disable_cnt & SOFTIRQ_SERVED;
+		softirq = LB_NUMBER(counted, softirq_disable_cnt) & SOFTIRQ_SERVED;
 	else
 		softirq = cpu && cpu->softirq_in == (u32)current->pid + 1;
 	*thread = 0;
@@ -335,7 +335,7 @@ int BPF_PROG(relation_timer_entry, struct hrtimer *timer)
 {
 	struct cpu_state *cpu = this_cpu();
 
-	if (cpu && !timer->is_soft) {
+	if (cpu && !LB_NUMBER(timer, is_soft)) {
 		cpu->hard++;
 		cpu->timer++;
 	}

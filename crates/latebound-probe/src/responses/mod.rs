@@ -4,7 +4,9 @@
 //! Owns the programs that time sleeps, and the decoding of what they say. Whose responses matter is for the caller to decide.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -13,8 +15,10 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use crate::error::ProbeError;
+use crate::load::{self, Refused};
 use crate::log;
-use skel::{ResponsesSkel, ResponsesSkelBuilder};
+use crate::observe::program_info;
+use skel::{OpenResponsesSkel, ResponsesSkel, ResponsesSkelBuilder};
 
 #[allow(
     missing_docs,
@@ -57,6 +61,7 @@ pub struct ResponseProbe {
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Response>>>,
     skel: ResponsesSkel<'static>,
+    missing: Vec<Missing>,
 }
 
 impl std::fmt::Debug for ResponseProbe {
@@ -75,9 +80,12 @@ impl ResponseProbe {
                 SYSCALLS[0]
             )));
         };
-        let (loaded, said) = log::capture(|| load(events));
-        let mut skel =
-            loaded.map_err(|source| ProbeError::load("loading the programs of responses", source, &said))?;
+        let there = programs(events)?;
+        let (mut skel, unloaded) = load::what_loads(
+            "loading the programs of responses",
+            |refused| without(&there, refused),
+            |_| open(),
+        )?;
         let told = Rc::new(RefCell::new(Vec::new()));
         let ring = {
             let told = Rc::clone(&told);
@@ -98,7 +106,8 @@ impl ResponseProbe {
                 ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
             })?);
         }
-        Ok(ResponseProbe { _links: links, ring, told, skel })
+        let missing = unloaded.iter().map(not_loaded).collect();
+        Ok(ResponseProbe { _links: links, ring, told, skel, missing })
     }
 
     /// The responses that ended since the last call, in that order for each task.
@@ -132,7 +141,20 @@ impl ResponseProbe {
             place: place.to_owned(),
             count: Some(count),
         });
-        all.filter(|loss| loss.count != Some(0)).collect()
+        let skipped = self.skel.object().progs().filter_map(|program| {
+            let info = program_info(program.as_fd().as_raw_fd())?;
+            Some(Loss {
+                kind: LossKind::ProgramSkipped,
+                place: format!("responses, {}", program.name().to_string_lossy()),
+                count: Some(info.recursion_misses),
+            })
+        });
+        all.chain(skipped).filter(|loss| loss.count != Some(0)).collect()
+    }
+
+    /// What this kernel does not let be seen.
+    pub fn missing_here(&self) -> &[Missing] {
+        &self.missing
     }
 
     /// What cannot be seen on any kernel, for the account.
@@ -145,20 +167,50 @@ impl ResponseProbe {
     }
 }
 
-fn load(events: &Path) -> libbpf_rs::Result<ResponsesSkel<'static>> {
+fn open() -> libbpf_rs::Result<OpenResponsesSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = ResponsesSkelBuilder::default().open(place)?;
-    for mut program in open.open_object_mut().progs_mut() {
-        // An architecture has not all of them: arm64 has neither poll nor select (asm-generic/unistd.h).
-        let section = program.section().to_string_lossy().into_owned();
-        let there = match section.strip_prefix("tracepoint/syscalls/") {
-            Some(event) => events.join(event).is_dir(),
-            None => true,
-        };
-        program.set_autoload(there);
-    }
-    open.load()
+    ResponsesSkelBuilder::default().open(place)
+}
+
+/// The programs that this kernel has events for, with the section of each.
+fn programs(events: &Path) -> Result<Vec<(String, String)>, ProbeError> {
+    let mut storage = MaybeUninit::uninit();
+    let open = ResponsesSkelBuilder::default().open(&mut storage);
+    let open = open.map_err(|error| ProbeError::bpf("opening the programs of responses", error))?;
+    let named = open.open_object().progs().map(|program| {
+        (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned())
+    });
+    // An architecture has not all of them: arm64 has neither poll nor select (asm-generic/unistd.h).
+    let there = |(_, section): &(String, String)| match section.strip_prefix("tracepoint/syscalls/") {
+        Some(event) => events.join(event).is_dir(),
+        None => true,
+    };
+    Ok(named.filter(there).collect())
+}
+
+/// What is loaded without those that the kernel refused: the begin and the end of a sleep go together.
+fn without(there: &[(String, String)], refused: &[Refused]) -> BTreeSet<String> {
+    let call = |section: &str| {
+        let event = section.strip_prefix("tracepoint/syscalls/sys_")?;
+        event.strip_prefix("enter_").or_else(|| event.strip_prefix("exit_")).map(str::to_owned)
+    };
+    let section = |name: &str| there.iter().find(|(of, _)| of == name).map(|(_, section)| section.as_str());
+    let gone: Vec<Option<String>> = refused.iter().map(|one| section(&one.program).and_then(call)).collect();
+    let kept = there.iter().filter(|(name, section)| {
+        refused.iter().all(|one| one.program != *name)
+            && (call(section).is_none() || !gone.contains(&call(section)))
+    });
+    kept.map(|(name, _)| name.clone()).collect()
+}
+
+fn not_loaded(refused: &Refused) -> Missing {
+    let what = match refused.program.as_str() {
+        "response_waking" => "responses from a wake-up on: they begin with the end of the system call",
+        "response_exit" => "the ends of tasks: a new one of the same number begins as the old one left off",
+        _ => "responses between sleeps of one system call",
+    };
+    Missing { what: what.to_owned(), why: refused.reason(), remedy: load::REMEDY.to_owned() }
 }
 
 /// `struct response`.

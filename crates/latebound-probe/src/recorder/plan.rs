@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which of the recorder's programs are loaded on a kernel, and what is not seen without the others. Opens the object to
+//! read its programs' names and loads nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::MaybeUninit;
+
+use latebound_model::Missing;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use super::imp::RecorderSkelBuilder;
+use super::options::Following;
+use crate::error::ProbeError;
+use crate::kernel::KernelBtf;
+use crate::load::{self, Refused};
+
+/// How the names of the events of deferred work begin, those of softirqs first.
+const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
+
+/// What is seen by a trace point, by how its name begins; the others are those of processor vectors.
+const SEEN_BY: [(&str, &str); 10] = [
+    ("sched_waking", "wake-ups of threads"),
+    ("sched_switch", "switches between threads"),
+    ("sched_migrate_task", "threads that move to another CPU"),
+    ("sched_set_need_resched_tp", "requests that a thread gives way"),
+    ("sched_e", "scheduler entry"),
+    ("nmi_handler", "NMIs"),
+    ("hrtimer_expire", "timer expiry"),
+    ("irq_handler", "device interrupts"),
+    ("softirq", "softirqs"),
+    ("workqueue_execute", "work functions"),
+];
+
+fn seen_by(tracepoint: &str) -> &'static str {
+    SEEN_BY
+        .iter()
+        .find(|(begins, _)| tracepoint.starts_with(begins))
+        .map_or("processor vectors", |(_, what)| what)
+}
+
+/// The programs to load, and the trace points that the kernel does not have.
+pub(super) struct Plan {
+    /// By name, with the trace point of each.
+    programs: BTreeMap<String, String>,
+    absent: BTreeSet<String>,
+}
+
+impl Plan {
+    pub(super) fn new(btf: &KernelBtf, following: Following) -> Result<Plan, ProbeError> {
+        let left_out = match following {
+            Following::Nobody => &[],
+            Following::RealTime => &DEFERRED_WORK[..],
+            Following::Everybody => &DEFERRED_WORK[1..],
+        };
+        let mut plan = Plan { programs: BTreeMap::new(), absent: BTreeSet::new() };
+        let mut storage = MaybeUninit::uninit();
+        let open = RecorderSkelBuilder::default()
+            .open(&mut storage)
+            .map_err(|error| ProbeError::bpf("flight recorder: open", error))?;
+        for program in open.open_object().progs() {
+            let section = program.section().to_string_lossy().into_owned();
+            let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section).to_owned();
+            if left_out.iter().any(|of| tracepoint.starts_with(of)) {
+                continue;
+            }
+            if btf.has_tracepoint(&tracepoint) {
+                plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
+            } else {
+                plan.absent.insert(tracepoint);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The programs to load, without those that the kernel refused and those that are nothing without them.
+    pub(super) fn without(&self, refused: &[Refused]) -> BTreeSet<String> {
+        let gone: Vec<&String> = refused.iter().filter_map(|one| self.programs.get(&one.program)).collect();
+        let partners: Vec<String> =
+            gone.iter().filter_map(|tracepoint| load::other_half(tracepoint)).collect();
+        let kept = self
+            .programs
+            .iter()
+            .filter(|(_, tracepoint)| !gone.contains(tracepoint) && !partners.contains(tracepoint));
+        kept.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What is not seen: for want of a trace point, and because the kernel refused a program.
+    pub(super) fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        let mut note = |what: &str, why: String, remedy: &str| {
+            missing.push(Missing { what: what.to_owned(), why, remedy: remedy.to_owned() });
+        };
+        if self.absent.contains("sched_entry_tp") {
+            note(
+                "scheduler entry",
+                "this kernel has no trace point sched_entry_tp, so time in the scheduler is counted to preemption off"
+                    .to_owned(),
+                "boot a kernel of 6.16 or later",
+            );
+        }
+        for tracepoint in [
+            "nmi_handler",
+            "hrtimer_expire_entry",
+            "irq_handler_entry",
+            "softirq_entry",
+            "workqueue_execute_start",
+        ] {
+            if self.absent.contains(tracepoint) {
+                note(
+                    seen_by(tracepoint),
+                    format!("this kernel's type information has no trace point {tracepoint}"),
+                    "boot a kernel with that trace point and BTF",
+                );
+            }
+        }
+        if self.absent.contains("local_timer_entry") && self.absent.contains("ipi_entry") {
+            note(
+                "processor vectors",
+                "this kernel has neither irq_vectors nor ipi trace points".to_owned(),
+                "boot a kernel with CONFIG_TRACING",
+            );
+        }
+        for one in refused {
+            let what = self.programs.get(&one.program).map_or("the flight recorder", |name| seen_by(name));
+            note(what, one.reason(), load::REMEDY);
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        let names = [
+            ("on_waking", "sched_waking"),
+            ("on_hrtimer_entry", "hrtimer_expire_entry"),
+            ("on_hrtimer_exit", "hrtimer_expire_exit"),
+            ("on_work_start", "workqueue_execute_start"),
+            ("on_work_end", "workqueue_execute_end"),
+            ("on_sched_entry", "sched_entry_tp"),
+            ("on_sched_exit", "sched_exit_tp"),
+            ("on_softirq_raise", "softirq_raise"),
+        ];
+        let programs = names.map(|(name, tracepoint)| (name.to_owned(), tracepoint.to_owned())).into();
+        Plan { programs, absent: BTreeSet::new() }
+    }
+
+    #[test]
+    fn a_refused_program_goes_with_its_other_half_and_with_nothing_else() {
+        for (program, left) in [
+            ("on_waking", 7),
+            ("on_hrtimer_exit", 6),
+            ("on_work_start", 6),
+            ("on_sched_exit", 6),
+            ("on_softirq_raise", 7),
+        ] {
+            let refused = [Refused { program: program.to_owned(), why: "a field is gone".to_owned() }];
+            let kept = plan().without(&refused);
+            assert!(kept.len() == left && !kept.contains(program), "{program}: {kept:?}");
+            let missing = plan().missing(&refused);
+            assert!(
+                missing.iter().any(|one| one.why.contains(program) && one.why.contains("a field")),
+                "{missing:?}"
+            );
+        }
+    }
+}
