@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A Run's folder while it is being written.
 //!
-//! Until its first checkpoint the folder is a hidden sibling, `.NAME.PID.N.latebound-tmp`; then one rename puts it in its
+//! Until its first checkpoint the folder is a hidden sibling under a name that nobody can guess; then one rename puts it in its
 //! place. From then on only whole files are put into it, `run.json` last, because it names the others. The writer
-//! holds flock(2) on the folder: a hidden sibling without a holder is what a dead writer left, and is removed by the next one.
+//! holds flock(2) on the folder: a hidden sibling of this user's without a holder is what a dead writer left, and is removed by the
+//! next one. Everything is reached through held descriptors (`latebound-files`), as other users may write to the folder above.
 
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use latebound_files::{FILE_MODE, FOLDER_MODE, Folder, is_temporary};
 use latebound_model::{Activation, Run, Table, WorkloadCurve};
 use serde::Deserialize;
 
-use crate::atomic::{exchange, replace_file, sync_folder, temporary_name};
 use crate::error::StoreError;
-use crate::read::encode_run;
+use crate::read::{MAX_RUN_BYTES, encode_run, parse_run};
 use crate::tables::{self, EncodedTable, InterruptRow};
 use crate::{REPORT_FILE, RUN_FILE, TRACE_FILE};
 
-const SIBLING_SUFFIX: &str = ".latebound-tmp";
+/// More files than a Run has, or a dead writer can leave of it.
+const MOST_FILES: usize = 1_000;
 
 /// A Run's folder that is being written by this process.
 #[derive(Debug)]
@@ -27,15 +29,25 @@ pub struct RunFolder {
     /// Where the Run is to be.
     path: PathBuf,
     /// The folder above it.
-    parent: PathBuf,
-    /// Where the files are until the first checkpoint; `None` after it.
-    hidden: Option<PathBuf>,
-    /// Whether a Run is in the place and has to go.
-    replaces: bool,
+    parent: Folder,
+    /// Its name there.
+    name: OsString,
+    /// Its name until the first checkpoint; `None` after it.
+    hidden: Option<OsString>,
+    /// Whether what is in its place may go.
+    overwrite: bool,
     /// Tables that were written and that the last `run.json` will name.
     tables: Vec<Table>,
     /// The folder, locked where the file system can: says that its writer lives.
-    _lock: File,
+    folder: Folder,
+}
+
+/// What is in the place of a Run to come.
+enum There {
+    Nothing,
+    Empty,
+    /// A Run, and its files.
+    Run(Folder, Vec<OsString>),
 }
 
 impl RunFolder {
@@ -44,25 +56,13 @@ impl RunFolder {
     /// With `overwrite` an empty folder or a Run is replaced, in one step; anything else never is.
     pub fn create(path: impl AsRef<Path>, overwrite: bool) -> Result<RunFolder, StoreError> {
         let path = resolve(path.as_ref())?;
-        let replaces = may_write(&path, overwrite)?;
         let make = |source| StoreError::MakeFolder { path: path.clone(), source };
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
-        else {
-            return Err(make(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the path does not end in a folder's name that is UTF-8",
-            )));
-        };
-        remove_what_dead_writers_left(parent, name);
-        let (hidden, lock) = make_hidden(parent, name).map_err(make)?;
-        Ok(RunFolder {
-            parent: parent.to_owned(),
-            hidden: Some(hidden),
-            replaces,
-            tables: Vec::new(),
-            _lock: lock,
-            path,
-        })
+        let (parent, name) = Folder::above(&path).map_err(make)?;
+        what_is_there(&parent, &name, &path, overwrite)?;
+        remove_what_dead_writers_left(&parent);
+        let (hidden, folder) = parent.make_locked(FOLDER_MODE).map_err(make)?;
+        let hidden = Some(hidden);
+        Ok(RunFolder { parent, name, hidden, overwrite, tables: Vec::new(), folder, path })
     }
 
     /// Where the Run is, or will be after the first checkpoint.
@@ -122,14 +122,47 @@ impl RunFolder {
         Ok(run)
     }
 
+    /// Writes a Run from a folder whose writer is not believed: only files that a Run has, of at most `limit` bytes each, and
+    /// with a page of one's own in the place of what is there.
+    pub fn take_over(
+        mut self,
+        from: &Folder,
+        limit: u64,
+        report: impl FnOnce(&Run) -> String,
+    ) -> Result<Run, StoreError> {
+        let shown = self.path.join(RUN_FILE);
+        let failed = |name: &str, source| StoreError::Read { path: self.path.join(name), source };
+        let bytes = from.read(RUN_FILE.as_ref(), MAX_RUN_BYTES).map_err(|source| failed(RUN_FILE, source))?;
+        let run = parse_run(&bytes, &shown)?;
+        let copied = run.tables.iter().map(|table| table.file.as_str());
+        let lanes = from.has_file(TRACE_FILE.as_ref()).then_some(TRACE_FILE);
+        for name in copied.chain(lanes) {
+            if name != TRACE_FILE && !tables::FILES.contains(&name) {
+                let why = format!("it names a table {name:?}, which no latebound writes");
+                return Err(StoreError::Inconsistent { path: shown, why });
+            }
+            let source = from.open_file(name.as_ref()).map_err(|source| failed(name, source))?;
+            let bytes = source.metadata().map_err(|source| failed(name, source))?.len();
+            if bytes > limit {
+                let path = self.path.join(name);
+                return Err(StoreError::TooLarge { path, found: bytes, limit, unit: "bytes" });
+            }
+            // It may grow meanwhile.
+            let mut source = source.take(limit);
+            self.folder
+                .replace(name.as_ref(), |file| io::copy(&mut source, file).map(drop))
+                .map_err(|source| StoreError::Write { path: self.path.join(name), bytes, source })?;
+        }
+        self.put(REPORT_FILE, report(&run).as_bytes())?;
+        self.write_run(&run, run.tables.clone())?;
+        Ok(run)
+    }
+
     /// Writes a file whole. Errors name the place that the user knows.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.hidden.as_deref().unwrap_or(&self.path);
-        replace_file(folder, name, bytes).map_err(|source| StoreError::Write {
-            path: self.path.join(name),
-            bytes: bytes.len() as u64,
-            source,
-        })
+        self.folder.replace_with_mode(name.as_ref(), FILE_MODE, |file| file.write_all(bytes)).map_err(
+            |source| StoreError::Write { path: self.path.join(name), bytes: bytes.len() as u64, source },
+        )
     }
 
     fn write_table(&mut self, table: EncodedTable) -> Result<(), StoreError> {
@@ -153,22 +186,25 @@ impl RunFolder {
     /// Puts the folder in its place, in one step.
     fn publish(&mut self) -> Result<(), StoreError> {
         let Some(hidden) = &self.hidden else { return Ok(()) };
-        if self.replaces {
-            exchange(hidden, &self.path)
+        let make = |source| StoreError::MakeFolder { path: self.path.clone(), source };
+        // Once more: something may have been put there since.
+        if let There::Run(old, files) = what_is_there(&self.parent, &self.name, &self.path, self.overwrite)? {
+            self.parent
+                .exchange(hidden, &self.name)
                 .map_err(|source| StoreError::CannotReplace { path: self.path.clone(), source })?;
-            // The old Run is now hidden. Should this fail, the next writer to the same place removes it.
-            let _ = fs::remove_dir_all(hidden);
+            // The old Run is now hidden. Should this fail, the next writer in the same folder removes it.
+            let _ = remove(&self.parent, hidden, &old, &files);
         } else {
             // rename(2) puts a folder in the place of nothing or of an empty folder, and of nothing else.
-            fs::rename(hidden, &self.path).map_err(|source| match source.kind() {
+            self.parent.rename(hidden, &self.name).map_err(|source| match source.kind() {
                 io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
                     StoreError::Exists { path: self.path.clone(), empty: false }
                 }
-                _ => StoreError::MakeFolder { path: self.path.clone(), source },
+                _ => make(source),
             })?;
         }
         self.hidden = None;
-        sync_folder(&self.parent).map_err(|source| StoreError::MakeFolder { path: self.path.clone(), source })
+        self.parent.sync().map_err(make)
     }
 }
 
@@ -176,9 +212,16 @@ impl Drop for RunFolder {
     /// Without a checkpoint there is no Run, so nothing is left.
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            let _ = fs::remove_dir_all(hidden);
+            let files = self.folder.names(MOST_FILES).unwrap_or_default();
+            let _ = remove(&self.parent, hidden, &self.folder, &files);
         }
     }
+}
+
+/// Removes these files of a folder, and the folder if it is empty then.
+fn remove(parent: &Folder, name: &OsStr, folder: &Folder, files: &[OsString]) -> io::Result<()> {
+    files.iter().try_for_each(|file| folder.remove_file(file))?;
+    parent.remove_folder(name)
 }
 
 /// The absolute path, through symbolic links where something is there.
@@ -188,113 +231,90 @@ fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
         .map_err(|source| StoreError::MakeFolder { path: path.to_owned(), source })
 }
 
-/// Whether a Run is at `path` that has to be replaced; an error where nothing may be written there.
-fn may_write(path: &Path, overwrite: bool) -> Result<bool, StoreError> {
+/// What is in the place of a Run to come; an error where nothing may be written there.
+fn what_is_there(parent: &Folder, name: &OsStr, path: &Path, overwrite: bool) -> Result<There, StoreError> {
     let not_a_run = |what: String| StoreError::NotARun { path: path.to_owned(), what };
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return match fs::symlink_metadata(path) {
-                Ok(_) => Err(not_a_run("is not a folder".to_owned())),
-                Err(source) => Err(StoreError::MakeFolder { path: path.to_owned(), source }),
-            };
-        }
-        Err(error) => return Err(not_a_run(format!("cannot be listed ({error})"))),
+    let exists = |empty| StoreError::Exists { path: path.to_owned(), empty };
+    let there = match parent.child(name) {
+        Ok(there) => there,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
+        // ELOOP of a symbolic link among them.
+        Err(_) if !parent.is_folder(name) => return Err(not_a_run("is not a folder".to_owned())),
+        Err(error) => return Err(not_a_run(format!("cannot be opened ({error})"))),
     };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| not_a_run(format!("cannot be listed ({error})")))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !is_ours(&name) || entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            return Err(not_a_run(format!("holds \"{name}\", which latebound did not write")));
-        }
-        names.push(name);
-    }
+    let names = there.names(MOST_FILES).map_err(|error| not_a_run(format!("cannot be listed ({error})")))?;
     if names.is_empty() {
-        return if overwrite {
-            Ok(false)
-        } else {
-            Err(StoreError::Exists { path: path.to_owned(), empty: true })
-        };
+        return if overwrite { Ok(There::Empty) } else { Err(exists(true)) };
     }
-    if !is_run_file(&path.join(RUN_FILE)) {
+    let named = files_of_run(&there);
+    let strange: Vec<&OsString> = names
+        .iter()
+        .filter(|name| !(named.iter().flatten().any(|ours| ours == *name) || is_temporary(name)))
+        .chain(names.iter().filter(|name| !there.has_file(name)))
+        .collect();
+    if named.is_none() {
         return Err(not_a_run(format!("has no {RUN_FILE} of latebound")));
     }
-    match File::open(path).map(|folder| folder.try_lock()) {
-        Ok(Err(TryLockError::WouldBlock)) => Err(StoreError::Busy { path: path.to_owned() }),
-        _ if overwrite => Ok(true),
-        _ => Err(StoreError::Exists { path: path.to_owned(), empty: false }),
+    if !strange.is_empty() {
+        return Err(not_a_run(format!("holds {}, which its {RUN_FILE} does not name", listed(&strange))));
+    }
+    if there.is_locked_by_another() {
+        return Err(StoreError::Busy { path: path.to_owned() });
+    }
+    if overwrite { Ok(There::Run(there, names)) } else { Err(exists(false)) }
+}
+
+/// A few names for an error.
+fn listed(names: &[&OsString]) -> String {
+    const SHOWN: usize = 5;
+    let mut shown: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    shown.sort();
+    shown.dedup();
+    let more = shown.len().saturating_sub(SHOWN);
+    shown.truncate(SHOWN);
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
-/// Whether latebound writes files of this name into a Run's folder.
-fn is_ours(name: &str) -> bool {
-    let whole = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp")).unwrap_or(name);
-    (whole == RUN_FILE || whole == REPORT_FILE || whole == TRACE_FILE || whole.ends_with(".parquet"))
-        && (whole == name || temporary_name(whole) == name)
-}
-
-/// Whether this is a `run.json` of any latebound.
-fn is_run_file(path: &Path) -> bool {
+/// The names of a Run's files by its own record; `None` where no latebound wrote a record there.
+///
+/// A record without tables is that of a writer that was ended on its way: its tables have the names that latebound gives.
+fn files_of_run(folder: &Folder) -> Option<Vec<OsString>> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
+        #[serde(default)]
+        tables: Vec<Named>,
     }
-    let head = File::open(path)
-        .ok()
-        .and_then(|file| serde_json::from_reader::<_, Head>(io::BufReader::new(file)).ok());
-    head.is_some_and(|head| head.schema.starts_with("latebound.run/"))
+    #[derive(Deserialize)]
+    struct Named {
+        file: String,
+    }
+    let bytes = folder.read(RUN_FILE.as_ref(), MAX_RUN_BYTES).ok()?;
+    let head: Head = serde_json::from_slice(&bytes).ok()?;
+    if !head.schema.starts_with("latebound.run/") {
+        return None;
+    }
+    let mut files: Vec<OsString> = [RUN_FILE, REPORT_FILE, TRACE_FILE].map(OsString::from).into();
+    if head.tables.is_empty() {
+        files.extend(tables::FILES.map(OsString::from));
+    }
+    // A record may come from elsewhere: it cannot name what is no table.
+    let tables = head.tables.into_iter().map(|table| table.file);
+    files.extend(tables.filter(|file| file.ends_with(".parquet")).map(OsString::from));
+    Some(files)
 }
 
-/// Makes a hidden folder beside the one to come, and locks it.
-fn make_hidden(parent: &Path, name: &str) -> io::Result<(PathBuf, File)> {
-    let pid = std::process::id();
-    let mut number = 0u64;
-    loop {
-        let hidden = parent.join(format!(".{name}.{pid}.{number}{SIBLING_SUFFIX}"));
-        number += 1;
-        match fs::create_dir(&hidden) {
-            Ok(()) => {}
-            // Another thread's, or that of a process of the same number in another pid namespace.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) => return Err(error),
-        }
-        let Ok(folder) = File::open(&hidden) else { continue };
-        // Not every file system can lock a folder (NFS); there, nobody removes what another left.
-        let _ = folder.try_lock();
-        // Another writer may have taken the folder for a dead one's before it was locked.
-        let ours = folder.metadata()?;
-        if fs::metadata(&hidden).is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
-            return Ok((hidden, folder));
+/// Removes hidden folders of this user's whose writer is dead, where nothing but a Run's files is in them. Whatever cannot be
+/// removed stays: it does no harm.
+fn remove_what_dead_writers_left(parent: &Folder) {
+    for (name, folder) in parent.left_by_the_dead() {
+        let Ok(files) = folder.names(MOST_FILES) else { continue };
+        let ours = files_of_run(&folder).unwrap_or_default();
+        if files.iter().all(|file| is_temporary(file) || ours.contains(file)) {
+            let _ = remove(parent, &name, &folder, &files);
         }
     }
-}
-
-/// Removes hidden folders for the Run `name` whose writer is dead. Whatever cannot be removed stays: it does no harm.
-fn remove_what_dead_writers_left(parent: &Path, name: &str) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let file_name = entry.file_name();
-        if !file_name.to_str().is_some_and(|found| is_hidden_sibling(found, name)) {
-            continue;
-        }
-        let Ok(folder) = File::open(entry.path()) else { continue };
-        if folder.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// Whether `found` is `.NAME.PID.N.latebound-tmp`.
-fn is_hidden_sibling(found: &str, name: &str) -> bool {
-    let numbers = found
-        .strip_prefix('.')
-        .and_then(|rest| rest.strip_prefix(name))
-        .and_then(|rest| rest.strip_prefix('.'))
-        .and_then(|rest| rest.strip_suffix(SIBLING_SUFFIX))
-        .and_then(|rest| rest.split_once('.'));
-    numbers.is_some_and(|(pid, number)| {
-        [pid, number].iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
-    })
 }

@@ -3,9 +3,8 @@
 //!
 //! Owns the folder's layout, how it is written (whole or not at all: a reader at any moment, also after SIGKILL, meets
 //! the state before or the state after, never a mixture) and how it is read back, with every check that a file
-//! from elsewhere needs. It never measures, never renders, and never removes what latebound did not write.
+//! from elsewhere needs. It never measures, never renders, and never removes what a Run's record does not name.
 
-mod atomic;
 mod columns;
 mod error;
 mod folder;

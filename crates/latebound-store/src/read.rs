@@ -5,10 +5,10 @@
 //! byte of the file, and a histogram's counts (59 KiB at most) for a series.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use latebound_files::Folder;
 use latebound_model::{Evidence, RUN_SCHEMA, Run, Verdict};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -39,17 +39,24 @@ struct Extent {
 /// Reads the Run in this folder, or in this `run.json`.
 pub fn read_run(path: impl AsRef<Path>) -> Result<Run, StoreError> {
     let file = run_file(path.as_ref());
-    let failed = |source| StoreError::Read { path: file.clone(), source };
-    let mut bytes = Vec::new();
-    File::open(&file)
-        .and_then(|opened| opened.take(MAX_RUN_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(failed)?;
+    let bytes = run_bytes(path.as_ref()).map_err(|source| StoreError::Read { path: file.clone(), source })?;
     parse_run(&bytes, &file)
 }
 
 /// The `run.json` that a path means.
 fn run_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() }
+}
+
+/// Its bytes, no more than are told to be too many. In a folder no symbolic link is followed: who wrote it may be another.
+fn run_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let file = match path.is_dir() {
+        true => Folder::open(path)?.open_file(RUN_FILE.as_ref())?,
+        false => latebound_files::open(path)?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_RUN_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a Run from the bytes of a `run.json`; `path` is only named in errors.

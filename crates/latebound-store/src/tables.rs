@@ -26,6 +26,16 @@ pub const INTERRUPTS_FILE: &str = "interrupts.parquet";
 /// Corners of workload curves.
 pub const WORKLOAD_CURVES_FILE: &str = "workload_curves.parquet";
 
+/// All of them.
+pub(crate) const FILES: [&str; 6] = [
+    HISTOGRAMS_FILE,
+    BLOCK_MAXIMA_FILE,
+    WORST_SPANS_FILE,
+    ACTIVATIONS_FILE,
+    INTERRUPTS_FILE,
+    WORKLOAD_CURVES_FILE,
+];
+
 /// One interrupt of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct InterruptRow<'a> {

@@ -5,10 +5,15 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{activations, sample_run};
+use latebound_files::Folder;
 use latebound_model::{CauseKind, Nanos, RunState};
 use latebound_store::{RunFolder, StoreError, read_run};
 use tempfile::TempDir;
@@ -117,12 +122,107 @@ fn what_latebound_did_not_write_is_never_replaced() {
     refused(&path, "has no run.json of latebound");
     fs::remove_dir_all(&path).unwrap();
     write(&path, 1);
-    fs::write(path.join("notes.txt"), "mine").unwrap();
-    refused(&path, "notes.txt");
-    assert_eq!(fs::read_to_string(path.join("notes.txt")).unwrap(), "mine");
+    // A table that the record does not name is somebody's, whatever its name ends in.
+    for name in ["notes.txt", "mine.parquet", "activations.parquet", ".run.json.tmp"] {
+        fs::write(path.join(name), "mine").unwrap();
+        refused(&path, &format!("{name:?}"));
+        assert_eq!(fs::read_to_string(path.join(name)).unwrap(), "mine");
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    let page = path.join("report.html");
+    fs::remove_file(&page).unwrap();
+    symlink("/etc/hostname", &page).unwrap();
+    refused(&path, "\"report.html\"");
+    assert!(page.is_symlink());
     let file = above.path().join("file");
     fs::write(&file, "mine").unwrap();
     refused(&file, "is not a folder");
+    let link = above.path().join("link");
+    symlink("nowhere", &link).unwrap();
+    refused(&link, "is not a folder");
+    assert!(link.is_symlink());
+}
+
+#[test]
+fn a_record_cannot_have_what_is_no_table_removed() {
+    let (_keep, path) = place();
+    write(&path, 1);
+    let text = fs::read_to_string(path.join("run.json")).unwrap();
+    let named = text.replace("histograms.parquet", "notes.txt");
+    assert_ne!(named, text);
+    fs::write(path.join("run.json"), named).unwrap();
+    fs::rename(path.join("histograms.parquet"), path.join("notes.txt")).unwrap();
+    let error = RunFolder::create(&path, true).unwrap_err();
+    assert!(error.to_string().contains("notes.txt"), "{error}");
+    assert!(path.join("notes.txt").is_file());
+}
+
+#[test]
+fn what_is_put_there_while_the_new_run_begins_is_kept() {
+    let (above, path) = place();
+    write(&path, 1);
+    let mut folder = RunFolder::create(&path, true).unwrap();
+    fs::write(path.join("notes.txt"), "mine").unwrap();
+    folder.checkpoint(&sample_run(2)).unwrap_err();
+    drop(folder);
+    assert_eq!(fs::read_to_string(path.join("notes.txt")).unwrap(), "mine");
+    assert_eq!(names(above.path()), ["my.run"]);
+}
+
+#[test]
+fn of_a_writer_that_is_not_believed_only_a_runs_files_are_taken() {
+    let (above, path) = place();
+    let theirs = above.path().join("theirs");
+    write(&theirs, 1);
+    let from = Folder::open(&theirs).unwrap();
+    let refused = |said: &str| {
+        let error = RunFolder::create(&path, true)
+            .unwrap()
+            .take_over(&from, 1 << 20, |_| String::new())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(names(above.path()), ["theirs"]);
+    };
+    let table = theirs.join("histograms.parquet");
+    let kept = fs::read(&table).unwrap();
+    fs::remove_file(&table).unwrap();
+    symlink("/etc/hostname", &table).unwrap();
+    refused("a symbolic link");
+    fs::remove_file(&table).unwrap();
+    assert!(Command::new("mkfifo").arg(&table).status().unwrap().success());
+    refused("a pipe");
+    fs::remove_file(&table).unwrap();
+    fs::File::create(&table).unwrap().set_len(1 << 40).unwrap();
+    refused("at most");
+    fs::write(&table, &kept).unwrap();
+    let text = fs::read_to_string(theirs.join("run.json")).unwrap();
+    fs::write(theirs.join("run.json"), text.replace("histograms.parquet", "x.sh")).unwrap();
+    refused("x.sh");
+    fs::write(theirs.join("run.json"), text).unwrap();
+    fs::write(theirs.join("strange"), "").unwrap();
+    RunFolder::create(&path, true).unwrap().take_over(&from, 1 << 20, |_| "our page".to_owned()).unwrap();
+    assert_eq!(fs::read(path.join("histograms.parquet")).unwrap(), kept);
+    assert_eq!(fs::read_to_string(path.join("report.html")).unwrap(), "our page");
+    assert_eq!(read_run(&path).unwrap(), read_run(&theirs).unwrap());
+    assert!(!path.join("strange").exists());
+}
+
+#[test]
+fn any_name_will_do() {
+    let (above, _) = place();
+    let longest = "x".repeat(255);
+    for name in ["a:b,c.run", "-o", "a b'\"", longest.as_str()]
+        .map(OsStr::new)
+        .into_iter()
+        .chain([OsStr::from_bytes(b"\xff\xfe.run"), OsStr::from_bytes(b"\n")])
+    {
+        let path = above.path().join(name);
+        write(&path, 1);
+        write(&path, 2);
+        assert_eq!(read_run(&path).unwrap().duration, Nanos(2));
+    }
+    assert_eq!(fs::read_dir(above.path()).unwrap().count(), 6);
 }
 
 #[test]
@@ -145,7 +245,7 @@ fn of_two_writers_to_one_new_place_the_second_is_refused_and_the_first_stays_who
     let mut second = RunFolder::create(&path, false).unwrap();
     first.checkpoint(&sample_run(1)).unwrap();
     let error = second.checkpoint(&sample_run(2)).unwrap_err();
-    assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
     drop(second);
     assert_eq!(read_run(&path).unwrap().duration, Nanos(1));
     assert_eq!(names(above.path()), ["my.run"]);
@@ -154,27 +254,66 @@ fn of_two_writers_to_one_new_place_the_second_is_refused_and_the_first_stays_who
 #[test]
 fn what_dead_writers_left_is_removed_and_nothing_else_is() {
     let (above, path) = place();
-    let dead = above.path().join(".my.run.999999999.0.latebound-tmp");
-    fs::create_dir(&dead).unwrap();
-    fs::write(dead.join(".run.json.tmp"), "half a ").unwrap();
-    let others = [
-        ".my.run.1.latebound-tmp",
-        ".my.run.x.0.latebound-tmp",
-        ".other.run.9.0.latebound-tmp",
-        "my.run.bak",
+    let made = |name: &str, file: &str| {
+        let folder = above.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(file), "half a ").unwrap();
+        folder
+    };
+    let dead = made(".latebound-0123456789abcdef.tmp", ".latebound-0123456789abcdee.tmp");
+    let kept = [
+        made(".latebound-0123456789abcde0.tmp", "notes.txt"),
+        made(".latebound-0123456789abcde.tmp", ".latebound-0123456789abcdee.tmp"),
+        made(".my.run.1.0.latebound-tmp", ".latebound-0123456789abcdee.tmp"),
+        made("my.run.bak", "notes.txt"),
     ];
-    others.iter().for_each(|name| fs::create_dir(above.path().join(name)).unwrap());
     let alive = RunFolder::create(&path, false).unwrap();
     assert!(!dead.exists());
     let mut second = RunFolder::create(&path, false).unwrap();
     second.checkpoint(&sample_run(1)).unwrap();
-    assert_eq!(
-        names(above.path()).iter().filter(|n| n.ends_with("-tmp")).count(),
-        4,
-        "the living one's is kept"
-    );
+    assert_eq!(names(above.path()).len(), kept.len() + 2, "the living one's is kept");
     drop(alive);
-    assert!(others.iter().all(|name| above.path().join(name).is_dir()));
+    assert!(kept.iter().all(|folder| fs::read_dir(folder).unwrap().count() == 1));
+}
+
+/// Runs a program as a user that owns nothing.
+fn as_another(words: &[&OsStr]) -> bool {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups", "--"]).args(words);
+    command.status().expect("setpriv is installed").success()
+}
+
+#[test]
+fn what_another_user_plants_beside_a_run_is_not_waited_for_nor_removed() {
+    // SAFETY: geteuid only returns a number.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("only root can be another user: the planted files are this user's here");
+    }
+    let (above, path) = place();
+    fs::set_permissions(above.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let plant = format!(
+        "cd '{}' && mkfifo .latebound-0000000000000001.tmp .my.run.1.0.latebound-tmp && \
+         ln -s / .latebound-0000000000000002.tmp && mkdir .latebound-0000000000000003.tmp && \
+         echo theirs >.latebound-0000000000000003.tmp/run.json",
+        above.path().display()
+    );
+    // SAFETY: as above.
+    let planted = match unsafe { libc::geteuid() } {
+        0 => as_another(&["sh", "-c", &plant].map(OsStr::new)),
+        _ => Command::new("sh").args(["-c", &plant]).status().unwrap().success(),
+    };
+    assert!(planted);
+    write(&path, 1);
+    assert_eq!(names(above.path()).len(), 5);
+    assert!(above.path().join(".latebound-0000000000000003.tmp/run.json").is_file());
+    // In the Run itself: a pipe in the place of a file is neither waited for nor written to.
+    fs::remove_file(path.join("run.json")).unwrap();
+    assert!(Command::new("mkfifo").arg(path.join("run.json")).status().unwrap().success());
+    for error in [read_run(&path).unwrap_err(), read_run(path.join("run.json")).unwrap_err()] {
+        assert!(error.to_string().contains("a pipe"), "{error}");
+    }
+    let error = RunFolder::create(&path, true).unwrap_err().to_string();
+    assert!(error.contains("no run.json"), "{error}");
 }
 
 #[test]
