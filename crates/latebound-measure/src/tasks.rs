@@ -13,6 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Barrier;
 
+use latebound_files::Folder;
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
 
 use crate::echo::Echo;
@@ -212,18 +213,21 @@ pub fn run_tasks(
 
 /// The whole file on the disk, so that a task allocates nothing.
 fn prepare(path: &Path, bytes: u64) -> io::Result<()> {
-    if path.metadata().is_ok_and(|found| found.len() >= bytes) {
+    let (folder, name) = Folder::above(path)?;
+    let found = folder.open_file(&name).and_then(|file| file.metadata());
+    if found.is_ok_and(|found| found.len() >= bytes) {
         return Ok(());
     }
-    let file = File::create(path)?;
     let block = vec![0x5a; 1 << 20];
-    let mut at = 0;
-    while at < bytes {
-        let piece = block.len().min((bytes - at) as usize);
-        file.write_all_at(&block[..piece], at)?;
-        at += piece as u64;
-    }
-    file.sync_all()
+    folder.replace(&name, |file| {
+        let mut at = 0;
+        while at < bytes {
+            let piece = block.len().min((bytes - at) as usize);
+            file.write_all_at(&block[..piece], at)?;
+            at += piece as u64;
+        }
+        Ok(())
+    })
 }
 
 #[repr(C, align(4096))]
@@ -249,8 +253,14 @@ fn begin(task: &FileTask, folder: &Path) -> io::Result<(Tool, Vec<Page>)> {
             let flags =
                 if task.direct { libc::O_DIRECT } else { 0 } | if task.sync { libc::O_DSYNC } else { 0 };
             let mut options = OpenOptions::new();
+            // The folder may be another user's: not a link that was put in the file's place.
+            let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
             options.read(kind == TaskKind::Read).write(kind == TaskKind::Write).custom_flags(flags);
-            Tool::File(options.open(folder.join(&task.name))?)
+            let file = options.open(folder.join(&task.name))?;
+            if !file.metadata()?.is_file() {
+                return Err(io::Error::other(format!("{} is not a regular file", task.name)));
+            }
+            Tool::File(file)
         }
     };
     let pages = vec![Page([0x33; PAGE]); task.bytes.div_ceil(PAGE)];

@@ -45,6 +45,10 @@ const TESTS: &[(&str, fn())] = &[
         a_load_has_begun_when_all_of_its_threads_are_there,
     ),
     ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
+    ("loads_of_root_run_as_a_user_that_owns_nothing", loads_of_root_run_as_a_user_that_owns_nothing),
+    ("a_database_is_out_of_reach_of_other_users", a_database_is_out_of_reach_of_other_users),
+    ("a_folder_that_is_moved_away_leads_root_nowhere", a_folder_that_is_moved_away_leads_root_nowhere),
+    ("a_killed_database_leaves_no_folder", a_killed_database_leaves_no_folder),
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
     ("what_fails_is_told_with_what_to_type", what_fails_is_told_with_what_to_type),
     ("a_load_stays_on_its_cpus", a_load_stays_on_its_cpus),
@@ -104,10 +108,14 @@ fn run_once_begun(text: &str, millis: u64) -> LoadDone {
     load.wait().expect(text)
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_until_within(10, what, condition);
+}
+
+fn wait_until_within(seconds: u64, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -282,12 +290,9 @@ fn transactions_are_timed_and_their_books_balance() {
 
 fn transactions_of_a_real_postgres_are_timed_each_and_nothing_is_left() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
-    // The server runs as a user of its own, which has to get there.
-    std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("chmod");
     let text = format!("pgbench:clients=2,rate=200,path={}", scratch.path().display());
     let mut load = start(&text.parse().expect("a load"), Nanos::from_secs(30));
-    wait_until("the database is made", || load.has_begun());
+    wait_until_within(60, "the database is made", || load.has_begun());
     std::thread::sleep(Duration::from_secs(2));
     load.stop();
     let done = load.wait().expect("a result");
@@ -423,6 +428,156 @@ fn io_has_no_file_that_anybody_could_find() {
     let error = load.wait().expect_err("a killed load has no result").to_string();
     assert!(error.contains("no result") && error.contains("signal: 9"), "{error}");
     assert_eq!(std::fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+}
+
+/// A line of /proc/PID/status, behind its name.
+fn status(pid: u32, line: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let found = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+    found.expect(line).trim().to_owned()
+}
+
+fn loads_of_root_run_as_a_user_that_owns_nothing() {
+    // Folders that only root can enter, and write to.
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let path = scratch.path().display();
+    for text in [
+        "cpu:threads=1".to_owned(),
+        "rt-hog:priority=3,busy=10us,period=10ms".to_owned(),
+        "ipc:rate=100".to_owned(),
+        "tcp:rate=100".to_owned(),
+        "udp:rate=100,over=veth".to_owned(),
+        "timer:threads=1".to_owned(),
+        "fork".to_owned(),
+        "memory:size=64KiB,threads=1".to_owned(),
+        format!("io:path={path},size=128KiB"),
+        format!("sqlite:rate=10,path={path}"),
+        format!("pgbench:rate=10,path={path}"),
+    ] {
+        let mut load = start(&text.parse().expect("a load"), Nanos::from_secs(60));
+        let pid = load.pid().expect("it runs");
+        wait_until_within(60, &text, || load.has_begun());
+        for line in ["Uid", "Gid"] {
+            let ids = status(pid, line);
+            let first: u32 = ids.split('\t').next().and_then(|id| id.parse().ok()).expect("a number");
+            assert!((61_184..=65_534).contains(&first), "{text}: {line} {ids}");
+            assert!(ids.split('\t').all(|id| id == first.to_string()), "{text}: {line} {ids}");
+        }
+        assert_eq!(status(pid, "Groups"), "", "{text}");
+        assert_eq!(status(pid, "NoNewPrivs"), "1", "{text}");
+        for line in ["CapPrm", "CapEff", "CapAmb"] {
+            // The hog's first thread has one until all of the others are there.
+            wait_until(&format!("{text}: {line}"), || status(pid, line) == "0000000000000000");
+        }
+        if text.starts_with("rt-hog") {
+            let task = threads_named(pid, "load-rt-hog").pop().expect("a hog");
+            let stat = std::fs::read_to_string(format!("{task}/stat")).expect("it runs");
+            let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+            // Fields 40 and 41 of proc_pid_stat(5), counted from the third.
+            assert_eq!((fields[37], fields[38]), ("3", "1"), "SCHED_FIFO 3: {stat}");
+        }
+        load.stop();
+        assert_eq!(load.wait().expect("a result").load.error, None, "{text}");
+        assert_eq!(std::fs::read_dir(scratch.path()).expect("the folder").count(), 0, "{text}");
+    }
+}
+
+/// A command as another user, who owns nothing here.
+fn as_another(words: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups", "--"]).args(words);
+    command
+}
+
+/// A folder that another user owns.
+fn folder_of_another() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    std::os::unix::fs::chown(scratch.path(), Some(12_345), Some(12_345)).expect("chown");
+    scratch
+}
+
+fn a_database_is_out_of_reach_of_other_users() {
+    let scratch = folder_of_another();
+    let spec = format!("pgbench:rate=20,path={}", scratch.path().display());
+    let mut load = start(&spec.parse().expect("a load"), Nanos::from_secs(60));
+    wait_until_within(60, "the database is made", || load.has_begun());
+    let entry = std::fs::read_dir(scratch.path()).expect("the folder").next().expect("a cluster");
+    let place = entry.expect("its entry").path();
+    let place = place.to_str().expect("a name of ours");
+    let programs = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed").flatten();
+    let programs = programs.map(|version| version.path().join("bin")).max().expect("a version");
+    let program = |name: &str| programs.join(name).to_str().expect("a path").to_owned();
+    let succeeds = |mut command: Command| {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("it starts").success()
+    };
+    let socket = format!("{place}/.s.PGSQL.5432");
+    assert!(Path::new(&socket).exists(), "{socket}");
+    for words in [
+        vec!["ls", place],
+        vec!["cat", &format!("{place}/passfile")],
+        vec!["test", "-e", &socket],
+        vec![&program("pg_isready"), "-h", place],
+    ] {
+        assert!(!succeeds(as_another(&words)), "{words:?}");
+    }
+    // Who reaches the socket needs the password too.
+    let mut without = Command::new(program("psql"));
+    without.args(["-h", place, "-U", "latebound", "-d", "postgres", "-w", "-c", "select 1"]);
+    assert!(succeeds({
+        let mut ready = Command::new(program("pg_isready"));
+        ready.args(["-h", place]);
+        ready
+    }));
+    assert!(!succeeds(without));
+    load.stop();
+    assert_eq!(load.wait().expect("a result").load.error, None);
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("the folder").count(), 0);
+}
+
+fn a_folder_that_is_moved_away_leads_root_nowhere() {
+    let scratch = folder_of_another();
+    let kept = tempfile::tempdir().expect("a folder of root's");
+    for name in ["log", "errors", "transactions.1", "password", "bank-0.db"] {
+        std::fs::write(kept.path().join(name), "root's").expect("a file");
+    }
+    // The owner of the folder moves what root makes there, and puts links in its place.
+    let script = format!(
+        "cd {} && while :; do for f in .latebound-* latebound-*; do \
+         [ -d \"$f\" ] && [ ! -L \"$f\" ] && mv -T \"$f\" \"moved$f\" && ln -s {} \"$f\"; done; done",
+        scratch.path().display(),
+        kept.path().display()
+    );
+    let mut mover = as_another(&["sh", "-c", &script]).spawn().expect("setpriv is installed");
+    for load in ["sqlite:rate=10", "pgbench:rate=10"] {
+        let spec = format!("{load},path={}", scratch.path().display());
+        let mut load = start(&spec.parse().expect("a load"), Nanos::from_secs(30));
+        wait_until_within(60, &spec, || load.has_begun());
+        load.stop();
+        // Whether it works there is that user's doing.
+        let _ = load.wait();
+    }
+    mover.kill().expect("it runs");
+    mover.wait().expect("it ends");
+    assert_eq!(std::fs::read_dir(kept.path()).expect("the folder").count(), 5);
+    for entry in std::fs::read_dir(kept.path()).expect("the folder").flatten() {
+        assert_eq!(std::fs::read_to_string(entry.path()).expect("it is there"), "root's");
+    }
+    let links = std::fs::read_dir(scratch.path()).expect("the folder").flatten();
+    assert!(links.filter(|entry| entry.path().is_symlink()).count() > 0, "nothing was moved");
+}
+
+fn a_killed_database_leaves_no_folder() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let spec = format!("pgbench:rate=10,path={}", scratch.path().display());
+    let load = start(&spec.parse().expect("a load"), Nanos::from_secs(60));
+    let pid = load.pid().expect("it runs");
+    wait_until_within(60, "the database is made", || load.has_begun());
+    let status = Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill is installed");
+    assert!(status.success());
+    load.wait().expect_err("a killed load has no result");
+    let empty = || std::fs::read_dir(scratch.path()).expect("a folder").count() == 0;
+    wait_until("its folder is gone", empty);
 }
 
 fn a_command_is_ended_with_all_that_it_started() {

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::clock::Deadline;
-use super::{Begun, Work};
+use super::{Begun, Work, user};
 
 /// What one request writes or reads.
 const BLOCK: usize = 64 * 1024;
@@ -16,8 +16,13 @@ const BLOCK: usize = 64 * 1024;
 #[repr(align(4096))]
 struct Aligned([u8; BLOCK]);
 
+/// With O_EXCL nobody can give the file a name later (open(2)).
 fn open(folder: &Path, flags: i32) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE | flags).open(folder)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE | libc::O_EXCL | flags)
+        .open(folder)
 }
 
 /// Writes the file from its start to its end, synchronises it, reads it back, and again; a unit is a KiB written or
@@ -26,6 +31,8 @@ pub(super) fn run(folder: &Path, size: u64, until: Deadline, begun: Begun<'_>) -
     let file = open(folder, libc::O_DIRECT).or_else(|_| open(folder, 0)).map_err(|error| {
         format!("no scratch file could be made in {} ({error}); write io:path=FOLDER", folder.display())
     })?;
+    // Only now: the folder may be one that only root can write to.
+    user::give_up_root()?;
     begun();
     let mut work = Work::of("KiB");
     let mut block = Box::new(Aligned([0x5a; BLOCK]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads to measure beside: what they are ([`LoadSpec`]), what they do ([`run_load`]), and the process that each one
+//! Loads to measure beside: what they are ([`LoadSpec`]), what they do, and the process that each one
 //! runs in ([`LoadProcess`]).
 //!
 //! A load is a process of its own, re-executed from the same binary, and not a thread of the measuring process:
@@ -9,16 +9,21 @@
 //!
 //! Every load ends by its own clock, checked inside its loops; sooner when it gets SIGTERM or SIGINT, or when the
 //! process that started it is gone. Nothing here touches what is measured.
+//!
+//! Where latebound is root its loads are not: each goes on as a user that owns nothing ([`user`]) as soon as it has what only root
+//! can get. A command that the user gave runs as the user's own.
 
 mod clock;
 mod io;
 mod ipc;
 mod net;
 mod pgbench;
+mod place;
 mod process;
 mod simple;
 mod spec;
 mod sqlite;
+mod user;
 mod veth;
 
 use latebound_model::{
@@ -69,7 +74,7 @@ impl Work {
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
 /// stop. It is meant for a process that does nothing else: it changes the affinity of the calling thread, and
 /// what it starts inherits that. `begun` is called when all of its threads are there; not where something failed before.
-pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn() + Sync)) -> LoadDone {
+fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn() + Sync)) -> LoadDone {
     let mut load = Load {
         name: spec.name().to_owned(),
         arguments: spec.arguments(),
@@ -85,6 +90,25 @@ pub fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn
         return LoadDone { load, throughput: None, series: Vec::new() };
     }
     let until = Deadline::after(duration);
+    let given_up = match spec {
+        LoadSpec::RtHog { .. } => user::give_up_all_but_scheduling(),
+        LoadSpec::Cpu { .. }
+        | LoadSpec::Ipc { .. }
+        | LoadSpec::Timer { .. }
+        | LoadSpec::Fork { .. }
+        | LoadSpec::Memory { .. } => user::give_up_root(),
+        // These give it up themselves, when they have made what the user named.
+        LoadSpec::Tcp { .. }
+        | LoadSpec::Udp { .. }
+        | LoadSpec::Sqlite { .. }
+        | LoadSpec::Pgbench { .. }
+        | LoadSpec::Io { .. } => Ok(()),
+        LoadSpec::Command { .. } => Ok(()),
+    };
+    if let Err(error) = given_up {
+        load.error = Some(error);
+        return LoadDone { load, throughput: None, series: Vec::new() };
+    }
     let worked = match spec {
         LoadSpec::Cpu { threads, cpu } => simple::cpu(*threads, *cpu, until, begun),
         LoadSpec::RtHog { priority, busy, period, threads, is_round_robin, cpu } => {

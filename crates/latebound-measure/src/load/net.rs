@@ -15,7 +15,7 @@ use latebound_model::{Histogram, Nanos};
 use super::clock::Deadline;
 use super::ipc::Pace;
 use super::spec::{NetMode, NetPath};
-use super::{Begun, Work, veth};
+use super::{Begun, Work, user, veth};
 use crate::sys::clock;
 
 /// How long a receiver waits before it looks whether it is over.
@@ -81,18 +81,20 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// What `far` makes where the other end is to be, with the addresses of this end and of the other.
+/// What `far` makes where the other end is to be, with the addresses of this end and of the other. Only its making takes root, which
+/// is given up with it.
 fn far_end<T, F>(over: NetPath, far: F) -> Result<(T, Ipv4Addr), String>
 where
     T: Send + 'static,
     F: FnOnce(Ipv4Addr) -> std::io::Result<T> + Send + 'static,
 {
-    match over {
+    let made = match over {
         NetPath::Loopback => far(Ipv4Addr::LOCALHOST)
             .map(|end| (end, Ipv4Addr::LOCALHOST))
             .map_err(|error| format!("no socket on the loopback interface ({error})")),
         NetPath::Veth => veth::join(move || far(veth::FAR)).map(|end| (end, veth::NEAR)),
-    }
+    };
+    user::give_up_root().and(made)
 }
 
 /// Over TCP. `nagle` leaves the kernel's delay of small messages on.

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transactions of a real PostgreSQL, by its own pgbench: a cluster that is made for the load and gone with it, reached by a
-//! socket in its folder and by nobody else.
+//! socket in its folder, which is the load's alone ([`super::place`]), and by a password besides. Server, pgbench and this process
+//! run as one user that owns nothing else.
 //!
 //! pgbench logs every transaction with the time that it took, in microseconds; with a rate that counts from when the transaction
 //! was due (PostgreSQL 15, src/bin/pgbench/pgbench.c, `processXactStats`). Its schedule with a rate is random with that mean
 //! (`getPoissonRand`), as it documents.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use latebound_model::{Histogram, Nanos};
 
 use super::clock::Deadline;
+use super::place::Place;
 use super::{Begun, Work};
 use crate::sys::process;
 
@@ -64,41 +65,40 @@ pub(super) fn run(
     })
 }
 
-/// A PostgreSQL server with a cluster of its own. Dropping it stops it and removes what it had.
+/// A PostgreSQL server with a cluster of its own. Dropping it stops it; its folder goes after it.
 struct Server {
     programs: PathBuf,
-    place: PathBuf,
-    owner: Option<(u32, u32)>,
     child: Option<Child>,
+    place: Place,
 }
 
 impl Server {
     fn start(folder: &Path, until: Deadline) -> Result<Server, String> {
+        let refused = |error: String| {
+            format!("no database could be made in {} ({error}); write pgbench:path=FOLDER", folder.display())
+        };
+        let place = Place::make(folder).map_err(refused)?;
         let programs = programs().ok_or(
             "no PostgreSQL was found: neither initdb in PATH nor /usr/lib/postgresql/VERSION/bin/initdb; install one with: \
              apt install postgresql",
         )?;
-        let place = folder.join(format!("latebound-pgbench-{}", std::process::id()));
-        fs::create_dir(&place).map_err(|error| {
-            format!("no database could be made in {} ({error}); write pgbench:path=FOLDER", folder.display())
-        })?;
-        let mut server = Server { programs, place, owner: None, child: None };
-        if process::is_root() {
-            // PostgreSQL refuses to run as root.
-            let owner = postgres_user();
-            chown(&server.place, Some(owner.0), Some(owner.1))
-                .map_err(|error| format!("{} could not be given away ({error})", server.place.display()))?;
-            server.owner = Some(owner);
-        }
-        let data = server.place.join("data");
+        let mut server = Server { programs, child: None, place };
+        let password = password().map_err(|error| format!("no password could be made ({error})"))?;
+        server
+            .secret("password", &password)
+            .and_then(|()| server.secret(PASSFILE, &format!("*:*:*:{USER}:{password}")))
+            .map_err(|error| refused(error.to_string()))?;
+        let data = server.at("data");
         let mut make = server.command("initdb");
-        make.arg("-D").arg(&data).args(["-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C"]);
+        make.arg("-D").arg(&data).args(["-U", USER, "-E", "UTF8", "--locale=C"]);
+        make.args(["-A", "scram-sha-256"]).arg("--pwfile").arg(server.at("password"));
         // What it writes need not outlive a power failure; what the transactions write does, as on any server.
         make.args(["--no-sync", "--no-instructions"]);
         server.output(make, "initdb")?;
         let mut serve = server.command("postgres");
-        serve.arg("-D").arg(&data).arg("-k").arg(&server.place).args(["-c", "listen_addresses="]);
-        let log = fs::File::create(server.place.join("log")).map_err(|error| format!("no log: {error}"))?;
+        serve.arg("-D").arg(&data).arg("-k").arg(server.place.path());
+        serve.args(["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]);
+        let log = fs::File::create(server.at("log")).map_err(|error| format!("no log: {error}"))?;
         serve.stdout(Stdio::null()).stderr(log);
         process::lead_group_and_die_with_parent(&mut serve);
         server.child =
@@ -106,7 +106,7 @@ impl Server {
         while !server.is_ready() {
             let ended = server.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)));
             if ended || until.over() {
-                let said = fs::read_to_string(server.place.join("log")).unwrap_or_default();
+                let said = fs::read_to_string(server.at("log")).unwrap_or_default();
                 let how = if ended { "ended" } else { "was not ready in time" };
                 return Err(format!("postgres {how}: {}", last_line(&said)));
             }
@@ -115,15 +115,24 @@ impl Server {
         Ok(server)
     }
 
-    /// A program of this PostgreSQL, as the user that runs it.
+    fn at(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// Writes a file that only the load's user can read.
+    fn secret(&self, name: &str, text: &str) -> std::io::Result<()> {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).open(self.at(name))?.write_all(text.as_bytes())
+    }
+
+    /// A program of this PostgreSQL.
     fn command(&self, program: &str) -> Command {
+        let place = self.place.path();
         let mut command = Command::new(self.programs.join(program));
-        command.current_dir(&self.place).stdin(Stdio::null()).env_clear();
-        command.env("PATH", &self.programs).env("LC_ALL", "C").env("PGHOST", &self.place);
-        command.env("PGUSER", USER).env("PGDATABASE", "postgres").env("HOME", &self.place);
-        if let Some((user, group)) = self.owner {
-            command.uid(user).gid(group);
-        }
+        command.current_dir(place).stdin(Stdio::null()).env_clear();
+        command.env("PATH", &self.programs).env("LC_ALL", "C").env("PGHOST", place);
+        command.env("PGUSER", USER).env("PGDATABASE", "postgres").env("HOME", place);
+        command.env("PGPASSFILE", self.at(PASSFILE));
         command
     }
 
@@ -157,13 +166,12 @@ impl Server {
         let mut bench = self.command("pgbench");
         // Until it is told to end.
         bench.args(["-n", "-T", "100000000", "-c", &clients.to_string(), "-j", &threads.to_string()]);
-        bench.arg("-l").arg(format!("--log-prefix={}", self.place.join(LOG).display()));
+        bench.arg("-l").arg(format!("--log-prefix={}", self.at(LOG).display()));
         if let Some(rate) = rate {
             bench.args(["-R", &rate.to_string()]);
         }
-        let report = |name: &str| {
-            fs::File::create(self.place.join(name)).map_err(|error| format!("no {name}: {error}"))
-        };
+        let report =
+            |name: &str| fs::File::create(self.at(name)).map_err(|error| format!("no {name}: {error}"));
         bench.stdout(Stdio::piped()).stderr(report("errors")?);
         process::lead_group_and_die_with_parent(&mut bench);
         bench.spawn().map_err(|error| format!("pgbench could not be started ({error})"))
@@ -173,7 +181,7 @@ impl Server {
     fn logged(&self) -> Result<Histogram, String> {
         let failed = |error: std::io::Error| format!("the log of pgbench could not be read ({error})");
         let mut latency = Histogram::new();
-        for entry in fs::read_dir(&self.place).map_err(failed)?.flatten() {
+        for entry in fs::read_dir(self.place.path()).map_err(failed)?.flatten() {
             if !entry.file_name().to_string_lossy().starts_with(&format!("{LOG}.")) {
                 continue;
             }
@@ -201,10 +209,18 @@ impl Drop for Server {
             let _ = process::signal(-leader, libc::SIGKILL);
             let _ = child.wait();
         }
-        // Nobody is left to tell.
-        let _ = fs::remove_dir_all(&self.place);
     }
 }
+
+/// A password that nobody can guess: 128 bits.
+fn password() -> std::io::Result<String> {
+    let mut random = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The file that libpq takes the password from.
+const PASSFILE: &str = "passfile";
 
 /// Prefix of the files that pgbench logs to, one for each of its threads.
 const LOG: &str = "transactions";
@@ -261,17 +277,6 @@ fn programs() -> Option<PathBuf> {
         versions.map(|entry| (number(&entry), entry.path().join("bin"))).collect();
     versions.sort();
     versions.into_iter().rev().map(|(_, folder)| folder).find(whole)
-}
-
-/// User and group of the distribution's PostgreSQL, else of nobody.
-fn postgres_user() -> (u32, u32) {
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let line = users.lines().find_map(|line| line.strip_prefix("postgres:")).unwrap_or_default();
-    let mut ids = line.split(':').skip(1).map(|field| field.parse().ok());
-    match (ids.next().flatten(), ids.next().flatten()) {
-        (Some(user), Some(group)) => (user, group),
-        _ => (65_534, 65_534),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::thread::Builder;
 use latebound_model::{Cpu, CpuSet, Histogram, Nanos, Policy};
 
 use super::clock::Deadline;
-use super::{Begun, Work};
+use super::{Begun, Work, user};
 use crate::sys::sched::{self, Scheduling};
 use crate::sys::{clock, memory as pages, process};
 
@@ -125,10 +125,13 @@ pub(super) fn rt_hog(
     let Hog { policy, priority, busy, period } = hog;
     // None takes the CPU before all are there: at 100 % the first would keep the others from being started.
     let there = AtomicU32::new(0);
-    threads("load-rt-hog", count, "bursts", &|| (), |_| {
+    // Threads have the rights of the one that starts them.
+    let started = || drop(user::give_up_scheduling());
+    threads("load-rt-hog", count, "bursts", &started, |_| {
         let prepared = pin(cpu, &allowed).and_then(|()| {
             sched::set_scheduling(Scheduling::RealTime { policy, priority })
                 .map_err(|error| format!("SCHED_{policy} {priority} was refused ({error}); run as root"))
+                .and_then(|()| user::give_up_scheduling())
         });
         if there.fetch_add(1, Ordering::Relaxed) + 1 == count {
             begun();

@@ -3,11 +3,10 @@
 //! five statements), in SQLite, which is built in.
 //!
 //! Every client has a database of its own, so that they meet in the kernel and not in SQLite's lock, whose waiting is sleeping and
-//! trying again. The file has a write-ahead log and every transaction is on the disk when it ends (`synchronous=FULL`). File and log
+//! trying again. The file has a write-ahead log and every transaction is on the disk when it ends (`synchronous=FULL`). Files and logs
 //! lose their names before the first transaction: they are gone with the process, however that ends. At the end the books must
 //! balance.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread::Builder;
@@ -17,6 +16,7 @@ use rusqlite::{Connection, OpenFlags, Statement};
 
 use super::clock::Deadline;
 use super::ipc::Pace;
+use super::place::Place;
 use super::{Begun, Work};
 use crate::sys::clock;
 
@@ -37,12 +37,17 @@ pub(super) fn run(
     until: Deadline,
     begun: Begun<'_>,
 ) -> Result<Work, String> {
+    let refused = |error: String| {
+        format!("no database could be made in {} ({error}); write sqlite:path=FOLDER", folder.display())
+    };
+    let place = Place::make(folder).map_err(refused)?;
     let banks = (0..clients)
-        .map(|client| Bank::open(folder, client))
+        .map(|client| Bank::make(&place.path().join(format!("bank-{client}.db"))))
         .collect::<Result<Vec<Bank>, rusqlite::Error>>()
-        .map_err(|error| {
-            format!("no database could be made in {} ({error}); write sqlite:path=FOLDER", folder.display())
-        })?;
+        .map_err(|error| refused(error.to_string()))?;
+    // Open files without a name, as `io` has: SQLite goes on with what it has open. With `locking_mode=EXCLUSIVE` it opens
+    // nothing by name again (https://www.sqlite.org/wal.html, section 8).
+    drop(place);
     let prepared = until.elapsed();
     let start = until.start() + prepared;
     let together = Barrier::new(banks.len());
@@ -91,29 +96,11 @@ pub(super) fn run(
 struct Bank(Connection);
 
 impl Bank {
-    fn open(folder: &Path, client: u32) -> Result<Bank, rusqlite::Error> {
-        let place = folder.join(format!("latebound-sqlite-{}-{client}", std::process::id()));
-        let failed = |error: std::io::Error| {
-            rusqlite::Error::SqliteFailure(
-                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN),
-                Some(error.to_string()),
-            )
-        };
-        fs::create_dir(&place).map_err(failed)?;
-        let opened = Bank::fill(&place);
-        // Open files without a name, as `io` has: SQLite goes on with what it has open. With `locking_mode=EXCLUSIVE` it opens
-        // nothing by name again (https://www.sqlite.org/wal.html, section 8).
-        let removed = fs::remove_dir_all(&place).map_err(failed);
-        let bank = opened?;
-        removed?;
-        Ok(bank)
-    }
-
-    fn fill(place: &Path) -> Result<Bank, rusqlite::Error> {
+    fn make(file: &Path) -> Result<Bank, rusqlite::Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(place.join("bank.db"), flags)?;
+        let connection = Connection::open_with_flags(file, flags)?;
         // These two answer with what is in force.
         connection.query_row("PRAGMA locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
         connection.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))?;

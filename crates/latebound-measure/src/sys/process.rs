@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes and signals, for the children that make load.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +87,121 @@ pub(crate) fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
+/// Brings the calling thread into a mount namespace of its own, whose mounts nobody else sees.
+pub(crate) fn leave_mounts() -> io::Result<()> {
+    // SAFETY: unshare takes flags only; this one changes what the thread sees of file systems and nothing in memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
+    mount(None, "/", libc::MS_REC | libc::MS_PRIVATE)
+}
+
+/// Shows what this descriptor is open on at this path too.
+pub(crate) fn bind(fd: i32, path: &str) -> io::Result<()> {
+    mount(Some(&format!("/proc/self/fd/{fd}")), path, libc::MS_BIND)
+}
+
+fn mount(source: Option<&str>, target: &str, flags: libc::c_ulong) -> io::Result<()> {
+    let source = source.map(CString::new).transpose()?;
+    let target = CString::new(target)?;
+    let source = source.as_ref().map_or(std::ptr::null(), |source| source.as_ptr());
+    // SAFETY: the strings end in NUL and live until the call returns; these flags need no type and no data.
+    let result = unsafe { libc::mount(source, target.as_ptr(), std::ptr::null(), flags, std::ptr::null()) };
+    check(result.into()).map(drop)
+}
+
+/// Goes on as this user and the group of the same number, in every thread, without other groups, capabilities or a way to more
+/// rights (prctl(2), PR_SET_NO_NEW_PRIVS). Without a user only the capabilities go. With `schedules` CAP_SYS_NICE stays, until
+/// [`drop_capabilities`]: RLIMIT_RTPRIO would take a capability that the root of a container lacks.
+///
+/// It takes root to call this. Capabilities and no_new_privs are the calling thread's: call it while the process has one.
+pub(crate) fn become_user(user: Option<u32>, schedules: bool) -> io::Result<()> {
+    let started_by = parent();
+    let no_limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // No limit on processes binds root (Linux 6.12, kernel/fork.c, `copy_process`). Refused where this root may not raise limits.
+    // SAFETY: the pointer is to a live rlimit.
+    let _ = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const no_limit) };
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1u64, 0u64, 0u64, 0u64) }.into())?;
+    if let Some(id) = user {
+        // SAFETY: no group is read where the count is none.
+        check(unsafe { libc::setgroups(0, std::ptr::null()) }.into())?;
+        // SAFETY: these take integers only.
+        check(unsafe { libc::setresgid(id, id, id) }.into())?;
+        // SAFETY: as above.
+        check(unsafe { libc::setresuid(id, id, id) }.into())?;
+    }
+    keep_capabilities(if schedules { 1 << CAP_SYS_NICE } else { 0 })?;
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1u64, 0u64, 0u64, 0u64) }.into())?;
+    // A change of user takes the signal back (Linux 6.12, kernel/cred.c, `commit_creds`).
+    signal_at_parents_death(libc::SIGTERM)?;
+    if parent() != started_by {
+        STOP.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Linux include/uapi/linux/capability.h.
+const CAP_SYS_NICE: u32 = 23;
+
+/// Gives up every capability of the calling thread.
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    keep_capabilities(0)
+}
+
+/// Gives up every other capability of the calling thread (capset(2), version 3: effective, permitted and inheritable of the first 32
+/// capabilities, then of the others).
+fn keep_capabilities(kept: u32) -> io::Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header: [u32; 2] = [VERSION_3, 0];
+    let sets = [kept, kept, 0, 0, 0, 0];
+    // SAFETY: header and sets are of the sizes that version 3 reads, and live until the call returns.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
+    check(result).map(drop)
+}
+
+/// Runs a function in a process of its own, which ends with it, and gives the process id.
+///
+/// Call it while the process has one thread: another one's locks would stay locked in the child.
+pub(crate) fn fork_with(child: impl FnOnce()) -> io::Result<i32> {
+    // SAFETY: with one thread the child is a whole copy; it leaves by _exit, so that nothing of the parent's runs twice.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(i32::from(ended.is_err())) };
+    }
+    check(pid.into()).map(|_| pid)
+}
+
+/// Closes every descriptor of this process but these, and ignores the terminal's end; meant for a child of [`fork_with`].
+pub(crate) fn let_go_of_all_but(kept: &[i32]) {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|&fd| u32::try_from(fd).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for last in kept.iter().map(|&fd| fd.checked_sub(1)).chain([Some(u32::MAX)]) {
+        if let Some(last) = last.filter(|last| first <= *last) {
+            // SAFETY: closes descriptors of a process that uses none of them again.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        first = last.map_or(1, |last| last.saturating_add(2));
+    }
+    // SAFETY: no handler is set.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
+/// Waits until nobody holds the other end of a pipe.
+pub(crate) fn wait_for_end(pipe: i32) {
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: reads at most one byte into one that is live.
+        let read = unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) };
+        let interrupted = read < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if read <= 0 && !interrupted {
+            return;
+        }
+    }
+}
+
 /// Starts a process that ends at once, and reaps it.
 pub(crate) fn fork_and_reap() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe, so that no lock another thread held at the
@@ -98,10 +214,15 @@ pub(crate) fn fork_and_reap() -> io::Result<()> {
         pid
     };
     check(pid.into())?;
+    reap(pid)
+}
+
+/// Waits for the end of a child.
+pub(crate) fn reap(child: i32) -> io::Result<()> {
     let mut status = 0;
     loop {
-        // SAFETY: waits for exactly the child made above; the pointer is live.
-        match check(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into()) {
+        // SAFETY: waits for exactly this child; the pointer is live.
+        match check(unsafe { libc::waitpid(child, &raw mut status, 0) }.into()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
             Ok(_) => return Ok(()),
