@@ -2,8 +2,11 @@
 //! What every part of the lab is given: where it may keep things, whom it tells how far it is, and when to stop.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use latebound_files::{FILE_MODE, Folder};
 
 use crate::error::LabError;
 
@@ -72,13 +75,34 @@ impl<'a> Lab<'a> {
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
         let path = self.cache.join(name);
         fs::create_dir_all(&path).map_err(LabError::io("make the folder", &path))?;
+        self.is_safe()?;
         Ok(path)
+    }
+
+    /// Refuses a cache that another user could put kernels and programs into.
+    fn is_safe(&self) -> Result<(), LabError> {
+        let found = fs::metadata(&self.cache).map_err(LabError::io("look at", &self.cache))?;
+        // SAFETY: these only return numbers.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let by_others = found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != group);
+        if found.uid() == user && !by_others {
+            return Ok(());
+        }
+        let how = if by_others { "can be written to by others" } else { "belongs to another user" };
+        Err(LabError::unexpected(
+            self.cache.display().to_string(),
+            format!(
+                "the folder {how}, and what lies there is run; set XDG_CACHE_HOME to a folder that is yours alone"
+            ),
+        ))
     }
 
     /// Keeps other processes out of one thing in the cache until the file is dropped.
     pub(crate) fn lock(&self, name: &str, what: &str) -> Result<File, LabError> {
         let path = self.folder("locks")?.join(name);
-        let file = File::create(&path).map_err(LabError::io("make", &path))?;
+        let file = Folder::above(&path)
+            .and_then(|(folder, name)| folder.open_or_create(&name, FILE_MODE))
+            .map_err(LabError::io("make", &path))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -105,6 +129,20 @@ pub(crate) fn key(input: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_cache_that_others_can_write_to_is_refused() {
+        let cache = tempfile::tempdir().unwrap();
+        let (stop, listener) = (AtomicBool::new(false), |_: Event<'_>| {});
+        let lab = Lab::new(cache.path().to_owned(), &listener, &stop);
+        lab.folder("kernels").unwrap();
+        fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = lab.folder("kernels").unwrap_err().to_string();
+        assert!(error.contains("by others") && error.contains("XDG_CACHE_HOME"), "{error}");
+    }
+
     #[test]
     fn keys_are_fnv_1a() {
         // Test vectors of the algorithm's authors (draft-eastlake-fnv, appendix).

@@ -1,43 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder for one job, hidden beside the place of its result and gone with the job. One that a dead process left is
-//! removed by the next job in the same place.
+//! A folder for one job, in the lab's cache and gone with the job. One that a dead process left is removed by the next job.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
 
+use latebound_files::Folder;
+
+use crate::context::Lab;
 use crate::error::LabError;
 
-const SUFFIX: &str = ".latebound-lab";
+/// Where the folders of jobs lie in the cache.
+const JOBS: &str = "jobs";
 
-/// A folder for one job, removed with the value. It holds flock(2) on itself: one without a holder is a dead one's.
+/// A folder for one job, removed with the value. Its name is of plain characters, as parts of it go through programs that take
+/// lists of paths apart; nobody but this user can enter it, as a guest can put anything there.
 pub(crate) struct JobFolder {
     pub(crate) place: PathBuf,
-    _lock: File,
+    pub(crate) folder: Folder,
+    above: Folder,
+    name: OsString,
 }
 
 impl JobFolder {
-    /// Beside the place of the result, so that the Run can be put there by renaming it; the guest sees it too, which
-    /// it would not below /run or /dev/shm.
-    pub(crate) fn make(beside: &Path) -> Result<JobFolder, LabError> {
-        let parent =
-            beside.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = fs::canonicalize(parent).map_err(LabError::io("find the folder", parent))?;
-        remove_what_the_dead_left(&parent);
-        let name = beside.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        for number in 0.. {
-            let place = parent.join(format!(".{name}.{}.{number}{SUFFIX}", std::process::id()));
-            match fs::create_dir(&place) {
-                Ok(()) => {
-                    let lock = File::open(&place).map_err(LabError::io("open the folder", &place))?;
-                    // Not every file system can lock a folder (NFS); there, nobody removes what another left.
-                    let _ = lock.try_lock();
-                    return Ok(JobFolder { place, _lock: lock });
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(LabError::Io { doing: "make the folder", path: place, source }),
-            }
+    pub(crate) fn make(lab: &Lab<'_>) -> Result<JobFolder, LabError> {
+        let jobs = lab.folder(JOBS)?;
+        let failed =
+            |source| LabError::Io { doing: "make a folder for the job in", path: jobs.clone(), source };
+        let above = Folder::open(&jobs).map_err(failed)?;
+        for (name, folder) in above.left_by_the_dead() {
+            // Whatever cannot be removed stays; it does no harm.
+            let _ = folder.empty().and_then(|()| above.remove_folder(&name));
         }
-        Err(LabError::unexpected(parent.display().to_string(), "no name is free for a folder in it"))
+        let (name, folder) = above.make_locked(0o700).map_err(failed)?;
+        let place = std::path::absolute(&jobs).map_err(failed)?.join(&name);
+        Ok(JobFolder { place, folder, above, name })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -46,65 +43,45 @@ impl JobFolder {
 
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf, LabError> {
         let path = self.path(name);
-        fs::write(&path, text).map_err(LabError::io("write", &path))?;
+        self.folder
+            .replace(name.as_ref(), |file| file.write_all(text.as_bytes()))
+            .map_err(LabError::io("write", &path))?;
         Ok(path)
     }
 }
 
 impl Drop for JobFolder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.place);
+        let _ = self.folder.empty().and_then(|()| self.above.remove_folder(&self.name));
     }
-}
-
-/// Removes folders whose process is dead; whatever cannot be removed stays, it does no harm. Both signs must be there: no
-/// lock, and no process of the number in the name, as a folder is not locked in the moment in which it is made.
-fn remove_what_the_dead_left(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(maker) else { continue };
-        if Path::new("/proc").join(process.to_string()).exists() {
-            continue;
-        }
-        let unlocked = File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok());
-        if unlocked {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// The process in `.NAME.PID.N.latebound-lab`.
-fn maker(name: &str) -> Option<u32> {
-    let (rest, number) = name.strip_prefix('.')?.strip_suffix(SUFFIX)?.rsplit_once('.')?;
-    let (_, process) = rest.rsplit_once('.')?;
-    number.parse::<u64>().ok()?;
-    process.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn what_a_dead_process_left_is_removed_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        // Beyond any number that a process can have (PID_MAX_LIMIT, 2^22).
-        let made = |name: &str| {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.join("share")).unwrap();
-            path
-        };
-        let dead = made(".a.b.run.4294967295.3.latebound-lab");
-        let mine = made(&format!(".other.run.{}.0.latebound-lab", std::process::id()));
-        let held = made(".held.run.4294967294.0.latebound-lab");
-        let holder = File::open(&held).unwrap();
-        holder.try_lock().unwrap();
-        let strange = made(".latebound-lab");
-        let job = JobFolder::make(&folder.path().join("x.run")).unwrap();
+        let cache = tempfile::tempdir().unwrap();
+        let (stop, listener) = (AtomicBool::new(false), |_: crate::Event<'_>| {});
+        let lab = Lab::new(cache.path().to_owned(), &listener, &stop);
+        let jobs = lab.folder(JOBS).unwrap();
+        let dead = jobs.join(".latebound-0123456789abcdef.tmp");
+        fs::create_dir_all(dead.join("share/deep")).unwrap();
+        symlink(cache.path(), dead.join("share/link")).unwrap();
+        let strange = jobs.join("mine");
+        fs::create_dir(&strange).unwrap();
+        let alive = JobFolder::make(&lab).unwrap();
         assert!(!dead.exists());
-        assert!(mine.exists() && held.exists() && strange.exists() && job.place.exists());
+        let job = JobFolder::make(&lab).unwrap();
+        assert!(strange.exists() && alive.place.exists() && job.place.exists());
+        assert_eq!(fs::metadata(&job.place).unwrap().permissions().mode() & 0o777, 0o700);
+        job.write("file", "text").unwrap();
         let place = job.place.clone();
         drop(job);
-        assert!(!place.exists());
+        assert!(!place.exists() && alive.place.exists());
     }
 }

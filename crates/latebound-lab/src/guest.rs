@@ -2,13 +2,19 @@
 //! One job in one machine: from the kernel and the command to what came out of it.
 //!
 //! Everything that the guest writes comes through a folder shared with it, and the guest is believed to be done only when
-//! its init has written the status there, last of all.
+//! its init has written the status there, last of all. What is in that folder is the guest's word (docs/lab-trust.md): the host opens
+//! regular files in it, no links and no pipes, reads no more than limits allow, and writes results itself.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use latebound_files::Folder;
+use latebound_report::html;
 
 use crate::console::{self, GuestEnd, Seen};
 use crate::context::{Event, Lab};
@@ -26,11 +32,24 @@ const INIT: &str = include_str!("../guest/init.sh");
 /// How long a kernel may take on KVM until its first process runs; when it takes longer, KVM does not work here.
 const KVM_BOOT: Duration = Duration::from_secs(20);
 
+/// The folder shared with the guest, and the script that it runs in there.
+const SHARE: &str = "share";
+const JOB: &str = "job";
+
 /// How often a machine is started again after the emulator's own fault.
 const TRIPS: u32 = 2;
 
 /// How long a job that was interrupted may take to say what it has, by the host's clock.
 const LAST_WORDS: Duration = Duration::from_secs(60);
+
+/// The most of the console that is kept: its end.
+const MAX_CONSOLE: u64 = 64 << 20;
+
+/// The most that is read at once of what the guest's job writes.
+const MAX_TAIL: u64 = 1 << 20;
+
+/// The largest file of a Run that is taken from a guest.
+const MAX_FILE: u64 = 1 << 30;
 
 /// A verb that writes a Run of its own is told to write it here, and it is brought back from here.
 const GUEST_FOLDER: &str = "/run/latebound";
@@ -119,8 +138,10 @@ impl From<Failure> for LabError {
 
 /// The name of the console log beside a Run: `fast.run` has `fast.console.log`.
 pub fn console_beside(run: &Path) -> PathBuf {
-    let name = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    run.with_file_name(format!("{}.console.log", name.strip_suffix(".run").unwrap_or(&name)))
+    let name = run.file_name().unwrap_or_default().as_bytes();
+    let mut console = name.strip_suffix(b".run").unwrap_or(name).to_vec();
+    console.extend(b".console.log");
+    run.with_file_name(OsString::from_vec(console))
 }
 
 /// The host's folders that a guest cannot see, because it has its own there.
@@ -193,14 +214,14 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
     let has_run = commands.iter().any(|(_, place)| place.is_some());
     // The verb says where its Run lies: not here, where it is gone with the machine.
     let shown = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
-    let mut text = format!("export {SHOWN_AS}={}\n", shell::quote(&shown.display().to_string()));
+    let mut text = format!("export {SHOWN_AS}={}\n", shell::quote_bytes(shown.as_os_str()));
     for module in modules {
         text += &format!(
             "insmod {} || {{ echo 'the module could not be loaded' >&2; exit 1; }}\n",
             shell::quote(&module.display().to_string())
         );
     }
-    text += &format!("cd {} || exit 1\n", shell::quote(&job.directory.display().to_string()));
+    text += &format!("cd {} || exit 1\n", shell::quote_bytes(job.directory.as_os_str()));
     if !staged {
         if let [(command, _)] = commands.as_slice() {
             text += &format!("exec {}\n", shell::join(command));
@@ -245,25 +266,39 @@ fn numbered(place: &str, at: usize) -> String {
 }
 
 /// A file that the guest writes to, read as it grows.
-struct Tail {
-    path: PathBuf,
+struct Tail<'a> {
+    folder: &'a Folder,
+    name: &'a OsStr,
     at: u64,
 }
 
-impl Tail {
-    fn new(path: PathBuf) -> Tail {
-        Tail { path, at: 0 }
+impl<'a> Tail<'a> {
+    fn new(folder: &'a Folder, name: &'a str) -> Tail<'a> {
+        Tail { folder, name: name.as_ref(), at: 0 }
     }
 
+    /// What was added, or a part of it where that is much.
     fn more(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        if let Ok(mut file) = File::open(&self.path)
+        if let Ok(mut file) = self.folder.open_file(self.name)
             && file.seek(SeekFrom::Start(self.at)).is_ok()
         {
-            let _ = file.read_to_end(&mut bytes);
+            let _ = file.take(MAX_TAIL).read_to_end(&mut bytes);
             self.at += bytes.len() as u64;
         }
         bytes
+    }
+
+    /// All that is left; a guest that wrote without end has `most` of it told.
+    fn rest(&mut self, most: u64, mut tell: impl FnMut(&[u8])) {
+        let end = self.at.saturating_add(most);
+        while self.at < end {
+            let bytes = self.more();
+            if bytes.is_empty() {
+                break;
+            }
+            tell(&bytes);
+        }
     }
 }
 
@@ -329,10 +364,11 @@ fn attempt(
     overwrite: bool,
     kvm: bool,
 ) -> Result<Outcome, Failure> {
-    let folder = JobFolder::make(output)?;
-    visible(&folder.place, "the folder")?;
-    let share = folder.path("share");
-    fs::create_dir(&share).map_err(LabError::io("make the folder", &share))?;
+    let folder = JobFolder::make(lab)?;
+    visible(&folder.place, "the lab's cache (XDG_CACHE_HOME)")?;
+    let share = folder.path(SHARE);
+    let shared =
+        folder.folder.make(SHARE.as_ref(), 0o700).map_err(LabError::io("make the folder", &share))?;
     let modules = match &job.module {
         Some(module) => module::build(lab, kernel, module, &folder.place)?,
         None => Vec::new(),
@@ -341,7 +377,9 @@ fn attempt(
         visible(module, "the module")?;
     }
     let (text, has_run) = script(job, &modules, output)?;
-    folder.write("share/job", &text)?;
+    shared
+        .replace(JOB.as_ref(), |file| io::Write::write_all(file, text.as_bytes()))
+        .map_err(LabError::io("write the job to", &share))?;
     let init = folder.write("init", INIT)?;
     set_executable(&init)?;
     let disk = job.machine.disk_bytes.map(|bytes| scratch_disk(&folder, bytes)).transpose()?;
@@ -350,7 +388,7 @@ fn attempt(
         compose(lab, kernel, &job.machine, kvm, &share, &init, &folder.path("initramfs"), disk.as_deref())?;
     let console = folder.path("console");
     let emulator = folder.path("qemu.stderr");
-    let open = |path: &Path| File::create(path).map_err(LabError::io("make", path));
+    let open = |path: &Path| File::create_new(path).map_err(LabError::io("make", path));
     let mut command = Command::new(&words[0]);
     command
         .args(&words[1..])
@@ -360,15 +398,15 @@ fn attempt(
         .stderr(open(&emulator)?);
     let started_at = Instant::now();
     let mut qemu = Group::start("start a machine", &mut command)?;
-    let (mut stdout, mut stderr) = (Tail::new(share.join("stdout")), Tail::new(share.join("stderr")));
-    let (begun, done) = (share.join("started"), share.join("status"));
+    let (mut stdout, mut stderr) = (Tail::new(&shared, "stdout"), Tail::new(&shared, "stderr"));
+    let (begun, status): (&OsStr, &OsStr) = ("started".as_ref(), "status".as_ref());
     let mut boot = None;
     let mut timed_out = None;
     let mut interrupted: Option<Instant> = None;
     let ended = loop {
         let finished = qemu.finished();
-        let done = done.is_file();
-        if boot.is_none() && begun.is_file() {
+        let done = shared.has_file(status);
+        if boot.is_none() && shared.has_file(begun) {
             boot = Some(started_at.elapsed());
         }
         let (new_stdout, new_stderr) = (stdout.more(), stderr.more());
@@ -379,6 +417,8 @@ fn attempt(
             lab.tell(Event::Stderr(&new_stderr));
         }
         if done || finished.is_some() {
+            stdout.rest(MAX_CONSOLE, |bytes| lab.tell(Event::Stdout(bytes)));
+            stderr.rest(MAX_CONSOLE, |bytes| lab.tell(Event::Stderr(bytes)));
             break finished;
         }
         if lab.stopped() {
@@ -406,10 +446,11 @@ fn attempt(
     let total = started_at.elapsed();
     qemu.kill();
 
-    let console_text = String::from_utf8_lossy(&fs::read(&console).unwrap_or_default()).into_owned();
+    let console_bytes = end_of(&console).unwrap_or_default();
     let kept = console_beside(output);
-    fs::copy(&console, &kept).map_err(LabError::io("write the console log to", &kept))?;
-    let emulator_text = fs::read_to_string(&emulator).unwrap_or_default();
+    latebound_files::write(&kept, &console_bytes).map_err(LabError::io("write the console log to", &kept))?;
+    let console_text = String::from_utf8_lossy(&console_bytes).into_owned();
+    let emulator_text = String::from_utf8_lossy(&end_of(&emulator).unwrap_or_default()).into_owned();
     let seen = Seen {
         console: &console_text,
         emulator: &emulator_text,
@@ -422,22 +463,22 @@ fn attempt(
         boot_failure: end.is_boot_failure(boot.is_some()),
         error: LabError::Guest { end, lines: console::excerpt(&console_text, 12), console: kept.clone() },
     };
-    let status = fs::read_to_string(&done).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let status =
+        shared.read(status, 64).ok().and_then(|text| str::from_utf8(&text).ok()?.trim().parse().ok());
     let Some(status) = status else { return Err(failure(console::diagnose(&seen))) };
     // 128 + SIGKILL: what a shell says of a job that the kernel killed.
     if let Some(message) = console::out_of_memory(&console_text).filter(|_| status == 137) {
         return Err(failure(GuestEnd::OutOfMemory { message, memory_mib: job.machine.memory_mib }));
     }
-    let places: Vec<(PathBuf, &Path)> = match &job.payload {
-        Payload::Verbs { each, .. } => each
-            .iter()
-            .enumerate()
-            .map(|(at, (_, to))| (share.join(numbered("run", at)), to.as_path()))
-            .collect(),
-        _ => vec![(share.join("run"), output)],
+    let places: Vec<(String, &Path)> = match &job.payload {
+        Payload::Verbs { each, .. } => {
+            each.iter().enumerate().map(|(at, (_, to))| (numbered("run", at), to.as_path())).collect()
+        }
+        _ => vec![("run".to_owned(), output)],
     };
     let mut run = None;
-    for (from, to) in places.into_iter().filter(|(from, _)| has_run && from.is_dir()) {
+    for (from, to) in places.into_iter().filter(|(from, _)| has_run && shared.is_folder(from.as_ref())) {
+        let from = shared.child(from.as_ref()).map_err(LabError::io("open the Run in", &share))?;
         run = Some(put_in_place(&from, to, overwrite)?);
     }
     Ok(Outcome { status, run, console: kept, boot: boot.unwrap_or(total), total, kvm })
@@ -502,16 +543,21 @@ fn compose(
     Ok(words)
 }
 
-/// Puts a finished Run in its place.
-fn put_in_place(run: &Path, output: &Path, overwrite: bool) -> Result<PathBuf, LabError> {
-    latebound_store::read_run(run)?;
-    if overwrite && output.is_dir() {
-        // The store has seen that it is a Run or empty; where the two cannot be swapped in one step the old one goes
-        // first.
-        fs::remove_dir_all(output).map_err(LabError::io("replace", output))?;
-    }
-    fs::rename(run, output).map_err(LabError::io("put the Run at", output))?;
+/// Writes the guest's Run to its place. The page is made here, of the figures: the guest's could hold anything.
+fn put_in_place(run: &Folder, output: &Path, overwrite: bool) -> Result<PathBuf, LabError> {
+    let place = latebound_store::RunFolder::create(output, overwrite)?;
+    place.take_over(run, MAX_FILE, html::page)?;
     Ok(output.to_owned())
+}
+
+/// The last of a file of this process's that the guest made as long as it liked.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = latebound_files::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_CONSOLE)))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CONSOLE).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn set_executable(path: &Path) -> Result<(), LabError> {
@@ -522,7 +568,7 @@ fn set_executable(path: &Path) -> Result<(), LabError> {
 
 fn scratch_disk(folder: &JobFolder, bytes: u64) -> Result<PathBuf, LabError> {
     let path = folder.path("disk");
-    let file = File::create(&path).map_err(LabError::io("make", &path))?;
+    let file = File::create_new(&path).map_err(LabError::io("make", &path))?;
     file.set_len(bytes).map_err(LabError::io("make", &path))?;
     Ok(path)
 }
@@ -629,7 +675,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_guest_plants_is_neither_followed_nor_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let shared = Folder::open(place.path()).unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("secret"), "of the host").unwrap();
+        std::os::unix::fs::symlink(path("secret"), path("stdout")).unwrap();
+        assert!(Command::new("mkfifo").arg(path("stderr")).status().unwrap().success());
+        std::os::unix::fs::symlink(path("secret"), path("status")).unwrap();
+        assert!(Tail::new(&shared, "stdout").more().is_empty());
+        assert!(Tail::new(&shared, "stderr").more().is_empty());
+        assert!(!shared.has_file("status".as_ref()));
+        assert!(shared.read("status".as_ref(), 64).is_err());
+        fs::create_dir(path("run")).unwrap();
+        assert!(Command::new("mkfifo").arg(path("run/run.json")).status().unwrap().success());
+        let to = path("a:b,c.run");
+        let error = put_in_place(&shared.child("run".as_ref()).unwrap(), &to, false).unwrap_err();
+        assert!(error.to_string().contains("a pipe"), "{error}");
+        assert!(!to.exists());
+        // An endless file is told in parts, and only so much of it.
+        fs::write(path("long"), vec![b'x'; 3 << 20]).unwrap();
+        let (mut tail, mut told) = (Tail::new(&shared, "long"), 0);
+        assert_eq!(tail.more().len(), 1 << 20);
+        tail.rest(1 << 20, |bytes| told += bytes.len());
+        assert_eq!(told, 1 << 20);
+    }
+
+    #[test]
     fn the_console_log_lies_beside_the_run() {
+        let strange = Path::new(OsStr::from_bytes(b"/h/\xff:a.run"));
+        assert_eq!(console_beside(strange), Path::new(OsStr::from_bytes(b"/h/\xff:a.console.log")));
         assert_eq!(console_beside(Path::new("a/fast.run")), Path::new("a/fast.console.log"));
         assert_eq!(console_beside(Path::new("fast")), Path::new("fast.console.log"));
     }

@@ -30,7 +30,7 @@ impl Header {
 
 /// The release in an image's header: the offset of the version's text, less 0x200, stands at 0x20e.
 pub(crate) fn release(image: &Path) -> Option<String> {
-    let mut file = fs::File::open(image).ok()?;
+    let mut file = latebound_files::open(image).ok()?;
     let offset = Header::read(&mut file)?.u16(0x20e) + 0x200;
     file.seek(SeekFrom::Start(offset)).ok()?;
     let mut text = Vec::new();
@@ -50,7 +50,7 @@ const PACKED: [(&[u8], &str); 4] = [
 /// Unpacks the kernel in an image to a file. `None`, and no file, where there is none or the program is missing: then the
 /// image itself is booted, which takes longer and gives the same.
 pub(crate) fn unpack(image: &Path, to: &Path) -> Option<()> {
-    let mut file = fs::File::open(image).ok()?;
+    let mut file = latebound_files::open(image).ok()?;
     let header = Header::read(&mut file)?;
     // payload_offset and payload_length, since protocol 2.08; the offset counts from the end of the set-up code.
     if header.u16(0x206) < 0x208 {

@@ -29,13 +29,17 @@ pub struct Kernel {
     pub build: Option<PathBuf>,
 }
 
+/// More than any configuration of a kernel has, in bytes.
+const MAX_CONFIG: u64 = 16 << 20;
+
 /// Makes the kernel be here: downloads or builds what is missing.
 pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
     if let Origin::Debian { version, .. } | Origin::Traced { version, .. } = &name.origin {
         has_model(name, version, None)?;
     }
     let kernel = find(lab, name)?;
-    let config = kernel.config.as_ref().and_then(|config| fs::read_to_string(config).ok());
+    let config =
+        kernel.config.as_ref().and_then(|config| latebound_files::read_text(config, MAX_CONFIG).ok());
     has_model(name, kernel.release.as_deref().unwrap_or_default(), config.as_deref())?;
     Ok(kernel)
 }
@@ -145,7 +149,10 @@ fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, La
                 Command::new(depmod).arg("-b").arg(&base).arg(&release),
             )?;
             // Only with this entry does QEMU take an unpacked kernel.
-            let text = config.as_ref().and_then(|config| fs::read_to_string(config).ok()).unwrap_or_default();
+            let text = config
+                .as_ref()
+                .and_then(|config| latebound_files::read_text(config, MAX_CONFIG).ok())
+                .unwrap_or_default();
             if text.lines().any(|line| line == "CONFIG_PVH=y") {
                 image::unpack(&boot.join(format!("vmlinuz-{release}")), &unpacked);
             }
@@ -171,7 +178,7 @@ pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, Lab
             "is not there; build the kernel first",
         ));
     }
-    let release = fs::read_to_string(folder.join("include/config/kernel.release")).ok();
+    let release = latebound_files::read_text(&folder.join("include/config/kernel.release"), MAX_CONFIG).ok();
     Ok(Kernel {
         name: name.clone(),
         release: release.map(|text| text.trim().to_owned()),

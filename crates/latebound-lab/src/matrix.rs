@@ -189,7 +189,7 @@ pub fn matrix(lab: &Lab<'_>, plan: &MatrixPlan, folder: &Path) -> Result<Matrix,
     let file = folder.join(MATRIX_FILE);
     let text = serde_json::to_vec_pretty(&matrix)
         .map_err(|error| LabError::unexpected(file.display().to_string(), error.to_string()))?;
-    fs::write(&file, text).map_err(LabError::io("write", &file))?;
+    latebound_files::write(&file, text).map_err(LabError::io("write", &file))?;
     if lab.stopped() { Err(LabError::Stopped) } else { Ok(matrix) }
 }
 

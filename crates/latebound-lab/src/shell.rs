@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words for a shell and back. Pure.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::error::LabError;
 
 /// One word as a POSIX shell reads it.
@@ -10,6 +13,23 @@ pub(crate) fn quote(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
+}
+
+/// A name of any bytes as one word. Bytes that are no UTF-8 are given as printf(1) takes them, as a script is text.
+pub(crate) fn quote_bytes(name: &OsStr) -> String {
+    if let Some(text) = name.to_str() {
+        return quote(text);
+    }
+    let mut word = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        if !chunk.valid().is_empty() {
+            word += &format!("'{}'", chunk.valid().replace('\'', "'\\''"));
+        }
+        for byte in chunk.invalid() {
+            word += &format!("\"$(printf '\\{byte:03o}')\"");
+        }
+    }
+    word
 }
 
 /// Many words.
@@ -68,6 +88,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_shell_gives_any_bytes_back(bytes in proptest::collection::vec(1u8.., 0..12)) {
+            let script = format!("printf %s {}", quote_bytes(OsStr::from_bytes(&bytes)));
+            let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            prop_assert_eq!(said.stdout, bytes);
+        }
+
         #[test]
         fn any_words_come_back_as_they_were(words in proptest::collection::vec(any::<String>(), 0..6)) {
             prop_assert_eq!(split(&join(&words)).unwrap(), words);
