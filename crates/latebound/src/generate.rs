@@ -14,17 +14,25 @@ use crate::cli::{Cli, Generated};
 pub(crate) fn generate(what: Generated, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let mut command = Cli::command();
+    // Both libraries write by name and follow links: to a folder of our own.
+    let own = tempfile::tempdir().context("cannot make a temporary folder")?;
     match what {
-        Generated::Man => clap_mangen::generate_to(command, folder)
-            .with_context(|| format!("cannot write man pages to {}", folder.display())),
+        Generated::Man => clap_mangen::generate_to(command, own.path()).context("cannot write man pages")?,
         Generated::Completions => {
             for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
-                clap_complete::generate_to(shell, &mut command, "latebound", folder)
-                    .with_context(|| format!("cannot write completions to {}", folder.display()))?;
+                clap_complete::generate_to(shell, &mut command, "latebound", own.path())
+                    .context("cannot write completions")?;
             }
-            Ok(())
         }
     }
+    for file in fs::read_dir(own.path()).context("cannot list what was generated")? {
+        let file = file.context("cannot list what was generated")?;
+        let place = folder.join(file.file_name());
+        fs::read(file.path())
+            .and_then(|text| latebound_files::write(&place, text))
+            .with_context(|| format!("cannot write {}", place.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

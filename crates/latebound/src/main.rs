@@ -43,6 +43,9 @@ pub(crate) enum Outcome {
 }
 
 fn main() -> ExitCode {
+    // Behind a limit on file sizes (ulimit -f) writing is to fail with an error, not to end the process: then what was begun is
+    // removed and what was measured is printed. Programs that are started have the usual action.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Default::default());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     };
     if let Some(folder) = &args.output {
         let text = serde_json::to_string(&proof)?;
-        fs::write(folder.join("prove.json"), text).context("cannot write prove.json")?;
+        latebound_files::write(&folder.join("prove.json"), text).context("cannot write prove.json")?;
         prove_text::write_pictures(&proof, folder)?;
     }
     if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
@@ -122,7 +122,8 @@ pub(crate) fn show(args: &TuneShowArgs, output: &Output) -> Result<()> {
 
 fn read(path: &Path) -> Result<Proof> {
     let file = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    let text = latebound_files::read_text(path, session::MAX_DOCUMENT_BYTES)
+        .with_context(|| format!("cannot read {file}"))?;
     let proof: Proof = serde_json::from_str(&text)
         .with_context(|| format!("{file} is no document of `latebound tune prove --format json`"))?;
     if proof.schema != prove_text::PROVE_SCHEMA {

@@ -271,7 +271,8 @@ pub(crate) fn write_together(proofs: &[(&str, &Proof)], folder: &Path) -> Result
     for ((task, policy), lines) in drawn {
         if let Some(picture) = proofs_together(task, policy, &origin, &lines) {
             let path = folder.join(format!("{}-{policy}.svg", task.replace('/', "_")));
-            std::fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
+            latebound_files::write(&path, picture.svg)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     Ok(())
@@ -304,7 +305,8 @@ pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
         let shown = ProofPictures { task: name, origin: &origin, arms: &arms };
         for (kind, picture) in proof_pictures(&shown) {
             let path = folder.join(format!("{}-{kind}.svg", name.replace('/', "_")));
-            std::fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
+            latebound_files::write(&path, picture.svg)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     Ok(())

@@ -4,12 +4,12 @@
 //! Owns where the events come from and the account of them. What they mean is for `latebound-tune` to say.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::visit_saved;
+use latebound_files::Folder;
 use latebound_model::{Event, EventKind, Loss, Missing, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
@@ -33,12 +33,12 @@ const MEMORY_PER_CPU: u64 = 32 << 20;
 pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
     let place = args.output.display();
     // Before anything takes time.
-    let was_there = args.output.exists();
-    let mut file = match args.force {
-        true => File::options().write(true).create(true).truncate(false).open(&args.output),
-        false => File::create_new(&args.output),
-    }
-    .with_context(|| format!("cannot write {place}; name another file with --output, or add --force"))?;
+    let (folder, name) = Folder::above(&args.output)
+        .and_then(|(folder, name)| match folder.has(&name) && !args.force {
+            true => Err(std::io::ErrorKind::AlreadyExists.into()),
+            false => folder.can_replace(&name).map(|()| (folder, name)),
+        })
+        .with_context(|| format!("cannot write {place}; name another file with --output, or add --force"))?;
     let made = match &args.trace {
         Some(trace) => saved(trace),
         None => live(args.duration, output),
@@ -54,22 +54,12 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
             );
         }
         let text = serde_json::to_string(&made.recorded.workload)?;
-        file.set_len(0)
-            .and_then(|()| file.write_all(text.as_bytes()))
+        folder
+            .replace(&name, |file| file.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write {place}"))?;
         Ok(made)
-    });
-    let made = match written {
-        Ok(made) => made,
-        Err(error) => {
-            // Nobody should take half a file for a workload.
-            if !was_there {
-                let _ = std::fs::remove_file(&args.output);
-            }
-            return Err(error);
-        }
-    };
-    let account = Account::new(made, &args.output);
+    })?;
+    let account = Account::new(written, &args.output);
     if output.is_json() { output.json(&account) } else { output.text(&account.text()) }
 }
 

@@ -22,6 +22,9 @@ use crate::cli::RecordArgs;
 /// rarely enough not to be a load of its own.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 
+/// The largest document that is read whole: observations, workloads, proofs.
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
+
 /// Set by Ctrl-C and SIGTERM; the second one ends the process at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(Arc<AtomicBool>);
@@ -160,14 +163,7 @@ impl Progress {
 
 /// A saved trace, to be read from.
 pub(crate) fn open_trace(path: &Path) -> Result<File> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if !file.metadata()?.is_file() {
-        bail!(
-            "{} is not a regular file, and a trace is read from many places at once; save it to one",
-            path.display()
-        );
-    }
-    Ok(file)
+    latebound_files::open(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The Run's folder, where there is to be one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound bound FILE`: how late a saved trace, or saved observations, say that threads can get.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let saved = joined.context("no FILE was given")?;
     let observations = &saved.observations;
     if let Some(file) = &args.observations {
-        fs::write(file, observations.to_json()?)
+        latebound_files::write(file, observations.to_json()?)
             .with_context(|| format!("cannot write the observations to {}", file.display()))?;
     }
     let views = observations.views()?;
@@ -81,14 +81,12 @@ fn breach(breach: &Breach) -> RuleBreach {
 }
 
 fn read_whole(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    latebound_files::read(path, crate::session::MAX_DOCUMENT_BYTES)
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn read(path: &Path, options: &SavedOptions) -> Result<Saved> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        bail!("it is not a regular file, and a trace is read from many places at once; save it to one");
-    }
+    let file = latebound_files::open(path)?;
     if is_json(&file)? {
         let mut observations = Observations::from_json(&read_whole(path)?)?;
         if options.preempt_rt

@@ -59,7 +59,7 @@ fn show(args: &CompareArgs, comparison: &Comparison, sides: &[&Side], output: &O
                 printed = true;
                 output.text(&text())?;
             }
-            Some(file) => fs::write(file, text()).with_context(|| {
+            Some(file) => latebound_files::write(file, text()).with_context(|| {
                 format!("cannot write {}; name a file in a folder that is there", file.display())
             })?,
             None => {}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound import`: another tool's results as a Run; and reading what may be either.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -35,7 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<Run> {
 
 fn foreign(path: &Path) -> Result<Run> {
     let mut bytes = Vec::new();
-    File::open(path)
+    latebound_files::open(path)
         .and_then(|file| file.take(MAX_IMPORT_BYTES + 1).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", path.display()))?;
     latebound_import::import(&bytes).with_context(|| format!("cannot import {}", path.display()))

@@ -168,7 +168,7 @@ fn matrix(lab: &Lab<'_>, args: &LabMatrixArgs, output: &Output) -> Result<Outcom
     let shown = pictured(&matrix, &args.job);
     let page = folder.join("matrix.html");
     let write = |path: &Path, text: &str| {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        latebound_files::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write(&page, &html::matrix_page(&shown))?;
     if let Some(picture) = html::matrix_picture(&shown) {

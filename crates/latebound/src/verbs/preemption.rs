@@ -95,7 +95,7 @@ pub(crate) fn run(args: &PreemptionArgs, output: &Output) -> Result<Outcome> {
 fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
     if let Some(folder) = &args.resume {
         let file = folder.join(PLAN_FILE);
-        let text = fs::read(&file).with_context(|| {
+        let text = latebound_files::read(&file, crate::session::MAX_DOCUMENT_BYTES).with_context(|| {
             format!("cannot read {}; name a folder that compare preemption has begun", file.display())
         })?;
         let mut plan: Plan =
@@ -163,7 +163,7 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
 }
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    latebound_files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The loads of a workload: `tcp:size=300+cpu:threads=8`.

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
     match &args.html {
         Some(file) if file.as_os_str() == "-" => output.text(&html::page(&run))?,
         Some(file) => {
-            fs::write(file, html::page(&run)).with_context(|| {
+            latebound_files::write(file, html::page(&run)).with_context(|| {
                 format!("cannot write {}; name a file in a folder that is there", file.display())
             })?;
         }
@@ -35,7 +35,8 @@ fn write_pictures(run: &Run, folder: &Path) -> Result<Outcome> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     for picture in html::pictures(run) {
         let path = folder.join(format!("{}.svg", picture.number));
-        fs::write(&path, picture.svg).with_context(|| format!("cannot write {}", path.display()))?;
+        latebound_files::write(&path, picture.svg)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(Outcome::Done)
 }

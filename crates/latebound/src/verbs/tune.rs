@@ -15,13 +15,16 @@ use crate::cli::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, Tu
 use crate::output::Output;
 use crate::prove;
 use crate::recording;
-use crate::session::{Progress, Stop, monotonic};
+use crate::session::{MAX_DOCUMENT_BYTES, Progress, Stop, monotonic};
 use crate::tune_daemon;
 use crate::tune_text::{self, FitDocument, Map};
 use crate::tuning::Tuning;
 
 /// How often wake-ups are read, and what is not urgent is done.
 pub(crate) const SELDOM: Nanos = Nanos::from_millis(250);
+
+/// More than any configuration has.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
 
 pub(crate) fn config(path: Option<&Path>) -> Result<Config> {
     let Some(path) = path else { return Ok(Config::default()) };
-    let text = std::fs::read_to_string(path).with_context(|| {
+    let text = latebound_files::read_text(path, MAX_CONFIG_BYTES).with_context(|| {
         format!("cannot read {}; `latebound tune config` prints one to begin with", path.display())
     })?;
     Config::parse(&text).with_context(|| format!("{} is refused", path.display()))
@@ -65,7 +68,7 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     progress.clear();
     let map = Map::of(&tuning, policy, elapsed());
     if let Some(place) = &args.html {
-        std::fs::write(place, html::relations_page(&map.drawn()))
+        latebound_files::write(place, html::relations_page(&map.drawn()))
             .with_context(|| format!("cannot write {}", place.display()))?;
     }
     if output.is_json() { output.json(&map) } else { output.text(&tune_text::map(&map)) }
@@ -96,7 +99,8 @@ fn search(args: &TuneFitArgs, output: &Output) -> Result<()> {
         bail!("--loss {} is no share; give per cent from 0 on, as --loss 5", args.loss);
     }
     let path = args.workload.display();
-    let text = std::fs::read_to_string(&args.workload).with_context(|| format!("cannot read {path}"))?;
+    let text = latebound_files::read_text(&args.workload, MAX_DOCUMENT_BYTES)
+        .with_context(|| format!("cannot read {path}"))?;
     let workload: Workload = serde_json::from_str(&text)
         .with_context(|| format!("{path} is no workload; docs/tune.md says what one looks like"))?;
     let stop = Stop::on_signals()?;

@@ -8,6 +8,7 @@
 
 mod check;
 mod compare;
+mod foreign;
 mod output;
 mod pipeline;
 mod places;
