@@ -476,10 +476,20 @@ fn loads_of_root_run_as_a_user_that_owns_nothing() {
             // Fields 40 and 41 of proc_pid_stat(5), counted from the third.
             assert_eq!((fields[37], fields[38]), ("3", "1"), "SCHED_FIFO 3: {stat}");
         }
+        if text.starts_with("pgbench") {
+            wait_until_within(60, &text, || logs_transactions(scratch.path()));
+        }
         load.stop();
         assert_eq!(load.wait().expect("a result").load.error, None, "{text}");
         assert_eq!(std::fs::read_dir(scratch.path()).expect("the folder").count(), 0, "{text}");
     }
+}
+
+/// Whether pgbench has opened its log, and so takes the signal that ends it.
+fn logs_transactions(scratch: &Path) -> bool {
+    let places = std::fs::read_dir(scratch).into_iter().flatten().flatten();
+    let mut files = places.flat_map(|place| std::fs::read_dir(place.path()).into_iter().flatten().flatten());
+    files.any(|file| file.file_name().to_string_lossy().starts_with("transactions."))
 }
 
 /// A command as another user, who owns nothing here.
@@ -530,6 +540,7 @@ fn a_database_is_out_of_reach_of_other_users() {
         ready
     }));
     assert!(!succeeds(without));
+    wait_until_within(60, &spec, || logs_transactions(scratch.path()));
     load.stop();
     assert_eq!(load.wait().expect("a result").load.error, None);
     assert_eq!(std::fs::read_dir(scratch.path()).expect("the folder").count(), 0);
