@@ -72,7 +72,7 @@ fn a_run_is_replaced_only_with_force_and_what_is_no_run_not_even_then() {
     refused(
         folder.path(),
         &forced,
-        &["\"notes.txt\", which latebound did not write", "not even with --force", "--output"],
+        &["\"notes.txt\", which its run.json does not name", "not even with --force", "--output"],
     );
     assert_eq!(fs::read_to_string(&notes).unwrap(), "mine");
 
