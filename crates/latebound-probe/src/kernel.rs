@@ -146,6 +146,20 @@ impl KernelBtf {
     }
 }
 
+/// A trace point at which a program ends in the kernel's panic from 7.0 on, where it runs preemptibly (a46023d5616e): the end of its own RCU
+/// section asks for a switch, which is this event again, until the stack is full (met on 7.3.4, rcu_read_unlock_special).
+pub(crate) const CALLS_ITSELF: &str = "sched_set_need_resched_tp";
+
+/// Whether no program may be attached to this trace point of the running kernel. Where the version is not known, none is.
+pub(crate) fn is_deadly(tracepoint: &str) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    tracepoint == CALLS_ITSELF && may_call_itself(&release)
+}
+
+fn may_call_itself(release: &str) -> bool {
+    release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_none_or(|major| major >= 7)
+}
+
 fn own(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
@@ -157,6 +171,13 @@ fn own(fd: i32) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_point_that_calls_itself_is_left_alone_from_7_0_on() {
+        assert!(["7.0-rc1", "7.3.4+deb13-amd64", "10.1", ""].into_iter().all(may_call_itself));
+        assert!(!["6.18.44-fc", "6.19.14+deb13", "5.15.0"].into_iter().any(may_call_itself));
+        assert!(!is_deadly("sched_switch"));
+    }
 
     #[test]
     fn live_the_running_kernel_names_its_trace_points_and_functions() {

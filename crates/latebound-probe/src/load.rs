@@ -147,7 +147,60 @@ fn attempt<O: OpenSkel<'static>>(
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use libbpf_rs::skel::{Skel, SkelBuilder};
+
     use super::*;
+    use crate::recorder::skeleton::{OpenRecorderSkel, RecorderSkelBuilder};
+
+    const PROGRAMS: [&str; 4] = ["on_waking", "on_switch", "on_migrate", "on_softirq_raise"];
+
+    fn without(refused: &[Refused]) -> BTreeSet<String> {
+        let kept = PROGRAMS.into_iter().filter(|name| refused.iter().all(|one| one.program != *name));
+        kept.map(str::to_owned).collect()
+    }
+
+    fn loads(spoil: impl Fn(&mut OpenRecorderSkel<'static>)) -> (Vec<String>, Vec<Refused>) {
+        let open = |_: &BTreeSet<String>| {
+            let mut open = RecorderSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))?;
+            spoil(&mut open);
+            Ok(open)
+        };
+        let (skeleton, refused) = what_loads("loading for a test", without, open).unwrap();
+        let there = skeleton.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0);
+        let mut there: Vec<String> =
+            there.map(|program| program.name().to_string_lossy().into_owned()).collect();
+        there.sort();
+        (there, refused)
+    }
+
+    #[test]
+    fn live_programs_that_the_verifier_refuses_take_no_other_with_them() {
+        // Two programs write stacks that are longer than this.
+        let (there, refused) = loads(|open| open.maps.stacks.set_value_size(8).unwrap());
+        assert_eq!(there, ["on_migrate", "on_softirq_raise"], "{refused:?}");
+        let mut gone: Vec<&str> = refused.iter().map(|one| one.program.as_str()).collect();
+        gone.sort_unstable();
+        assert_eq!(gone, ["on_switch", "on_waking"], "{refused:?}");
+        assert!(
+            refused.iter().all(|one| one.reason().contains(&one.program) && one.why.len() > 20),
+            "{refused:?}"
+        );
+        let (there, refused) = loads(|_| ());
+        assert_eq!((there.len(), refused.len()), (PROGRAMS.len(), 0), "{refused:?}");
+    }
+
+    #[test]
+    fn live_a_program_that_never_reaches_the_verifier_takes_no_other_with_it() {
+        let (there, refused) = loads(|open| {
+            open.progs.on_migrate.set_attach_target(0, Some("no_such_event".to_owned())).unwrap();
+        });
+        assert_eq!(there, ["on_softirq_raise", "on_switch", "on_waking"], "{refused:?}");
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert_eq!(refused[0].program, "on_migrate");
+    }
 
     #[test]
     fn halves_are_found_both_ways_and_what_is_whole_has_none() {

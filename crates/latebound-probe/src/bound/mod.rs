@@ -227,7 +227,7 @@ fn load(
     possible: usize,
 ) -> Result<(BoundSkel<'static>, Vec<Refused>), ProbeError> {
     let mut programs = programs()?;
-    programs.retain(|name| kernel.has_tracepoint(name));
+    programs.retain(|name| kernel.has_tracepoint(name) && !crate::kernel::is_deadly(name));
     load::what_loads(
         "loading the bound's programs",
         |refused| without(&programs, refused),

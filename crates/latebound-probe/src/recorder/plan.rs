@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use super::imp::RecorderSkelBuilder;
 use super::options::Following;
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{self, KernelBtf};
 use crate::load::{self, Refused};
 
 /// How the names of the events of deferred work begin, those of softirqs first.
@@ -63,7 +63,7 @@ impl Plan {
             if left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
-            if btf.has_tracepoint(&tracepoint) {
+            if btf.has_tracepoint(&tracepoint) && !kernel::is_deadly(&tracepoint) {
                 plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
             } else {
                 plan.absent.insert(tracepoint);
@@ -118,6 +118,13 @@ impl Plan {
                 "processor vectors",
                 "this kernel has neither irq_vectors nor ipi trace points".to_owned(),
                 "boot a kernel with CONFIG_TRACING",
+            );
+        }
+        if kernel::is_deadly(kernel::CALLS_ITSELF) {
+            note(
+                seen_by(kernel::CALLS_ITSELF),
+                format!("from 7.0 on a program at {} ends in a panic of the kernel", kernel::CALLS_ITSELF),
+                "nothing to do: when a thread was told to give way is told by the wake-up and the switch",
             );
         }
         for one in refused {
