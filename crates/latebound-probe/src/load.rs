@@ -193,16 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn live_a_program_that_never_reaches_the_verifier_takes_no_other_with_it() {
-        let (there, refused) = loads(|open| {
-            open.progs.on_migrate.set_attach_target(0, Some("no_such_event".to_owned())).unwrap();
-        });
-        assert_eq!(there, ["on_softirq_raise", "on_switch", "on_waking"], "{refused:?}");
-        assert_eq!(refused.len(), 1, "{refused:?}");
-        assert_eq!(refused[0].program, "on_migrate");
-    }
-
-    #[test]
     fn halves_are_found_both_ways_and_what_is_whole_has_none() {
         for (begin, end) in [
             ("hrtimer_expire_entry", "hrtimer_expire_exit"),

@@ -24,7 +24,7 @@ mod symbols;
     unreachable_pub,
     unsafe_op_in_unsafe_fn
 )]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/recorder.skel.rs"));
 }
 use skeleton as imp;
