@@ -41,9 +41,10 @@ fn kind(stat: &Stat) -> &'static str {
 fn regular(stat: &Stat) -> io::Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
-        FileType::Directory => {
-            Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file"))
-        }
+        FileType::Directory => Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it is a folder and not a regular file; name a file in it",
+        )),
         FileType::Fifo => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is a pipe and not a regular file; save what comes through it to a file first",
