@@ -317,7 +317,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__compare)
-            opts="-h -V --against --level --margin --anyway --all --fail-if --html --junit --markdown --seed --format --color --help --version preemption"
+            opts="-h -V --against --level --margin --least-effect --anyway --all --fail-if --html --junit --markdown --seed --format --color --help --version preemption"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -332,6 +332,10 @@ _latebound() {
                     return 0
                     ;;
                 --margin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --least-effect)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -172,7 +172,8 @@ fn one(random: &mut Random, runs: u64, shift: f64, counts: &mut [Count; 4]) {
         }
     }
     let [base, new] = sides;
-    let comparison = compare(&base, &[new], &Options { level: 0.05, margin: 0.05, seed: 1 });
+    let comparison =
+        compare(&base, &[new], &Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 });
     let measures = &comparison.against[0].measures;
     let called =
         |statistic: &str, verdict| measures.iter().any(|m| m.statistic == statistic && m.verdict == verdict);

@@ -42,7 +42,8 @@ fn main() {
     }
     let read = begun.elapsed();
     let [base, new] = sides;
-    let comparison = compare(&base, &[new], &Options { level: 0.05, margin: 0.05, seed: 1 });
+    let comparison =
+        compare(&base, &[new], &Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 });
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
     println!(

@@ -6,8 +6,9 @@ use latebound_model::Quantity;
 use crate::document::{Setting, SettingKind};
 use crate::facts::{RunFacts, SeriesKey, Side};
 
-/// Ways of measuring that make another quantity of the same name.
-const WAYS: [&str; 4] = ["policy", "period", "idle states while measuring", "timer slack"];
+/// Ways of measuring that leave the quantity what it is. Every other one makes another quantity of the same name: a policy, a
+/// period, the size of a message, the unit in which another tool counts.
+const HARMLESS: [&str; 4] = ["tool", "command", "measured CPUs", "priority"];
 /// Hardware: a difference there is one of machines, not of what was changed on one.
 const MACHINE: [&str; 4] = ["machine", "processor", "hypervisor", "CPUs on line"];
 
@@ -40,7 +41,7 @@ pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Strin
     for setting in settings {
         match setting.kind {
             SettingKind::Load => found.push(format!("the loads differ: {}", values(setting))),
-            SettingKind::Measurement if WAYS.contains(&setting.name.as_str()) => {
+            SettingKind::Measurement if !HARMLESS.contains(&setting.name.as_str()) => {
                 found.push(format!("{} differs: {}", setting.name, values(setting)));
             }
             _ => {}
@@ -70,6 +71,24 @@ pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Str
     }
     for setting in settings.iter().filter(|setting| MACHINE.contains(&setting.name.as_str())) {
         found.push(format!("other hardware, {}: {}", setting.name, values(setting)));
+    }
+    for setting in settings {
+        if setting.kind == SettingKind::Measurement
+            && ["priority", "measured CPUs"].contains(&setting.name.as_str())
+        {
+            found.push(format!("{} differs: {}", setting.name, values(setting)));
+        }
+    }
+    let dropped = |side: &Side| side.runs.iter().filter(|run| run.dropped).count();
+    if dropped(base) + dropped(new) > 0 {
+        found.push(format!(
+            "fewer operations were done than were offered in {} of {} Runs of base and {} of {} of {}: the rate was not kept",
+            dropped(base),
+            base.runs.len(),
+            dropped(new),
+            new.runs.len(),
+            new.name
+        ));
     }
     for (side, of) in [(base, |s: &Setting| s.base.len()), (new, |s: &Setting| s.new.len())]
         as [(&Side, fn(&Setting) -> usize); 2]
@@ -102,21 +121,25 @@ pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Str
     if count(&|run| run.imported) > 0 {
         found.push("settings of the system are not on record where results were imported".to_owned());
     }
-    let starts = |side: &Side| -> Option<(String, String)> {
-        let mut starts: Vec<&str> = side.runs.iter().map(|run| run.name.started_at.as_str()).collect();
-        starts.sort_unstable();
-        Some(((*starts.first()?).to_owned(), (*starts.last()?).to_owned()))
+    let starts = |side: &Side| -> Option<(jiff::Timestamp, jiff::Timestamp)> {
+        let starts: Vec<jiff::Timestamp> = side.runs.iter().map(|run| run.started).collect::<Option<_>>()?;
+        Some((*starts.iter().min()?, *starts.iter().max()?))
     };
-    if let (Some((base_first, base_last)), Some((new_first, new_last))) = (starts(base), starts(new))
-        && base.runs.len() > 1
-        && new.runs.len() > 1
-        && (base_last < new_first || new_last < base_first)
-    {
-        found.push(
-            "one side was measured wholly before the other: what changed on the machine over that time looks like a \
-             difference between them; take turns to rule it out"
-                .to_owned(),
-        );
+    let several = base.runs.len() > 1 && new.runs.len() > 1;
+    match (starts(base), starts(new)) {
+        (Some((base_first, base_last)), Some((new_first, new_last)))
+            if several && (base_last < new_first || new_last < base_first) =>
+        {
+            found.push(
+                "one side was measured wholly before the other: what changed on the machine over that time looks like a \
+                 difference between them; take turns to rule it out"
+                    .to_owned(),
+            );
+        }
+        (Some(_), Some(_)) => {}
+        _ => found.push(
+            "not every Run says when it began, so that nobody knows whether the sides took turns".to_owned(),
+        ),
     }
     found
 }

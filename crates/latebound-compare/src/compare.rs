@@ -16,6 +16,8 @@ pub struct Options {
     pub level: f64,
     /// The relative difference that does not matter: 0.05 is 5 %.
     pub margin: f64,
+    /// A difference is called where its whole interval lies beyond this relative difference: 0.01 is 1 %.
+    pub least_effect: f64,
     /// The seed of every random number.
     pub seed: u64,
 }
@@ -26,6 +28,7 @@ pub fn compare(base: &Side, others: &[Side], options: &Options) -> Comparison {
         schema: COMPARE_SCHEMA.to_owned(),
         level: options.level,
         margin: options.margin,
+        least_effect: options.least_effect,
         seed: options.seed,
         base: summary(base, options),
         against: others.iter().map(|other| against(base, other, options, others.len())).collect(),
@@ -58,6 +61,7 @@ fn against(base: &Side, new: &Side, options: &Options, sides: usize) -> Against 
         causes: causes(base, new, options.seed),
         relabellings: measured.relabellings,
         exact: measured.exact,
+        turns: measured.turns,
         side: summary(new, options),
         settings,
     }

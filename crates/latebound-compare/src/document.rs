@@ -17,6 +17,9 @@ pub struct Comparison {
     pub level: f64,
     /// The relative difference that does not matter.
     pub margin: f64,
+    /// A difference is called where its whole interval lies beyond this relative difference.
+    #[serde(default)]
+    pub least_effect: f64,
     /// The seed of every random number: the same Runs with the same seed give the same document.
     pub seed: u64,
     /// The first side.
@@ -75,7 +78,7 @@ pub struct SideSummary {
 pub struct RunName {
     /// Where it was read.
     pub path: String,
-    /// When it began (RFC 3339).
+    /// When it began, as it stands in the Run.
     pub started_at: String,
     /// How long it took, in nanoseconds.
     pub duration_ns: u64,
@@ -102,6 +105,9 @@ pub struct Against {
     pub relabellings: u64,
     /// Whether these were all there are.
     pub exact: bool,
+    /// Whether Runs were held against those taken next to them, because the sides took turns.
+    #[serde(default)]
+    pub turns: bool,
 }
 
 /// What a setting is of.
@@ -142,11 +148,12 @@ pub struct ValueOnRuns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// Wake-ups and operations that were timed, and throughput: any false call at all in at most the stated share of
-    /// comparisons (Westfall and Young).
+    /// Wake-ups and operations that were timed, and throughput. They have the greatest part of the stated share of comparisons
+    /// that call anything falsely.
     Main,
-    /// What the kernel put off meanwhile, many at once: at most the stated share of the calls is false (Benjamini and
-    /// Hochberg).
+    /// The same, each CPU by itself.
+    Cpus,
+    /// What the kernel put off meanwhile, many at once.
     Mechanisms,
 }
 
@@ -186,7 +193,7 @@ pub struct Measure {
     pub ratio_high: Option<f64>,
     /// The p-value of this measure alone.
     pub p: Option<f64>,
-    /// Corrected for all measures of the family, and for all sides.
+    /// Corrected for all measures of all families, and for all sides.
     pub p_adjusted: Option<f64>,
     /// What can be said.
     pub verdict: VerdictWord,
@@ -206,6 +213,9 @@ pub struct Estimate {
     pub values: u64,
     /// The median of the Runs.
     pub median: f64,
+    /// Whether nothing is known of the median but that it lies above this: the source's histogram ended there.
+    #[serde(default)]
+    pub above: bool,
     /// The least of the Runs.
     pub least: f64,
     /// The greatest of the Runs.

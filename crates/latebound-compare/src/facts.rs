@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use latebound_model::{
-    Emulation, Evidence, Histogram, LossKind, Mechanism, Nanos, Quantity, Run, RunState, Series,
+    Censored, Emulation, Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, Series,
 };
+use latebound_stats::{Number, Sample, Span};
 
 use crate::document::{Family, RunName};
 use crate::settings::{Settings, settings};
@@ -33,16 +35,28 @@ impl SeriesKey {
     }
 }
 
+/// The quantile of each CPU by itself.
+pub(crate) const OF_CPUS: (&str, f64) = ("p99", 0.99);
+
 /// A series, merged over the CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesFacts {
+    /// How many values, those above the source's histogram included.
     pub(crate) count: u64,
     /// In the order of [`QUANTILES`]; `None` where too few values were counted.
-    pub(crate) quantiles: [Option<Nanos>; QUANTILES.len()],
-    pub(crate) max: Option<Nanos>,
+    pub(crate) quantiles: [Option<Number>; QUANTILES.len()],
+    pub(crate) max: Option<Number>,
+    /// All values, where other Runs may have fewer and this one has to be thinned to as many.
+    pub(crate) sample: Option<Box<Sample>>,
+    /// Where the source's histogram ended, with values above.
+    pub(crate) limit: Option<f64>,
+    /// Whether values lay above the source's histogram, and nobody knows how many.
+    pub(crate) cut_off: bool,
     pub(crate) lost: bool,
     /// On which CPUs, for the caution where they differ.
     pub(crate) cpus: Vec<u32>,
+    /// [`OF_CPUS`] and the greatest value of each CPU, where there are several.
+    pub(crate) by_cpu: BTreeMap<u32, (Option<Number>, Option<Number>)>,
     /// How long a block is, and the greatest value on any CPU in each.
     pub(crate) blocks: Option<(Nanos, Vec<Option<f64>>)>,
 }
@@ -51,6 +65,10 @@ pub(crate) struct SeriesFacts {
 #[derive(Clone, Debug)]
 pub struct RunFacts {
     pub(crate) name: RunName,
+    /// When it began, where that can be read.
+    pub(crate) started: Option<Timestamp>,
+    /// Whether fewer operations were done than were offered.
+    pub(crate) dropped: bool,
     pub(crate) settings: Settings,
     pub(crate) emulation: Option<Emulation>,
     pub(crate) imported: bool,
@@ -114,6 +132,10 @@ impl RunFacts {
             *causes.entry(cause.kind.name()).or_default() += cause.duration.0;
         }
         RunFacts {
+            started: started(&run.started_at),
+            dropped: run.throughput.iter().any(|throughput| {
+                throughput.offered.is_some_and(|offered| (throughput.done as f64) < 0.99 * offered as f64)
+            }),
             name: RunName {
                 path: path.to_owned(),
                 started_at: run.started_at.clone(),
@@ -140,7 +162,22 @@ fn merged(run: &Run) -> BTreeMap<SeriesKey, SeriesFacts> {
             groups.entry(key).or_default().push(series);
         }
     }
-    groups.into_iter().filter_map(|(key, series)| Some((key, facts(&series)?))).collect()
+    let reduced = |(key, series): (SeriesKey, Vec<&Series>)| {
+        let facts = facts(&series, key.family == Family::Main)?;
+        Some((key, facts))
+    };
+    groups.into_iter().filter_map(reduced).collect()
+}
+
+/// The start of a Run: RFC 3339, RFC 2822 (as `date -R` and rt-tests write it), or a date and a time of no zone.
+fn started(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    let of_mail = || jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp());
+    let of_no_zone = || {
+        let civil: jiff::civil::DateTime = text.parse().ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    };
+    text.parse().ok().or_else(of_mail).or_else(of_no_zone)
 }
 
 fn key(series: &Series) -> Option<SeriesKey> {
@@ -152,7 +189,7 @@ fn key(series: &Series) -> Option<SeriesKey> {
         Family::Main => {
             matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive | Quantity::Execution)
         }
-        Family::Mechanisms => series.quantity == Quantity::Latency,
+        Family::Cpus | Family::Mechanisms => series.quantity == Quantity::Latency,
     };
     // Threads that measure without a CPU of their own are told apart by a number in their name.
     let measuring = series.mechanism == Mechanism::TimerWakeup && series.evidence == Evidence::User;
@@ -164,31 +201,64 @@ fn key(series: &Series) -> Option<SeriesKey> {
     wanted.then_some(SeriesKey { family, mechanism: series.mechanism, subject, quantity: series.quantity })
 }
 
-fn facts(series: &[&Series]) -> Option<SeriesFacts> {
+fn facts(series: &[&Series], keep: bool) -> Option<SeriesFacts> {
     let mut histogram = Histogram::new();
     series.iter().for_each(|one| histogram.merge(&one.histogram));
     let blocks = blocks(series);
     // Another tool may have kept the greatest value and no distribution.
     let of_blocks = || {
         let (_, maxima) = blocks.as_ref()?;
-        maxima.iter().flatten().copied().reduce(f64::max).map(|max| Nanos(max as u64))
+        maxima.iter().flatten().copied().reduce(f64::max).map(Number::exact)
     };
-    let max = histogram.max().or_else(of_blocks)?;
-    let clipped = clipped(series);
+    let resolution = series.iter().filter_map(|one| one.resolution).max();
+    let censored: Result<Vec<Option<Censored>>, _> = series.iter().map(|one| one.censored()).collect();
+    let cut_off = censored.is_err();
+    // Of several CPUs, all are known up to the lowest limit.
+    let censored = censored
+        .unwrap_or_default()
+        .into_iter()
+        .flatten()
+        .filter(|one| one.count > 0)
+        .reduce(|a, b| Censored { above: a.above.min(b.above), count: a.count.saturating_add(b.count) });
+    let limit = censored.map(|censored| censored.above.0 as f64);
+    let cut = |number: Number| limit.map_or(number, |limit| number.cut_at(limit));
+    let sample = Sample::of(&histogram, censored, resolution);
+    let max = greatest(&histogram, censored, resolution).or_else(of_blocks)?;
+    let by_cpu = |one: &&Series| {
+        let censored = one.censored().ok()?;
+        let sample = Sample::of(&one.histogram, censored, one.resolution);
+        let max = greatest(&one.histogram, censored, one.resolution);
+        Some((one.subject.cpu?.0, (sample.quantile(OF_CPUS.1), max)))
+    };
+    let each: BTreeMap<u32, _> =
+        if keep { series.iter().filter_map(by_cpu).collect() } else { BTreeMap::new() };
     Some(SeriesFacts {
-        count: histogram.count(),
-        quantiles: QUANTILES.map(|(_, q)| histogram.quantile_with_above(q, clipped?)),
+        count: sample.count(),
+        quantiles: QUANTILES.map(|(_, q)| sample.quantile(q).filter(|_| !cut_off).map(cut)),
         max: Some(max),
+        sample: keep.then(|| Box::new(sample)),
+        limit,
+        cut_off,
         lost: series.iter().any(|one| one.losses.iter().any(|loss| loss.count != Some(0))),
         cpus: series.iter().filter_map(|one| one.subject.cpu.map(|cpu| cpu.0)).collect(),
+        by_cpu: if each.len() > 1 && each.len() == series.len() { each } else { BTreeMap::new() },
         blocks,
     })
 }
 
-/// How many values lay above the histogram and are not in it; `None` where that is not known.
-fn clipped(series: &[&Series]) -> Option<u64> {
-    let losses = series.iter().flat_map(|one| &one.losses).filter(|loss| loss.kind == LossKind::Clipped);
-    losses.map(|loss| loss.count).try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)))
+/// The greatest value; of values above the source's histogram it is known where that lies above the limit itself.
+fn greatest(histogram: &Histogram, censored: Option<Censored>, resolution: Option<Nanos>) -> Option<Number> {
+    let max = histogram.max().map(|max| max.0 as f64);
+    match (max, censored.filter(|one| one.count > 0)) {
+        (max, Some(limit)) if max.is_none_or(|max| max < limit.above.0 as f64) => {
+            let low = limit.above.0 as f64;
+            Some(Number { value: low, span: Span { low, high: f64::INFINITY } })
+        }
+        (max, _) => max.map(|low| {
+            let unit = resolution.map_or(0.0, |unit| unit.0 as f64);
+            Number { value: low, span: Span { low, high: low + unit } }
+        }),
+    }
 }
 
 /// The greatest value on any CPU in each block that all CPUs have.
@@ -204,4 +274,20 @@ fn blocks(series: &[&Series]) -> Option<(Nanos, Vec<Option<f64>>)> {
         values?.into_iter().max().map(|value| value.0 as f64)
     };
     Some((first.block, (0..length).map(greatest).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_all_tools_are_read_and_ordered_by_time() {
+        let of = |text: &str| started(text).unwrap();
+        let third = of("Tue, 03 Mar 2026 09:00:00 +0100");
+        assert_eq!(third, of("2026-03-03T08:00:00Z"));
+        assert_eq!(third, of("2026-03-03 08:00:00"));
+        // As text, Thursday the 12th comes before Tuesday the 3rd.
+        assert!(third < of("Thu, 12 Mar 2026 09:00:00 +0100"));
+        assert_eq!((started(""), started("yesterday")), (None, None));
+    }
 }

@@ -3,7 +3,7 @@
 //! bound: what has not happened yet and is of another kind is not in it.
 
 use latebound_model::{Nanos, Quantity};
-use latebound_stats::{fitness, merge_blocks, return_level};
+use latebound_stats::{fitness, merge_blocks, neighbours_agree, return_level, runs_agree};
 
 use crate::document::{Family, Forecast, Level};
 use crate::facts::{SeriesKey, Side};
@@ -16,6 +16,11 @@ const MOST_BLOCKS: usize = 4_000;
 const BELIEVED: f64 = 0.05;
 /// So many samples for the goodness of fit.
 const SAMPLES: u32 = 199;
+/// Blocks that agree with their neighbours, or Runs that disagree, by chance in less than this share of cases are taken for
+/// dependent. More than the usual 5 %, because what is missed makes the intervals too narrow.
+const DEPENDENT: f64 = 0.2;
+/// So many shuffles for that.
+const SHUFFLES: u32 = 499;
 /// For once an hour, a day, a week.
 const TIMES: [Nanos; 3] = [Nanos::from_secs(3600), Nanos::from_secs(86_400), Nanos::from_secs(7 * 86_400)];
 /// A forecast reaches no farther than so many times what was measured.
@@ -52,9 +57,22 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
     }
     // Longer blocks come nearer to the theory; the shortest that it describes lose the least.
     let all: usize = runs.iter().map(|(_, maxima)| maxima.len()).sum();
-    let (mut by, mut last) = (all.div_ceil(MOST_BLOCKS).next_power_of_two(), None);
+    let first = all.div_ceil(MOST_BLOCKS).next_power_of_two();
+    let whole: Vec<Vec<f64>> = runs.iter().map(|(_, maxima)| merge_blocks(maxima, first)).collect();
+    let agree = runs_agree(&whole, SHUFFLES, seed);
+    if agree <= DEPENDENT && all >= FEWEST_BLOCKS {
+        return none(
+            all,
+            None,
+            format!(
+                "the Runs differ in their greatest values (p {agree:.3}), and blocks of one Run say nothing of the next Run"
+            ),
+        );
+    }
+    let (mut by, mut last) = (first, None);
     loop {
-        let maxima: Vec<f64> = runs.iter().flat_map(|(_, maxima)| merge_blocks(maxima, by)).collect();
+        let each: Vec<Vec<f64>> = runs.iter().map(|(_, maxima)| merge_blocks(maxima, by)).collect();
+        let maxima: Vec<f64> = each.concat();
         if maxima.len() < FEWEST_BLOCKS {
             return match last {
                 None => none(
@@ -68,6 +86,10 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
                     "the greatest values of the blocks follow no extreme-value distribution: there is more than one kind of worst case, or they come in bursts".to_owned(),
                 ),
             };
+        }
+        if neighbours_agree(&each, SHUFFLES, seed) <= DEPENDENT {
+            (last, by) = (Some((maxima.len(), None)), by * 2);
+            continue;
         }
         let fit = fitness(&maxima, SAMPLES, seed);
         if let Some(fit) = fit.filter(|fit| fit.p > BELIEVED) {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use latebound_model::Mechanism;
+use latebound_model::{Mechanism, Nanos};
 
 use crate::document::{Comparison, Family, GateState, Measure, Ruling, Unit, VerdictWord};
 
@@ -133,12 +133,15 @@ impl fmt::Display for Gate {
 impl Gate {
     fn names(&self, measure: &Measure) -> bool {
         let of = match &self.of {
-            Of::Any => measure.family == Family::Main,
+            Of::Any => measure.family != Family::Mechanisms,
             Of::Mechanism(mechanism) => measure.mechanism == Some(*mechanism),
             Of::Throughput => matches!(measure.unit, Unit::PerSecond(_)),
             Of::Named(name) => measure.of == *name,
         };
-        of && self.statistic.as_ref().is_none_or(|statistic| *statistic == measure.statistic)
+        // A CPU that cannot be told apart leaves nothing open: its values are part of the whole series.
+        let told = measure.family != Family::Cpus
+            || (measure.verdict == VerdictWord::Worse && self.demand == Demand::Worse);
+        of && told && self.statistic.as_ref().is_none_or(|statistic| *statistic == measure.statistic)
     }
 
     fn rule(&self, measure: &Measure) -> (GateState, String) {
@@ -156,6 +159,14 @@ impl Gate {
             None => "there are too few Runs for an interval".to_owned(),
         };
         let within = farthest.is_some_and(|farthest| farthest < self.by);
+        // Only the new side lies above what its source could count: nothing shows that it is not worse.
+        if measure.new.above && !measure.base.above {
+            let why = format!(
+                "it lies above {}, where its source's histogram ended",
+                Nanos(measure.new.median as u64)
+            );
+            return (GateState::Failed, why);
+        }
         match self.demand {
             Demand::NotWithin if within => (GateState::Passed, reach),
             Demand::NotWithin => (GateState::Failed, reach),
@@ -247,8 +258,16 @@ mod tests {
     use crate::document::Estimate;
 
     fn measure(statistic: &str, ratio: (f64, f64, f64), verdict: VerdictWord) -> Measure {
-        let estimate =
-            Estimate { runs: 5, values: 5000, median: 1.0, least: 1.0, greatest: 1.0, low: None, high: None };
+        let estimate = Estimate {
+            runs: 5,
+            values: 5000,
+            median: 1.0,
+            above: false,
+            least: 1.0,
+            greatest: 1.0,
+            low: None,
+            high: None,
+        };
         Measure {
             family: Family::Main,
             of: "timer wake-up measure".to_owned(),
@@ -305,6 +324,27 @@ mod tests {
                 "{gate} {ratio:?} {verdict:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_new_side_above_its_histogram_fails_and_two_such_are_open() {
+        let mut one = measure("p99", (0.5, 1.0, 1.0), VerdictWord::NotEnoughRuns);
+        one.ratio_high = None;
+        one.new.above = true;
+        assert_eq!(state("timer.p99 worse", &one), GateState::Failed);
+        one.base.above = true;
+        assert_eq!(state("timer.p99 worse", &one), GateState::Undecided);
+    }
+
+    #[test]
+    fn a_cpu_counts_where_it_is_called_worse() {
+        let gate: Gate = "worse".parse().unwrap();
+        let mut one = measure("p99", (1.1, 1.2, 1.3), VerdictWord::Worse);
+        one.family = Family::Cpus;
+        assert_eq!(gate.rule(&one).0, GateState::Failed);
+        assert!(gate.names(&one));
+        one.verdict = VerdictWord::NotEnoughRuns;
+        assert!(!gate.names(&one));
     }
 
     #[test]

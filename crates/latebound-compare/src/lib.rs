@@ -15,6 +15,7 @@ mod gate;
 mod measures;
 mod settings;
 mod tradeoff;
+mod turns;
 
 pub use compare::{Options, compare};
 pub use document::{

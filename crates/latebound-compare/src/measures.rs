@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One number of each Run, held against that of the others.
 
-use latebound_model::{Mechanism, bucket_bounds, bucket_index};
+use latebound_model::Mechanism;
 use latebound_stats::{
-    Better, Judged, Rules, Shift, Verdict, benjamini_hochberg, fewest_runs, judge, median_interval, relabel,
-    runs_needed, shift,
+    Better, FEWEST_BEYOND, Judged, Number, Rules, Scatter, Shift, Span, Statistic, Verdict, fewest_runs,
+    judge, median_interval, relabel, runs_needed, shift,
 };
 
 use crate::alike::common_series;
 use crate::compare::Options;
 use crate::document::{Estimate, Family, Measure, Unit, VerdictWord};
-use crate::facts::{QUANTILES, RunFacts, SeriesKey, Side};
+use crate::facts::{OF_CPUS, QUANTILES, RunFacts, SeriesFacts, SeriesKey, Side};
+use crate::turns::Turns;
 
 /// How sure intervals are.
 const CONFIDENCE: f64 = 0.95;
@@ -18,6 +19,22 @@ const CONFIDENCE: f64 = 0.95;
 const POWER: f64 = 0.8;
 /// The greatest value is compared where the counts behind it differ by no more than this: more values reach farther.
 const MAX_COUNTS_DIFFER: f64 = 0.1;
+/// A tail is compared where one side's Runs have at most so many times as many values: thinning makes the counts equal, and
+/// does not make values that come in bursts as rare on both sides.
+const TAIL_COUNTS: f64 = 1.5;
+/// Runs whose counts differ by less than this are not thinned: the estimate's bias changes less than can be seen.
+const SAME_COUNT: f64 = 0.01;
+/// Quantiles above this are of the tail.
+const TAIL: f64 = 0.9;
+
+/// What part of the stated error rate a family has (weighted Bonferroni, as in Bretz, Maurer, Brannath and Posch, Statistics in
+/// Medicine 28, 2009, without passing on). With four Runs a side the main one can still call: 2 of 70 ways is below 3 %.
+fn weight(family: Family) -> f64 {
+    match family {
+        Family::Main => 0.6,
+        Family::Cpus | Family::Mechanisms => 0.2,
+    }
+}
 
 /// A measure before it is judged: a number for each Run, base Runs first.
 struct Raw {
@@ -26,7 +43,7 @@ struct Raw {
     mechanism: Option<Mechanism>,
     statistic: String,
     unit: Unit,
-    values: Vec<Option<f64>>,
+    values: Vec<Option<Number>>,
     counts: Vec<u64>,
 }
 
@@ -36,42 +53,91 @@ pub(crate) struct Measured {
     pub(crate) left_out: Vec<String>,
     pub(crate) relabellings: u64,
     pub(crate) exact: bool,
+    pub(crate) turns: bool,
+}
+
+/// What a judgement goes by beside the numbers.
+struct Frame<'o> {
+    options: &'o Options,
+    base_runs: usize,
+    /// The level of one family and one side.
+    level: f64,
+    /// How many measures share it.
+    among: usize,
+    turns: Option<&'o Turns>,
 }
 
 /// Compares everything that both sides have. `sides` is how many sides are held against the base in all.
 pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize) -> Measured {
     let mut left_out = Vec::new();
     let runs: Vec<&RunFacts> = base.runs.iter().chain(&new.runs).collect();
+    let base_runs = base.runs.len();
     let mut raw: Vec<Raw> = Vec::new();
     for key in common_series(base, new) {
-        of_series(&key, &runs, base.runs.len(), &mut raw, &mut left_out);
+        of_series(&key, &runs, base_runs, options.seed, &mut raw, &mut left_out);
     }
-    of_rates(&runs, base.runs.len(), &mut raw);
+    of_rates(&runs, base_runs, &mut raw);
+    let turns = Turns::of(&runs, base_runs);
+    let families = [Family::Main, Family::Cpus, Family::Mechanisms];
+    let present = |family: &Family| raw.iter().any(|raw| raw.family == *family);
+    let weights: f64 = families.iter().filter(|family| present(family)).map(|family| weight(*family)).sum();
     let (mut measures, mut relabellings, mut exact) = (Vec::new(), 0, true);
-    for family in [Family::Main, Family::Mechanisms] {
+    for family in families {
         let mine: Vec<&Raw> = raw.iter().filter(|raw| raw.family == family).collect();
         if mine.is_empty() {
             continue;
         }
-        let values: Vec<Vec<Option<f64>>> = mine.iter().map(|raw| raw.values.clone()).collect();
-        let mut relabelled = relabel(&values, base.runs.len(), options.seed);
-        if family == Family::Mechanisms {
-            correct_by_rate(&mut relabelled.measures);
-        }
+        let share = weight(family) / weights / sides.max(1) as f64;
+        let frame = Frame {
+            options,
+            base_runs,
+            level: options.level * share,
+            among: mine.len(),
+            turns: turns.as_ref(),
+        };
+        let logs: Vec<Logs> = mine.iter().map(|raw| Logs::of(raw, &frame)).collect();
+        let values: Vec<Vec<Option<f64>>> = logs.iter().map(|logs| logs.values.clone()).collect();
+        let statistic = if family == Family::Cpus { Statistic::Means } else { Statistic::Ranks };
+        let strata = turns.as_ref().map_or(&[][..], |turns| &turns.strata);
+        let relabelled = relabel(&values, base_runs, strata, statistic, options.seed);
         (relabellings, exact) = (relabelled.relabellings.max(relabellings), exact && relabelled.exact);
-        for (raw, judged) in mine.into_iter().zip(relabelled.measures) {
-            let judged = judged
-                .map(|judged| Judged { p_adjusted: (judged.p_adjusted * sides as f64).min(1.0), ..judged });
-            measures.push(measure(raw, base.runs.len(), judged, options, sides));
+        for ((raw, logs), judged) in mine.into_iter().zip(&logs).zip(relabelled.measures) {
+            let judged =
+                judged.map(|judged| Judged { p_adjusted: (judged.p_adjusted / share).min(1.0), ..judged });
+            measures.push(measure(raw, logs, judged, &frame));
         }
     }
-    Measured { measures, left_out, relabellings, exact }
+    Measured { measures, left_out, relabellings, exact, turns: turns.is_some() }
 }
 
-fn correct_by_rate(judged: &mut [Option<Judged>]) {
-    let p: Vec<f64> = judged.iter().flatten().map(|judged| judged.p).collect();
-    for (judged, corrected) in judged.iter_mut().flatten().zip(benjamini_hochberg(&p)) {
-        judged.p_adjusted = corrected;
+/// The logarithms of a measure's numbers, moved to where they would be without drift where the sides took turns.
+struct Logs {
+    values: Vec<Option<f64>>,
+    spans: Vec<Option<Span>>,
+    /// So many times as wide the interval is because of that.
+    widened: f64,
+}
+
+impl Logs {
+    fn of(raw: &Raw, frame: &Frame<'_>) -> Logs {
+        // A latency of zero nanoseconds has no logarithm; half of one is as near as the clock tells.
+        let ln = |value: f64| value.max(0.5).ln();
+        let values: Vec<Option<f64>> = raw.values.iter().map(|n| n.map(|n| ln(n.value))).collect();
+        let span = |n: Number| Span { low: ln(n.span.low), high: ln(n.span.high) };
+        let spans: Vec<Option<Span>> = raw.values.iter().map(|n| n.map(span)).collect();
+        let known = raw.values.iter().all(|number| number.is_some_and(|number| !number.is_censored()));
+        let Some(turns) = frame.turns.filter(|_| known) else { return Logs { values, spans, widened: 1.0 } };
+        let all: Vec<f64> = values.iter().flatten().copied().collect();
+        let moves = turns.moves(&all, frame.base_runs);
+        Logs {
+            values: values.iter().zip(&moves).map(|(value, by)| value.map(|value| value - by)).collect(),
+            spans: spans
+                .iter()
+                .zip(&moves)
+                .map(|(span, by)| span.map(|span| Span { low: span.low - by, high: span.high - by }))
+                .collect(),
+            widened: turns.widened(),
+        }
     }
 }
 
@@ -79,59 +145,121 @@ fn of_series(
     key: &SeriesKey,
     runs: &[&RunFacts],
     base_runs: usize,
+    seed: u64,
     raw: &mut Vec<Raw>,
     left_out: &mut Vec<String>,
 ) {
-    let facts: Vec<_> = runs.iter().map(|run| run.series.get(key)).collect();
+    let facts: Vec<Option<&SeriesFacts>> = runs.iter().map(|run| run.series.get(key)).collect();
     let of = key.of();
-    let mut put = |statistic: &str, values: Vec<Option<f64>>, counts: Vec<u64>| {
-        raw.push(Raw {
-            family: key.family,
-            of: of.clone(),
+    let new =
+        |of: String, family: Family, statistic: &str, values: Vec<Option<Number>>, counts: &[u64]| Raw {
+            family,
+            of,
             mechanism: Some(key.mechanism),
             statistic: statistic.to_owned(),
             unit: Unit::Nanoseconds,
             values,
-            counts,
-        });
-    };
+            counts: counts.to_vec(),
+        };
     let counts: Vec<u64> = facts.iter().map(|facts| facts.map_or(0, |facts| facts.count)).collect();
-    for (at, (name, _)) in QUANTILES.iter().enumerate() {
+    let of_side = |counts: &[u64]| {
+        let counts: Vec<f64> = counts.iter().filter(|&&n| n > 0).map(|&n| n as f64).collect();
+        median_interval(&counts, CONFIDENCE).map_or(0.0, |(median, _)| median)
+    };
+    let (base_count, new_count) = (of_side(&counts[..base_runs]), of_side(&counts[base_runs..]));
+    let (fewer, more) = (base_count.min(new_count), base_count.max(new_count));
+    let counted = format!("about {base_count:.0} and {new_count:.0} values a Run");
+    if facts.iter().flatten().any(|facts| facts.cut_off) {
+        left_out.push(format!(
+            "quantiles of {of} are not compared: values lay above the histogram, and nobody knows how many"
+        ));
+    }
+    // What one Run knows no more of, no Run is asked for.
+    let limit = facts.iter().flatten().filter_map(|facts| facts.limit).reduce(f64::min);
+    let cut = |number: Number| limit.map_or(number, |limit| number.cut_at(limit));
+    let least = counts.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
+    let number = |run: usize, facts: &SeriesFacts, at: usize| {
+        let whole = facts.count as f64 <= least as f64 * (1.0 + SAME_COUNT);
+        match &facts.sample {
+            // Each Run is thinned by numbers of its own.
+            Some(sample) if !whole && !facts.cut_off => sample
+                .thinned(least, seed.wrapping_mul(0x9e37_79b9).wrapping_add(run as u64))
+                .quantile(QUANTILES[at].1),
+            _ => facts.quantiles[at],
+        }
+        .map(cut)
+    };
+    for (at, (name, q)) in QUANTILES.iter().enumerate() {
         // With so many mechanisms, two numbers of each are enough to see which moved.
         if key.family == Family::Mechanisms && !matches!(*name, "p50" | "p99") {
             continue;
         }
-        let values: Vec<Option<f64>> = facts
+        if *q > TAIL && more > TAIL_COUNTS * fewer {
+            if facts.iter().flatten().any(|facts| facts.quantiles[at].is_some()) {
+                left_out.push(format!(
+                    "{name} of {of} is not compared: there are {counted}, and a tail in bursts is another one over another time"
+                ));
+            }
+            continue;
+        }
+        let values: Vec<Option<Number>> = facts
             .iter()
-            .map(|facts| facts.and_then(|f| f.quantiles[at]).map(|value| value.0 as f64))
+            .enumerate()
+            .map(|(run, facts)| facts.and_then(|facts| number(run, facts, at)))
             .collect();
         // A quantile that a Run is too short for would compare the longer Runs of one side with all of the other.
         if values.iter().zip(&facts).all(|(value, facts)| value.is_some() || facts.is_none())
             && values.iter().any(Option::is_some)
         {
-            put(name, values, counts.clone());
-        }
-    }
-    if key.family == Family::Main {
-        let (base, new) = counts.split_at(base_runs);
-        let middle = |counts: &[u64]| {
-            let counts: Vec<f64> = counts.iter().filter(|&&n| n > 0).map(|&n| n as f64).collect();
-            median_interval(&counts, CONFIDENCE).map_or(0.0, |(median, _)| median)
-        };
-        let (base, new) = (middle(base), middle(new));
-        if (base - new).abs() <= MAX_COUNTS_DIFFER * base.max(new) {
-            let max =
-                facts.iter().map(|facts| facts.and_then(|f| f.max).map(|value| value.0 as f64)).collect();
-            put("max", max, counts);
-        } else {
+            raw.push(new(of.clone(), key.family, name, values, &counts));
+        } else if facts.iter().flatten().any(|facts| facts.quantiles[at].is_some()) {
             left_out.push(format!(
-                "the greatest values of {of} are not compared: they are of about {base:.0} and {new:.0} values a Run, and more values reach farther; see the forecasts"
+                "{name} of {of} is not compared: a Run has {least} values, and it takes {:.0}",
+                (FEWEST_BEYOND / (1.0 - q)).ceil()
             ));
         }
     }
+    if key.family != Family::Main {
+        return;
+    }
+    let even = more - fewer <= MAX_COUNTS_DIFFER * more;
+    if even {
+        let max: Vec<Option<Number>> = facts.iter().map(|facts| facts.and_then(|facts| facts.max)).collect();
+        raw.push(new(of.clone(), Family::Main, "max", cut_if_any(max, limit), &counts));
+    } else {
+        left_out.push(format!(
+            "the greatest values of {of} are not compared: they are of {counted}, and more values reach farther; see the forecasts"
+        ));
+    }
     let cpus: Vec<&Vec<u32>> = facts.iter().flatten().map(|facts| &facts.cpus).collect();
-    if key.family == Family::Main && cpus.windows(2).any(|pair| pair[0] != pair[1]) {
+    if cpus.windows(2).any(|pair| pair[0] != pair[1]) {
         left_out.push(format!("{of} was not taken on the same CPUs in all Runs"));
+        return;
+    }
+    let Some(first) = facts.first().copied().flatten().filter(|_| even && facts.iter().all(Option::is_some))
+    else {
+        return;
+    };
+    for cpu in first.by_cpu.keys() {
+        let one = |of: fn(&(Option<Number>, Option<Number>)) -> Option<Number>| -> Vec<Option<Number>> {
+            facts.iter().map(|facts| facts.and_then(|facts| of(facts.by_cpu.get(cpu)?))).collect()
+        };
+        let name = format!("{of}, CPU {cpu}");
+        let each: Vec<u64> = counts.iter().map(|count| count / first.by_cpu.len() as u64).collect();
+        let (tail, max) = (cut_if_any(one(|of| of.0), limit), cut_if_any(one(|of| of.1), limit));
+        for (statistic, values) in [(OF_CPUS.0, tail), ("max", max)] {
+            if values.iter().all(Option::is_some) {
+                raw.push(new(name.clone(), Family::Cpus, statistic, values, &each));
+            }
+        }
+    }
+}
+
+/// Where a Run does not know its number, all are known up to the lowest limit.
+fn cut_if_any(values: Vec<Option<Number>>, limit: Option<f64>) -> Vec<Option<Number>> {
+    match limit.filter(|_| values.iter().flatten().any(Number::is_censored)) {
+        Some(limit) => values.into_iter().map(|value| value.map(|value| value.cut_at(limit))).collect(),
+        None => values,
     }
 }
 
@@ -151,37 +279,31 @@ fn of_rates(runs: &[&RunFacts], base_runs: usize, raw: &mut Vec<Raw>) {
             mechanism: None,
             statistic: "rate".to_owned(),
             unit: Unit::PerSecond(name.1.clone()),
-            values: rates.iter().map(|rate| rate.map(|(rate, _)| *rate)).collect(),
+            values: rates.iter().map(|rate| rate.map(|(rate, _)| Number::exact(*rate))).collect(),
             counts: rates.iter().map(|rate| rate.map_or(0, |(_, count)| *count)).collect(),
         });
     }
 }
 
-fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Options, sides: usize) -> Measure {
-    let (base, new) = raw.values.split_at(base_runs);
-    let (base_counts, new_counts) = raw.counts.split_at(base_runs);
-    let logarithms = |values: &[Option<f64>]| -> Vec<f64> {
-        // A latency of zero nanoseconds has no logarithm; half of one is as near as the clock tells.
-        values.iter().flatten().map(|value| value.max(0.5).ln()).collect()
-    };
-    let (base_log, new_log) = (logarithms(base), logarithms(new));
-    let shift = shift(&base_log, &new_log, CONFIDENCE);
-    let (better, rules) = (
-        if raw.unit == Unit::Nanoseconds { Better::Lower } else { Better::Higher },
-        Rules { level: options.level, margin: options.margin, resolution: resolution(raw) },
-    );
-    let (verdict, no_larger_than) = match judge(judged, shift, better, rules) {
+fn measure(raw: &Raw, logs: &Logs, judged: Option<Judged>, frame: &Frame<'_>) -> Measure {
+    let options = frame.options;
+    let (base, new) = raw.values.split_at(frame.base_runs);
+    let (base_counts, new_counts) = raw.counts.split_at(frame.base_runs);
+    let (base_spans, new_spans) = logs.spans.split_at(frame.base_runs);
+    let spans = |of: &[Option<Span>]| of.iter().flatten().copied().collect::<Vec<Span>>();
+    let shift =
+        shift(&spans(base_spans), &spans(new_spans), CONFIDENCE).map(|shift| widened(shift, logs.widened));
+    let better = if raw.unit == Unit::Nanoseconds { Better::Lower } else { Better::Higher };
+    let rules = Rules { level: options.level, margin: options.margin, least_effect: options.least_effect };
+    let (verdict, no_larger_than) = match judge(judged, shift.as_ref(), better, rules) {
         Verdict::Better => (VerdictWord::Better, None),
         Verdict::Worse => (VerdictWord::Worse, None),
         Verdict::NoDifferenceLargerThan(most) => (VerdictWord::NoDifferenceLargerThan, Some(most)),
         Verdict::NotEnoughRuns => (VerdictWord::NotEnoughRuns, None),
     };
-    let level = options.level / sides as f64;
-    let needed = || match scatter(&base_log, &new_log) {
-        Some(deviation) => runs_needed(options.margin.ln_1p(), deviation, level, POWER),
-        None => Some(fewest_runs(level)),
-    };
-    let ratio = |of: fn(&Shift) -> f64| shift.as_ref().map(of).filter(|x| x.is_finite()).map(f64::exp);
+    let needed = || enough(raw, logs, frame);
+    let end = |of: f64| Some(of).filter(|end| end.is_finite()).map(f64::exp);
+    let interval = shift.as_ref().map(|shift| shift.interval);
     Measure {
         family: raw.family,
         of: raw.of.clone(),
@@ -190,9 +312,9 @@ fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Option
         unit: raw.unit.clone(),
         base: estimate(base, base_counts),
         new: estimate(new, new_counts),
-        ratio: ratio(|shift| shift.estimate),
-        ratio_low: ratio(|shift| shift.interval.low),
-        ratio_high: ratio(|shift| shift.interval.high),
+        ratio: shift.as_ref().and_then(|shift| shift.estimate).map(f64::exp),
+        ratio_low: interval.and_then(|interval| end(interval.low)),
+        ratio_high: interval.and_then(|interval| end(interval.high)),
         p: judged.map(|judged| judged.p),
         p_adjusted: judged.map(|judged| judged.p_adjusted),
         verdict,
@@ -201,40 +323,58 @@ fn measure(raw: &Raw, base_runs: usize, judged: Option<Judged>, options: &Option
     }
 }
 
-/// How far a ratio of this number may be off because its values were counted in buckets, of which quantiles are the upper
-/// ends. Greatest values and rates are exact.
-fn resolution(raw: &Raw) -> f64 {
-    if raw.unit != Unit::Nanoseconds || raw.statistic == "max" {
-        return 0.0;
-    }
-    let width = |value: &f64| {
-        let (low, high) = bucket_bounds(bucket_index(*value as u64));
-        high as f64 / (low as f64).max(1.0) - 1.0
-    };
-    raw.values.iter().flatten().map(width).fold(0.0, f64::max)
+fn widened(shift: Shift, by: f64) -> Shift {
+    let Some(middle) = shift.estimate.filter(|_| by > 1.0) else { return shift };
+    let mut interval = shift.interval;
+    interval.low = middle - (middle - interval.low) * by;
+    interval.high = middle + (interval.high - middle) * by;
+    Shift { interval, ..shift }
 }
 
-/// The standard deviation within both sides; `None` below two Runs a side.
-fn scatter(base: &[f64], new: &[f64]) -> Option<f64> {
+/// How many Runs a side tell a difference of the margin: its p-value has to come down to the level among all measures, and its
+/// interval has to lie beyond the least effect, whatever the values are within what is known of them.
+fn enough(raw: &Raw, logs: &Logs, frame: &Frame<'_>) -> Option<u64> {
+    let options = frame.options;
+    if raw.values.iter().flatten().any(Number::is_censored) {
+        return None;
+    }
+    let (base, new) = logs.values.split_at(frame.base_runs);
+    let values = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
+    let level = frame.level / frame.among as f64;
+    let Some(scatter) = scatter(&values(base), &values(new)) else { return Some(fewest_runs(level)) };
+    let scatter = Scatter { deviation: scatter.deviation * logs.widened, ..scatter };
+    let width = logs.spans.iter().flatten().map(|span| span.high - span.low).fold(0.0, f64::max);
+    let called = runs_needed(options.margin.ln_1p(), scatter, level, POWER)?;
+    let beyond = options.margin.ln_1p() - options.least_effect.ln_1p() - width;
+    Some(called.max(runs_needed(beyond, scatter, 1.0 - CONFIDENCE, POWER)?))
+}
+
+/// How far the Runs of both sides scatter; `None` below two Runs a side.
+fn scatter(base: &[f64], new: &[f64]) -> Option<Scatter> {
     let squares = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
     };
     let freedom = (base.len() + new.len()).checked_sub(2).filter(|_| base.len() > 1 && new.len() > 1)?;
-    Some(((squares(base) + squares(new)) / freedom as f64).sqrt())
+    let freedom = freedom as f64;
+    Some(Scatter { deviation: ((squares(base) + squares(new)) / freedom).sqrt(), freedom })
 }
 
-fn estimate(values: &[Option<f64>], counts: &[u64]) -> Estimate {
-    let here: Vec<f64> = values.iter().flatten().copied().collect();
+fn estimate(values: &[Option<Number>], counts: &[u64]) -> Estimate {
+    let here: Vec<f64> = values.iter().flatten().map(|number| number.value).collect();
     let (median, interval) = match median_interval(&here, CONFIDENCE) {
         Some((median, interval)) => (median, Some(interval)),
         None => (0.0, None),
     };
-    let end = |of: f64| Some(of).filter(|end| end.is_finite());
+    // Values that are known are below the limit, so those that are not are the upper ones.
+    let unknown = values.iter().flatten().filter(|number| number.is_censored()).count();
+    let above = unknown > 0 && unknown * 2 >= here.len();
+    let end = |of: f64| Some(of).filter(|end| end.is_finite() && unknown == 0);
     Estimate {
         runs: here.len() as u64,
         values: counts.iter().sum(),
         median,
+        above,
         least: here.iter().copied().reduce(f64::min).unwrap_or(0.0),
         greatest: here.iter().copied().reduce(f64::max).unwrap_or(0.0),
         low: interval.and_then(|interval| end(interval.low)),

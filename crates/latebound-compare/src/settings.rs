@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{CStateControl, Run, SystemSnapshot};
+use latebound_model::{CStateControl, Nanos, Run, SystemSnapshot};
 use serde::Serialize;
 
 use crate::document::{Setting, SettingKind, ValueOnRuns};
@@ -42,6 +42,15 @@ pub(crate) fn settings(run: &Run) -> Settings {
         if let Some(slack) = measure.timer_slack {
             put("timer slack", slack.to_string());
         }
+    }
+    for (name, value) in &run.settings {
+        put(name, value.clone());
+    }
+    let mut units: Vec<Nanos> = run.series.iter().filter_map(|series| series.resolution).collect();
+    units.sort_unstable();
+    units.dedup();
+    if !units.is_empty() {
+        put("unit of times", units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     }
     let mut loads: Vec<String> =
         run.loads.iter().map(|load| format!("{} {}", load.name, load.arguments).trim().to_owned()).collect();

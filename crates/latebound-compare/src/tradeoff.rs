@@ -114,6 +114,7 @@ mod tests {
             runs: 1,
             values: 1,
             median,
+            above: false,
             least: median,
             greatest: median,
             low: None,

@@ -5,12 +5,12 @@
 
 use latebound_compare::{Against, Options, Side, VerdictWord, compare};
 use latebound_model::{
-    BlockMaxima, CStateControl, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
+    BlockMaxima, CStateControl, Censored, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState, Series, Subject,
     SystemSnapshot, Throughput, Tool,
 };
 
-const OPTIONS: Options = Options { level: 0.05, margin: 0.05, seed: 1 };
+const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
 
 /// Numbers from 0 to 1 that repeat.
 struct Random(u64);
@@ -128,14 +128,15 @@ const WAKEUPS: &str = "timer wake-up measure";
 
 #[test]
 fn a_planted_tail_is_called_worse_with_its_size_and_the_body_is_not() {
-    let base = side("base", (0..8).map(|seed| run(2 * seed, 4, 4.0)));
-    let found = against(&base, side("new", (0..8).map(|seed| run(2 * seed + 1, 4, 12.0))));
+    let base = side("base", (0..8).map(|seed| run(2 * seed, 6, 4.0)));
+    let found = against(&base, side("new", (0..8).map(|seed| run(2 * seed + 1, 6, 12.0))));
+    assert!(found.turns);
     assert_eq!(verdict(&found, WAKEUPS, "p99.9"), VerdictWord::Worse);
     assert_eq!(verdict(&found, WAKEUPS, "max"), VerdictWord::Worse);
     assert!(!matches!(verdict(&found, WAKEUPS, "p50"), VerdictWord::Worse | VerdictWord::Better));
     let tail = found.measures.iter().find(|measure| measure.statistic == "p99.9").unwrap();
     assert!(tail.ratio_low.unwrap() < 3.0 && 3.0 < tail.ratio_high.unwrap(), "{tail:?}");
-    assert_eq!((tail.base.runs, tail.base.values), (8, 64_000));
+    assert_eq!((tail.base.runs, tail.base.values), (8, 96_000));
     assert!(found.unlike.is_empty() && found.settings.is_empty(), "{found:?}");
     assert!(found.cautions.is_empty(), "{:?}", found.cautions);
 }
@@ -291,8 +292,155 @@ fn more_sides_make_each_call_harder() {
     let other = || side("new 2", (0..4).map(|seed| run(3 * seed + 2, 2, 4.0)));
     let p = |sides: &[Side]| {
         let comparison = compare(&base(), sides, &OPTIONS);
-        comparison.against[0].measures.iter().find(|m| m.statistic == "p99.9").unwrap().p_adjusted.unwrap()
+        comparison.against[0].measures.iter().find(|m| m.statistic == "max").unwrap().p_adjusted.unwrap()
     };
     let (alone, of_two) = (p(&[new()]), p(&[new(), other()]));
     assert!((of_two - 2.0 * alone).abs() < 1e-12, "{alone} {of_two}");
+}
+
+/// The Run with nothing kept above the limit.
+fn clipped(mut run: Run, limit: u64) -> Run {
+    for series in &mut run.series {
+        let mut kept = Histogram::new();
+        let mut count = 0;
+        for bucket in series.histogram.buckets() {
+            if bucket.low.0 >= limit {
+                count += bucket.count
+            } else {
+                kept.record_n(bucket.low, bucket.count)
+            }
+        }
+        series.histogram = kept;
+        series.censored = (count > 0).then_some(Censored { above: Nanos(limit), count });
+    }
+    run
+}
+
+#[test]
+fn a_tail_above_a_clipped_histogram_is_named_and_fails_the_gate() {
+    // Of every hundred values one lies near 120 us on the base side, and near 3 ms on the new one, of which is known: > 400 us.
+    let base = side("base", (0..8).map(|seed| run(2 * seed, 6, 4.0)));
+    let new = side("new", (0..8).map(|seed| clipped(run(2 * seed + 1, 6, 100.0), 400_000)));
+    let mut comparison = compare(&base, &[new], &OPTIONS);
+    let found = comparison.against[0].measures.iter().find(|m| m.statistic == "p99.9").unwrap();
+    assert_eq!(found.verdict, VerdictWord::Worse, "{found:?}");
+    assert!(found.new.above && found.new.median == 400_000.0 && !found.base.above, "{found:?}");
+    assert!(found.ratio_high.is_none() && found.ratio_low.unwrap() > 2.5, "{found:?}");
+    comparison.rule(&["timer.p99.9 worse".parse().unwrap()]).unwrap();
+    assert!(comparison.failed());
+}
+
+#[test]
+fn sides_that_are_clipped_at_other_limits_know_the_same() {
+    let base = side("base", (0..8).map(|seed| clipped(run(2 * seed, 6, 100.0), 400_000)));
+    let found =
+        against(&base, side("new", (0..8).map(|seed| clipped(run(2 * seed + 1, 6, 100.0), 1_000_000))));
+    let tail = found.measures.iter().find(|m| m.statistic == "p99.9").unwrap();
+    assert!(tail.base.above && tail.new.above && tail.ratio.is_none(), "{tail:?}");
+    assert_eq!(tail.verdict, VerdictWord::NotEnoughRuns);
+}
+
+#[test]
+fn one_changed_value_in_ten_thousand_is_no_difference() {
+    let same = |seed: u64, more: u64| {
+        let mut run = run(4, 6, 4.0);
+        run.started_at = format!("2026-01-01T00:00:{seed:02}Z");
+        run.series.iter_mut().for_each(|series| series.histogram.record(Nanos(30_000 + more)));
+        run
+    };
+    let base = side("base", (0..8).map(|seed| same(2 * seed, 0)));
+    let found = against(&base, side("new", (0..8).map(|seed| same(2 * seed + 1, 40_000))));
+    for measure in &found.measures {
+        assert!(!matches!(measure.verdict, VerdictWord::Better | VerdictWord::Worse), "{measure:?}");
+    }
+}
+
+#[test]
+fn whole_microseconds_are_equal_within_no_less_than_a_microsecond() {
+    let of = |seed: u64, value: u64| {
+        let mut run = run(seed, 6, 4.0);
+        for series in &mut run.series {
+            let mut histogram = Histogram::new();
+            histogram.record_n(Nanos(value / 1000 * 1000), 6_000);
+            series.histogram = histogram;
+            series.resolution = Some(Nanos::from_micros(1));
+        }
+        run
+    };
+    let base = side("base", (0..8).map(|seed| of(2 * seed, 4_100)));
+    let found = against(&base, side("new", (0..8).map(|seed| of(2 * seed + 1, 4_900))));
+    let middle = found.measures.iter().find(|m| m.statistic == "p50").unwrap();
+    assert_eq!(middle.verdict, VerdictWord::NotEnoughRuns, "{middle:?}");
+    assert!(middle.ratio_high.unwrap() > 4.9 / 4.1, "{middle:?}");
+}
+
+#[test]
+fn runs_of_999_and_of_1000_values_have_no_p99_and_it_is_said() {
+    let of = |seed: u64, count: u64| {
+        let mut run = run(seed, 1, 4.0);
+        run.series.retain(|series| series.subject.cpu == Some(Cpu(0)));
+        for series in &mut run.series {
+            let mut histogram = Histogram::new();
+            (0..count).for_each(|at| histogram.record(Nanos(30_000 + at * 37 + seed)));
+            series.histogram = histogram;
+        }
+        run
+    };
+    let base = side("base", (0..6).map(|seed| of(2 * seed, 1000)));
+    let found = against(&base, side("new", (0..6).map(|seed| of(2 * seed + 1, 999))));
+    assert!(found.measures.iter().all(|measure| measure.statistic != "p99"), "{:?}", found.measures);
+    assert!(
+        found.cautions.iter().any(|why| why.contains("p99") && why.contains("it takes 1000")),
+        "{:?}",
+        found.cautions
+    );
+}
+
+#[test]
+fn one_cpu_that_is_worse_is_called_beside_fifteen_that_are_not() {
+    let of = |seed: u64, last: f64| {
+        let mut run = run(seed, 1, 4.0);
+        let one = run.series.remove(0);
+        let mut random = Random(seed + 77);
+        run.series = (0..16)
+            .map(|cpu| {
+                let mut series = one.clone();
+                let mut histogram = Histogram::new();
+                let late = if cpu == 15 { last } else { 1.0 };
+                (0..1100)
+                    .for_each(|_| histogram.record(Nanos((30_000.0 * late * (1.0 + random.next())) as u64)));
+                series.subject.cpu = Some(Cpu(cpu));
+                series.id = format!("timer_wakeup/measure/cpu{cpu}/latency");
+                series.histogram = histogram;
+                series.block_maxima = None;
+                series
+            })
+            .collect();
+        run
+    };
+    let base = side("base", (0..8).map(|seed| of(2 * seed, 1.0)));
+    let found = against(&base, side("new", (0..8).map(|seed| of(2 * seed + 1, 1.5))));
+    assert_eq!(verdict(&found, "timer wake-up measure, CPU 15", "p99"), VerdictWord::Worse);
+    assert!(!matches!(verdict(&found, "timer wake-up measure, CPU 3", "p99"), VerdictWord::Worse));
+}
+
+#[test]
+fn settings_of_another_tool_and_its_unit_make_the_sides_unlike() {
+    let put = |name: &'static str, value: &'static str| {
+        move |run: &mut Run| {
+            run.settings.insert(name.to_owned(), value.to_owned());
+        }
+    };
+    let unit =
+        |run: &mut Run| run.series.iter_mut().for_each(|one| one.resolution = Some(Nanos::from_micros(1)));
+    for (what, found) in [
+        ("message size differs", changed(put("message size", "300 bytes"))),
+        ("period differs", changed(put("period", "200 us"))),
+        ("policy differs", changed(|run| run.measure.as_mut().unwrap().policy = Policy::Other)),
+        ("unit of times differs", changed(unit)),
+    ] {
+        assert!(found.unlike.iter().any(|why| why.contains(what)), "{what}: {:?}", found.unlike);
+    }
+    let dropped = changed(|run| run.throughput[0].offered = Some(run.throughput[0].done * 2));
+    assert!(dropped.cautions.iter().any(|why| why.contains("offered in 0 of 4")), "{:?}", dropped.cautions);
 }

@@ -202,8 +202,9 @@ impl Histogram {
             return self.quantile(q);
         }
         let all = self.count.saturating_add(above) as f64;
-        let rank = (all * q).ceil();
-        (rank < self.count as f64 && all * (1.0 - q) >= 1.0)
+        // The same guards of the float products as above.
+        let rank = (all * q - 1e-6).ceil().max(1.0);
+        (rank < self.count as f64 && all * (1.0 - q) >= 1.0 - 1e-6)
             .then(|| self.quantile(rank / self.count as f64))?
     }
 

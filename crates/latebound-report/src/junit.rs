@@ -5,7 +5,7 @@
 use latebound_compare::{Against, Comparison, Family, GateState, Measure, Ruling};
 
 use crate::markup::Markup;
-use crate::terminal::compare::{ratio_text, value_text, verdict_text};
+use crate::terminal::compare::{middle_text, ratio_text, verdict_text};
 
 /// The comparison as a JUnit file. It knows no time that a test took: none is written.
 pub fn junit(comparison: &Comparison) -> String {
@@ -75,8 +75,8 @@ fn case(m: &mut Markup, measure: &Measure, rulings: &[&Ruling]) {
         }
         let numbers = format!(
             "base {}, new {}, new/base {}, {}; {} and {} Runs, {} values",
-            value_text(&measure.unit, measure.base.median),
-            value_text(&measure.unit, measure.new.median),
+            middle_text(measure, &measure.base),
+            middle_text(measure, &measure.new),
             ratio_text(measure),
             verdict_text(measure),
             measure.base.runs,

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use latebound_compare::{Against, Comparison, Family, VerdictWord};
 
 use crate::terminal::compare::{
-    headline, ratio_text, runs_text, share_text, state_text, value_text, values_text, verdict_text,
+    headline, middle_text, ratio_text, runs_text, share_text, state_text, values_text, verdict_text,
 };
 use crate::text::{grouped, printable};
 
@@ -104,8 +104,8 @@ fn side(out: &mut String, comparison: &Comparison, against: &Against) {
             &[
                 cell(&measure.of),
                 cell(&measure.statistic),
-                value_text(&measure.unit, measure.base.median),
-                value_text(&measure.unit, measure.new.median),
+                middle_text(measure, &measure.base),
+                middle_text(measure, &measure.new),
                 ratio_text(measure),
                 verdict.replace('<', "&lt;"),
                 format!("{}+{}", measure.base.runs, measure.new.runs),

@@ -8,25 +8,27 @@
 //! Values of one run depend on each other: a late wake-up has neighbours that are late for the same reason. What speaks
 //! of a difference between two systems therefore takes one number a run, and nothing here takes samples for runs.
 
+mod blocks;
 mod bootstrap;
 mod gev;
-mod many;
 mod minimum;
 mod order;
 mod power;
 mod profile;
 mod rank;
 mod relabel;
+mod sample;
 mod verdict;
 
+pub use blocks::{neighbours_agree, runs_agree};
 pub use bootstrap::bootstrap;
 pub use gev::{Fitness, Gev, fitness, merge_blocks};
-pub use many::benjamini_hochberg;
 pub use order::{QuantileRanks, histogram_quantile_interval, median_interval, quantile_ranks};
-pub use power::{fewest_runs, runs_needed};
+pub use power::{Scatter, fewest_runs, runs_needed};
 pub use profile::return_level;
-pub use rank::{Shift, shift};
-pub use relabel::{Judged, Relabelled, relabel};
+pub use rank::{Shift, Span, shift};
+pub use relabel::{Judged, Relabelled, Statistic, relabel};
+pub use sample::{FEWEST_BEYOND, Number, Sample};
 pub use verdict::{Better, Rules, Verdict, judge};
 
 /// From one number to another, both inclusive.

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     if base.runs.is_empty() {
         bail!("it was stopped before one round was over; nothing was measured");
     }
-    let options = Options { level: 0.05, margin: 0.05, seed: 1 };
+    let options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
     let proof = Proof {
         schema: prove_text::PROVE_SCHEMA.to_owned(),
         command: args.command.clone(),

@@ -9,8 +9,8 @@ use super::{document, parts};
 use crate::markup::Markup;
 use crate::svg::{self, Difference, Layer, MatrixRow};
 use crate::terminal::compare::{
-    cause_text, forecast_text, headline, ratio_text, runs_text, share_text, state_text, value_text,
-    values_text, verdict_text,
+    cause_text, forecast_text, headline, middle_text, ratio_text, runs_text, share_text, state_text,
+    value_text, values_text, verdict_text,
 };
 use crate::text::grouped;
 
@@ -200,7 +200,7 @@ fn measures(m: &mut Markup, comparison: &Comparison, against: &Against) {
                         value_text(&measure.unit, side.least),
                         value_text(&measure.unit, side.greatest)
                     );
-                    let text = parts::prose(&value_text(&measure.unit, side.median));
+                    let text = parts::prose(&middle_text(measure, side));
                     m.leaf("td", &[("class", "n"), ("title", &title)], &text);
                 }
                 m.leaf("td", &[], &ratio_text(measure));

@@ -48,9 +48,11 @@ fn one(w: &mut Writer<'_>, comparison: &Comparison, against: &Against, all: bool
     }
     w.blank();
     measures(w, against, Family::Main, true);
-    if against.measures.iter().any(|measure| measure.family == Family::Mechanisms) {
-        w.blank();
-        measures(w, against, Family::Mechanisms, all);
+    for family in [Family::Cpus, Family::Mechanisms] {
+        if against.measures.iter().any(|measure| measure.family == family) {
+            w.blank();
+            measures(w, against, family, all);
+        }
     }
     w.blank();
     causes(w, against);
@@ -64,10 +66,13 @@ fn one(w: &mut Writer<'_>, comparison: &Comparison, against: &Against, all: bool
     w.line(
         Tone::Soft,
         &format!(
-            "Whole Runs were compared ({ways} of dealing them to the two sides). Comparing a system with itself calls \
-             any difference at all in at most {} of cases. Ratios are new over base with 95 % intervals. Where Runs \
+            "Whole Runs were compared ({ways} of dealing them to the two sides{}). Comparing a system with itself calls \
+             any difference at all in at most {} of cases, for the conditions in docs/compare.md. A difference is called \
+             where its whole interval lies beyond {}. Ratios are new over base with 95 % intervals. Where Runs \
              are not enough, so many a side would tell a difference of {} four times out of five.",
+            if against.turns { ", each with its neighbours in time" } else { "" },
             share_text(comparison.level),
+            share_text(comparison.least_effect),
             share_text(comparison.margin)
         ),
     );
@@ -176,13 +181,17 @@ fn measures(w: &mut Writer<'_>, against: &Against, family: Family, all: bool) {
         .copied()
         .collect();
     let hidden = mine.len() - shown.len();
-    if family == Family::Mechanisms {
+    if family != Family::Main {
+        let (what, title) = match family {
+            Family::Cpus => ("of single CPUs", "Single CPUs"),
+            _ => ("of what the kernel put off", "What the kernel put off"),
+        };
         let text = match shown.is_empty() {
-            true => format!("Of {} numbers of what the kernel put off, none can be told apart.", mine.len()),
+            true => format!("Of {} numbers {what}, none can be told apart.", mine.len()),
             false if hidden > 0 => {
-                format!("What the kernel put off ({hidden} more numbers that cannot be told apart: --all):")
+                format!("{title} ({hidden} more numbers that cannot be told apart: --all):")
             }
-            false => "What the kernel put off:".to_owned(),
+            false => format!("{title}:"),
         };
         w.line(Tone::Plain, &text);
     }
@@ -197,8 +206,8 @@ fn measures(w: &mut Writer<'_>, against: &Against, family: Family, all: bool) {
         }
         lines.push(Line::Cells(vec![
             format!("  {}", measure.statistic).into(),
-            value_text(&measure.unit, measure.base.median).into(),
-            value_text(&measure.unit, measure.new.median).into(),
+            middle_text(measure, &measure.base).into(),
+            middle_text(measure, &measure.new).into(),
             ratio_text(measure).into(),
             Cell::new(tone(measure.verdict), verdict_text(measure)),
             runs_of(&measure.base, &measure.new).into(),
@@ -239,7 +248,13 @@ pub(crate) fn value_text(unit: &Unit, value: f64) -> String {
     }
 }
 
-/// `1.08 (1.02 to 1.15)`.
+/// The middle of a side's Runs: `12.3 us`, `> 400 us` where nothing else is known.
+pub(crate) fn middle_text(measure: &Measure, side: &Estimate) -> String {
+    let text = value_text(&measure.unit, side.median);
+    if side.above { format!("> {text}") } else { text }
+}
+
+/// `1.08 (1.02 to 1.15)`; an end that is not known is named as such.
 pub(crate) fn ratio_text(measure: &Measure) -> String {
     let number = |ratio: f64| match ratio {
         r if !(0.001..1e6).contains(&r) => format!("{r:.1e}"),
@@ -252,6 +267,8 @@ pub(crate) fn ratio_text(measure: &Measure) -> String {
             format!("{} ({} to {})", number(ratio), number(low), number(high))
         }
         (Some(ratio), ..) => number(ratio),
+        (None, Some(low), None) => format!("> {}", number(low)),
+        (None, None, Some(high)) => format!("< {}", number(high)),
         _ => "-".to_owned(),
     }
 }

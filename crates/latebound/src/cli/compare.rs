@@ -43,11 +43,15 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub(crate) margin: f64,
 
-    /// Compare sides that are unlike (emulated with real, other loads, other periods): what is unlike is said.
+    /// A difference is called where its whole interval lies beyond this relative difference.
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    pub(crate) least_effect: f64,
+
+    /// Compare sides that are unlike (emulated with real, other loads, policies, periods or units): what is unlike is said.
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Also list what the kernel put off (softirqs, work items, …) where nothing can be said about it.
+    /// Also list single CPUs and what the kernel put off (softirqs, work items, …) where nothing can be said about them.
     #[arg(long)]
     pub(crate) all: bool,
 

@@ -31,7 +31,8 @@ pub(crate) fn run(args: &CompareArgs, output: &Output) -> Result<Outcome> {
             side(&name, runs)
         })
         .collect::<Result<Vec<Side>>>()?;
-    let options = Options { level: args.level, margin: args.margin, seed: args.seed };
+    let options =
+        Options { level: args.level, margin: args.margin, least_effect: args.least_effect, seed: args.seed };
     let mut comparison = compare(&base, &others, &options);
     if !args.anyway {
         refuse_unlike(&comparison)?;

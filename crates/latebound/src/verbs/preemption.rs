@@ -33,7 +33,7 @@ const WORKLOADS: [&str; 4] = ["ipc", "tcp:size=300", "udp:size=300", "sqlite"];
 const RUNS: u32 = 6;
 /// Any difference at all is called in at most this share of comparisons of a system with itself; smaller ones than the margin do
 /// not matter.
-const OPTIONS: Options = Options { level: 0.05, margin: 0.05, seed: 1 };
+const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
 
 /// What is to be run, and how.
 #[derive(Debug, Serialize, Deserialize)]

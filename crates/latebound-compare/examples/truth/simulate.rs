@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Systems that are made up, so that the truth about them is known: Runs of them, and how often what `compare` says of the
+//! Runs is true. Seeded, so that they repeat. The bench `benches/compare-truth` and a test share it.
+
+use latebound_compare::{Against, Forecast, Options, Side, VerdictWord, compare};
+use latebound_model::{
+    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity, RUN_SCHEMA,
+    Run, RunState, Series, Subject, SystemSnapshot, Tool,
+};
+
+/// splitmix64 (Steele, Lea and Flood 2014).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// From 0 to 1, without either.
+    pub(crate) fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller 1958).
+    pub(crate) fn normal(&mut self) -> f64 {
+        (-2.0 * self.next().ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
+    }
+}
+
+/// A system. All spreads are standard deviations of logarithms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct System {
+    /// The middle of the body, in nanoseconds, and its spread.
+    pub(crate) body: (f64, f64),
+    /// The share of values in the tail, where it begins, and the index of its Pareto law.
+    pub(crate) tail: (f64, f64, f64),
+    /// How many values in a row are of the tail once one is.
+    pub(crate) burst: f64,
+    /// How far a Run as a whole is moved, and its tail beside.
+    pub(crate) scatter: (f64, f64),
+    /// The share of Runs that are ten times as late.
+    pub(crate) stalls: f64,
+    /// How a Run's move depends on the Run before it.
+    pub(crate) memory: f64,
+    /// How far the logarithm rises from the first Run to the last.
+    pub(crate) drift: f64,
+    /// How far the level swings within a Run, slowly.
+    pub(crate) swing: f64,
+    /// The source counts whole units of this many nanoseconds; 1 where it does not round.
+    pub(crate) unit: u64,
+    /// Values above are counted and not kept.
+    pub(crate) clip: Option<u64>,
+    pub(crate) cpus: u32,
+    /// Mechanisms of the kernel that are timed beside.
+    pub(crate) mechanisms: u32,
+}
+
+/// Around 30 us, two values of a hundred from a heavy tail.
+pub(crate) const PLAIN: System = System {
+    body: (30_000.0, 0.1),
+    tail: (0.02, 60_000.0, 1.5),
+    burst: 1.0,
+    scatter: (0.05, 0.15),
+    stalls: 0.0,
+    memory: 0.0,
+    drift: 0.0,
+    swing: 0.0,
+    unit: 1,
+    clip: None,
+    cpus: 1,
+    mechanisms: 0,
+};
+
+/// What is done to one side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) runs: u32,
+    /// Values of a Run on each CPU.
+    pub(crate) values: u64,
+    /// Everything is so many times as late.
+    pub(crate) body: f64,
+    /// The tail is so many times as late.
+    pub(crate) tail: f64,
+    /// The last CPU is so many times as late.
+    pub(crate) last_cpu: f64,
+    /// Runs scatter so many times as far.
+    pub(crate) scatter: f64,
+    pub(crate) clip: Option<u64>,
+}
+
+pub(crate) const fn plan(runs: u32, values: u64) -> Plan {
+    Plan { runs, values, body: 1.0, tail: 1.0, last_cpu: 1.0, scatter: 1.0, clip: None }
+}
+
+/// What the Runs of a session have in common.
+struct Session<'s> {
+    system: &'s System,
+    /// The move of the Run before.
+    before: f64,
+    /// How far the session is, 0 to 1.
+    at: f64,
+}
+
+/// The values of a Run as histograms, a CPU each.
+fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan) -> Vec<Histogram> {
+    let s = session.system;
+    session.before = s.memory * session.before
+        + (1.0 - s.memory * s.memory).sqrt() * s.scatter.0 * plan.scatter * random.normal();
+    let stall = if random.next() < s.stalls { 10.0 } else { 1.0 };
+    let of_run = (session.before + s.drift * session.at).exp() * stall * plan.body;
+    let of_tail = of_run * (s.scatter.1 * plan.scatter * random.normal()).exp() * plan.tail;
+    let phase = random.next() * std::f64::consts::TAU;
+    (0..s.cpus)
+        .map(|cpu| {
+            let here = if cpu + 1 == s.cpus { plan.last_cpu } else { 1.0 };
+            let mut histogram = Histogram::new();
+            let mut left = 0.0;
+            for at in 0..plan.values {
+                if left < 1.0 && random.next() < s.tail.0 / s.burst {
+                    // Geometric, so that the share of the tail stays what it is.
+                    left += (1.0 + random.next().ln() / (1.0 - 1.0 / s.burst.max(1.000_001)).ln())
+                        .floor()
+                        .max(1.0);
+                }
+                let swing = if s.swing > 0.0 {
+                    (s.swing * (phase + at as f64 * std::f64::consts::TAU / 997.0).sin()).exp()
+                } else {
+                    1.0
+                };
+                let value = if left >= 1.0 {
+                    left -= 1.0;
+                    s.tail.1 * of_tail * random.next().powf(-1.0 / s.tail.2).min(1e4)
+                } else {
+                    s.body.0 * of_run * (s.body.1 * random.normal()).exp()
+                };
+                histogram.record(Nanos((value * swing * here) as u64 / s.unit * s.unit));
+            }
+            histogram
+        })
+        .collect()
+}
+
+fn series(
+    quantity: Quantity,
+    evidence: Evidence,
+    name: &str,
+    cpu: Option<u32>,
+    histogram: Histogram,
+) -> Series {
+    let mechanism = if evidence == Evidence::User { Mechanism::TimerWakeup } else { Mechanism::Softirq };
+    let subject = Subject { name: name.to_owned(), task: None, cpu: cpu.map(Cpu) };
+    Series::new(mechanism, quantity, subject, evidence, histogram)
+}
+
+/// Without the values at or above the clip, which are counted.
+fn clipped(mut one: Series, clip: Option<u64>) -> Series {
+    let Some(clip) = clip else { return one };
+    let mut kept = Histogram::new();
+    let mut count = 0;
+    for bucket in one.histogram.buckets() {
+        if bucket.low.0 >= clip { count += bucket.count } else { kept.record_n(bucket.low, bucket.count) }
+    }
+    if count > 0 {
+        one.losses.push(Loss { kind: LossKind::Clipped, place: String::new(), count: Some(count) });
+        one.censored = Some(Censored { above: Nanos(clip), count });
+        one.histogram = kept;
+    }
+    one
+}
+
+/// A Run with these series, that began at the `turn`-th minute.
+pub(crate) fn run(series: Vec<Series>, turn: u32) -> Run {
+    Run {
+        schema: RUN_SCHEMA.to_owned(),
+        tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
+        verb: "measure".to_owned(),
+        command: Vec::new(),
+        state: RunState::Complete,
+        started_at: format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + turn / 1440, turn / 60 % 24, turn % 60),
+        started_monotonic: Nanos::ZERO,
+        planned: None,
+        duration: Nanos::from_secs(4),
+        system: SystemSnapshot::default(),
+        evidence: Vec::new(),
+        measure: None,
+        settings: std::collections::BTreeMap::new(),
+        loads: Vec::new(),
+        series,
+        worst: Vec::new(),
+        bound: None,
+        findings: Vec::new(),
+        throughput: Vec::new(),
+        losses: Vec::new(),
+        missing: Vec::new(),
+        tables: Vec::new(),
+    }
+}
+
+/// The Runs of both sides, taken by turns as far as both go.
+pub(crate) fn sides(random: &mut Random, system: &System, plans: [&Plan; 2]) -> [Side; 2] {
+    let mut sides = ["base", "new"].map(Side::new);
+    let all = plans[0].runs + plans[1].runs;
+    let mut session = Session { system, before: system.scatter.0 * random.normal(), at: 0.0 };
+    let mut turn = 0;
+    for round in 0..plans[0].runs.max(plans[1].runs) {
+        for (side, plan) in sides.iter_mut().zip(plans) {
+            if round >= plan.runs {
+                continue;
+            }
+            session.at = f64::from(turn) / f64::from(all.max(2) - 1);
+            let clip = plan.clip.or(system.clip);
+            let mut all_series: Vec<Series> = histograms(random, &mut session, plan)
+                .into_iter()
+                .enumerate()
+                .map(|(cpu, histogram)| {
+                    let cpu = (system.cpus > 1).then_some(cpu as u32);
+                    let mut one = series(Quantity::Latency, Evidence::User, "measure", cpu, histogram);
+                    one.resolution = (system.unit > 1).then_some(Nanos(system.unit));
+                    clipped(one, clip)
+                })
+                .collect();
+            for at in 0..system.mechanisms {
+                let of_run = (0.1 * random.normal()).exp();
+                let mut histogram = Histogram::new();
+                (0..1100).for_each(|_| {
+                    histogram.record(Nanos((5_000.0 * of_run * (0.3 * random.normal()).exp()) as u64));
+                });
+                let name = format!("MECHANISM_{at}");
+                all_series.push(series(Quantity::Latency, Evidence::Events, &name, None, histogram));
+            }
+            side.add(&run(all_series, turn), &turn.to_string());
+            turn += 1;
+        }
+    }
+    sides
+}
+
+/// By what comparisons are made here.
+pub(crate) fn options(seed: u64) -> Options {
+    Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed }
+}
+
+pub(crate) fn compared(random: &mut Random, system: &System, plans: [&Plan; 2], seed: u64) -> Against {
+    let [base, new] = sides(random, system, plans);
+    compare(&base, &[new], &options(seed)).against.remove(0)
+}
+
+fn is_call(verdict: VerdictWord) -> bool {
+    matches!(verdict, VerdictWord::Better | VerdictWord::Worse)
+}
+
+/// What is promised of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Promise {
+    /// Nothing differs: any call at all in at most 5 % of comparisons.
+    Silent,
+    /// The interval of the ratio of this number holds the true ratio in 95 % at least.
+    Interval(&'static str),
+    /// This number, or that of a CPU, is called worse in so great a share at least.
+    Called(&'static str, f64),
+    /// With as many Runs as a pilot of five a side advises for this number, a difference of the margin is called in 80 % at least.
+    Advised(&'static str),
+    /// Where there is a forecast, its interval holds the greatest value that an hour stays below with probability 1/e in 95 %.
+    Forecast,
+}
+
+impl Promise {
+    /// The promised rate, and whether more is better.
+    pub(crate) fn rate(self) -> (f64, bool) {
+        match self {
+            Promise::Silent => (0.05, false),
+            Promise::Interval(_) | Promise::Forecast => (0.95, true),
+            Promise::Called(_, rate) => (rate, true),
+            Promise::Advised(_) => (0.80, true),
+        }
+    }
+}
+
+/// Block maxima of one second each: a generalised extreme-value law, with what makes blocks and Runs depend on each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) runs: u32,
+    pub(crate) blocks: u32,
+    pub(crate) shape: f64,
+    /// Correlation of neighbouring blocks.
+    pub(crate) memory: f64,
+    /// Standard deviation of a Run's level, as a share of the law's scale.
+    pub(crate) scatter: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) promise: Promise,
+    pub(crate) system: System,
+    pub(crate) plans: [Plan; 2],
+    pub(crate) blocks: Option<Blocks>,
+}
+
+/// What came out of many comparisons.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    /// How often what is promised of, or against, came.
+    pub(crate) hits: u64,
+    /// In how many comparisons it could.
+    pub(crate) of: u64,
+}
+
+/// So many comparisons of a scenario.
+pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64) -> Measured {
+    let mut random = Random(seed);
+    let mut measured = Measured::default();
+    let plans = [&scenario.plans[0], &scenario.plans[1]];
+    let truth = match scenario.promise {
+        Promise::Interval(statistic) => true_ratio(&mut random, scenario, statistic),
+        Promise::Forecast => true_level(&mut random, &scenario.blocks.unwrap()),
+        _ => 0.0,
+    };
+    for at in 0..comparisons {
+        let hit = match scenario.promise {
+            Promise::Silent => {
+                let against = compared(&mut random, &scenario.system, plans, at);
+                Some(against.measures.iter().any(|measure| is_call(measure.verdict)))
+            }
+            Promise::Called(statistic, _) => {
+                let against = compared(&mut random, &scenario.system, plans, at);
+                let called = |measure: &latebound_compare::Measure| {
+                    measure.statistic == statistic && measure.verdict == VerdictWord::Worse
+                };
+                Some(against.measures.iter().any(called))
+            }
+            Promise::Interval(statistic) => {
+                let against = compared(&mut random, &scenario.system, plans, at);
+                let found = against.measures.iter().find(|measure| measure.statistic == statistic);
+                found.filter(|measure| measure.ratio_low.is_some() || measure.ratio_high.is_some()).map(
+                    |measure| {
+                        measure.ratio_low.is_none_or(|low| low <= truth)
+                            && measure.ratio_high.is_none_or(|high| truth <= high)
+                    },
+                )
+            }
+            Promise::Advised(statistic) => advised(&mut random, scenario, statistic, at),
+            Promise::Forecast => {
+                let forecast = forecast(&mut random, &scenario.blocks.unwrap(), at);
+                forecast
+                    .levels
+                    .first()
+                    .map(|level| level.low_ns <= truth && level.high_ns.is_none_or(|high| truth <= high))
+            }
+        };
+        if let Some(hit) = hit {
+            measured.of += 1;
+            measured.hits += u64::from(hit);
+        }
+    }
+    measured
+}
+
+/// The median ratio between a Run of the one and a Run of the other, from many.
+fn true_ratio(random: &mut Random, scenario: &Scenario, statistic: &str) -> f64 {
+    const PAIRS: u32 = 4001;
+    let q = match statistic {
+        "p50" => 0.5,
+        "p99" => 0.99,
+        other => panic!("no truth for {other}"),
+    };
+    let number = |random: &mut Random, plan: &Plan| {
+        let mut session = Session { system: &scenario.system, before: 0.0, at: 0.0 };
+        let mut all = Histogram::new();
+        histograms(random, &mut session, plan).iter().for_each(|one| all.merge(one));
+        all.quantile(q).unwrap().0 as f64
+    };
+    let mut ratios: Vec<f64> =
+        (0..PAIRS).map(|_| number(random, &scenario.plans[1]) / number(random, &scenario.plans[0])).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+/// A pilot, then as many Runs as it advises with a difference of the margin.
+fn advised(random: &mut Random, scenario: &Scenario, statistic: &str, seed: u64) -> Option<bool> {
+    const MOST: u64 = 400;
+    let pilot = compared(random, &scenario.system, [&scenario.plans[0], &scenario.plans[1]], seed);
+    let runs = pilot.measures.iter().find(|measure| measure.statistic == statistic)?.runs_needed?;
+    let base = Plan { runs: runs.min(MOST) as u32, ..scenario.plans[0] };
+    let new = Plan { body: 1.0 + options(seed).margin, ..base };
+    let against = compared(random, &scenario.system, [&base, &new], seed);
+    let found = against.measures.iter().find(|measure| measure.statistic == statistic)?;
+    Some(found.verdict == VerdictWord::Worse)
+}
+
+/// A value of the law from a standard normal, so that neighbours can be made to depend on each other.
+fn of_law(normal: f64, shape: f64) -> f64 {
+    let p = 0.5 * statrs::function::erf::erfc(-normal / std::f64::consts::SQRT_2);
+    let y = -p.clamp(1e-300, 1.0 - 1e-16).ln();
+    if shape == 0.0 { -y.ln() } else { (y.powf(-shape) - 1.0) / shape }
+}
+
+fn blocks_of(random: &mut Random, blocks: &Blocks, count: u32) -> Vec<f64> {
+    let of_run = blocks.scatter * random.normal();
+    let mut at = random.normal();
+    (0..count)
+        .map(|_| {
+            at = blocks.memory * at + (1.0 - blocks.memory * blocks.memory).sqrt() * random.normal();
+            40_000.0 + 6_000.0 * (of_run + of_law(at, blocks.shape))
+        })
+        .collect()
+}
+
+/// The level that the greatest value of an hour stays below with probability 1/e.
+fn true_level(random: &mut Random, blocks: &Blocks) -> f64 {
+    const HOURS: usize = 2000;
+    let mut maxima: Vec<f64> =
+        (0..HOURS).map(|_| blocks_of(random, blocks, 3600).into_iter().fold(0.0, f64::max)).collect();
+    maxima.sort_by(f64::total_cmp);
+    maxima[(HOURS as f64 / std::f64::consts::E) as usize]
+}
+
+fn forecast(random: &mut Random, blocks: &Blocks, seed: u64) -> Forecast {
+    let mut side = Side::new("base");
+    for turn in 0..blocks.runs {
+        let maxima: Vec<Option<Nanos>> = blocks_of(random, blocks, blocks.blocks)
+            .into_iter()
+            .map(|value| Some(Nanos(value.max(0.0) as u64)))
+            .collect();
+        let mut histogram = Histogram::new();
+        maxima.iter().flatten().for_each(|value| histogram.record(*value));
+        let mut one = series(Quantity::Latency, Evidence::User, "measure", None, histogram);
+        one.block_maxima = Some(BlockMaxima { block: Nanos::from_secs(1), start: Nanos::ZERO, maxima });
+        side.add(&run(vec![one], turn), &turn.to_string());
+    }
+    compare(&side, &[], &options(seed)).base.forecasts.remove(0)
+}
