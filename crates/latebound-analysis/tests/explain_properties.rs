@@ -65,6 +65,10 @@ fn any_kind(span: u64) -> impl Strategy<Value = EventKind> {
         Just(EventKind::WorkEnd { work: 1 }),
         Just(EventKind::KernelStack { stack: Stack(vec!["f+0x1".into()]) }),
         time().prop_map(|duration| EventKind::Stolen { duration }),
+        (proptest::option::of(0..5i32), 0..3u64, any::<bool>()).prop_map(|(tid, queue, held)| {
+            let quota = Some(Nanos(10));
+            EventKind::Quota { tid: tid.map(Tid), queue, held, group: "/g".into(), quota, period: Nanos(60) }
+        }),
         any::<Option<u64>>().prop_map(|events| EventKind::Lost { events }),
     ]
 }

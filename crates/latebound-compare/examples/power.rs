@@ -85,6 +85,7 @@ fn run(values: &[f64]) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -104,6 +104,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

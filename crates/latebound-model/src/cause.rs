@@ -35,6 +35,9 @@ pub enum CauseKind {
     PreemptionOff,
     /// The thread was ready but its scheduling class was throttled, or served only by the fair server.
     Throttled,
+    /// The thread was ready but its group, or one above it, had used up its CPU quota (CFS bandwidth control, `cpu.max`): no
+    /// priority of an ordinary thread helps.
+    Quota,
     /// The scheduler chose and switched.
     Scheduler,
     /// The thread was on the CPU but not yet back in its own code.
@@ -61,6 +64,7 @@ impl CauseKind {
             CauseKind::TaskFirst => "task ran first",
             CauseKind::PreemptionOff => "preemption off",
             CauseKind::Throttled => "throttled",
+            CauseKind::Quota => "quota used up",
             CauseKind::Scheduler => "scheduler",
             CauseKind::ReturnToUser => "return to user space",
             CauseKind::Blocked => "slept again",

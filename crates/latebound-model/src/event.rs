@@ -237,6 +237,22 @@ pub enum EventKind {
         /// How long.
         duration: Nanos,
     },
+    /// A watched thread begins to wait in a fair run queue that a CPU quota can hold (CFS bandwidth control,
+    /// kernel/sched/fair.c), or such a queue is held or let go.
+    Quota {
+        /// The thread; `None` where the queue is held or let go while threads wait in it.
+        tid: Option<Tid>,
+        /// The queue's address.
+        queue: u64,
+        /// Whether a quota holds who waits there.
+        held: bool,
+        /// The highest group whose quota is used up, by its path; where none is, the queue's own.
+        group: String,
+        /// What that group may use of each period; `None` where it has no quota of its own.
+        quota: Option<Nanos>,
+        /// The period.
+        period: Nanos,
+    },
     /// The recorder lost this many events of this CPU before this moment.
     Lost {
         /// How many; `None` where the count itself is not known.

@@ -33,6 +33,7 @@ pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
 pub use series::{BlockMaxima, Censored, Quantity, Series, Subject, Summary, UnknownCount};
 pub use system::{
-    CpuIdleState, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling, SystemSnapshot,
+    CpuIdleState, CpuQuota, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling,
+    SystemSnapshot,
 };
 pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};

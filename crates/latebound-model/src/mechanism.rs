@@ -15,6 +15,9 @@ pub enum Mechanism {
     TimerWakeup,
     /// A thread is woken by anything and runs.
     ThreadWakeup,
+    /// A thread whose group has used up its CPU quota (CFS bandwidth control) may run again. Its distribution holds the
+    /// time for which the quota held it.
+    QuotaWait,
     /// A device's interrupt handler (`irq:irq_handler_entry`). The hardware's request leaves no event.
     HardIrq,
     /// An interrupt vector of the processor itself: local timer, reschedule, function call, irq_work.
@@ -43,9 +46,10 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism, in the order in which tables list them.
-    pub const ALL: [Mechanism; 14] = [
+    pub const ALL: [Mechanism; 15] = [
         Mechanism::TimerWakeup,
         Mechanism::ThreadWakeup,
+        Mechanism::QuotaWait,
         Mechanism::HardIrq,
         Mechanism::Vector,
         Mechanism::Softirq,
@@ -65,6 +69,7 @@ impl Mechanism {
         match self {
             Mechanism::TimerWakeup => "timer wake-up",
             Mechanism::ThreadWakeup => "thread wake-up",
+            Mechanism::QuotaWait => "quota wait",
             Mechanism::HardIrq => "hard interrupt",
             Mechanism::Vector => "vector",
             Mechanism::Softirq => "softirq",
@@ -85,6 +90,7 @@ impl Mechanism {
         match self {
             Mechanism::TimerWakeup => "timer",
             Mechanism::ThreadWakeup => "thread",
+            Mechanism::QuotaWait => "quota",
             Mechanism::HardIrq => "hard-irq",
             Mechanism::Vector => "vector",
             Mechanism::Softirq => "softirq",

@@ -12,7 +12,7 @@ use crate::event::Policy;
 use crate::evidence::{EvidenceLevel, Loss, Missing};
 use crate::finding::Finding;
 use crate::series::Series;
-use crate::system::SystemSnapshot;
+use crate::system::{CpuQuota, SystemSnapshot};
 use crate::units::{CpuSet, Nanos};
 
 /// The schema that this version writes. The number after the slash changes when a reader of the old one would
@@ -162,6 +162,9 @@ pub struct Run {
     /// What `doctor` found.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// The groups with a CPU quota that the watched threads are in, with what happened during the Run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<CpuQuota>,
     /// Work done beside the latencies.
     #[serde(default)]
     pub throughput: Vec<Throughput>,

@@ -55,6 +55,44 @@ pub struct RtThrottling {
     pub period: Nanos,
 }
 
+/// The CPU quota of a control group (CFS bandwidth control, kernel/sched/fair.c), and how often it was used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuQuota {
+    /// The group's path in its hierarchy: `/kubepods/pod1`.
+    pub group: String,
+    /// The folder of its files.
+    pub folder: String,
+    /// 1 or 2: the version of the hierarchy.
+    pub version: u32,
+    /// How much CPU time its threads may use together in each period.
+    pub quota: Nanos,
+    /// The period.
+    pub period: Nanos,
+    /// How much unused quota it may save up; `None` where the kernel has no bursts (before 5.14).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Nanos>,
+    /// How many of the threads that were asked for are in it or below.
+    pub threads: u64,
+    /// `nr_periods` of its `cpu.stat`: periods in which its threads ran; since the group was made, or during the Run.
+    pub periods: Option<u64>,
+    /// `nr_throttled`: periods in which the quota was used up.
+    pub throttled_periods: Option<u64>,
+    /// `throttled_time` or `throttled_usec`: for how long its queues were held, summed over CPUs.
+    pub throttled: Option<Nanos>,
+}
+
+impl CpuQuota {
+    /// The same with the counts since an earlier reading of the same group.
+    #[must_use]
+    pub fn since(mut self, earlier: &CpuQuota) -> CpuQuota {
+        let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        self.periods = less(self.periods, earlier.periods);
+        self.throttled_periods = less(self.throttled_periods, earlier.throttled_periods);
+        self.throttled = less(self.throttled.map(|t| t.0), earlier.throttled.map(|t| t.0)).map(Nanos);
+        self
+    }
+}
+
 /// One line of `/proc/interrupts` with its affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptLine {

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    BlockMaxima, CStateControl, Cause, CauseKind, Cpu, Explanation, Finding, Histogram, Load, Loss,
+    BlockMaxima, CStateControl, Cause, CauseKind, Cpu, CpuQuota, Explanation, Finding, Histogram, Load, Loss,
     MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
 };
 
@@ -228,6 +228,7 @@ pub fn cause_text(cause: &Cause) -> String {
 pub(crate) const fn before_subject(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::PreemptionOff | CauseKind::InterruptDelayed => " in ",
+        CauseKind::Quota => ": ",
         _ => " ",
     }
 }
@@ -449,6 +450,23 @@ fn why(run: &Run) -> Sentence {
     sentence.say(".")
 }
 
+/// A group's CPU quota, and how often it was used up while that was watched.
+pub fn quota_text(quota: &CpuQuota) -> String {
+    let group = printable(&quota.group);
+    let limit = format!("{group} may use {} of each {}", quota.quota, quota.period);
+    let burst = match quota.burst {
+        Some(burst) if burst > Nanos::ZERO => format!(", and save {burst} up"),
+        _ => String::new(),
+    };
+    let held = match (quota.throttled_periods, quota.periods, quota.throttled) {
+        (Some(held), Some(all), Some(time)) => {
+            format!("; used up in {} of {} periods, for {time} over all CPUs", grouped(held), grouped(all))
+        }
+        _ => "; how often it was used up cannot be read".to_owned(),
+    };
+    format!("{limit}{burst}{held}.")
+}
+
 /// Words in the id of a finding that bears on a kind of cause.
 fn bears_on(kind: CauseKind) -> &'static [&'static str] {
     match kind {
@@ -464,6 +482,7 @@ fn bears_on(kind: CauseKind) -> &'static [&'static str] {
         }
         CauseKind::PreemptionOff => &["preemption-model", "kernel-debugging"],
         CauseKind::Throttled => &["rt-throttling", "rt-group", "fair-server"],
+        CauseKind::Quota => &["cpu-quota"],
         CauseKind::Stolen => &["steal", "hypervisor"],
         CauseKind::Blocked => &["memory-lock", "swap", "huge-pages", "compaction", "numa-balancing"],
         CauseKind::Scheduler | CauseKind::ReturnToUser | CauseKind::Unaccounted => &[],
@@ -497,7 +516,7 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
     }
     if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind, run)?))) {
         let sentence = sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice);
-        let unseen = run.system.hypervisor.is_some() && kind != CauseKind::Stolen;
+        let unseen = run.system.hypervisor.is_some() && !matches!(kind, CauseKind::Stolen | CauseKind::Quota);
         return (if unseen { sentence.say(UNSEEN_STOPS) } else { sentence }, None);
     }
     if let Some(finding) = ordered.iter().find(mendable) {
@@ -561,6 +580,11 @@ fn advice(kind: CauseKind, run: &Run) -> Option<&'static str> {
         }
         CauseKind::Throttled => {
             "Leave real-time threads less to do, or change sched_rt_runtime_us knowing that nothing then saves the system from them."
+        }
+        CauseKind::Quota => {
+            "The thread's group has used up the CPU time that its quota gives it in each period, and no nice value or weight helps. Raise \
+             the quota (cpu.max; cpu.cfs_quota_us of version 1), let it save up for bursts (cpu.max.burst), or move the thread \
+             to a group without one."
         }
         CauseKind::Stolen => {
             "Give the virtual machine physical CPUs of its own: nothing inside it can mend this."

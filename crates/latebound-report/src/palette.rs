@@ -18,6 +18,7 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::TaskFirst => "c-task",
         CauseKind::PreemptionOff => "c-preempt",
         CauseKind::Throttled => "c-throttled",
+        CauseKind::Quota => "c-throttled",
         CauseKind::Scheduler => "c-sched",
         CauseKind::ReturnToUser => "c-return",
         CauseKind::Stolen => "c-stolen",
@@ -32,7 +33,11 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         CauseKind::TimerSlack | CauseKind::InterruptDelayed | CauseKind::IdleExit | CauseKind::Stolen => 0,
         CauseKind::TimerInterrupt | CauseKind::Interrupt | CauseKind::Nmi => 1,
         CauseKind::Softirq => 2,
-        CauseKind::TaskFirst | CauseKind::PreemptionOff | CauseKind::Throttled | CauseKind::Blocked => 3,
+        CauseKind::TaskFirst
+        | CauseKind::PreemptionOff
+        | CauseKind::Throttled
+        | CauseKind::Quota
+        | CauseKind::Blocked => 3,
         CauseKind::Scheduler | CauseKind::ReturnToUser => 4,
         _ => 5,
     }

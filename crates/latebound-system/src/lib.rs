@@ -19,6 +19,7 @@ mod pages;
 mod permissions;
 mod platform;
 mod preemption;
+mod quota;
 mod release;
 mod root;
 mod snapshot;
@@ -29,7 +30,9 @@ pub mod undo;
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
 pub use facts::Facts;
+pub use findings::quota_finding;
 pub use pages::{LruPages, lru_pages};
+pub use quota::cpu_quotas;
 pub use root::{ReadError, Root};
 pub use threads::{Thread, thread, threads};
 

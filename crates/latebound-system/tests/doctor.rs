@@ -363,6 +363,62 @@ fn a_cgroup_without_real_time_budget_is_a_danger() {
 }
 
 #[test]
+fn a_cpu_quota_of_version_1_is_found_above_the_own_group() {
+    let mut tree = guest();
+    tree.file("/proc/self/cgroup", "1:cpu:/pods/7\n0::/\n").files(
+        "/sys/fs/cgroup/cpu/pods/7/cpu.cfs_quota_us = -1
+         /sys/fs/cgroup/cpu/pods/7/cpu.cfs_period_us = 100000
+         /sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us = 25000
+         /sys/fs/cgroup/cpu/pods/cpu.cfs_period_us = 50000
+         /sys/fs/cgroup/cpu/pods/cpu.cfs_burst_us = 0",
+    );
+    tree.file(
+        "/sys/fs/cgroup/cpu/pods/cpu.stat",
+        "nr_periods 90\nnr_throttled 17\nthrottled_time 345678901\n",
+    );
+    let doctor = tree.doctor();
+    let quota = finding(&doctor.findings, "cpu-quota");
+    assert_eq!(quota.severity, Severity::Warning);
+    assert_eq!(quota.value, "25.0 ms of each 50.0 ms for /pods; used up in 17 of 90 periods, for 346 ms");
+    assert_eq!(quota.source, "/sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us");
+    let remedy = quota.remedy.as_deref().unwrap();
+    assert!(remedy.starts_with("echo -1 > /sys/fs/cgroup/cpu/pods/cpu.cfs_quota_us "), "{remedy}");
+    assert!(!format!("{remedy}{}", quota.cost).contains("priority"), "{remedy}");
+}
+
+#[test]
+fn cpu_quotas_of_version_2_are_found_for_each_thread_up_to_the_root() {
+    let mut tree = stock_laptop();
+    tree.file("/proc/71/cgroup", "0::/user.slice/it's mine\n")
+        .file("/proc/72/cgroup", "0::/user.slice\n")
+        .file("/proc/73/cgroup", "0::/other\n")
+        .file("/sys/fs/cgroup/user.slice/it's mine/cpu.max", "10000 100000\n")
+        .file("/sys/fs/cgroup/user.slice/it's mine/cpu.max.burst", "5000\n")
+        .file(
+            "/sys/fs/cgroup/user.slice/it's mine/cpu.stat",
+            "usage_usec 1\nnr_periods 4\nnr_throttled 3\nthrottled_usec 1500\n",
+        )
+        .file("/sys/fs/cgroup/user.slice/cpu.max", "200000 100000\n")
+        .file("/sys/fs/cgroup/other/cpu.max", "max 100000\n");
+    let threads = [71, 72, 73, 74].map(latebound_model::Tid);
+    let quotas = latebound_system::cpu_quotas(&tree.root(), &threads);
+    let shown: Vec<_> = quotas.iter().map(|q| (q.group.as_str(), q.threads, q.quota.0, q.period.0)).collect();
+    assert_eq!(
+        shown,
+        [("/user.slice", 2, 200_000_000, 100_000_000), ("/user.slice/it's mine", 1, 10_000_000, 100_000_000)]
+    );
+    let inner = &quotas[1];
+    assert_eq!((inner.throttled_periods, inner.periods), (Some(3), Some(4)));
+    assert_eq!((inner.throttled, inner.burst), (Some(Nanos(1_500_000)), Some(Nanos(5_000_000))));
+    let during =
+        inner.clone().since(&latebound_model::CpuQuota { throttled_periods: Some(1), ..inner.clone() });
+    assert_eq!(during.throttled_periods, Some(2));
+    let said = latebound_system::quota_finding(&quotas);
+    let remedy = said.remedy.as_deref().unwrap();
+    assert!(remedy.starts_with(r"echo max > '/sys/fs/cgroup/user.slice/it'\''s mine/cpu.max' "), "{remedy}");
+}
+
+#[test]
 fn version_2_gives_real_time_budget_to_the_root_cgroup_only() {
     let mut tree = stock_laptop();
     tree.config("RT_GROUP_SCHED=y PREEMPT_VOLUNTARY=y PREEMPT_DYNAMIC=y HZ=250");

@@ -9,6 +9,7 @@ use latebound_model::{
 };
 
 use super::precedence::goes_before;
+use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
 use super::{KernelFacts, LateActivation, limits};
@@ -87,6 +88,8 @@ pub(super) struct Case<'a> {
     pub(super) events: BTreeMap<Cpu, Vec<&'a Event>>,
     pub(super) timelines: BTreeMap<Cpu, Timeline>,
     pub(super) stacks: Vec<TakenStack>,
+    /// When a quota held the thread.
+    pub(super) quota: Quotas,
     woken: Option<(Nanos, Cpu)>,
     carrier: Carrier,
     slack_end: Nanos,
@@ -124,6 +127,7 @@ impl<'a> Case<'a> {
             events,
             timelines,
             stacks: Vec::new(),
+            quota: Quotas::new(sorted, late.task.tid, to),
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
@@ -208,7 +212,8 @@ impl<'a> Case<'a> {
                     let lower = chosen.is_some_and(|chosen| {
                         chosen.tid != self.task.tid && goes_before(&self.task, &chosen) == Some(true)
                     });
-                    if here && settled && lower {
+                    // Whom a quota holds the scheduler passes over for that reason.
+                    if here && settled && lower && !self.quota.passes_over(event.at, *cpu) {
                         passed_over = Some(event.at);
                     }
                 }
@@ -272,6 +277,7 @@ impl<'a> Case<'a> {
             .flat_map(|timeline| timeline.cuts(from, to).collect::<Vec<_>>())
             .collect();
         cuts.extend(self.life.cuts(from, to));
+        cuts.extend(self.quota.cuts().filter(inside));
         let mut more = vec![self.slack_end];
         more.extend(self.throttled.iter().flat_map(|(start, end)| [*start, *end]));
         match &self.carrier {
@@ -300,7 +306,14 @@ impl<'a> Case<'a> {
         if state == State::Sleeping && at < self.slack_end {
             return nameless(CauseKind::TimerSlack);
         }
-        let top = match self.timelines.get(&cpu).map_or(What::Lost, |timeline| timeline.at(at)) {
+        let what = self.timelines.get(&cpu).map_or(What::Lost, |timeline| timeline.at(at));
+        if state == State::Ready
+            && what != What::Lost
+            && let Some(group) = self.quota.holds(at, cpu)
+        {
+            return (Key::named(CauseKind::Quota, group), None);
+        }
+        let top = match what {
             What::Lost => return nameless(CauseKind::Unaccounted),
             What::Stolen => return nameless(CauseKind::Stolen),
             What::Nmi => return nameless(CauseKind::Nmi),

@@ -13,10 +13,12 @@
 //! - The scheduler passing a waiting thread over, by choosing one that must come after it, is the mark of throttling:
 //!   then all that lower threads ran until the next order to give way is `Throttled`, not `PreemptionOff`.
 //! - Stolen time lies at the ends of the longest gaps between events of its window ([`timeline`]).
+//! - While a quota holds a ready thread, that is the cause whatever the CPU does meanwhile ([`quota`]).
 //! - An interrupt that was due while a softirq's handler was on top counts to that softirq.
 
 mod classify;
 mod precedence;
+mod quota;
 mod saved;
 mod signature;
 mod thread;
@@ -163,6 +165,8 @@ fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
     let own = key.kind == CauseKind::TaskFirst && key.tid == Some(case.task.tid);
     let detail = if own {
         Some("the thread itself was still at what it did before".to_owned())
+    } else if key.kind == CauseKind::Quota {
+        case.quota.limit(&key.subject)
     } else {
         key.work.as_ref().map(|function| format!("work function {function}"))
     };

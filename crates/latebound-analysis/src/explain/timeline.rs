@@ -95,12 +95,13 @@ impl Names {
 }
 
 /// Who was current when the event was made, where it says so and can be taken at its word: an NMI can come after the
-/// event of a switch and before the switch itself, and the stack of who is switched out is taken there.
+/// event of a switch and before the switch itself, and the stack of who is switched out is taken there, and its quota read.
 pub(super) fn current_at(event: &Event) -> Option<Tid> {
     match &event.kind {
         EventKind::Switch { prev, .. } => Some(prev.tid),
         EventKind::Nmi { .. }
         | EventKind::KernelStack { .. }
+        | EventKind::Quota { .. }
         | EventKind::Stolen { .. }
         | EventKind::Lost { .. } => None,
         _ => event.current,

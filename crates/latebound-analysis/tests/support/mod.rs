@@ -178,6 +178,15 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     "stack" => EventKind::KernelStack {
                         stack: Stack(rest.iter().map(|frame| (*frame).to_owned()).collect()),
                     },
+                    // quota THREAD|- QUEUE held|free GROUP QUOTA PERIOD
+                    "quota" => EventKind::Quota {
+                        tid: (rest[0] != "-").then(|| task(&[rest[0], "nice", "0"]).tid),
+                        queue: rest[1].parse().expect("a queue"),
+                        held: rest[2] == "held",
+                        group: rest[3].into(),
+                        quota: Some(value(rest[4])),
+                        period: value(rest[5]),
+                    },
                     "stolen" => EventKind::Stolen { duration: value(rest[0]) },
                     "lost" => EventKind::Lost { events: rest[0].parse().ok() },
                     other => panic!("{line}: {other} is not an event"),

@@ -65,15 +65,43 @@ enum {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct rq {
+	int cpu;
 	u64 prev_steal_time_rq;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+/* CONFIG_CFS_BANDWIDTH */
+struct cfs_bandwidth {
+	s64 period;
+	u64 quota;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct cfs_bandwidth cfs_bandwidth;
 };
 
 struct cfs_rq {
 	struct rq *rq;
+	struct task_group *tg;
+	int runtime_enabled; /* CONFIG_CFS_BANDWIDTH, as the next */
+	int throttle_count;
 };
 
 struct sched_entity {
 	unsigned char sched_delayed;
+	struct sched_entity *parent; /* CONFIG_FAIR_GROUP_SCHED */
 	struct cfs_rq *cfs_rq;
 };
 
@@ -93,6 +121,7 @@ struct task_struct {
 	int on_rq;
 	int on_cpu; /* CONFIG_SMP only, before 6.17 */
 	u64 start_time;
+	bool throttled; /* CONFIG_CFS_BANDWIDTH, 6.18 and later (e1fad12dcb66) */
 	struct sched_entity se;
 	char comm[16];
 };

@@ -27,6 +27,7 @@ mod kind {
     pub(super) const NEED_RESCHED: u8 = 18;
     pub(super) const STOLEN: u8 = 19;
     pub(super) const STACK: u8 = 20;
+    pub(super) const QUOTA: u8 = 21;
 }
 
 const STILL_RUNNABLE: u8 = 1;
@@ -55,6 +56,8 @@ pub(crate) trait Lookup {
     fn stack(&self, position: u64, interrupted: bool) -> Option<Stack>;
     /// The name of the function at an address.
     fn function(&self, address: u64) -> String;
+    /// The path of the group with this number.
+    fn group(&self, id: u64) -> String;
     /// Whether this thread flag means "at the next return to user space only".
     fn is_lazy(&self, flag: u16) -> bool;
 }
@@ -172,6 +175,19 @@ pub(crate) fn decode(record: &lb_flight_record, cpu: Cpu, lookup: &impl Lookup, 
             // An event of no duration says from when on the hypervisor's account was watched.
             out.push(Event::new(Nanos(values[1]), cpu, EventKind::Stolen { duration: Nanos::ZERO }));
             EventKind::Stolen { duration: Nanos(values[0]) }
+        }
+        kind::QUOTA => {
+            // A waker on another CPU writes it too; it is about the CPU in whose queue the thread waits.
+            on_cpu = Cpu(number);
+            EventKind::Quota {
+                tid: (record.next_tid != 0).then_some(Tid(record.next_tid)),
+                queue: values[0],
+                held: record.flags != 0,
+                group: lookup.group(values[1]),
+                // RUNTIME_INF (kernel/sched/sched.h) where there is none.
+                quota: (values[2] != u64::MAX).then_some(Nanos(values[2])),
+                period: Nanos(values[3]),
+            }
         }
         kind::STACK => match lookup.stack(values[0], record.number == 0) {
             Some(stack) => EventKind::KernelStack { stack },

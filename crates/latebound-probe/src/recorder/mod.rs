@@ -10,6 +10,7 @@
 
 mod decode;
 mod follow;
+mod groups;
 pub(crate) mod memory;
 mod options;
 mod plan;
@@ -44,6 +45,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
 use self::decode::Lookup;
 use self::follow::Stream;
+use self::groups::Groups;
 use self::imp::types::{
     lb_flight_cpu, lb_flight_late, lb_flight_latencies, lb_flight_record, lb_flight_stack, lb_flight_watched,
 };
@@ -60,8 +62,15 @@ pub use self::options::{Following, RecorderOptions, Watch};
 /// `LB_PROBE_BUCKET_COUNT` in latebound/histogram.h: all values below 2^40 ns.
 const PROBE_BUCKETS: usize = latebound_model::bucket_index((1 << 40) - 1) + 1;
 /// `LB_WAKEUPS` in recorder.h, in its order.
-const WAKEUPS: [(Mechanism, Quantity); 2] =
-    [(Mechanism::ThreadWakeup, Quantity::Latency), (Mechanism::TimerWakeup, Quantity::LatencyNaive)];
+const WAKEUPS: [(Mechanism, Quantity); 3] = [
+    (Mechanism::ThreadWakeup, Quantity::Latency),
+    (Mechanism::TimerWakeup, Quantity::LatencyNaive),
+    (Mechanism::QuotaWait, Quantity::Latency),
+];
+/// `LB_WAKEUP_QUOTA` in recorder.h.
+const WAKEUP_QUOTA: u32 = 2;
+/// `LB_QUOTA_SLOTS` in recorder.h.
+const QUOTA_SLOTS: usize = 4;
 const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
@@ -75,8 +84,10 @@ pub struct LateWakeup {
     pub cpu: Cpu,
     /// The time before which its timer must not fire, where a timer woke it.
     pub expires: Option<Nanos>,
-    /// When it was woken.
+    /// When it was woken; where it was not woken but held by a quota, when it was switched out.
     pub waking: Nanos,
+    /// Whether it was not woken: a quota held it, and it runs again.
+    pub quota: bool,
     /// When a CPU switched to it.
     pub running: Nanos,
 }
@@ -94,7 +105,11 @@ impl LateWakeup {
 
     /// By what it was woken.
     pub fn mechanism(&self) -> Mechanism {
-        if self.expires.is_some() { Mechanism::TimerWakeup } else { Mechanism::ThreadWakeup }
+        match self.expires {
+            _ if self.quota => Mechanism::QuotaWait,
+            Some(_) => Mechanism::TimerWakeup,
+            None => Mechanism::ThreadWakeup,
+        }
     }
 }
 
@@ -145,6 +160,7 @@ pub struct Recorder {
     stacks: MappedArray<lb_flight_stack>,
     buckets: MappedArray<u64>,
     symbols: Symbols,
+    groups: Groups,
     options: RecorderOptions,
     online: Vec<Cpu>,
     records_per_cpu: u64,
@@ -221,10 +237,12 @@ impl Recorder {
         };
 
         let entries = |per_cpu: u64| u32::try_from(per_cpu * online.len() as u64).unwrap_or(u32::MAX);
+        let possible = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
         let sizes = Sizes {
             records: entries(records_per_cpu),
             stacks: entries(stacks_per_cpu),
             slots,
+            quotas: u32::try_from(possible * QUOTA_SLOTS).unwrap_or(u32::MAX),
             buckets: 2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32,
         };
         let plan = Plan::new(&btf, options.following)?;
@@ -260,6 +278,7 @@ impl Recorder {
             stacks,
             buckets,
             symbols,
+            groups: Groups::default(),
             online,
             records_per_cpu,
             stacks_per_cpu,
@@ -310,6 +329,14 @@ impl Recorder {
                 why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
                     .to_owned(),
                 remedy: "run as root with kernel.kptr_restrict=0 or 1".to_owned(),
+            });
+        }
+        if !btf.has_field("cfs_rq", "throttle_count") {
+            recorder.missing.push(Missing {
+                what: "waits for a CPU quota".to_owned(),
+                why: "this kernel's type information has no cfs_rq::throttle_count, so it has no quotas, or hides them"
+                    .to_owned(),
+                remedy: "where groups have quotas all the same, compare with cpu.stat of the thread's cgroup".to_owned(),
             });
         }
         Ok(recorder)
@@ -414,6 +441,7 @@ impl Recorder {
                 expires: (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns)),
                 waking: Nanos(late.waking_at_ns),
                 running: Nanos(late.running_at_ns),
+                quota: late.wakeup == WAKEUP_QUOTA,
             };
             let worst = self.worst.entry(wakeup.task.tid).or_default();
             if !worst.fixed {
@@ -583,6 +611,11 @@ impl Recorder {
                 state.threads_refused,
             );
             lost(
+                LossKind::Unpaired,
+                format!("flight recorder, waits for a quota, CPU {cpu}"),
+                state.quotas_missed,
+            );
+            lost(
                 LossKind::SampleDropped,
                 format!("flight recorder, kernel stacks, CPU {cpu}"),
                 state.stacks_failed,
@@ -635,6 +668,7 @@ struct Sizes {
     records: u32,
     stacks: u32,
     slots: u32,
+    quotas: u32,
     buckets: u32,
 }
 
@@ -677,6 +711,7 @@ fn open(
     maps.stacks.set_max_entries(sizes.stacks)?;
     maps.watched.set_max_entries(2 * sizes.slots)?;
     maps.thresholds.set_max_entries(2 * sizes.slots)?;
+    maps.quotas.set_max_entries(sizes.quotas)?;
     maps.buckets.set_max_entries(sizes.buckets)?;
     Ok(open)
 }
@@ -785,6 +820,10 @@ impl Lookup for Names<'_> {
 
     fn function(&self, address: u64) -> String {
         self.recorder.symbols.function(address)
+    }
+
+    fn group(&self, id: u64) -> String {
+        self.recorder.groups.path(id)
     }
 
     fn is_lazy(&self, flag: u16) -> bool {

@@ -18,8 +18,9 @@ use crate::load::{self, Refused};
 const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 
 /// What is seen by a trace point, by how its name begins; the others are those of processor vectors.
-const SEEN_BY: [(&str, &str); 10] = [
+const SEEN_BY: [(&str, &str); 11] = [
     ("sched_waking", "wake-ups of threads"),
+    ("sched_wakeup", "wake-ups into a group whose CPU quota is used up"),
     ("sched_switch", "switches between threads"),
     ("sched_migrate_task", "threads that move to another CPU"),
     ("sched_set_need_resched_tp", "requests that a thread gives way"),
@@ -60,7 +61,9 @@ impl Plan {
         for program in open.open_object().progs() {
             let section = program.section().to_string_lossy().into_owned();
             let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section).to_owned();
-            if left_out.iter().any(|of| tracepoint.starts_with(of)) {
+            // From 6.18 on nobody is held by a quota where it is woken.
+            let unneeded = tracepoint == "sched_wakeup" && btf.has_field("task_struct", "throttled");
+            if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
             if btf.has_tracepoint(&tracepoint) && !kernel::is_deadly(&tracepoint) {

@@ -91,11 +91,21 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } late SEC(".maps");
 
+/* LB_QUOTA_SLOTS for each CPU. Not a map of each CPU, because a waker puts a thread into the queue of another one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_quota);
+} quotas SEC(".maps");
+
 /* Brings the type into the object's type information, where Rust's half finds it. */
 const struct lb_flight_late *late_type SEC(".data.types");
 
 /* Slots given away here, from 0 up; user space gives away those from watch_slots up. */
 __u32 slots_taken;
+/* Set with the first slot of `quotas`; until then nobody looks at them. */
+__u32 quotas_met;
 
 static __always_inline struct lb_flight_cpu *this_cpu(void)
 {
@@ -259,10 +269,14 @@ static __always_inline void copy_comm(char *to, const char *from)
 
 static __always_inline void count_latency(struct lb_flight_watched *thread, __u32 wakeup, __u64 latency)
 {
-	struct lb_flight_latencies *all = &thread->latencies[wakeup & 1];
+	struct lb_flight_latencies *all;
 	__u32 bucket = lb_bucket_index(latency);
-	__u32 index = (thread->slot * LB_WAKEUPS + (wakeup & 1)) * LB_PROBE_BUCKET_COUNT + bucket;
+	__u32 index = (thread->slot * LB_WAKEUPS + wakeup) * LB_PROBE_BUCKET_COUNT + bucket;
 	__u64 *count;
+
+	if (wakeup >= LB_WAKEUPS)
+		return;
+	all = &thread->latencies[wakeup];
 
 	/* Only the CPU that switches to a thread counts for it, so the plain updates below do not race. */
 	if (!all->count || latency < all->min_ns)
@@ -281,10 +295,208 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 	all->sum_ns += latency;
 }
 
-/* ---- the scheduler ---- */
-
 /* MAX_RT_PRIO (include/linux/sched/prio.h, 5.15 to 6.18): fair threads begin here. */
 #define FIRST_FAIR_PRIO 100
+/* include/uapi/linux/sched.h */
+#define SCHED_EXT 7
+
+/* ---- CPU quotas: CFS bandwidth control (kernel/sched/fair.c) ---- */
+
+/*
+ * No trace point tells of quotas, so the kernel's own state is read where events come by. cfs_rq::throttle_count says how many
+ * of a queue's own group and the groups above have used up their quota. Up to 6.17 all threads of such a queue are held.
+ * From 6.18 on each thread runs until it returns to user mode and is held then (task_struct::throttled, e1fad12dcb66), so
+ * that who waits there before that waits for others and not for the quota.
+ */
+#define QUOTAS_ARE_SEEN                                            \
+	(bpf_core_field_exists(struct cfs_rq, throttle_count) &&   \
+	 bpf_core_field_exists(struct cfs_rq, runtime_enabled) &&  \
+	 bpf_core_field_exists(struct task_group, cfs_bandwidth) && \
+	 bpf_core_field_exists(struct sched_entity, parent))
+#define QUOTAS_HOLD_THREADS bpf_core_field_exists(struct task_struct, throttled)
+/* Groups above a thread's own that are looked at. */
+#define QUOTA_LEVELS 8
+
+static __always_inline struct lb_flight_quota *quota_slot(__u32 cpu, __u32 slot)
+{
+	__u32 index = cpu * LB_QUOTA_SLOTS + (slot & (LB_QUOTA_SLOTS - 1));
+
+	return bpf_map_lookup_elem(&quotas, &index);
+}
+
+/* A thread begins to wait in a queue, or the queue is held or let go: then the thread is 0. */
+static __noinline int record_quota(struct lb_flight_quota *slot, __u32 cpu, __s32 tid, bool held, __u64 now)
+{
+	const struct sched_entity *above = (void *)slot->parent;
+	const struct cfs_rq *top = (void *)slot->queue;
+	struct lb_flight_record *record;
+	struct task_group *group;
+	__u64 position;
+	int level;
+
+	/* The highest group that has used up its quota; those below may have theirs left. */
+	for (level = 0; level < QUOTA_LEVELS && above; level++) {
+		const struct cfs_rq *queue = BPF_CORE_READ(above, cfs_rq);
+
+		if (!queue || !BPF_CORE_READ(queue, throttle_count))
+			break;
+		top = queue;
+		above = BPF_CORE_READ(above, parent);
+	}
+	group = BPF_CORE_READ(top, tg);
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return 0;
+	record->at_ns = now;
+	record->kind = LB_QUOTA;
+	record->flags = held;
+	record->number = cpu;
+	record->prev_tid = current_tid();
+	record->next_tid = tid;
+	record->value[0] = slot->queue;
+	record->value[1] = BPF_CORE_READ(group, css.cgroup, kn, id);
+	record->value[2] = BPF_CORE_READ(group, cfs_bandwidth.quota);
+	record->value[3] = BPF_CORE_READ(group, cfs_bandwidth.period);
+	publish(&record->sequence, position);
+	return 0;
+}
+
+static __always_inline void sample_quota(struct lb_flight_quota *slot, __u32 cpu, __u64 now)
+{
+	const struct cfs_rq *queue = (void *)slot->queue;
+	bool held;
+
+	if (!queue)
+		return;
+	held = BPF_CORE_READ(queue, throttle_count) > 0;
+	if (held == !!slot->since_ns)
+		return;
+	/* From 6.18 on a queue that is held says nothing of who waits in it. */
+	if (held && QUOTAS_HOLD_THREADS)
+		return;
+	if (held) {
+		slot->since_ns = now;
+	} else {
+		slot->held_ns += now - slot->since_ns;
+		slot->since_ns = 0;
+	}
+	record_quota(slot, cpu, 0, held, now);
+}
+
+static __noinline int sample_all_quotas(void)
+{
+	__u32 slot, cpu = bpf_get_smp_processor_id();
+	__u64 now = bpf_ktime_get_ns();
+
+	for (slot = 0; slot < LB_QUOTA_SLOTS; slot++) {
+		struct lb_flight_quota *quota = quota_slot(cpu, slot);
+
+		if (quota)
+			sample_quota(quota, cpu, now);
+	}
+	return 0;
+}
+
+/* Called where a quota may have been filled up: behind timers and calls from other CPUs, and at switches. */
+static __always_inline void sample_quotas(void)
+{
+	if (QUOTAS_ARE_SEEN && quotas_met)
+		sample_all_quotas();
+}
+
+/* Whether the thread's group, or one above it, has a quota. */
+static __always_inline bool has_quota(const struct task_struct *task)
+{
+	const struct sched_entity *se = &task->se;
+	int level;
+
+	for (level = 0; level < QUOTA_LEVELS; level++) {
+		if (se->cfs_rq->runtime_enabled)
+			return true;
+		se = se->parent;
+		if (!se)
+			return false;
+	}
+	return false;
+}
+
+/* A watched thread begins to wait in its queue at this moment. */
+static __noinline int begin_quota(struct lb_flight_watched *thread, __s32 tid, __u64 queue, __u64 parent, __u32 cpu)
+{
+	struct lb_flight_quota *found = 0, *free = 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 slot;
+
+	for (slot = 0; slot < LB_QUOTA_SLOTS; slot++) {
+		struct lb_flight_quota *quota = quota_slot(cpu, slot);
+
+		if (!quota)
+			return 0;
+		if (quota->queue == queue) {
+			found = quota;
+			break;
+		}
+		if (!free && !quota->queue)
+			free = quota;
+	}
+	if (!found) {
+		/* More groups at once than there is room for: who waits in the old one finds it gone, and that is counted. */
+		found = free ? free : quota_slot(cpu, (__u32)(now >> 16));
+		if (!found)
+			return 0;
+		found->queue = 0;
+		found->since_ns = 0;
+		found->held_ns = 0;
+		found->parent = parent;
+		found->queue = queue;
+		quotas_met = 1;
+	}
+	if (QUOTAS_HOLD_THREADS) {
+		if (!found->since_ns)
+			found->since_ns = now;
+	} else {
+		sample_quota(found, cpu, now);
+	}
+	record_quota(found, cpu, tid, !!found->since_ns, now);
+	thread->quota_queue = queue;
+	thread->quota_from_ns = now;
+	thread->quota_base_ns = found->held_ns + (found->since_ns ? now - found->since_ns : 0);
+	return 0;
+}
+
+/* Whether a quota can be what this thread waits for from now on; it can run and does not. */
+static __always_inline bool quota_bears_on(const struct task_struct *task)
+{
+	if (!QUOTAS_ARE_SEEN || task->prio < FIRST_FAIR_PRIO || task->policy == SCHED_EXT)
+		return false;
+	return QUOTAS_HOLD_THREADS ? task->throttled : has_quota(task);
+}
+
+/* A watched thread runs again. Returns for how long a quota held it. */
+static __noinline __u64 end_quota(struct lb_flight_watched *thread, __u64 now)
+{
+	__u32 slot, cpu = bpf_get_smp_processor_id();
+	__u64 queue = thread->quota_queue;
+	struct lb_flight_cpu *own;
+
+	thread->quota_queue = 0;
+	for (slot = 0; slot < LB_QUOTA_SLOTS; slot++) {
+		struct lb_flight_quota *quota = quota_slot(cpu, slot);
+
+		if (quota && quota->queue == queue) {
+			__u64 held = quota->held_ns + (quota->since_ns ? now - quota->since_ns : 0);
+
+			return held > thread->quota_base_ns ? held - thread->quota_base_ns : 0;
+		}
+	}
+	/* It was moved to another CPU meanwhile, or its slot was taken. */
+	own = this_cpu();
+	if (own)
+		__sync_fetch_and_add(&own->quotas_missed, 1);
+	return 0;
+}
+
+/* ---- the scheduler ---- */
 
 static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task_struct *task, __u64 now)
 {
@@ -344,6 +556,20 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	return 0;
 }
 
+/* Loaded up to 6.17 only: from then on who is woken is held no earlier than it returns to user mode. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	struct lb_flight_watched *thread;
+
+	if (!quota_bears_on(task))
+		return 0;
+	thread = find_watched(task, false);
+	if (thread && thread->waking_at_ns && !thread->quota_queue)
+		begin_quota(thread, task->pid, (__u64)task->se.cfs_rq, (__u64)task->se.parent, task->se.cfs_rq->rq->cpu);
+	return 0;
+}
+
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int to)
 {
@@ -378,8 +604,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct lb_flight_watched *thread;
 	struct lb_flight_record *record;
 	struct lb_flight_late *sample;
-	__u32 slot;
-	__u64 position, now, latency, waited, *threshold;
+	__u32 slot, wakeup;
+	__u64 position, now, latency, due, held = 0, *threshold;
 
 	if (!cpu)
 		return 0;
@@ -412,31 +638,56 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		publish(&record->sequence, position);
 	}
 
+	sample_quotas();
+	if ((preempt || !prev->__state) && quota_bears_on(prev)) {
+		thread = find_watched(prev, false);
+		if (thread) {
+			thread->prio = prev->prio;
+			thread->policy = prev->policy;
+			begin_quota(thread, prev->pid, (__u64)prev->se.cfs_rq, (__u64)prev->se.parent,
+				    bpf_get_smp_processor_id());
+		}
+	}
+
 	thread = find_watched(next, false);
-	if (!thread || !thread->waking_at_ns)
+	if (!thread)
 		return 0;
-	waited = now - thread->waking_at_ns;
-	if (waited > stack_threshold_ns && prev->pid)
-		record_stack(ctx, cpu, LB_STACK_SWITCHED, now);
+	if (thread->quota_queue) {
+		held = end_quota(thread, now);
+		if (held)
+			count_latency(thread, LB_WAKEUP_QUOTA, held);
+	}
+	if (thread->waking_at_ns) {
+		wakeup = thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD;
+		due = thread->soft_expires_ns ? thread->soft_expires_ns : thread->waking_at_ns;
+		if (now - thread->waking_at_ns > stack_threshold_ns && prev->pid)
+			record_stack(ctx, cpu, LB_STACK_SWITCHED, now);
+	} else if (held) {
+		wakeup = LB_WAKEUP_QUOTA;
+		due = thread->quota_from_ns;
+	} else {
+		return 0;
+	}
+	latency = now - due;
 	/* Clocks that step back between CPUs would make a giant of a small latency. */
-	latency = thread->soft_expires_ns ? now - thread->soft_expires_ns : waited;
 	if ((__s64)latency < 0)
 		latency = 0;
-	count_latency(thread, thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD, latency);
+	if (wakeup != LB_WAKEUP_QUOTA)
+		count_latency(thread, wakeup, latency);
 	slot = thread->slot;
 	threshold = bpf_map_lookup_elem(&thresholds, &slot);
 	if (threshold && latency > *threshold) {
 		sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
 		if (sample) {
-			sample->soft_expires_ns = thread->soft_expires_ns;
-			sample->waking_at_ns = thread->waking_at_ns;
+			sample->soft_expires_ns = wakeup == LB_WAKEUP_TIMER ? thread->soft_expires_ns : 0;
+			sample->waking_at_ns = wakeup == LB_WAKEUP_QUOTA ? due : thread->waking_at_ns;
 			sample->running_at_ns = now;
 			sample->tid = next->pid;
 			sample->cpu = bpf_get_smp_processor_id();
 			sample->prio = next->prio;
 			sample->policy = next->policy;
 			sample->kernel = !!(next->flags & PF_KTHREAD);
-			sample->reserved = 0;
+			sample->wakeup = wakeup;
 			copy_comm(sample->comm, next->comm);
 			/* Nobody is woken for it: user space looks when it has time. */
 			bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
@@ -466,6 +717,7 @@ SEC("tp_btf/sched_set_need_resched_tp")
 int BPF_PROG(on_need_resched, struct task_struct *task, int cpu, int flag)
 {
 	record_at(this_cpu(), bpf_ktime_get_ns(), LB_NEED_RESCHED, flag, task->pid, cpu, 0, 0);
+	sample_quotas();
 	return 0;
 }
 
@@ -516,6 +768,9 @@ int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 	int on_##name##_exit(void *ctx)                  \
 	{                                                \
 		record(LB_VECTOR_EXIT, number);          \
+		/* Another CPU fills a quota up by a call. */ \
+		if (number == LB_VECTOR_CALL_FUNCTION_SINGLE) \
+			sample_quotas();                 \
 		return 0;                                \
 	}
 
@@ -542,6 +797,7 @@ SEC("tp_btf/ipi_exit")
 int BPF_PROG(on_ipi_exit, const char *reason)
 {
 	record_named(LB_VECTOR_EXIT, LB_VECTOR_NAMED, 0, reason);
+	sample_quotas();
 	return 0;
 }
 
@@ -610,6 +866,7 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 		return 0;
 	cpu->expiring = 0;
 	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_EXIT, 0, 0, (__u64)timer, 0, 0);
+	sample_quotas();
 	return 0;
 }
 

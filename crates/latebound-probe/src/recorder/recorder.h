@@ -27,6 +27,7 @@ enum lb_flight_kind {
 	LB_NEED_RESCHED = 18,
 	LB_STOLEN = 19,
 	LB_STACK = 20,
+	LB_QUOTA = 21,
 };
 
 /* Vectors of the processor, by the name of their trace points; `VECTOR_NAMES` in decode.rs is in the same order. */
@@ -99,6 +100,18 @@ struct lb_flight_cpu {
 	__u64 expires_ns;
 	__u64 stolen_ns;
 	__u64 stolen_read_at_ns;
+	__u64 quotas_missed; /* waits whose slot was gone at their end */
+};
+
+/* As many groups with a quota are followed at once on each CPU. A power of two. */
+#define LB_QUOTA_SLOTS 4
+
+/* A fair run queue in which a watched thread waited, where a quota can hold it: its own or one of a group above. */
+struct lb_flight_quota {
+	__u64 queue; /* the address of the cfs_rq; 0 where the slot is free */
+	__u64 parent; /* of the sched_entity that stands for it in the group above */
+	__u64 since_ns; /* since when a quota holds it; 0 where none does */
+	__u64 held_ns; /* for how long in all before that */
 };
 
 /* Latencies of one watched thread, by what woke it. */
@@ -113,7 +126,8 @@ struct lb_flight_latencies {
 enum lb_wakeup {
 	LB_WAKEUP_THREAD = 0,
 	LB_WAKEUP_TIMER = 1,
-	LB_WAKEUPS = 2,
+	LB_WAKEUP_QUOTA = 2,
+	LB_WAKEUPS = 3,
 };
 
 /* One watched thread. */
@@ -125,6 +139,9 @@ struct lb_flight_watched {
 	__u32 policy;
 	__u32 kernel;
 	char comm[16];
+	__u64 quota_queue; /* in which it waits where a quota can hold it; 0 where it does not */
+	__u64 quota_from_ns; /* since when it waits there */
+	__u64 quota_base_ns; /* for how long that queue had been held by then */
 	struct lb_flight_latencies latencies[LB_WAKEUPS];
 };
 
@@ -138,7 +155,7 @@ struct lb_flight_late {
 	__s32 prio;
 	__u32 policy;
 	__u32 kernel;
-	__u32 reserved;
+	__u32 wakeup; /* enum lb_wakeup; of a quota, waking_at_ns is when the thread was switched out */
 	char comm[16];
 };
 

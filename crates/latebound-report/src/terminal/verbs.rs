@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Cause, CpuBound, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run,
-    Series, Severity, ViewKind,
+    Cause, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism, Missing,
+    Nanos, Run, Series, Severity, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -447,6 +447,16 @@ pub fn missing(missing: &[Missing], style: &Style) -> String {
     for missing in missing {
         let text = missing.to_string();
         w.item(0, (Tone::Warning, "Missing:"), 9, [(Tone::Plain, text.as_str())]);
+    }
+    w.finish()
+}
+
+/// The CPU quotas of the groups that the watched threads are in: a paragraph each.
+pub fn quotas(quotas: &[CpuQuota], style: &Style) -> String {
+    let mut w = Writer::new(style);
+    for quota in quotas {
+        let text = digest::quota_text(quota);
+        w.item(0, (Tone::Note, "Quota:"), 7, [(Tone::Plain, text.as_str())]);
     }
     w.finish()
 }

@@ -428,6 +428,7 @@ pub(crate) fn rich() -> Run {
         series,
         worst,
         findings,
+        quotas: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".into(),
             unit: "messages".into(),
@@ -530,6 +531,7 @@ pub(crate) fn empty() -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -172,6 +172,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             cost: "a system call can hold a wake-up up for milliseconds".to_owned(),
             remedy: Some("boot with preempt=full".to_owned()),
         }],
+        quotas: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

@@ -13,6 +13,8 @@ mod preemption;
 mod throttling;
 mod timers;
 
+pub use throttling::quota_finding;
+
 use latebound_model::{Finding, Severity, SystemSnapshot};
 
 use crate::permissions::Capability;

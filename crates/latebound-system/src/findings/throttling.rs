@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{FairServer, Finding, Nanos, Severity};
+use latebound_model::{CpuQuota, FairServer, Finding, Nanos, Severity};
 
 use super::{Context, finding, mended};
 use crate::cgroup;
 use crate::idle::MAX_CPUS_READ;
+use crate::quota;
 use crate::snapshot::{self, FAIR_SERVER, FAIR_SERVER_SINCE};
 use crate::survey::Survey;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context))]
+    [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context)), Some(cpu_quota(context))]
         .into_iter()
         .flatten()
         .collect()
@@ -220,4 +221,70 @@ fn rt_group(context: &Context<'_>) -> Finding {
         }
         (_, Err(error)) => context.unread(id, title, &error, cost_if_not),
     }
+}
+
+const QUOTA: (&str, &str) = ("cpu-quota", "CPU quota");
+
+fn cpu_quota(context: &Context<'_>) -> Finding {
+    match quota::own(context.survey.root) {
+        Ok(Some(quotas)) => quota_finding(&quotas),
+        Ok(None) => {
+            let cost = "no quota holds ordinary threads back";
+            let value = "no cgroup hierarchy with the cpu controller is mounted";
+            finding(QUOTA.0, QUOTA.1, Severity::Good, value, "/proc/self/mountinfo", cost)
+        }
+        Err(error) => {
+            let cost = "a group that used up its quota waits for the next period: 100 ms by default";
+            context.unread(QUOTA.0, QUOTA.1, &error, cost)
+        }
+    }
+}
+
+/// What the quotas of the groups that some threads are in cost them ([`crate::cpu_quotas`]). The tightest is named.
+pub fn quota_finding(quotas: &[CpuQuota]) -> Finding {
+    let (id, title) = QUOTA;
+    let held = |quota: &CpuQuota| quota.throttled_periods.unwrap_or_default();
+    let share = |quota: &CpuQuota| quota.quota.0 as f64 / quota.period.0.max(1) as f64;
+    let tightest =
+        quotas.iter().max_by(|a, b| held(a).cmp(&held(b)).then_with(|| share(b).total_cmp(&share(a))));
+    let Some(quota) = tightest else {
+        let cost = "no group of these threads, and none above, limits the CPU time of ordinary threads";
+        return finding(id, title, Severity::Good, "none", "cpu.max, cpu.cfs_quota_us", cost);
+    };
+    let counted = match (quota.throttled_periods, quota.periods, quota.throttled) {
+        (Some(throttled), Some(periods), Some(time)) => {
+            format!("; used up in {throttled} of {periods} periods, for {time}")
+        }
+        _ => String::new(),
+    };
+    let others = match quotas.len() {
+        0 | 1 => String::new(),
+        all => format!("; {} more groups have one", all - 1),
+    };
+    let value = format!("{} of each {} for {}{counted}{others}", quota.quota, quota.period, quota.group);
+    // Threads on several CPUs use it up together, in a part of the period that is as many times shorter.
+    let cost = format!(
+        "when the threads of the group have used it up they wait for the next period, up to {}; nice values and weights do \
+         not help. FIFO and RR threads are not held",
+        quota.period
+    );
+    let (file, word) = match quota.version {
+        1 => ("cpu.cfs_quota_us", "-1"),
+        _ => ("cpu.max", "max"),
+    };
+    let source = format!("{}/{file}", quota.folder);
+    let severity = if held(quota) > 0 { Severity::Warning } else { Severity::Note };
+    let burst = match (quota.burst, quota.version) {
+        (Some(Nanos(0)), 1) => "; or let it save up: cpu.cfs_burst_us",
+        (Some(Nanos(0)), _) => "; or let it save up: cpu.max.burst",
+        _ => "",
+    };
+    let made = finding(id, title, severity, value, &source, cost);
+    mended(made, format!("echo {word} > {}  # or a larger quota{burst}", quoted(&source)))
+}
+
+/// A path as one word of a shell: a group is named by whoever made it.
+fn quoted(path: &str) -> String {
+    let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-@:+,".contains(&byte));
+    if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::{KernelFacts, LateActivation, SavedExplanations, Watched, explain_saved};
-use latebound_model::{Mechanism, Nanos, Run, RunState};
+use latebound_model::{CpuQuota, Mechanism, Nanos, Run, RunState, Tid};
 use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
 use latebound_report::terminal::Style;
 use latebound_report::{html, terminal};
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
+    let quotas = Quotas::begin(args);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -67,6 +68,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     }
     progress.clear();
     collect(&mut run, &recorder, &worst, elapsed());
+    quotas.finish(&mut run, &recorder);
     run.missing.extend(recorder.missing().iter().cloned());
     run.missing.extend(worst.missing());
     loads.finish(&mut run);
@@ -145,7 +147,11 @@ fn watched(args: &ExplainArgs) -> Result<Watch> {
 /// The series' name is the one that [`Recorder::series`] gives the thread.
 fn activation(late: LateWakeup) -> LateActivation {
     let mechanism = late.mechanism();
-    let word = if mechanism == Mechanism::TimerWakeup { "timer_wakeup" } else { "thread_wakeup" };
+    let word = match mechanism {
+        Mechanism::TimerWakeup => "timer_wakeup",
+        Mechanism::QuotaWait => "quota_wait",
+        _ => "thread_wakeup",
+    };
     LateActivation {
         series: format!("{word}/{}", late.task.comm),
         mechanism,
@@ -153,6 +159,57 @@ fn activation(late: LateWakeup) -> LateActivation {
         requested_at: late.requested_at(),
         started_at: late.running,
         task: late.task,
+    }
+}
+
+/// The CPU quotas of the groups that the watched threads are in.
+struct Quotas {
+    threads: Vec<Tid>,
+    before: Vec<CpuQuota>,
+}
+
+impl Quotas {
+    /// Reads what the accounts of the groups say before. Real-time threads are not held by quotas.
+    fn begin(args: &ExplainArgs) -> Quotas {
+        let root = Root::live();
+        let threads: Vec<Tid> = match (&args.pid, &args.comm) {
+            (Some(pid), _) => vec![*pid],
+            (None, Some(comm)) => {
+                let all = latebound_system::threads(&root).unwrap_or_default();
+                all.into_iter().filter(|thread| thread.comm == *comm).map(|thread| thread.tid).collect()
+            }
+            (None, None) => args.tid.clone(),
+        };
+        let before = latebound_system::cpu_quotas(&root, &threads);
+        Quotas { threads, before }
+    }
+
+    /// Puts the quotas into the Run, with what happened since, and what they mean in place of what was found for this
+    /// process's own group.
+    fn finish(mut self, run: &mut Run, recorder: &Recorder) {
+        let met = recorder.series().into_iter().filter_map(|series| series.subject.task).map(|task| task.tid);
+        self.threads.extend(met);
+        self.threads.sort_unstable();
+        self.threads.dedup();
+        let now = latebound_system::cpu_quotas(&Root::live(), &self.threads);
+        // The account of a group that was made meanwhile began at zero.
+        let since = |quota: CpuQuota| match self.before.iter().find(|old| old.folder == quota.folder) {
+            Some(old) => quota.since(old),
+            None => quota,
+        };
+        let mut quotas: Vec<CpuQuota> = now.into_iter().map(since).collect();
+        // A group whose threads have ended meanwhile: its quota is still worth telling.
+        let gone = self.before.iter().filter(|old| !quotas.iter().any(|quota| quota.folder == old.folder));
+        let gone: Vec<CpuQuota> = gone
+            .map(|old| CpuQuota { periods: None, throttled_periods: None, throttled: None, ..old.clone() })
+            .collect();
+        quotas.extend(gone);
+        let finding = latebound_system::quota_finding(&quotas);
+        match run.findings.iter_mut().find(|known| known.id == finding.id) {
+            Some(known) => *known = finding,
+            None => run.findings.push(finding),
+        }
+        run.quotas = quotas;
     }
 }
 
@@ -175,5 +232,10 @@ fn text(run: &Run, style: &Style) -> String {
         return "No wake-up of a watched thread was seen.".to_owned();
     }
     let each = run.worst.iter().map(|worst| terminal::explanation(worst, run.started_monotonic, style));
-    each.collect::<Vec<_>>().join("\n")
+    let mut text = each.collect::<Vec<_>>().join("\n");
+    if !run.quotas.is_empty() {
+        text.push('\n');
+        text.push_str(&terminal::quotas(&run.quotas, style));
+    }
+    text
 }
