@@ -42,6 +42,18 @@ fn shown(explanation: &Explanation) -> String {
     for signature in &explanation.signatures {
         writeln!(out, "signature {signature:?}").unwrap();
     }
+    for still in &explanation.standstills {
+        let (from, to) = (still.start.0.saturating_sub(origin), still.end.0 - origin);
+        let sure = if still.sure { "" } else { " perhaps" };
+        write!(out, "stood still{sure} {from}-{to} in {}", still.within).unwrap();
+        if let (Some(median), Some(p99)) = (still.median, still.p99) {
+            write!(out, ", {} of median {} and p99 {}", still.usual_count, median.0, p99.0).unwrap();
+        }
+        for cpu in &still.other_cpus {
+            write!(out, ", as CPU {cpu}").unwrap();
+        }
+        writeln!(out).unwrap();
+    }
     for loss in &explanation.losses {
         let count = loss.count.map_or("?".to_owned(), |count| count.to_string());
         writeln!(out, "lost {count} in {}", loss.place).unwrap();

@@ -85,6 +85,7 @@ fn run(values: &[f64]) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),

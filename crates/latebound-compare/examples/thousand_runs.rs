@@ -104,6 +104,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),

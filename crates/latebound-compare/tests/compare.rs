@@ -93,6 +93,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),

@@ -26,6 +26,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),

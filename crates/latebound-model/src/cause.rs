@@ -46,6 +46,9 @@ pub enum CauseKind {
     Blocked,
     /// The hypervisor ran something else on the physical CPU.
     Stolen,
+    /// The CPU made no progress at all, as far as can be told: a hypervisor that does not say so, or firmware
+    /// ([`Explanation::standstills`] holds the evidence).
+    StoodStill,
     /// Nothing that was seen accounts for this time.
     Unaccounted,
 }
@@ -69,6 +72,7 @@ impl CauseKind {
             CauseKind::ReturnToUser => "return to user space",
             CauseKind::Blocked => "slept again",
             CauseKind::Stolen => "stolen by the hypervisor",
+            CauseKind::StoodStill => "stood still",
             CauseKind::Unaccounted => "unaccounted",
         }
     }
@@ -113,6 +117,33 @@ pub struct Cause {
     /// What more is known, in a sentence without a full stop: the work function that a worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// A gap in the events of a CPU in which it stood still, or may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standstill {
+    /// Which CPU.
+    pub cpu: Cpu,
+    /// From when on nothing of what was running explains the gap.
+    pub start: Nanos,
+    /// The event that ends it.
+    pub end: Nanos,
+    /// Whether the evidence suffices to charge nobody else with it.
+    pub sure: bool,
+    /// What was running: a handler, `idle`, a thread's name.
+    pub within: String,
+    /// The median of the same: executions of the handler, ways out of idle, delays of interrupts while a thread runs. `None` where
+    /// too few were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<Nanos>,
+    /// 99 % of them take no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Nanos>,
+    /// Of so many.
+    pub usual_count: u64,
+    /// CPUs whose timers were due in the same gap and came behind it as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_cpus: Vec<Cpu>,
 }
 
 /// A pattern that has a name of its own in the field.
@@ -176,6 +207,9 @@ pub struct Explanation {
     pub spans: Vec<Span>,
     /// Patterns that were recognised.
     pub signatures: Vec<Signature>,
+    /// Where a CPU stood still within the interval, or may have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standstills: Vec<Standstill>,
     /// What was lost within the interval.
     pub losses: Vec<Loss>,
 }

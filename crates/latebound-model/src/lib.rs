@@ -24,7 +24,7 @@ pub use bound::{
     InterruptRecord, MeasuredWakeup, RuleBreach, SourceKind, SourceName, SourceShare, SourceSummary,
     Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
-pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack};
+pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstill};
 pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing};
 pub use finding::{Finding, Severity};

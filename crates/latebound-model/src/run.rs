@@ -162,6 +162,10 @@ pub struct Run {
     /// What `doctor` found.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// How many system management interrupts came during the Run, by the processor's counter; `None` where it has none or it could
+    /// not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_management_interrupts: Option<u32>,
     /// The groups with a CPU quota that the watched threads are in, with what happened during the Run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<CpuQuota>,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{
     BlockMaxima, CStateControl, Cause, CauseKind, Cpu, CpuQuota, Explanation, Finding, Histogram, Load, Loss,
-    MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity,
+    MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity, Standstill,
 };
 
 pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
@@ -483,7 +483,7 @@ fn bears_on(kind: CauseKind) -> &'static [&'static str] {
         CauseKind::PreemptionOff => &["preemption-model", "kernel-debugging"],
         CauseKind::Throttled => &["rt-throttling", "rt-group", "fair-server"],
         CauseKind::Quota => &["cpu-quota"],
-        CauseKind::Stolen => &["steal", "hypervisor"],
+        CauseKind::Stolen | CauseKind::StoodStill => &["steal", "hypervisor"],
         CauseKind::Blocked => &["memory-lock", "swap", "huge-pages", "compaction", "numa-balancing"],
         CauseKind::Scheduler | CauseKind::ReturnToUser | CauseKind::Unaccounted => &[],
         _ => &[],
@@ -516,7 +516,8 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
     }
     if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind, run)?))) {
         let sentence = sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice);
-        let unseen = run.system.hypervisor.is_some() && !matches!(kind, CauseKind::Stolen | CauseKind::Quota);
+        let unseen = run.system.hypervisor.is_some()
+            && !matches!(kind, CauseKind::Stolen | CauseKind::StoodStill | CauseKind::Quota);
         return (if unseen { sentence.say(UNSEEN_STOPS) } else { sentence }, None);
     }
     if let Some(finding) = ordered.iter().find(mendable) {
@@ -544,6 +545,46 @@ fn name_finding(sentence: Sentence, finding: &Finding) -> Sentence {
     if value.is_empty() { sentence } else { sentence.say(format!(": {}", trimmed(value))) }
 }
 
+/// Whether idling ends in a halt that the hypervisor takes: by cpuidle's haltpoll driver, or without a driver.
+fn is_polling_guest(run: &Run) -> bool {
+    let driver = run.system.idle_driver.as_deref();
+    driver == Some("haltpoll") || (run.system.hypervisor.is_some() && run.system.idle_states.is_empty())
+}
+
+/// A standstill and what says so, in a sentence.
+pub fn standstill_text(still: &Standstill) -> String {
+    let length = still.end.saturating_sub(still.start);
+    let within = printable(&still.within);
+    let verb = if still.sure { "stood still" } else { "may have stood still" };
+    let mut text = format!("CPU {} {verb} for {length} within {within}: no event", still.cpu);
+    match (still.median, still.p99) {
+        (Some(median), Some(p99)) => text.push_str(&format!(
+            ", {} times the median of {} ({median}; 99 % take {p99} or less)",
+            grouped(length.0 / median.0.max(1)),
+            grouped(still.usual_count)
+        )),
+        _ => text.push_str("; too few of the same were seen to compare"),
+    }
+    if !still.other_cpus.is_empty() {
+        let cpus: Vec<String> = still.other_cpus.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "; timers of CPU {} that were due meanwhile came behind it as well",
+            cpus.join(", ")
+        ));
+    }
+    text.push('.');
+    text
+}
+
+/// What the processor's counter says of firmware; `None` where it says nothing or nothing came.
+pub fn firmware_text(run: &Run) -> Option<String> {
+    let count = run.system_management_interrupts.filter(|count| *count > 0)?;
+    Some(format!(
+        "{} system management interrupts came meanwhile: firmware took all CPUs each time, and no event shows for how long.",
+        grouped(u64::from(count))
+    ))
+}
+
 /// What has to be known before advice is followed inside a virtual machine.
 const UNSEEN_STOPS: &str = " First see whether it happens on this hardware without the hypervisor: a stop of the virtual CPU that \
                             it does not account for looks like more time of whatever was running.";
@@ -559,6 +600,19 @@ fn advice(kind: CauseKind, run: &Run) -> Option<&'static str> {
         }
         CauseKind::TimerSlack => {
             "Set the thread's timer slack to 1 ns (prctl PR_SET_TIMERSLACK), or give it a real-time policy, which has none."
+        }
+        CauseKind::StoodStill if run.system.hypervisor.is_some() => {
+            "The virtual CPU was stopped from outside: nothing inside the guest can mend that. Give it physical CPUs of its own (pinned, \
+             not shared), and keep pauses by snapshots, migration and ballooning away from it."
+        }
+        CauseKind::StoodStill => {
+            "Firmware took the processor (system management mode): the hwlat tracer sees it from outside of latebound \
+             (echo hwlat > /sys/kernel/tracing/current_tracer); the BIOS setup is where such interrupts can be switched off."
+        }
+        CauseKind::IdleExit if is_polling_guest(run) => {
+            "The processor has no deep idle state here: an idle virtual CPU is given back to the hypervisor, and its wake-up waits for \
+             that. Let it poll for longer before it halts (guest_halt_poll_ns of /sys/module/haltpoll/parameters, or \
+             idle=poll at boot), or the hypervisor (halt_poll_ns of its kvm module)."
         }
         CauseKind::IdleExit => {
             "Hold /dev/cpu_dma_latency low while the system has to answer in time, or switch deep idle states off."

@@ -21,7 +21,7 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::Quota => "c-throttled",
         CauseKind::Scheduler => "c-sched",
         CauseKind::ReturnToUser => "c-return",
-        CauseKind::Stolen => "c-stolen",
+        CauseKind::Stolen | CauseKind::StoodStill => "c-stolen",
         CauseKind::Blocked => "c-blocked",
         _ => "c-unaccounted",
     }
@@ -30,7 +30,11 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
 /// The lane of a timeline in which a cause is drawn: the level of execution that held the CPU.
 pub(crate) const fn lane(kind: CauseKind) -> usize {
     match kind {
-        CauseKind::TimerSlack | CauseKind::InterruptDelayed | CauseKind::IdleExit | CauseKind::Stolen => 0,
+        CauseKind::TimerSlack
+        | CauseKind::InterruptDelayed
+        | CauseKind::IdleExit
+        | CauseKind::Stolen
+        | CauseKind::StoodStill => 0,
         CauseKind::TimerInterrupt | CauseKind::Interrupt | CauseKind::Nmi => 1,
         CauseKind::Softirq => 2,
         CauseKind::TaskFirst

@@ -167,6 +167,7 @@ proptest! {
             requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().map(cause).collect(),
             spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
             signatures: Vec::new(), losses: Vec::new(),
+            standstills: Vec::new(),
         };
         for width in [400.0, 700.0] {
             let drawn = svg::timeline(&explanation, width);
@@ -289,6 +290,7 @@ fn what_one_long_span_hides_is_enlarged() {
             Span { start: Nanos(19_951_000), end: Nanos(20_001_000), cause: 2 },
         ],
         signatures: Vec::new(),
+        standstills: Vec::new(),
         losses: Vec::new(),
     };
     let drawn = svg::enlarged(&explanation, 700.0).unwrap().into_string();
@@ -326,6 +328,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
         causes: vec![cause(CauseKind::Softirq), cause(CauseKind::TaskFirst)],
         spans: (0..10_000).map(span).collect(),
         signatures: Vec::new(),
+        standstills: Vec::new(),
         losses: Vec::new(),
     };
     let drawn = svg::timeline(&explanation, 700.0).unwrap().into_string();

@@ -22,6 +22,7 @@ mod preemption;
 mod quota;
 mod release;
 mod root;
+mod smi;
 mod snapshot;
 mod survey;
 mod threads;
@@ -34,6 +35,7 @@ pub use findings::quota_finding;
 pub use pages::{LruPages, lru_pages};
 pub use quota::cpu_quotas;
 pub use root::{ReadError, Root};
+pub use smi::SmiCounts;
 pub use threads::{Thread, thread, threads};
 
 use survey::Survey;

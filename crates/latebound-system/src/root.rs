@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -120,6 +121,15 @@ impl Root {
         let mut bytes = [0; N];
         let mut file = fs::File::open(self.locate(path)?).map_err(fail)?;
         file.read_exact(&mut bytes).map_err(fail)?;
+        Ok(bytes)
+    }
+
+    /// Bytes at a place of a file that is a device with registers.
+    pub(crate) fn bytes_at<const N: usize>(&self, path: &str, place: u64) -> Result<[u8; N], ReadError> {
+        let fail = |source| ReadError::Os { path: path.to_owned(), source };
+        let mut bytes = [0; N];
+        let file = fs::File::open(self.locate(path)?).map_err(fail)?;
+        file.read_exact_at(&mut bytes, place).map_err(fail)?;
         Ok(bytes)
     }
 

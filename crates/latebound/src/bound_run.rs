@@ -89,6 +89,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         worst: Vec::new(),
         bound: Some(bound),
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: saved.losses.clone(),

@@ -85,6 +85,7 @@ pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run
         worst: Vec::new(),
         bound: None,
         findings: doctor.findings,
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),

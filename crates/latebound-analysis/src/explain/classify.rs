@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use latebound_model::{
-    CauseKind, Cpu, Event, EventKind, Mechanism, Nanos, PreemptionModel, Stack, Task, Tid, softirq_name,
+    CauseKind, Cpu, Event, EventKind, Mechanism, Nanos, PreemptionModel, Stack, Standstill, Task, Tid,
+    softirq_name,
 };
 
 use super::precedence::goes_before;
 use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
-use super::{KernelFacts, LateActivation, limits};
+use super::{KernelFacts, LateActivation, limits, standstill};
 
 /// What makes two instants belong to the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +91,8 @@ pub(super) struct Case<'a> {
     pub(super) stacks: Vec<TakenStack>,
     /// When a quota held the thread.
     pub(super) quota: Quotas,
+    /// Where the CPUs stood still, or may have, around the interval.
+    standstills: Vec<Standstill>,
     woken: Option<(Nanos, Cpu)>,
     carrier: Carrier,
     slack_end: Nanos,
@@ -128,6 +131,7 @@ impl<'a> Case<'a> {
             timelines,
             stacks: Vec::new(),
             quota: Quotas::new(sorted, late.task.tid, to),
+            standstills: Vec::new(),
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
@@ -136,6 +140,9 @@ impl<'a> Case<'a> {
         case.find_carrier(late.mechanism);
         case.find_throttled();
         case.find_stacks();
+        let find = |cpu: &Cpu| standstill::find(*cpu, from, to, &case.events, &case.timelines, &facts.usual);
+        let standstills: Vec<Standstill> = case.events.keys().flat_map(find).collect();
+        case.standstills = standstills;
         case
     }
 
@@ -278,6 +285,7 @@ impl<'a> Case<'a> {
             .collect();
         cuts.extend(self.life.cuts(from, to));
         cuts.extend(self.quota.cuts().filter(inside));
+        cuts.extend(self.standstills.iter().flat_map(|still| [still.start, still.end]).filter(inside));
         let mut more = vec![self.slack_end];
         more.extend(self.throttled.iter().flat_map(|(start, end)| [*start, *end]));
         match &self.carrier {
@@ -316,6 +324,7 @@ impl<'a> Case<'a> {
         let top = match what {
             What::Lost => return nameless(CauseKind::Unaccounted),
             What::Stolen => return nameless(CauseKind::Stolen),
+            _ if self.stood_still(cpu, at) => return nameless(CauseKind::StoodStill),
             What::Nmi => return nameless(CauseKind::Nmi),
             What::Top(top) => top,
         };
@@ -327,6 +336,29 @@ impl<'a> Case<'a> {
                 (Some(open), _) => handler(&open.frame),
                 _ => nameless(CauseKind::Unaccounted),
             },
+        }
+    }
+
+    fn stood_still(&self, cpu: Cpu, at: Nanos) -> bool {
+        let here = |still: &Standstill| still.cpu == cpu && still.start <= at && at < still.end;
+        self.standstills.iter().any(|still| still.sure && here(still))
+    }
+
+    /// The standstills that bear on the latency: of the CPU that the thread needed at that time.
+    pub(super) fn standstills_inside(&self) -> Vec<Standstill> {
+        let needed = |still: &&Standstill| {
+            let at = still.start.max(self.from);
+            at < still.end.min(self.to) && self.needed_cpu(at) == still.cpu
+        };
+        self.standstills.iter().filter(needed).cloned().collect()
+    }
+
+    fn needed_cpu(&self, at: Nanos) -> Cpu {
+        match self.life.state(at) {
+            State::Running(cpu) => cpu,
+            State::Ready => self.life.place(at).unwrap_or(self.cpu),
+            State::Sleeping => self.woken.map_or(self.cpu, |(_, cpu)| cpu),
+            State::Unknown => self.cpu,
         }
     }
 

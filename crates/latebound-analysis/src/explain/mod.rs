@@ -13,6 +13,7 @@
 //! - The scheduler passing a waiting thread over, by choosing one that must come after it, is the mark of throttling:
 //!   then all that lower threads ran until the next order to give way is `Throttled`, not `PreemptionOff`.
 //! - Stolen time lies at the ends of the longest gaps between events of its window ([`timeline`]).
+//! - A gap between events that no handler and no thread brings about is a standstill of the CPU ([`standstill`]).
 //! - While a quota holds a ready thread, that is the cause whatever the CPU does meanwhile ([`quota`]).
 //! - An interrupt that was due while a softirq's handler was on top counts to that softirq.
 
@@ -21,17 +22,20 @@ mod precedence;
 mod quota;
 mod saved;
 mod signature;
+mod standstill;
 mod thread;
 mod timeline;
+mod usual;
 
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    Cause, CauseKind, Cpu, Event, EventKind, Explanation, FairServer, Loss, LossKind, Mechanism, Nanos,
-    PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
+    Cause, CauseKind, Cpu, CpuIdleState, Event, EventKind, Explanation, FairServer, Loss, LossKind,
+    Mechanism, Nanos, PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
 };
 
 pub use self::saved::{SavedExplanations, Watched, explain_saved};
+pub use self::usual::Usual;
 
 use self::classify::{Case, Key};
 
@@ -52,6 +56,12 @@ pub mod limits {
     /// From here on leaving an idle state is called deep: shallow states of x86 and arm64 leave within some
     /// microseconds, deep ones take 50 us and more by their drivers' tables (drivers/idle/intel_idle.c).
     pub const DEEP_IDLE: Nanos = Nanos::from_micros(50);
+    /// A gap between events that is shorter is never called a standstill: handlers of a busy machine have such.
+    pub const STANDSTILL: Nanos = Nanos::from_micros(200);
+    /// A gap is long by its own distribution where it lasts so many times the median of the same,
+    pub const STANDSTILL_MEDIANS: u64 = 200;
+    /// and so many times what 99 % of the same take. Both are chosen, not derived.
+    pub const STANDSTILL_TAILS: u64 = 20;
     /// A thread woken for another CPU is put on its queue by an interrupt there (kernel/sched/core.c,
     /// `ttwu_queue_wakelist`): for so long after the wake-up, being passed over means nothing.
     pub const QUEUED_REMOTELY: Nanos = Nanos::from_micros(100);
@@ -87,6 +97,10 @@ pub struct KernelFacts {
     pub fair_server: Option<FairServer>,
     /// Whether the machine itself is emulated: then idle exits say nothing of hardware.
     pub emulated: bool,
+    /// Whether some idle state in use takes [`limits::DEEP_IDLE`] to leave; `None` where that cannot be told.
+    pub deep_idle: Option<bool>,
+    /// How long handlers take and how late timers' interrupts come here, as a rule.
+    pub usual: Usual,
 }
 
 impl From<&SystemSnapshot> for KernelFacts {
@@ -97,8 +111,26 @@ impl From<&SystemSnapshot> for KernelFacts {
             rt_throttling: system.rt_throttling.clone(),
             fair_server: system.fair_server.clone(),
             emulated: system.emulation.is_some(),
+            deep_idle: deep_idle(system),
+            usual: Usual::default(),
         }
     }
+}
+
+/// Whether some gap between events of a late activation is so long that it may be a standstill: then
+/// [`KernelFacts::usual`] and the events of all CPUs are worth having.
+pub fn may_be_standstill(events: &[Event], late: &LateActivation) -> bool {
+    standstill::is_possible(events, late.requested_at, late.started_at)
+}
+
+/// By the word of the idle driver. haltpoll's states are a loop and a HLT (drivers/cpuidle/cpuidle-haltpoll.c, 5.15 to 6.18),
+/// and a guest without a driver has HLT alone: what that costs is the hypervisor's.
+fn deep_idle(system: &SystemSnapshot) -> Option<bool> {
+    if !system.idle_states.is_empty() {
+        let deep = |state: &CpuIdleState| !state.disabled && state.exit_latency >= limits::DEEP_IDLE;
+        return Some(system.idle_states.iter().any(deep));
+    }
+    system.hypervisor.is_some().then_some(false)
 }
 
 /// Explains one late activation from the events around it.
@@ -155,6 +187,7 @@ pub fn explain(late: &LateActivation, events: &[Event], facts: &KernelFacts) -> 
         causes,
         spans,
         signatures: Vec::new(),
+        standstills: case.standstills_inside(),
         losses: losses(&sorted, &case),
     };
     explanation.signatures = signature::recognise(&explanation, &case, facts);

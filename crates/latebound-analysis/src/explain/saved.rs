@@ -11,6 +11,7 @@ use std::io;
 use latebound_model::{Cpu, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid};
 use latebound_trace::{ReadAt, TraceError};
 
+use super::usual::UsualCounter;
 use super::{KernelFacts, LateActivation, explain};
 use crate::bound::SavedError;
 use crate::saved_events;
@@ -68,7 +69,12 @@ pub fn explain_saved<R: ReadAt>(
     facts: &KernelFacts,
 ) -> Result<SavedExplanations, SavedError> {
     let mut finder = Finder::new(watched, keep);
-    let counted = saved_events::visit(open().map_err(again)?, instance, |event| finder.observe(&event))?;
+    let mut usual = UsualCounter::default();
+    let counted = saved_events::visit(open().map_err(again)?, instance, |event| {
+        usual.observe(&event);
+        finder.observe(&event);
+    })?;
+    let facts = &KernelFacts { usual: usual.finish(), ..facts.clone() };
     if finder.switches == 0 {
         return Err(SavedError::NoEvents { missing: "sched_switch" });
     }

@@ -32,7 +32,7 @@ pub(super) fn recognise(explanation: &Explanation, case: &Case<'_>, facts: &Kern
         .filter(|cause| cause.kind == CauseKind::IdleExit)
         .map(|cause| cause.duration)
         .sum();
-    if idle >= limits::DEEP_IDLE && !facts.emulated {
+    if idle >= limits::DEEP_IDLE && !facts.emulated && facts.deep_idle != Some(false) {
         found.push(Signature::DeepIdle);
     }
     found

@@ -210,6 +210,12 @@ impl Timeline {
         }
     }
 
+    /// How much of `[start, end]` the hypervisor says that it took.
+    pub(super) fn stolen_within(&self, start: Nanos, end: Nanos) -> Nanos {
+        let overlap = |(from, to): &(Nanos, Nanos)| to.0.min(end.0).saturating_sub(from.0.max(start.0));
+        Nanos(self.stolen.iter().map(overlap).sum())
+    }
+
     /// How many switches in `[from, to]` made no event.
     pub(super) fn unseen_switches(&self, from: Nanos, to: Nanos) -> u64 {
         self.unseen.iter().filter(|at| (from..=to).contains(*at)).count() as u64

@@ -7,7 +7,7 @@
 //! 1000 switch hog FIFO 90 -> rt FIFO 80        "blocked" at the end where the first went to sleep; "cpu 0" to be elsewhere
 //! ```
 
-use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_analysis::{KernelFacts, LateActivation, Usual};
 use latebound_model::{
     Cpu, Event, EventKind, FairServer, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
     RtThrottling, SOFTIRQ_NAMES, Stack, SwitchReason, Task, Tid,
@@ -80,10 +80,42 @@ fn softirq(name: &str) -> u32 {
     SOFTIRQ_NAMES.iter().position(|known| *known == name).expect("a softirq's name") as u32
 }
 
+/// So many of the same, each of this length (`500x3000`): executions of a handler, `idle` exits, or a `delay` of interrupts while a
+/// thread runs. They lie behind what came before.
+fn usual(what: &str, each: &str, before: u64) -> Vec<Event> {
+    let (count, length) = each.split_once('x').expect("COUNTxLENGTH");
+    let (count, length): (u64, u64) = (count.parse().expect("a count"), length.parse().expect("a length"));
+    let handler = match what.strip_prefix("irq-") {
+        Some(name) => interrupt(&["irq", "24", name]),
+        None if matches!(what, "idle" | "delay") => interrupt(&["local_timer"]),
+        None => interrupt(&[what]),
+    };
+    let of_timer = matches!(what, "idle" | "delay");
+    let start = before * 1_000_000_000;
+    let event = |at, kind| Event::new(Nanos(at), Cpu(1), kind);
+    let current = if what == "idle" { task(&["idle"]) } else { task(&["hog", "nice", "0"]) };
+    let switch =
+        EventKind::Switch { prev: task(&["x", "nice", "0"]), reason: SwitchReason::Blocked, next: current };
+    let mut events = vec![event(start, switch)];
+    for n in 0..count {
+        let at = start + (n + 1) * 100_000_000;
+        events.push(event(at, EventKind::InterruptEntry(handler.clone())));
+        if of_timer {
+            let expires = Nanos(at - length);
+            events
+                .push(event(at, EventKind::HrtimerExpireEntry { timer: 1, soft_expires: expires, expires }));
+        }
+        let end = if of_timer { at } else { at + length };
+        events.push(event(end, EventKind::InterruptExit(handler.clone())));
+    }
+    events
+}
+
 /// Reads a case.
 pub(crate) fn parse(text: &str) -> Parsed {
     let mut late = None;
     let mut events = Vec::new();
+    let mut history = Vec::new();
     let mut facts = KernelFacts::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -134,12 +166,14 @@ pub(crate) fn parse(text: &str) -> Parsed {
                         }
                         "rt" => facts.preemption = Some(PreemptionModel::Rt),
                         "emulated" => facts.emulated = true,
+                        "shallow" => facts.deep_idle = Some(false),
                         word => {
                             facts.hz = Some(word.strip_prefix("hz=").expect("hz=").parse().expect("a number"))
                         }
                     }
                 }
             }
+            "usual" => history.extend(usual(words[1], words[2], history.len() as u64)),
             at => {
                 let at = value(at);
                 let rest = &words[2..];
@@ -195,5 +229,6 @@ pub(crate) fn parse(text: &str) -> Parsed {
             }
         }
     }
+    facts.usual = Usual::of(&history);
     Parsed { late: late.expect("a case says who was late"), events, facts }
 }

@@ -189,6 +189,8 @@ pub(crate) fn run(series: Vec<Series>, turn: u32) -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
+        quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -83,6 +83,9 @@ fn body(m: &mut Markup, explanation: &Explanation) {
     for signature in &explanation.signatures {
         m.leaf("p", &[("class", "signature")], &prose(signature.sentence()));
     }
+    for still in &explanation.standstills {
+        m.leaf("p", &[("class", "signature")], &prose(&digest::standstill_text(still)));
+    }
     for loss in explanation.losses.iter().filter(|loss| loss.count != Some(0)) {
         m.leaf("p", &[("class", "lossnote")], &format!("Lost within the interval: {}.", loss_text(loss)));
     }

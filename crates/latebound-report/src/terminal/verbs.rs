@@ -14,6 +14,8 @@ use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, to
 
 /// As many CPUs are listed in the summary; of more, those with the latest wake-ups.
 const CPUS: usize = 8;
+/// As many standstills of the worst case are told in the summary.
+const STANDSTILLS: usize = 2;
 /// As many kinds of cause are listed in the summary.
 const CAUSES: usize = 5;
 /// As many findings are listed in the summary.
@@ -74,6 +76,12 @@ pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
             Column::name(""),
         ];
         table::write(&mut w, 2, &heads, &lines);
+        let stills = run.worst.first().map_or(&[][..], |worst| &worst.standstills);
+        for text in
+            stills.iter().take(STANDSTILLS).map(digest::standstill_text).chain(digest::firmware_text(run))
+        {
+            w.paragraph(2, 4, [(Tone::Note, text.as_str())]);
+        }
     }
     w.blank();
     say(&mut w, "Change first: ", &answer.change);
@@ -477,6 +485,10 @@ pub fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> S
     w.paragraph(0, 2, [(Tone::Strong, late.as_str()), (Tone::Plain, rest.as_str())]);
     for signature in &explanation.signatures {
         w.paragraph(2, 2, [(Tone::Note, signature.sentence())]);
+    }
+    for still in &explanation.standstills {
+        let text = digest::standstill_text(still);
+        w.paragraph(2, 4, [(Tone::Note, text.as_str())]);
     }
     for loss in explanation.losses.iter().filter(|loss| loss.count != Some(0)) {
         let text = loss_text(loss);

@@ -110,6 +110,7 @@ impl Story {
             causes: Vec::new(),
             spans: Vec::new(),
             signatures: Vec::new(),
+            standstills: Vec::new(),
             losses: Vec::new(),
         };
         Story { explanation }
@@ -428,6 +429,7 @@ pub(crate) fn rich() -> Run {
         series,
         worst,
         findings,
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".into(),
@@ -531,6 +533,7 @@ pub(crate) fn empty() -> Run {
         worst: Vec::new(),
         bound: None,
         findings: Vec::new(),
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
@@ -642,6 +645,7 @@ pub(crate) fn hostile() -> Run {
                 Span { start: Nanos(0), end: Nanos(1), cause: usize::MAX },
             ],
             signatures: vec![Signature::Tick],
+            standstills: Vec::new(),
             losses: vec![Loss { kind: LossKind::Overwritten, place: (*name).into(), count: None }],
         });
     }

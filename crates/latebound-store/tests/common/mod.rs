@@ -87,6 +87,7 @@ fn explanation(seed: u64) -> Explanation {
             Span { start: at(89_000), end: at(90_000), cause: 2 },
         ],
         signatures: vec![Signature::SoftirqBudget],
+        standstills: Vec::new(),
         losses: Vec::new(),
     }
 }
@@ -172,6 +173,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             cost: "a system call can hold a wake-up up for milliseconds".to_owned(),
             remedy: Some("boot with preempt=full".to_owned()),
         }],
+        system_management_interrupts: None,
         quotas: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),

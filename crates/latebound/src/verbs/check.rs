@@ -14,6 +14,7 @@ use latebound_system::{Facts, Root};
 use crate::Outcome;
 use crate::beside::Loads;
 use crate::cli::CheckArgs;
+use crate::firmware::Firmware;
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 use crate::wakeups;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let mut record = Record::begin(&args.record, Some("check"), &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
+    let firmware = Firmware::begin(&run);
     let mut probes = Probes::start(args, &mut run.missing);
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst);
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.worst = worst.explanations().to_vec();
     run.missing.extend(worst.missing());
     probes.finish(&mut run);
+    firmware.finish(&mut run);
     run.missing.extend(record.take_problem());
     // In a lab's guest the Run is written to a folder that goes with the machine, and then brought to this one.
     let shown = std::env::var_os(latebound_lab::SHOWN_AS).map(std::path::PathBuf::from);

@@ -15,6 +15,7 @@ use latebound_system::{Facts, Root};
 use crate::Outcome;
 use crate::beside::Loads;
 use crate::cli::ExplainArgs;
+use crate::firmware::Firmware;
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 use crate::wakeups;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
+    let firmware = Firmware::begin(&run);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -69,6 +71,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     progress.clear();
     collect(&mut run, &recorder, &worst, elapsed());
     quotas.finish(&mut run, &recorder);
+    firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
     run.missing.extend(worst.missing());
     loads.finish(&mut run);
