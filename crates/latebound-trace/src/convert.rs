@@ -126,7 +126,8 @@ fn model_task(task: &TaskRef<'_>) -> Task {
 pub fn lost_event(flaw: &Flaw, at: Nanos) -> Option<Event> {
     let events = match flaw.kind {
         FlawKind::Overwritten { events } => events,
-        FlawKind::Damaged { .. } | FlawKind::CutOff { .. } => None,
+        FlawKind::Missing { events } => Some(events),
+        FlawKind::Damaged { .. } | FlawKind::CutOff { .. } | FlawKind::EmptyPage => None,
         FlawKind::Backwards { .. } => return None,
     };
     Some(Event::new(at, flaw.cpu, EventKind::Lost { events }))
@@ -170,5 +171,10 @@ pub fn for_each_event<R: ReadAt>(
         let at = buffer.clock.nanos(flaw.after.unwrap_or(0));
         lost_event(flaw, at).into_iter().for_each(&mut visit);
     }
-    Ok(stream.tallies())
+    let mut tallies = stream.tallies();
+    for (cpu, tally) in &mut tallies {
+        let events = trace.missing_events(buffer, *cpu, tally);
+        tally.count(FlawKind::Missing { events });
+    }
+    Ok(tallies)
 }

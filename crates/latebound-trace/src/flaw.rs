@@ -27,6 +27,14 @@ pub enum FlawKind {
         /// By how much, in the clock's unit.
         by: u64,
     },
+    /// A page of the ring buffer holds no event. The kernel gives a reader no such page (`ring_buffer_read_page`,
+    /// kernel/trace/ring_buffer.c, 5.15 to 6.18): its content is gone.
+    EmptyPage,
+    /// The trace counts so many events more than it holds; where they were, nothing says.
+    Missing {
+        /// How many.
+        events: u64,
+    },
 }
 
 /// A place where the stream of one CPU is not whole.
@@ -57,6 +65,10 @@ pub struct Tally {
     pub cut_off_bytes: u64,
     /// How often the clock ran backwards.
     pub backwards: u64,
+    /// Pages without an event.
+    pub empty_pages: u64,
+    /// Events that the trace counts and does not hold.
+    pub missing: u64,
 }
 
 impl Tally {
@@ -68,6 +80,8 @@ impl Tally {
             FlawKind::Damaged { bytes } => (&mut self.damaged_bytes, bytes),
             FlawKind::CutOff { bytes } => (&mut self.cut_off_bytes, bytes),
             FlawKind::Backwards { .. } => (&mut self.backwards, 1),
+            FlawKind::EmptyPage => (&mut self.empty_pages, 1),
+            FlawKind::Missing { events } => (&mut self.missing, events),
         };
         *counter = counter.saturating_add(by);
     }
@@ -94,6 +108,12 @@ impl Tally {
                 format!("{place}, {unreadable} unreadable bytes"),
                 if unreadable == 0 { Some(0) } else { None },
             ),
+            lost(
+                LossKind::Overwritten,
+                format!("{place}, {} empty pages", self.empty_pages),
+                if self.empty_pages == 0 { Some(0) } else { None },
+            ),
+            lost(LossKind::Overwritten, format!("{place}, counted and not there"), Some(self.missing)),
             lost(LossKind::NegativeDelta, place.to_owned(), Some(self.backwards)),
         ]
         .into_iter()

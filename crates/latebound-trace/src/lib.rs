@@ -21,6 +21,9 @@ mod symbols;
 mod text;
 mod typed;
 
+/// More CPUs than any kernel has (`NR_CPUS` goes to 8192); what follows a trace keeps something for each.
+const CPU_LIMIT: u32 = 1 << 16;
+
 pub use clock::Clock;
 pub use convert::{Converter, for_each_event, lost_event};
 pub use dat::{

@@ -13,6 +13,7 @@ use latebound_model::{Cpu, Nanos};
 use linux_perf_data::linux_perf_event_reader::{ClockId, Endianness, EventRecord, PerfClock, RecordType};
 use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRecordIter};
 
+use crate::CPU_LIMIT;
 use crate::clock::Clock;
 use crate::dat::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};
 use crate::error::TraceError;
@@ -135,6 +136,10 @@ impl<R: ReadAt> PerfTrace<R> {
             let PerfFileRecord::EventRecord { record, .. } = record else { continue };
             number += 1;
             let is_lost_samples = record.record_type == RecordType::LOST_SAMPLES;
+            if tallies.len() > CPU_LIMIT as usize {
+                let (size, limit) = (tallies.len() as u64, u64::from(CPU_LIMIT));
+                return Err(TraceError::TooLarge { part: "the CPUs of the samples", offset: 0, size, limit });
+            }
             let common = guarded(|| record.common_data())?;
             let cpu = common.cpu.map(Cpu);
             let flaw = match guarded(|| record.parse())? {

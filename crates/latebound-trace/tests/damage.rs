@@ -168,6 +168,9 @@ proptest! {
                 if let Some(events) = page.missed {
                     flaws.push(FlawKind::Overwritten { events });
                 }
+                if page.events.is_empty() {
+                    flaws.push(FlawKind::EmptyPage);
+                }
                 let mut time = page.time;
                 for &(delta, caller) in &page.events {
                     time += delta;
@@ -290,6 +293,33 @@ fn a_trace_cut_within_its_pages_tells_what_is_gone() {
     let (events, flaws) = events(&trace, 0);
     assert_eq!(events, [(11, 1), (12, 2)]);
     assert_eq!(flaws, [FlawKind::CutOff { bytes: 5000 }, FlawKind::Damaged { bytes: 3192 }]);
+}
+
+#[test]
+fn a_page_that_is_zeroed_or_emptied_is_told_wherever_it_is() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1), (1, 2)] };
+    let pages: Vec<_> = (1..=4).map(|at| page(at * 100)).collect();
+    let trace = Synthetic { version: 6, cpus: vec![pages], ..Synthetic::default() };
+    let whole = trace.bytes();
+    let first = TraceFile::open(whole.clone()).unwrap().cpus()[0].offset as usize;
+    let read = |bytes: Vec<u8>| events(&TraceFile::open(bytes).unwrap(), 0);
+    assert_eq!(read(whole.clone()).1, []);
+    for at in 0..4 {
+        let start = first + at * 4096;
+        for (what, from, to) in [("zeroed", 0, 4096), ("emptied", 8, 16)] {
+            let mut bytes = whole.clone();
+            bytes[start + from..start + to].fill(0);
+            let (left, flaws) = read(bytes);
+            assert_eq!((left.len(), &flaws[..]), (6, &[FlawKind::EmptyPage][..]), "page {at} {what}");
+        }
+        // The entries alone are gone: a first word of zeroes is no entry, and one of padding ends no full page.
+        for entry in [0u32, 29] {
+            let mut bytes = whole.clone();
+            bytes[start + 16..start + 4096].fill(0);
+            bytes[start + 16..start + 20].copy_from_slice(&entry.to_le_bytes());
+            assert_eq!(read(bytes).1, [FlawKind::Damaged { bytes: 40 }], "page {at}, {entry}");
+        }
+    }
 }
 
 #[test]

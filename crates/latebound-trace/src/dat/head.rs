@@ -3,6 +3,7 @@
 //!
 //! Owns both layouts of it. Reads sizes before it believes them; never reads a page of events.
 
+use crate::CPU_LIMIT;
 use crate::clock::Clock;
 use crate::dat::inflate::{Compression, Inflater};
 use crate::error::TraceError;
@@ -18,8 +19,6 @@ const PART_LIMIT: u64 = 64 << 20;
 const FORMAT_LIMIT: u64 = 1 << 20;
 /// The longest name.
 const NAME_LIMIT: usize = 4096;
-/// More CPUs than any kernel has (`NR_CPUS` goes to 8192).
-const CPU_LIMIT: u32 = 1 << 16;
 /// More event systems or events than any kernel has.
 const COUNT_LIMIT: u32 = 1 << 16;
 /// A sub-buffer has at most 128 pages (`buffer_subbuf_size_write`, kernel/trace/trace.c, 6.8), a page at most 64 KiB.
@@ -62,12 +61,25 @@ pub struct CpuStats {
     pub instance: String,
     /// The CPU.
     pub cpu: latebound_model::Cpu,
+    /// Events that were in the buffer and not read yet; `None` where the text does not say.
+    pub entries: Option<u64>,
+    /// Events that had been read from the buffer since it was emptied; `None` where the text does not say.
+    pub read: Option<u64>,
     /// Events overwritten before they were read.
     pub overrun: u64,
     /// Events lost because an interrupt filled the buffer while an event was being written.
     pub commit_overrun: u64,
     /// Events refused by a full buffer that does not overwrite.
     pub dropped: u64,
+}
+
+impl CpuStats {
+    /// The events that a file must hold which was written to its end after these were counted: those that had been read and those
+    /// that were still there (`ring_buffer_read_events_cpu`, `ring_buffer_entries_cpu`, kernel/trace/ring_buffer.c, 5.15 to
+    /// 6.18). `None` where the text does not say.
+    pub fn recorded(&self) -> Option<u64> {
+        Some(self.entries?.saturating_add(self.read?))
+    }
 }
 
 /// A text of the description that is read when it is wanted.
@@ -564,6 +576,8 @@ impl Options {
                     named = true;
                     stats.cpu = latebound_model::Cpu(value.parse().unwrap_or(0));
                 }
+                "entries" => stats.entries = value.parse().ok(),
+                "read events" => stats.read = value.parse().ok(),
                 "overrun" => stats.overrun = number,
                 "commit overrun" => stats.commit_overrun = number,
                 "dropped events" => stats.dropped = number,

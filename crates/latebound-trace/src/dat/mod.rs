@@ -17,6 +17,7 @@ pub(crate) use head::{MAGIC, read_event_formats, read_ftrace_formats, read_page_
 
 use crate::clock::Clock;
 use crate::error::TraceError;
+use crate::flaw::Tally;
 use crate::format::Formats;
 use crate::record::Decoder;
 use crate::source::ReadAt;
@@ -102,6 +103,19 @@ impl<R: ReadAt> TraceFile<R> {
     /// What the kernel counted per CPU when recording ended. Overruns that it counted are no events of this file.
     pub fn stats(&self) -> &[CpuStats] {
         &self.head.stats
+    }
+
+    /// How many events of a CPU the kernel had recorded into a buffer when recording ended, but for those that it overwrote;
+    /// `None` where the trace does not say.
+    pub fn recorded_events(&self, buffer: &Buffer, cpu: latebound_model::Cpu) -> Option<u64> {
+        let of = |stats: &&CpuStats| stats.cpu == cpu && stats.instance == buffer.name;
+        self.head.stats.iter().find(of)?.recorded()
+    }
+
+    /// How many of them are not in the file, whose events of that CPU were counted. Where recording went on behind
+    /// the kernel's count the file has more, and none is missing for what is known.
+    pub fn missing_events(&self, buffer: &Buffer, cpu: latebound_model::Cpu, read: &Tally) -> u64 {
+        self.recorded_events(buffer, cpu).map_or(0, |recorded| recorded.saturating_sub(read.events))
     }
 
     /// The events of one CPU of a buffer.

@@ -20,6 +20,8 @@ const STAMP_TOP: u64 = 0xf8 << 56;
 /// Bits that `ring_buffer_read_page` sets in the commit word (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
+/// The smallest entry (`RB_EVNT_MIN_SIZE`): an end that says nothing of its length has no more room than that.
+const SMALLEST_ENTRY: usize = 8;
 /// What remains is a count of bytes in the page.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
 
@@ -48,6 +50,8 @@ pub(crate) struct PageHead {
     pub(crate) missed: Option<Option<u64>>,
     /// The page claims more bytes than it has: so many more.
     pub(crate) excess: u64,
+    /// The page claims to hold nothing.
+    pub(crate) is_empty: bool,
 }
 
 impl PageHead {
@@ -67,6 +71,7 @@ impl PageHead {
             end: layout.data_offset + used.min(room),
             missed,
             excess: used.saturating_sub(room) as u64,
+            is_empty: used == 0,
         })
     }
 }
@@ -132,7 +137,10 @@ impl Walk {
     fn special<const BIG: bool>(&mut self, page: &[u8], kind: u32, delta: u32) -> Option<Step> {
         let at = self.position;
         if kind == PADDING && delta == 0 {
-            // rb_event_set_padding: nothing follows on this page.
+            // rb_event_set_padding: nothing follows on this page. rb_reset_tail writes it only where no entry fits.
+            if page.len() - at > SMALLEST_ENTRY {
+                return Some(self.stop(page.len()));
+            }
             self.position = self.end;
             return Some(Step::Done);
         }
@@ -253,9 +261,10 @@ mod tests {
     }
 
     #[test]
-    fn a_null_event_ends_the_page() {
+    fn a_null_event_ends_the_page_where_no_entry_fits_and_is_damage_elsewhere() {
         let entries = [entry(1, 1), [1; 4], entry(PADDING, 0), [9; 4], entry(1, 1), [1; 4]].concat();
-        assert_eq!(walk(&page(0, 24, &entries)), (vec![(1, 4)], 0));
+        assert_eq!(walk(&page(0, 16, &entries)), (vec![(1, 4)], 0));
+        assert_eq!(walk(&page(0, 24, &entries)), (vec![(1, 4)], 16), "an entry behind it is passed over");
     }
 
     #[test]
@@ -282,5 +291,9 @@ mod tests {
         assert_eq!((stored.missed, stored.end), (Some(Some(97)), 24));
         assert_eq!((head(300, &[]).excess, head(300, &[]).end), (60, 256));
         assert_eq!(PageHead::read(&[0; 15], LAYOUT, false), None);
+        assert_eq!(
+            (head(0, &[]).is_empty, head(MISSED, &[]).is_empty, head(8, &[]).is_empty),
+            (true, true, false)
+        );
     }
 }

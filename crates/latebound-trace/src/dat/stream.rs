@@ -80,8 +80,8 @@ struct Cursor {
     walk: Walk,
     last_time: Option<u64>,
     tally: Tally,
-    /// Flaws not yet told: a page brings three at most.
-    flaws: [Option<FlawKind>; 4],
+    /// Flaws not yet told: a page brings four at most.
+    flaws: [Option<FlawKind>; 5],
 }
 
 impl Cursor {
@@ -96,7 +96,7 @@ impl Cursor {
             walk: Walk::default(),
             last_time: None,
             tally: Tally::default(),
-            flaws: [None; 4],
+            flaws: [None; 5],
         };
         if missing > 0 {
             cursor.flaw(FlawKind::CutOff { bytes: missing });
@@ -180,6 +180,9 @@ impl Cursor {
         }
         if let Some(events) = head.missed {
             self.flaw(FlawKind::Overwritten { events });
+        }
+        if head.is_empty {
+            self.flaw(FlawKind::EmptyPage);
         }
         self.page_index += 1;
         self.walk = Walk::new(head);
