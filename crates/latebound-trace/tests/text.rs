@@ -72,6 +72,62 @@ fn the_text_of_trace_cmd_says_what_the_binary_trace_says() {
 }
 
 #[test]
+fn the_text_with_latencies_says_what_the_binary_trace_says() {
+    let (mut events, flaws, tallies) = text(&fixture("v7-zstd.latency.txt"), 1, false);
+    let mut expected = binary("v7-zstd.trace.dat", 1, false);
+    // Of the flags it shows what the reader asks for.
+    for event in events.iter_mut().chain(&mut expected) {
+        event.3 &= 0x1d;
+    }
+    events.sort();
+    expected.sort();
+    assert_eq!(events.len(), 278);
+    assert_eq!(events, expected);
+    assert!(flaws.is_empty() && tallies.values().all(Tally::is_whole));
+    assert!(TextTrace::open(fixture("v7-zstd.latency.txt")).unwrap().has_flags());
+}
+
+/// Three events of two CPUs, and a stack, as tracefs writes them.
+fn counted(promised: u64) -> String {
+    format!(
+        "# tracer: nop\n#\n# entries-in-buffer/entries-written: {promised}/{promised}   #P:2\n#\n\
+         a-7 [000] d..1. 1.000001: softirq_raise: vec=9 [action=RCU]\n\
+         a-7 [001] d..1. 1.000002: softirq_raise: vec=9 [action=RCU]\n\
+         a-7 [001] d..1. 1.000003: <stack trace>\n => schedule\n => vfs_read\n\
+         CPU:1 [LOST 2 EVENTS]\n\
+         a-7 [001] d..1. 1.000004: softirq_raise: vec=9 [action=RCU]\n"
+    )
+}
+
+#[test]
+fn a_text_with_fewer_lines_than_its_header_counts_has_lost_the_rest() {
+    let lost = FlawKind::Overwritten { events: Some(2) };
+    // More entries than were counted came after the header.
+    for promised in [0, 5, 6] {
+        assert_eq!(text(counted(promised).as_bytes(), 1, true).1, [lost], "{promised}");
+    }
+    let (events, flaws, tallies) = text(counted(54_346).as_bytes(), 1, true);
+    assert_eq!((events.len(), &flaws[..]), (3, &[lost, FlawKind::Missing { events: 54_340 }][..]));
+    assert_eq!(tallies[&Cpu(0)].missing, 54_340);
+    assert!(!tallies[&Cpu(0)].is_whole());
+    assert!(TextTrace::open(counted(6).as_bytes()).unwrap().is_counted());
+    assert!(!TextTrace::open(fixture("v7-zstd.report.txt")).unwrap().is_counted());
+}
+
+#[test]
+fn a_text_that_is_cut_anywhere_is_not_whole() {
+    let whole = counted(6);
+    let first = whole.find("RCU]\n").unwrap() + 5;
+    for end in first..whole.len() {
+        let (_, _, tallies) = text(&whole.as_bytes()[..end], 1, true);
+        assert!(
+            tallies.values().any(|tally| tally.missing + tally.cut_off_bytes > 0),
+            "cut after {end} bytes"
+        );
+    }
+}
+
+#[test]
 fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missing() {
     let (events, flaws, tallies) = text(&fixture("tracefs.txt"), 1_000, true);
     // tracefs rounds to microseconds (print_lat_context's `do_div` after adding 500).
@@ -86,7 +142,9 @@ fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missi
         assert!(found, "{event:?} is not in the binary trace");
     }
     // "entries-in-buffer/entries-written: 528/1625": some are lost, of which CPU is not said.
-    assert_eq!(flaws, [FlawKind::Overwritten { events: None }; 2]);
+    assert_eq!(flaws[..2], [FlawKind::Overwritten { events: None }; 2]);
+    // And the fixture has 138 of the 528.
+    assert_eq!(flaws[2..], [FlawKind::Missing { events: 390 }]);
     assert!(tallies.values().all(|tally| !tally.is_whole()));
 }
 
@@ -127,6 +185,29 @@ fn a_perf_data_that_cannot_be_read_says_why() {
     let mut piped = whole.clone();
     piped[8..16].copy_from_slice(&16u64.to_le_bytes());
     assert!(open(piped).contains("perf inject"));
+}
+
+#[test]
+fn a_text_of_more_cpus_and_vectors_than_there_are_is_held_in_bounds() {
+    let line = |cpu: u32, what: &str| format!("a-7 [{cpu}] d.h1. 1.0: {what}\n");
+    let cpus: String = (0..=1 << 16).map(|cpu| line(cpu, "v_entry: vector=1")).collect();
+    let error = TextTrace::open(cpus.as_bytes()).err().unwrap().to_string();
+    assert!(error.contains("the CPUs of the text") && error.contains("65537"), "{error}");
+    let vectors: String = (0..20_000).map(|at| line(0, &format!("v{at:05}_entry: vector=1"))).collect();
+    let trace = TextTrace::open(vectors.as_bytes()).unwrap();
+    assert_eq!(trace.vector_names().len(), 4096);
+    let mut seen = Vec::new();
+    let visit = |item: TypedItem<'_>| match item {
+        TypedItem::Event(event) => match event.decoded.record {
+            Record::VectorEntry { vector, .. } => seen.push(vector.0),
+            other => panic!("{other:?}"),
+        },
+        TypedItem::Flaw(flaw) => panic!("{flaw:?}"),
+    };
+    trace.for_each(visit).unwrap();
+    assert_eq!((seen.len(), seen[0], seen[4095], seen[4096]), (20_000, 0, 4095, u16::MAX));
+    let long = line(0, &format!("{}_entry: vector=1", "v".repeat(2000)));
+    assert!(TextTrace::open(long.as_bytes()).unwrap().vector_names().is_empty());
 }
 
 #[test]

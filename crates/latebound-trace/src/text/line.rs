@@ -34,6 +34,8 @@ pub(super) enum Said<'a> {
         held: u64,
         written: u64,
     },
+    /// An entry of the buffer that is no event, such as the first line of a stack.
+    Entry,
     /// A comment, a line of a stack, an empty line.
     Nothing,
 }
@@ -63,8 +65,16 @@ pub(super) fn read(text: &str) -> Option<Said<'_>> {
     }
     // A name may hold anything, a bracket and a number too: the first bracket that the rest fits behind counts.
     let brackets = trimmed.match_indices(" [").map(|(at, _)| at);
-    brackets.take(8).find_map(|at| event(&trimmed[..at], &trimmed[at + 2..])).map(Said::Event)
+    let bracketed = brackets.take(8).find_map(|at| event(&trimmed[..at], &trimmed[at + 2..]));
+    match bracketed.or_else(|| latency(trimmed)) {
+        Some(line) if line.name == STACK => Some(Said::Entry),
+        line => line.map(Said::Event),
+    }
 }
+
+/// What stands for the name of an event where a stack begins (`trace_stack_print`, `trace_user_stack_print`,
+/// kernel/trace/trace_output.c, 6.12).
+const STACK: &str = "<stack trace>";
 
 /// `ffffffff8100 schedule+0x38 ([kernel.kallsyms])`: a frame as perf script writes it.
 fn is_stack(text: &str) -> bool {
@@ -84,27 +94,56 @@ fn lost(text: &str) -> Option<Said<'_>> {
 fn event<'a>(before: &'a str, behind: &'a str) -> Option<Line<'a>> {
     let (cpu, rest) = behind.split_once(']')?;
     let cpu = Cpu(cpu.parse().ok()?);
-    let mut rest = rest.trim_start();
-    let mut flags = None;
+    let rest = rest.trim_start();
     // Up to the time there may be the state column; perf and trace-cmd 3.1 have none.
-    let (mut word, mut tail) = rest.split_once(char::is_whitespace)?;
-    if !word.ends_with(':') {
-        flags = Some(state(word)?);
-        rest = tail.trim_start();
-        (word, tail) = rest.split_once(char::is_whitespace)?;
+    let (word, tail) = rest.split_once(char::is_whitespace)?;
+    if word.ends_with(':') {
+        return timed(tid(before)?, cpu, None, rest);
     }
+    timed(tid(before)?, cpu, Some(state(word)?), tail.trim_start())
+}
+
+/// A line of `trace-cmd report -l`: `hackbenc-108     1dNh2.  8.054101: sched_wakeup: …`. The CPU and its state are one word,
+/// and a time of six digits and more, or in ticks, follows without a blank (`tep_print_event`, libtraceevent 1.7).
+fn latency(text: &str) -> Option<Line<'_>> {
+    /// Interrupts, need-resched, context, preemption depth, migration depth: what kernels since 5.13 have.
+    const STATE: usize = 5;
+    // A name may hold a dash and a number too.
+    text.match_indices('-').take(8).find_map(|(at, _)| {
+        let (tid, rest) = text[at + 1..].split_once(' ')?;
+        let (tid, rest) = (number(tid)?, rest.trim_start());
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (cpu, rest) = rest.split_at(digits);
+        let (word, tail) = rest.split_once(char::is_whitespace)?;
+        let (flags, rest) =
+            if word.ends_with(':') { rest.split_at_checked(STATE)? } else { (word, tail.trim_start()) };
+        timed(tid, Cpu(number(cpu)?), Some(state(flags)?), rest)
+    })
+}
+
+/// A number of nothing but digits.
+fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// The time and what follows it: `8.053689: sched_switch: …`.
+fn timed<'a>(tid: i32, cpu: Cpu, flags: Option<(Flags, u8)>, rest: &'a str) -> Option<Line<'a>> {
+    let (word, tail) = rest.split_once(char::is_whitespace)?;
     let (time, ticks) = time(word.strip_suffix(':')?)?;
-    let tail = tail.trim_start();
+    let tail = tail.trim();
+    if tail == STACK {
+        return Some(Line { tid, cpu, flags, time, ticks, name: STACK, args: "" });
+    }
     let (name, args) = match tail.split_once(": ") {
         Some((name, args)) => (name, args.trim()),
-        None => (tail.trim_end().strip_suffix(':')?, ""),
+        None => (tail.strip_suffix(':')?, ""),
     };
     // perf puts the system before: sched:sched_switch.
     let name = name.rsplit(':').next()?;
     if name.is_empty() || name.contains(char::is_whitespace) {
         return None;
     }
-    Some(Line { tid: tid(before)?, cpu, flags, time, ticks, name, args })
+    Some(Line { tid, cpu, flags, time, ticks, name, args })
 }
 
 /// `8.053689`, or a bare number.
@@ -203,6 +242,54 @@ mod tests {
         }
         assert_eq!(event_of("x-1 [000]4202909176520: counter: a=1").ticks, 4_202_909_176_520);
         assert_eq!(event_of("x-1 [000]4202909176520: counter: a=1").time, None);
+    }
+
+    #[test]
+    fn lines_with_latencies_say_what_the_others_say() {
+        for (text, tid, cpu, time) in [
+            (
+                "hackbenc-108     1dNh2.     8.054101: sched_wakeup:         a:112 [4] CPU:001",
+                108,
+                1,
+                8_054_101_000,
+            ),
+            (
+                "inst:   a-1 2-108     1dNh2.123456.7: sched_wakeup:  a:112 [4] CPU:001",
+                108,
+                1,
+                123_456_700_000_000,
+            ),
+            (
+                "  <idle>-0     128dNh2.  1619.241136013: sched_wakeup: a:112 [4] CPU:001",
+                0,
+                128,
+                1_619_241_136_013,
+            ),
+        ] {
+            let line = event_of(text);
+            assert_eq!((line.tid, line.cpu, line.time), (tid, Cpu(cpu), Some(time)), "{text}");
+            assert_eq!((line.name, line.args), ("sched_wakeup", "a:112 [4] CPU:001"), "{text}");
+            let (flags, depth) = line.flags.unwrap();
+            assert!(flags.irqs_off() && flags.need_resched() && flags.hardirq() && depth == 2, "{text}");
+        }
+        let ticks =
+            event_of("inst:     bash-24717   1d.h..4202909176520: softirq_raise:        vec=9 [action=RCU]");
+        assert_eq!(
+            (ticks.time, ticks.ticks, ticks.flags.map(|flags| flags.1)),
+            (None, 4_202_909_176_520, Some(0))
+        );
+        assert_eq!(event_of("a-1 0...11 8.0: x: y").flags.map(|flags| flags.1), Some(0x11));
+        for damage in
+            ["a-1 0..q.. 8.0: x: y", "a-x 0..... 8.0: x: y", "a-1 0..... eight: x: y", "a-1 0.....8:"]
+        {
+            assert_eq!(read(damage), None, "{damage}");
+        }
+    }
+
+    #[test]
+    fn the_head_of_a_stack_is_an_entry_and_no_event() {
+        assert_eq!(read(" <idle>-0 [000] d..2. 1619.241136: <stack trace>"), Some(Said::Entry));
+        assert_eq!(read(" => schedule"), Some(Said::Nothing));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ftrace text: `/sys/kernel/tracing/trace`, `trace-cmd report`, and `perf script`.
+//! ftrace text: `/sys/kernel/tracing/trace`, `trace-cmd report` with and without `-l`, and `perf script`.
 //!
 //! Owns the three dialects. Text names functions where binary traces have addresses, so addresses are made up here:
 //! the functions that the text names are laid out one after the other, and [`TextTrace::symbols`] gives the names back.
@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use latebound_model::{Cpu, Nanos, Tid};
 
+use crate::CPU_LIMIT;
 use crate::error::TraceError;
 use crate::flaw::{Flaw, FlawKind, Tally};
 use crate::record::{Decoded, TextOffset, VectorId};
@@ -29,6 +30,10 @@ const TEXT_START: u64 = 1 << 40;
 const FUNCTION_ROOM: i32 = 1 << 16;
 /// So many functions fit an offset of 31 bits.
 const FUNCTIONS: usize = 32_000;
+/// More vectors than a processor has.
+const VECTORS: usize = 4096;
+/// The longest name of a function or vector that is kept; the kernel's end at 512 (`KSYM_NAME_LEN`).
+const NAME_LIMIT: usize = 1024;
 
 /// A text of ftrace, with its names known.
 pub struct TextTrace<R> {
@@ -36,6 +41,10 @@ pub struct TextTrace<R> {
     names: Names,
     cpus: BTreeSet<Cpu>,
     overwritten: bool,
+    /// Entries that the header counts and that no line is there for.
+    missing: u64,
+    /// Whether a header counts them.
+    is_counted: bool,
     has_flags: bool,
     has_times: bool,
 }
@@ -61,8 +70,8 @@ impl Names {
     }
 
     fn vector(&self, name: &str) -> VectorId {
-        let at = self.vectors.iter().position(|vector| vector == name).unwrap_or(usize::from(u16::MAX));
-        VectorId(u16::try_from(at).unwrap_or(u16::MAX))
+        let at = self.vectors.binary_search_by(|vector| vector.as_str().cmp(name)).ok();
+        VectorId(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX))
     }
 }
 
@@ -74,31 +83,50 @@ impl<R: ReadAt> TextTrace<R> {
             names: Names::default(),
             cpus: BTreeSet::new(),
             overwritten: false,
+            missing: 0,
+            is_counted: false,
             has_flags: false,
             has_times: true,
         };
         let (mut functions, mut vectors) = (BTreeSet::new(), BTreeSet::new());
         let (mut cpus, mut overwritten, mut has_flags, mut has_times) = (BTreeSet::new(), false, false, true);
         let mut first = String::new();
+        let (mut entries, mut promised) = (0u64, None::<u64>);
         trace.lines(|_, text| match line::read(text) {
             Some(Said::Event(line)) => {
-                cpus.insert(line.cpu);
+                entries += 1;
+                if cpus.len() <= CPU_LIMIT as usize {
+                    cpus.insert(line.cpu);
+                }
                 has_flags |= line.flags.is_some();
                 has_times &= line.time.is_some();
                 args::names(&line, |name| {
-                    if functions.len() < FUNCTIONS && !functions.contains(name) {
+                    if functions.len() < FUNCTIONS && name.len() <= NAME_LIMIT && !functions.contains(name) {
                         functions.insert(name.to_owned());
                     }
                 });
-                if let Some(name) = args::vector(&line) {
+                if let Some(name) = args::vector(&line)
+                    && vectors.len() < VECTORS
+                    && name.len() <= NAME_LIMIT
+                    && !vectors.contains(name)
+                {
                     vectors.insert(name.to_owned());
                 }
             }
-            Some(Said::BufferHead { held, written }) => overwritten |= held < written,
-            Some(_) => {}
+            Some(Said::BufferHead { held, written }) => {
+                overwritten |= held < written;
+                promised = Some(promised.unwrap_or(0).saturating_add(held));
+            }
+            Some(Said::Entry) => entries += 1,
+            Some(Said::Lost { events, .. }) => entries = entries.saturating_add(events.unwrap_or(0)),
+            Some(Said::Nothing) => {}
             None if first.is_empty() => first = text.chars().take(40).collect(),
             None => {}
         })?;
+        if cpus.len() > CPU_LIMIT as usize {
+            let (size, limit) = (cpus.len() as u64, u64::from(CPU_LIMIT));
+            return Err(TraceError::TooLarge { part: "the CPUs of the text", offset: 0, size, limit });
+        }
         if cpus.is_empty() {
             let found = if first.is_empty() { "no event".to_owned() } else { first };
             return Err(TraceError::UnknownKind { found });
@@ -107,6 +135,8 @@ impl<R: ReadAt> TextTrace<R> {
         trace.names.vectors = vectors.into_iter().collect();
         (trace.cpus, trace.overwritten) = (cpus, overwritten);
         (trace.has_flags, trace.has_times) = (has_flags, has_times);
+        trace.missing = promised.map_or(0, |promised| promised.saturating_sub(entries));
+        trace.is_counted = promised.is_some();
         Ok(trace)
     }
 
@@ -118,6 +148,12 @@ impl<R: ReadAt> TextTrace<R> {
     /// Whether lines carry the state of the CPU (`d..2.`). Where they do not, [`Decoded::flags`] are all unset.
     pub fn has_flags(&self) -> bool {
         self.has_flags
+    }
+
+    /// Whether a header says how many entries there are, as tracefs writes it; without one nobody can tell whether the text
+    /// is whole.
+    pub fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// Whether times are seconds; a counter's or a cycle clock's are bare numbers.
@@ -170,7 +206,7 @@ impl<R: ReadAt> TextTrace<R> {
         }
         // A line that cannot be read may be any CPU's: it is held against the first.
         let somebody = self.cpus.first().copied().unwrap_or_default();
-        self.lines(|number, text| match line::read(text) {
+        let is_ended = self.lines(|number, text| match line::read(text) {
             Some(Said::Event(line)) => {
                 let event = self.event(&line);
                 let last = tallies.get(&line.cpu).and_then(|tally| tally.1);
@@ -187,6 +223,14 @@ impl<R: ReadAt> TextTrace<R> {
                 tell(&mut tallies, somebody, number, Some(kind), None);
             }
         })?;
+        if !is_ended {
+            // The line end itself, and nobody knows what before it.
+            tell(&mut tallies, somebody, 0, Some(FlawKind::CutOff { bytes: 1 }), None);
+        }
+        if self.missing > 0 {
+            let kind = FlawKind::Missing { events: self.missing };
+            tell(&mut tallies, somebody, 0, Some(kind), None);
+        }
         Ok(tallies.into_iter().map(|(cpu, (tally, _))| (cpu, tally)).collect())
     }
 
@@ -200,8 +244,8 @@ impl<R: ReadAt> TextTrace<R> {
         }
     }
 
-    /// Every line with its number, from 1.
-    fn lines(&self, mut visit: impl FnMut(u64, &str)) -> Result<(), TraceError> {
+    /// Every line with its number, from 1. Whether the last one has its end.
+    fn lines(&self, mut visit: impl FnMut(u64, &str)) -> Result<bool, TraceError> {
         const PART: &str = "the text";
         let failed = |offset| move |source| TraceError::Read { part: PART, offset, source };
         let length = self.source.len().map_err(failed(0))?;
@@ -210,6 +254,7 @@ impl<R: ReadAt> TextTrace<R> {
         }
         let (mut offset, mut number) = (0, 0);
         let mut buffer: Vec<u8> = Vec::new();
+        let mut is_ended = true;
         while offset < length {
             let held = buffer.len();
             buffer.resize(held + BLOCK.min((length - offset) as usize), 0);
@@ -224,10 +269,11 @@ impl<R: ReadAt> TextTrace<R> {
             buffer.drain(..begin);
             if buffer.len() > LINE_LIMIT || offset == length && !buffer.is_empty() {
                 number += 1;
+                is_ended &= offset < length;
                 visit(number, &String::from_utf8_lossy(&buffer));
                 buffer.clear();
             }
         }
-        Ok(())
+        Ok(is_ended)
     }
 }
