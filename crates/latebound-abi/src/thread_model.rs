@@ -296,8 +296,10 @@ struct Open {
 
 const RULES: usize = 16;
 const OUTPUT_KINDS: usize = 6;
-/// Place of `synced` in `on`.
+/// Places of `synced`, `masked` and `hardware` in `on`.
 const SYNCED: usize = 0;
+const MASKED: usize = 1;
+const HARDWARE: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -369,6 +371,10 @@ impl RawModel {
 
     pub(crate) fn is_synced(&self) -> bool {
         self.on[SYNCED] != 0
+    }
+
+    fn interrupts_off(&self) -> Option<bool> {
+        (self.irqs_known != 0).then(|| self.on[MASKED] != 0 || self.on[HARDWARE] != 0)
     }
 }
 
@@ -454,6 +460,12 @@ impl ThreadModel {
     /// Whether the state of the CPU is known at the moment.
     pub fn is_synced(&self) -> bool {
         self.raw.is_synced()
+    }
+
+    /// Whether interrupts are masked at the moment, by a thread or by hardware; `None` where that is not known.
+    #[inline]
+    pub fn interrupts_off(&self) -> Option<bool> {
+        self.raw.interrupts_off()
     }
 }
 

@@ -231,7 +231,9 @@ impl Reference {
             Kind::IrqDisable => self.irq_disable(event, here, &mut said),
             Kind::IrqEnable => self.irq_enable(event, here, &mut said),
             Kind::HandlerEntry(source) => {
-                if let Irqs::Hardware(section) = &mut self.irqs {
+                if let Irqs::On = self.irqs {
+                    self.pair_broken(&mut said);
+                } else if let Irqs::Hardware(section) = &mut self.irqs {
                     section.depth += 1;
                     let again = section.handlers.last().is_some_and(|&(other, _)| other == source);
                     if section.depth == 1 && !again {
@@ -797,6 +799,29 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
     (any_kind(), class, resched, 0u64..20, 0i32..3, 0u64..1000).prop_map(
         |(kind, class, resched, at, tid, caller)| ModelEvent { at, tid, caller, class, resched, kind },
     )
+}
+
+#[test]
+fn a_handler_that_begins_with_interrupts_on_lacks_what_masked_them() {
+    let event = |at, kind| ModelEvent {
+        at,
+        tid: 7,
+        caller: 1,
+        class: CallerClass::Postpones,
+        resched: Resched::Stay,
+        kind,
+    };
+    let timer = Kind::HandlerEntry(InterruptSource::Vector(236));
+    let mut model = ThreadModel::new(false);
+    assert_eq!(model.interrupts_off(), None);
+    assert_eq!(model.step(&event(1, timer)).broken(), None, "nothing is known yet");
+    model.step(&event(2, Kind::IrqDisable));
+    assert_eq!(model.interrupts_off(), Some(true));
+    assert_eq!(model.step(&event(3, timer)).broken(), None, "a thread may resend an interrupt");
+    model.step(&event(4, Kind::IrqEnable));
+    assert_eq!(model.interrupts_off(), Some(false));
+    assert_eq!(model.step(&event(5, timer)).broken(), Some(Rule::Pair));
+    assert_eq!((model.interrupts_off(), model.is_synced()), (None, false), "nothing is known any more");
 }
 
 proptest! {

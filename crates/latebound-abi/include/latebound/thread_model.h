@@ -722,9 +722,15 @@ LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event
 {
 	__u32 source = (__u32)(event->arg >> 32), number = (__u32)event->arg;
 
-	/* Handlers that a thread calls with interrupts off are the thread's (resent interrupts). */
-	if (!tm->on.hardware)
+	if (!tm->on.hardware) {
+		/*
+		 * Handlers that a thread calls with interrupts off are the thread's (resent interrupts). None runs with
+		 * interrupts on (kernel/irq/handle.c, __handle_irq_event_percpu()): what masked them is missing.
+		 */
+		if (tm->irqs_known && !tm->on.masked)
+			lb_tm_pair_broken(tm, out);
 		return;
+	}
 	/* A vector encloses the device's handlers that it dispatches; those of one line share its number. */
 	if (tm->handler_depth++ || (tm->named && tm->source == source && tm->number == number))
 		return;
