@@ -2,12 +2,17 @@
 //! `latebound bound FILE…` as somebody runs it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "../../latebound-analysis/tests/support/ftrace.rs"]
+mod ftrace;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use ftrace::{ftrace, text};
 
 struct Ran {
     code: Option<i32>,
@@ -145,95 +150,6 @@ fn a_limit_is_held_against_the_chosen_view() {
     assert!(text.contains("does not converge (150 % of the CPU)"), "{text}");
 }
 
-/// A CPU that does the same every 10 us, `rounds` times: a thread masks interrupts for 200 ns and turns preemption off
-/// for 700; a timer interrupt of 120 ns (2000 to 2120) wakes cyclictest at 2050, which runs from 2500 on and is through
-/// the scheduler at 2600: the preemption that went off at 2110 to schedule is 480 ns net of the interrupt's rest.
-fn ftrace(rounds: u64) -> Vec<String> {
-    let (reader, rt) = ("hackbench-10", "cyclictest-20");
-    let events = [
-        (0, reader, "d..1.", "irq_disable: caller=vfs_read+0x10/0x20 parent=ksys_read+0x5/0x20"),
-        (200, reader, "d..1.", "irq_enable: caller=vfs_read+0x18/0x20 parent=ksys_read+0x5/0x20"),
-        (1000, reader, "...1.", "preempt_disable: caller=rt_spin_lock+0x40/0x90 parent=pipe_write+0x5/0x20"),
-        (1700, reader, "...1.", "preempt_enable: caller=rt_spin_unlock+0x40/0x90 parent=pipe_write+0x9/0x20"),
-        (
-            2000,
-            reader,
-            "d....",
-            "irq_disable: caller=irqentry_enter+0x24/0x60 parent=sysvec_apic_timer_interrupt+0x13/0x90",
-        ),
-        (2010, reader, "d.h..", "local_timer_entry: vector=236"),
-        (2050, reader, "d.h1.", "sched_waking: comm=cyclictest pid=20 prio=4 target_cpu=000"),
-        (2060, reader, "dNh1.", "sched_wakeup: comm=cyclictest pid=20 prio=4 target_cpu=000"),
-        (2100, reader, "dNh..", "local_timer_exit: vector=236"),
-        (
-            2110,
-            reader,
-            "dN.1.",
-            "preempt_disable: caller=preempt_schedule_irq+0x20/0x60 parent=irqentry_exit+0x30/0x60",
-        ),
-        (
-            2120,
-            reader,
-            "dN.1.",
-            "irq_enable: caller=preempt_schedule_irq+0x28/0x60 parent=irqentry_exit+0x30/0x60",
-        ),
-        (
-            2400,
-            reader,
-            "dN.1.",
-            "irq_disable: caller=__schedule+0x419/0x900 parent=preempt_schedule_irq+0x2e/0x60",
-        ),
-        (
-            2500,
-            reader,
-            "d..2.",
-            "sched_switch: prev_comm=hackbench prev_pid=10 prev_prio=120 prev_state=R+ ==> next_comm=cyclictest next_pid=20 next_prio=4",
-        ),
-        (2550, rt, "d..2.", "irq_enable: caller=finish_task_switch+0x90/0x200 parent=__schedule+0x500/0x900"),
-        (2600, rt, "...1.", "preempt_enable: caller=schedule+0x38/0x90 parent=do_nanosleep+0x60/0x90"),
-        (3000, rt, "...1.", "preempt_disable: caller=schedule+0x27/0x90 parent=do_nanosleep+0x60/0x90"),
-        (3100, rt, "d..1.", "irq_disable: caller=__schedule+0x419/0x900 parent=schedule+0x2e/0x90"),
-        (
-            3200,
-            rt,
-            "d..2.",
-            "sched_switch: prev_comm=cyclictest prev_pid=20 prev_prio=4 prev_state=S ==> next_comm=hackbench next_pid=10 next_prio=120",
-        ),
-        (
-            3250,
-            reader,
-            "d..2.",
-            "irq_enable: caller=finish_task_switch+0x90/0x200 parent=__schedule+0x500/0x900",
-        ),
-        (
-            3280,
-            reader,
-            "d..1.",
-            "irq_disable: caller=preempt_schedule_irq+0x40/0x60 parent=irqentry_exit+0x30/0x60",
-        ),
-        (
-            3290,
-            reader,
-            "d..1.",
-            "preempt_enable: caller=preempt_schedule_irq+0x48/0x60 parent=irqentry_exit+0x30/0x60",
-        ),
-        (
-            3300,
-            reader,
-            "d....",
-            "irq_enable: caller=irqentry_exit+0x50/0x60 parent=sysvec_apic_timer_interrupt+0x60/0x90",
-        ),
-    ];
-    let line = |round: u64, (at, who, flags, what): (u64, &str, &str, &str)| {
-        format!("  {who} [000] {flags} 100.{:09}: {what}", round * 10_000 + at)
-    };
-    (0..rounds).flat_map(|round| events.map(|event| line(round, event))).collect()
-}
-
-fn text(lines: &[String]) -> String {
-    format!("# tracer: nop\n#\n{}\n", lines.join("\n"))
-}
-
 #[test]
 fn a_whole_trace_of_preempt_rt_is_a_bound_with_every_part_to_the_nanosecond() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,9 +199,10 @@ fn whatever_speaks_against_a_bound_is_named() {
     let reasons = estimate("backwards", &backwards);
     assert!(reasons.contains("clock"), "{reasons}");
 
-    // The switch outside the scheduler breaks a rule; it is shown with the events before it.
+    // The switch with interrupts on breaks a rule; it is shown with the events before it.
     let mut broken = ftrace(3);
     broken.remove(33);
+    broken[33] = broken[33].replace("d..2.", "...2.");
     let reasons = estimate("broken", &broken);
     assert!(reasons.contains("broken"), "{reasons}");
     let human = bound(&[&file(&folder, "broken", text(&broken))]).out;
@@ -506,9 +423,14 @@ fn cyclictest_by_trace_cmd(path: &str) -> Vec<u64> {
 }
 
 #[test]
-fn the_real_trace_is_a_bound_above_what_cyclictest_had_on_each_cpu() {
+fn the_values_of_the_real_trace_are_above_what_cyclictest_had() {
     let Some(path) = real_trace() else { return };
     let result = bound_json(&[&path]);
+    // The kernel counted 487 734 and 937 read, and the file has 488 487: a page's rest is missing.
+    assert_eq!(
+        result["reasons"],
+        json!(["CPU 0: 184 events are not there, by the count of the kernel or the head of the text"])
+    );
     let mut golden = format!("{}\n", result["verdict"]);
     for cpu in result["cpus"].as_array().unwrap() {
         writeln!(golden, "cpu {} free {}", cpu["cpu"], cpu["interference_free_ns"]).unwrap();
@@ -540,7 +462,8 @@ fn the_real_trace_is_a_bound_above_what_cyclictest_had_on_each_cpu() {
     let cyclictest = cyclictest_by_trace_cmd(&path);
     for (cpu, latest) in result["cpus"].as_array().unwrap().iter().zip(cyclictest) {
         assert!(latest > 100_000, "cyclictest was followed: {latest} ns");
-        assert_eq!(cpu["measured"]["latency_ns"], latest, "our own account of it");
+        // Threads that another CPU woke may have been later.
+        assert!(cpu["measured"]["latency_ns"].as_u64().unwrap() >= latest, "our own account of it");
         assert!(cpu["views"]["replay"]["latency_ns"].as_u64().unwrap() >= latest);
     }
 }

@@ -10,6 +10,7 @@
 //! never reads files or clocks, and it never calls a value a bound: that depends on how the observations were made,
 //! which only their maker knows ([`Conditions`]).
 
+mod continuity;
 mod curve;
 mod document;
 mod estimate;
@@ -22,6 +23,7 @@ mod saved;
 mod side_by_side;
 mod timeline;
 mod views;
+mod wakeups;
 
 pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
 pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};

@@ -168,6 +168,12 @@ impl CpuObserver {
         }
     }
 
+    /// Whether interrupts are masked by the events so far; `None` where that is not known.
+    #[inline]
+    pub(super) fn interrupts_off(&self) -> Option<bool> {
+        self.model.interrupts_off()
+    }
+
     /// Names a source of interrupts.
     pub fn name(&mut self, source: Source, name: &str) {
         self.timeline.name(source, name);

@@ -16,16 +16,18 @@ use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    Ahead, Buffer, CommandLines, CpuData, CpuStream, Decoded, Decoder, Flags, Flaw, FlawKind, Formats, Item,
-    PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile,
+    Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Flags, Flaw, FlawKind, Formats,
+    Item, PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile,
     TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
 };
 
+use super::continuity::Continuity;
 use super::document::{Conditions, CpuObservations, Observations};
 use super::estimate::Estimator;
 use super::observer::CpuObserver;
 use super::side_by_side::{parallelism, side_by_side};
 use super::timeline::Source;
+use super::wakeups::{Across, Wakeups, across};
 use crate::saved_events::{self, Counted, check_clock};
 
 /// What the user knows and the trace may not.
@@ -92,6 +94,15 @@ pub struct Saved {
     pub losses: Vec<Loss>,
 }
 
+impl Saved {
+    /// Adds what has to be known about the values and does not speak against them.
+    fn note(&mut self, sentence: &str) {
+        if let Some(conditions) = &mut self.observations.conditions {
+            conditions.notes.push(sentence.to_owned());
+        }
+    }
+}
+
 /// Reads a trace of any kind.
 pub fn observe_saved<R: ReadAt + Sync>(source: R, options: &SavedOptions) -> Result<Saved, SavedError> {
     let given = options.kallsyms.as_ref().map(|text| Symbols::parse(text.clone()));
@@ -112,6 +123,8 @@ struct Context<'t> {
     has_flags: bool,
     /// Whether NMIs were recorded; `None` where the trace does not say.
     nmis: Option<bool>,
+    /// The name of the clock; `None` where the trace does not say.
+    clock: Option<&'t str>,
 }
 
 impl<'t> Context<'t> {
@@ -124,7 +137,7 @@ impl<'t> Context<'t> {
                 wanted(name)
             })
         })?;
-        Ok(Context { symbols, classes, is_rt, vectors, has_flags, nmis: None })
+        Ok(Context { symbols, classes, is_rt, vectors, has_flags, nmis: None, clock: None })
     }
 }
 
@@ -173,10 +186,11 @@ fn trace_dat<R: ReadAt + Sync>(
         let context = Context {
             // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
             nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
+            clock: Some(buffer.clock.name()),
             ..Context::new(&symbols, decoder.vector_names(), true)?
         };
         let one = |(data, stream): (&CpuData, Option<CpuStream<'_, R>>)| {
-            let mut cpu = CpuReader::new(data.cpu);
+            let (mut cpu, mut places) = (CpuReader::new(data.cpu), Places::new());
             let mut stream = match stream {
                 Some(stream) => stream,
                 None => trace.cpu_events(buffer, data)?,
@@ -185,13 +199,15 @@ fn trace_dat<R: ReadAt + Sync>(
                 Item::Event(event) => {
                     let at = buffer.clock.nanos(event.time);
                     match decoder.turned(event.data) {
-                        Some(turned) => cpu.turned(&context, at, turned),
-                        None => cpu.record(&context, at, &decoder.decode(event.data)),
+                        Some(turned) => cpu.turned(&context, &mut places, at, turned),
+                        None => cpu.record(&context, &mut places, at, &decoder.decode(event.data)),
                     }
                 }
                 Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
             })?;
-            Ok((cpu, stream.tally()))
+            let mut tally = stream.tally();
+            tally.count(FlawKind::Missing { events: trace.missing_events(buffer, data.cpu, &tally) });
+            Ok((cpu, tally))
         };
         let read = side_by_side(buffer.cpus.iter().zip(streams), one);
         let mut read: Vec<(CpuReader, Tally)> = read.into_iter().collect::<Result<_, TraceError>>()?;
@@ -210,7 +226,12 @@ fn trace_dat<R: ReadAt + Sync>(
             }
             None => BTreeSet::new(),
         };
-        let saved = finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)?;
+        let mut saved = finish(read, &context, &trace.command_lines()?, options, kernel_counts, &missing)?;
+        if buffer.cpus.iter().any(|data| data.size > 0 && trace.recorded_events(buffer, data.cpu).is_none()) {
+            saved.note(
+                "the trace does not say how many events the kernel recorded, so pages that are gone as a whole may go unseen",
+            );
+        }
         Ok(Saved { uname: trace.uname().map(str::to_owned), ..saved })
     })
 }
@@ -252,12 +273,13 @@ fn perf_data<R: ReadAt>(
         return estimate(|visit| saved_events::of_perf(&mut trace, visit));
     }
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());
-    let decoder: Decoder = trace.decoder().clone();
+    let (decoder, clock): (Decoder, Clock) = (trace.decoder().clone(), trace.clock().clone());
     let context = Context {
         nmis: Some(has_nmis(trace.formats())),
+        clock: Some(clock.name()),
         ..Context::new(&symbols, decoder.vector_names(), true)?
     };
-    let mut cpus = Cpus::default();
+    let mut cpus = Cpus::new();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);
     finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())
@@ -273,10 +295,14 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     let Ok(context) = Context::new(&symbols, trace.vector_names(), trace.has_flags()) else {
         return estimate(|visit| saved_events::of_text(&trace, visit));
     };
-    let mut cpus = Cpus::default();
+    let mut cpus = Cpus::new();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);
-    finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())
+    let mut saved = finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())?;
+    if !trace.is_counted() {
+        saved.note("the text does not say how many lines it had, so lines that are gone may go unseen");
+    }
+    Ok(saved)
 }
 
 /// An estimate from the events of a trace without those that show blocking.
@@ -306,22 +332,28 @@ fn estimate(
 }
 
 /// The CPUs of a trace that has them all in one stream.
-#[derive(Default)]
-struct Cpus(BTreeMap<Cpu, CpuReader>);
+struct Cpus {
+    readers: BTreeMap<Cpu, CpuReader>,
+    places: Places,
+}
 
 impl Cpus {
+    fn new() -> Cpus {
+        Cpus { readers: BTreeMap::new(), places: Places::new() }
+    }
+
     fn take(&mut self, context: &Context<'_>, item: TypedItem<'_>) {
         let (TypedItem::Event(TypedEvent { cpu, .. }) | TypedItem::Flaw(Flaw { cpu, .. })) = item;
-        let reader = self.0.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
+        let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
         match item {
-            TypedItem::Event(event) => reader.record(context, event.at, &event.decoded),
+            TypedItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
             TypedItem::Flaw(flaw) => reader.flaw(&flaw, Nanos),
         }
     }
 
     fn with(self, tallies: &BTreeMap<Cpu, Tally>) -> Vec<(CpuReader, Tally)> {
         let tally = |cpu: &Cpu| tallies.get(cpu).copied().unwrap_or_default();
-        self.0.into_iter().map(|(cpu, reader)| (reader, tally(&cpu))).collect()
+        self.readers.into_iter().map(|(cpu, reader)| (reader, tally(&cpu))).collect()
     }
 }
 
@@ -377,44 +409,64 @@ impl Places {
 /// One CPU of a trace.
 struct CpuReader {
     observer: CpuObserver,
-    places: Places,
     seen: Seen,
     named: BTreeSet<Source>,
     names: HashMap<i32, String>,
     wakeups: Wakeups,
+    continuity: Continuity,
 }
 
 impl CpuReader {
     fn new(cpu: Cpu) -> CpuReader {
         CpuReader {
             observer: CpuObserver::new(cpu, false),
-            places: Places::new(),
             seen: Seen::default(),
             named: BTreeSet::new(),
             names: HashMap::new(),
             wakeups: Wakeups::new(cpu),
+            continuity: Continuity::default(),
         }
     }
 
     /// What a clock that ran backwards means is known to the model itself.
     fn flaw(&mut self, flaw: &Flaw, nanos: impl Fn(u64) -> Nanos) {
         self.wakeups.forget();
+        self.continuity.forget();
         if matches!(flaw.kind, FlawKind::Backwards { .. }) {
             return;
         }
+        self.lost(flaw.after.map_or(Nanos(0), nanos));
+    }
+
+    fn lost(&mut self, at: Nanos) {
+        let (class, resched) = (CallerClass::Postpones, Resched::Unknown);
         self.observer.observe(&ModelEvent {
-            at: flaw.after.map_or(0, |after| nanos(after).0),
+            at: at.0,
             tid: -1,
             caller: 0,
-            class: CallerClass::Postpones,
-            resched: Resched::Unknown,
+            class,
+            resched,
             kind: ModelEventKind::Lost,
         });
     }
 
+    /// Holds an event against those before it. `tells_masking`: it comes neither where interrupts go off, which it says
+    /// itself, nor within an NMI, which masks them without an event.
+    #[inline]
+    fn follow(&mut self, context: &Context<'_>, at: Nanos, tid: Tid, flags: Flags, tells_masking: bool) {
+        let masked = match tells_masking && context.has_flags && !flags.nmi() {
+            true => self.observer.interrupts_off().map(|expected| (expected, flags.irqs_off())),
+            false => None,
+        };
+        if self.continuity.look(at, tid.0, masked).is_some() {
+            self.wakeups.forget();
+            self.lost(at);
+        }
+    }
+
     /// Takes in one of the four events with a caller.
     #[inline]
-    fn turned(&mut self, context: &Context<'_>, at: Nanos, turned: Turned) {
+    fn turned(&mut self, context: &Context<'_>, places: &mut Places, at: Nanos, turned: Turned) {
         let kind = match turned.turn {
             Turn::PreemptOff => {
                 self.seen.preempt += 1;
@@ -427,15 +479,27 @@ impl CpuReader {
             }
             Turn::IrqsOn => ModelEventKind::IrqEnable,
         };
-        let (caller, class) = self.places.place(context, &turned);
+        self.follow(context, at, turned.tid, turned.flags, turned.turn != Turn::IrqsOff);
+        let (caller, class) = places.place(context, &turned);
         let resched = context.resched(turned.flags);
         self.observer.observe(&ModelEvent { at: at.0, tid: turned.tid.0, caller, class, resched, kind });
     }
 
-    fn record(&mut self, context: &Context<'_>, at: Nanos, decoded: &Decoded<'_>) {
+    fn record(&mut self, context: &Context<'_>, places: &mut Places, at: Nanos, decoded: &Decoded<'_>) {
         if let Some(turned) = decoded.turned() {
-            return self.turned(context, at, turned);
+            return self.turned(context, places, at, turned);
         }
+        let is_followed = matches!(
+            decoded.record,
+            Record::VectorEntry { .. }
+                | Record::VectorExit { .. }
+                | Record::IrqHandlerEntry { .. }
+                | Record::IrqHandlerExit { .. }
+                | Record::Switch { .. }
+                | Record::Waking { .. }
+                | Record::Wakeup { .. }
+        );
+        self.follow(context, at, decoded.tid, decoded.flags, is_followed);
         let plain = |kind| (0, CallerClass::Postpones, kind);
         let (caller, class, kind) = match decoded.record {
             Record::VectorEntry { vector, number } => {
@@ -461,10 +525,11 @@ impl CpuReader {
                 self.seen.nmis += 1;
                 plain(ModelEventKind::Nmi(u64::try_from(duration_ns).unwrap_or(0)))
             }
-            Record::Switch { next, .. } => {
+            Record::Switch { prev, next, .. } => {
                 self.seen.switches += 1;
                 self.learn(&next);
-                self.wakeups.switched(at, &next);
+                self.wakeups.switched(at, &prev, &next);
+                self.continuity.switched(prev.tid.0, next.tid.0);
                 plain(ModelEventKind::Switch(next.tid.0))
             }
             Record::Waking { task, .. } => {
@@ -472,7 +537,7 @@ impl CpuReader {
                 plain(ModelEventKind::Waking(task.tid.0))
             }
             Record::Wakeup { task, target_cpu } => {
-                self.wakeups.queued(task.tid, target_cpu);
+                self.wakeups.queued(at, &task, Cpu(target_cpu));
                 return;
             }
             _ => return,
@@ -502,7 +567,12 @@ impl CpuReader {
         }
     }
 
-    fn finish(self, symbols: &Symbols, threads: &CommandLines) -> CpuObservations {
+    fn finish(
+        self,
+        symbols: &Symbols,
+        threads: &CommandLines,
+        across: Option<&MeasuredWakeup>,
+    ) -> CpuObservations {
         let longest = *self.observer.longest();
         let name = |tid: i32| match (tid, self.names.get(&tid)) {
             (0, _) => "idle task".to_owned(),
@@ -528,13 +598,16 @@ impl CpuReader {
         let windows = windows.into_iter().filter_map(|(variable, found)| Some(window(variable, found?)));
         let windows = windows.collect();
         let (cpu, variables) = (self.observer.cpu(), longest.variables());
+        let across = across.map(|across| MeasuredWakeup { comm: name(across.tid.0), ..across.clone() });
+        let here = self.wakeups.latest().cloned();
+        let measured = [here, across].into_iter().flatten().max_by_key(|wakeup| wakeup.latency);
         let (timeline, progress) = self.observer.into_parts();
         CpuObservations {
             cpu,
             variables,
             timeline,
             windows,
-            measured: self.wakeups.latest,
+            measured,
             start: progress.start(),
             elapsed: progress.elapsed(),
             progress: progress.kept().to_vec(),
@@ -545,87 +618,6 @@ impl CpuReader {
 /// Inter-processor interrupts of arm64 have names and no numbers; theirs begin above every processor's.
 fn vector_source(vector: VectorId, number: Option<u32>) -> InterruptSource {
     InterruptSource::Vector(number.unwrap_or(0x1_0000 + u32::from(vector.0)))
-}
-
-/// Follows wake-ups of real-time threads from their waking to their switch, for those that the theorem speaks of: more
-/// urgent than the thread that runs when they are woken, and than every thread that runs before them. Only wake-ups
-/// that happen on their own CPU are seen, and only where the trace has `sched_wakeup`, which names the queue.
-struct Wakeups {
-    cpu: Cpu,
-    /// The priority of the thread that runs, and whether it is the idle task.
-    running: Option<(i32, bool)>,
-    waiting: Vec<Waiting>,
-    latest: Option<MeasuredWakeup>,
-}
-
-struct Waiting {
-    tid: Tid,
-    prio: i32,
-    woken: Nanos,
-    from_idle: bool,
-    /// Whether it is on this CPU's queue.
-    queued: bool,
-    /// Whether the CPU has turned to a less urgent thread since: a switch that had begun already. The next one would
-    /// have been to this thread, so if it is not, the thread has been moved to another CPU.
-    passed: bool,
-}
-
-/// The kernel's priorities of fair threads begin here (`MAX_RT_PRIO`, include/linux/sched/prio.h, 5.15 to 6.18).
-const MAX_RT_PRIO: i32 = 100;
-
-impl Wakeups {
-    fn new(cpu: Cpu) -> Wakeups {
-        Wakeups { cpu, running: None, waiting: Vec::new(), latest: None }
-    }
-
-    fn forget(&mut self) {
-        self.running = None;
-        self.waiting.clear();
-    }
-
-    fn woken(&mut self, at: Nanos, task: &TaskRef<'_>) {
-        self.waiting.retain(|waiting| waiting.tid != task.tid);
-        let Some((running, from_idle)) = self.running else { return };
-        if task.prio < MAX_RT_PRIO && task.prio < running {
-            let (tid, prio) = (task.tid, task.prio);
-            self.waiting.push(Waiting { tid, prio, woken: at, from_idle, queued: false, passed: false });
-        }
-    }
-
-    fn queued(&mut self, tid: Tid, target_cpu: u32) {
-        let here = target_cpu == self.cpu.0;
-        self.waiting.retain(|waiting| here || waiting.tid != tid);
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.tid == tid) {
-            waiting.queued = true;
-        }
-    }
-
-    fn switched(&mut self, at: Nanos, next: &TaskRef<'_>) {
-        let from_idle = next.tid.0 == 0;
-        let running = if from_idle { i32::MAX } else { next.prio };
-        self.running = Some((running, from_idle));
-        if self.waiting.is_empty() {
-            return;
-        }
-        if let Some(place) = self.waiting.iter().position(|waiting| waiting.tid == next.tid) {
-            let waiting = self.waiting.swap_remove(place);
-            let latency = at.saturating_sub(waiting.woken);
-            if waiting.queued && self.latest.as_ref().is_none_or(|latest| latest.latency < latency) {
-                self.latest = Some(MeasuredWakeup {
-                    latency,
-                    woken: waiting.woken,
-                    tid: next.tid,
-                    comm: next.comm.to_string(),
-                    from_idle: waiting.from_idle,
-                });
-            }
-        }
-        self.waiting.retain_mut(|waiting| {
-            let stays = waiting.prio < running && !waiting.passed;
-            waiting.passed = true;
-            stays
-        });
-    }
 }
 
 /// Functions that only PREEMPT_RT kernels have: `schedule_rtlock` stands within `#ifdef CONFIG_PREEMPT_RT` in
@@ -677,6 +669,8 @@ fn finish(
     if !missing.is_empty() {
         notes.push(format!("the trace has nothing of CPU {}, for which nothing is said", missing.join(", ")));
     }
+    let mut read = read;
+    let by_others = woken_by_others(&mut read, context, notes);
     let mut saved = Saved::default();
     for (cpu, tally) in read {
         let number = cpu.observer.cpu();
@@ -687,6 +681,7 @@ fn finish(
         }
         problems.extend(lost(number, &tally, kernel_counts(number)));
         saved.losses.extend(tally.losses(&format!("trace, CPU {number}")));
+        problems.extend(cpu.continuity.problems().map(|problem| format!("CPU {number}: {problem}")));
         problems.extend(cpu.observer.problems());
         for (what, count) in [("preempt_disable", cpu.seen.preempt), ("irq_disable", cpu.seen.irqs)] {
             if count == 0 {
@@ -711,10 +706,46 @@ fn finish(
             rule: broken.rule,
             events: broken.events.iter().map(|event| in_words(event, context.symbols)).collect(),
         }));
-        saved.observations.cpus.push(cpu.finish(context.symbols, threads));
+        let across = by_others.get(&number).and_then(|across| across.latest.as_ref());
+        saved.observations.cpus.push(cpu.finish(context.symbols, threads, across));
     }
     saved.observations.conditions = Some(conditions);
     Ok(saved)
+}
+
+/// Clocks that the CPUs of a machine share, or that are kept in step (Documentation/trace/ftrace.rst, `trace_clock`).
+const SHARED_CLOCKS: [&str; 6] = ["mono", "mono_raw", "boot", "tai", "global", "x86-tsc"];
+
+/// Wake-ups of threads that ran on another CPU than the one they were woken from, and notes of what they rest on.
+fn woken_by_others(
+    read: &mut [(CpuReader, Tally)],
+    context: &Context<'_>,
+    notes: &mut Vec<String>,
+) -> BTreeMap<Cpu, Across> {
+    let mut unseen = 0;
+    let sightings = read.iter_mut().map(|(cpu, _)| {
+        let sightings = cpu.wakeups.take_sightings();
+        unseen += sightings.unseen;
+        (cpu.observer.cpu(), sightings)
+    });
+    let found = across(sightings);
+    if unseen > 0 {
+        notes.push(format!(
+            "{unseen} sightings of real-time threads had no room, so wake-ups are not all timed"
+        ));
+    }
+    let count: u64 = found.values().map(|across| across.count).sum();
+    let clock = match context.clock {
+        Some(clock) if SHARED_CLOCKS.contains(&clock) => return found,
+        Some(clock) => format!("the clock {clock:?} of the trace is one for each CPU"),
+        None => "the text does not name its clock".to_owned(),
+    };
+    if count > 0 {
+        notes.push(format!(
+            "{count} wake-ups were by another CPU and are timed as if the CPUs shared a clock, but {clock}; record with -C mono"
+        ));
+    }
+    found
 }
 
 fn lost(cpu: Cpu, tally: &Tally, kernel: u64) -> Vec<String> {
@@ -723,6 +754,11 @@ fn lost(cpu: Cpu, tally: &Tally, kernel: u64) -> Vec<String> {
         (tally.overwritten_places, "places where an unknown number of events was overwritten or lost"),
         (tally.damaged_bytes, "bytes of the trace make no sense and were passed over"),
         (tally.cut_off_bytes, "bytes that the trace promises are not in the file"),
+        (
+            tally.empty_pages,
+            "pages of the ring buffer hold no event, which the kernel never gives: they are damaged",
+        ),
+        (tally.missing, "events are not there, by the count of the kernel or the head of the text"),
         (tally.backwards, "times the clock ran backwards"),
         (kernel, "events were lost by the kernel's own count when recording ended"),
     ]
