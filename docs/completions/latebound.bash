@@ -118,6 +118,9 @@ _latebound() {
             latebound__subcmd__tune,tasks)
                 cmd="latebound__subcmd__tune__subcmd__tasks"
                 ;;
+            latebound__subcmd__tune,undo)
+                cmd="latebound__subcmd__tune__subcmd__undo"
+                ;;
             *)
                 ;;
         esac
@@ -1367,7 +1370,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__tune)
-            opts="-h -V --format --color --help --version map run prove show tasks record fit config schema"
+            opts="-h -V --format --color --help --version map run undo prove show tasks record fit config schema"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1668,6 +1671,32 @@ _latebound() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__tune__subcmd__undo)
+            opts="-h -V --journal --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --journal)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -329,6 +329,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
             cand map 'Watch who waits for which kernel thread, and show what the policy would make of it'
             cand run 'Let the priority of kernel threads follow from the tasks that wait for them'
+            cand undo 'Give back what a tuner that is gone left changed'
             cand prove 'Run the same workload under each policy in turns, and say what each did to response times'
             cand show 'Print what `tune prove` found again, or draw it'
             cand tasks 'Run real-time tasks that write, read and compute: a workload to prove something by'
@@ -358,6 +359,15 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand --dry-run 'Say what would be changed, and change nothing'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;tune;undo'= {
+            cand --journal 'Where the undo journals lie'
+            cand --format 'How to print results'
+            cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'

@@ -332,22 +332,23 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand report" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "record" -d 'Record what real-time tasks and kernel threads do, as a workload for `tune fit`'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run prove show tasks record fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "undo" -d 'Give back what a tuner that is gone left changed'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "record" -d 'Record what real-time tasks and kernel threads do, as a workload for `tune fit`'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l html -d 'Draw it on a page as well; a file that is there is replaced' -r -F
@@ -376,6 +377,14 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l dry-run -d 'Say what would be changed, and change nothing'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l journal -d 'Where the undo journals lie' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l format -d 'How to print results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l policy -d 'The policies, the base first; static belongs to them where the configuration gives a class a priority' -r -f -a "off\t'Nothing is changed'
 static\t'What the configuration gives each class'
 pip\t'The highest that waits: equation (1)'

@@ -3,8 +3,11 @@
 //! the values, so that a test can give others.
 
 use std::ffi::CStr;
+use std::path::Path;
 
 use latebound_model::{Cpu, CpuSet};
+
+use crate::undo::{self, LeftOver};
 
 /// What is known of a system but is in no file. Absent where the system did not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,13 +24,19 @@ pub struct Facts {
     pub allowed: Option<CpuSet>,
     /// The hypervisor's signature in CPUID leaf 0x40000000: `KVMKVMKVM`, `TCGTCGTCGTCG`; x86 only.
     pub hypervisor_signature: Option<String>,
+    /// What tuners that are gone left changed, as far as journals in the usual folder tell.
+    pub left_over: Vec<LeftOver>,
 }
 
 impl Facts {
     /// Of the system that this process runs on.
     pub fn live() -> Facts {
-        let mut facts =
-            Facts { allowed: affinity(), hypervisor_signature: hypervisor_signature(), ..Facts::default() };
+        let mut facts = Facts {
+            allowed: affinity(),
+            hypervisor_signature: hypervisor_signature(),
+            left_over: undo::left_over(Path::new(undo::FOLDER)),
+            ..Facts::default()
+        };
         // SAFETY: `utsname` is plain arrays of characters, for which all zeros is a value.
         let mut names: libc::utsname = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is to a live `utsname`, which the call only fills.

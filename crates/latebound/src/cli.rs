@@ -23,7 +23,7 @@ pub(crate) use defer::{
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,
-    TuneRunArgs, TuneShowArgs, TuneTasksArgs,
+    TuneRunArgs, TuneShowArgs, TuneTasksArgs, TuneUndoArgs,
 };
 
 const EXIT_STATUS: &str = "\

@@ -22,6 +22,7 @@ mod tune_daemon;
 mod tune_metrics;
 mod tune_module;
 mod tune_text;
+mod tune_undo;
 mod tuning;
 mod verbs;
 mod wakeups;

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
-use latebound_system::undo::{self, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
+use latebound_system::undo::{self, Ending, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
 use latebound_tune::{Change, Config, PolicyKind, Scheduling, ThreadClass};
 
 use crate::aside::Aside;
@@ -20,6 +21,7 @@ use crate::session::{Progress, Stop, monotonic};
 use crate::tune_metrics::Metrics;
 use crate::tune_module::{self, Module};
 use crate::tune_text::{self, ByModule, Made, Map, RunDocument};
+use crate::tune_undo;
 use crate::tuning::{self, Tuning};
 use crate::verbs::tune::{SELDOM, config};
 
@@ -27,6 +29,8 @@ use crate::verbs::tune::{SELDOM, config};
 const KEPT_CHANGES: usize = 2_000;
 /// How often metrics are written.
 const METRICS: Nanos = Nanos::from_secs(5);
+/// How long it may give its watchdog no sign of life. It gives one with each look, which come four times a second at least.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Threads that are asked whether they still are there, each time that what is not urgent is done.
 const ASKED_AT_ONCE: usize = 8;
 
@@ -94,10 +98,19 @@ impl Hand {
         ended
     }
 
-    fn is_safe(&self) -> bool {
+    /// Why nothing more may be changed.
+    fn unsafe_because(&self) -> Option<&'static str> {
         match self {
-            Hand::Dry => true,
-            Hand::Real { watchdog, .. } => watchdog.is_alive(),
+            Hand::Real { watchdog, .. } if !watchdog.is_alive() => Some("the watchdog ended"),
+            Hand::Real { journal, .. } if !journal.is_there() => Some("the undo journal was removed"),
+            _ => None,
+        }
+    }
+
+    /// Tells the watchdog that this goes on.
+    fn beat(&self) {
+        if let Hand::Real { watchdog, .. } = self {
+            watchdog.beat();
         }
     }
 
@@ -214,11 +227,12 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let left = || args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
     let mut progress = Progress::new(args.duration);
     let (mut seldom, mut publish) = (Nanos::ZERO, Nanos::ZERO);
-    let mut lost_watchdog = false;
+    let mut ended_by = None;
     let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
     let mut again = false;
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
+        hand.beat();
         if !again {
             tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
         }
@@ -263,8 +277,8 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             for tid in hand.ended() {
                 tuning.gone(tid, now);
             }
-            if !hand.is_safe() {
-                lost_watchdog = true;
+            ended_by = hand.unsafe_because();
+            if ended_by.is_some() {
                 break;
             }
             account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
@@ -288,7 +302,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
                 let late = module.stop(&mut account);
                 account.learn(&mut tuning, &late, started, monotonic());
             }
-            let undone = journal.undo().context("priorities could not be given back")?;
+            let undone = journal.undo();
             watchdog.end();
             Some(undone)
         }
@@ -305,6 +319,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             ));
         }
     }
+    let left = undone.as_ref().map_or(0, |undone| undone.left.len());
     let map = Map::of(&tuning, policy, elapsed());
     let time = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
     let document = RunDocument::new(args.dry_run, map, tuning.shares(), account, time, undone);
@@ -313,8 +328,14 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     } else {
         output.text(&tune_text::run(&document))?;
     }
-    if lost_watchdog {
-        bail!("the watchdog ended, and nothing is changed without one; everything was undone. Start again");
+    if left > 0 {
+        bail!(
+            "{left} threads are not as they were, and are named above; where the system refused one, try again: latebound tune undo --journal {}",
+            args.journal.display()
+        );
+    }
+    if let Some(why) = ended_by {
+        bail!("{why}, and nothing is changed without one; everything was undone. Start again");
     }
     Ok(())
 }
@@ -329,21 +350,14 @@ fn processor_time(clock: libc::clockid_t) -> Nanos {
 
 /// Undoes what an earlier run left, then starts the journal and its watchdog.
 fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand> {
-    for (path, undone) in undo::recover(&args.journal) {
-        match undone {
-            Ok(undone) => output.note(&format!(
-                "{} was left by a run that ended: {} priorities given back",
-                path.display(),
-                undone.restored
-            )),
-            Err(error) => bail!(error),
-        }
-    }
+    tune_undo::tidy(&args.journal, output)?;
     let priority = u32::from(config.watchdog.priority.get());
     // Before the watchdog, which holds it too.
     let module = Module::choose(args.by, priority, output)?.map(Box::new);
     let journal = Journal::create(&args.journal)?;
-    let watchdog = Watchdog::start(&journal, module.as_deref().map(Module::raiser), priority)?;
+    let raiser = module.as_deref().map(Module::raiser);
+    let tell = |ending: &Ending| tune_undo::tell(ending, output);
+    let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, tell)?;
     allow_descriptors();
     Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
 }

@@ -8,7 +8,7 @@ use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
 use latebound_report::html::RelationMap;
 use latebound_report::svg::{RelationEdge, RelationServer, RelationTask};
 use latebound_report::{loss_text, printable};
-use latebound_system::undo::{Left, Raised, RaisedOver, RaiserCounts, Undone};
+use latebound_system::undo::{Raised, RaisedOver, RaiserCounts, Undone};
 use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
 use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
 use serde::Serialize;
@@ -349,12 +349,7 @@ impl RunDocument {
     ) -> RunDocument {
         let Account { made: first_changes, changes, failed, by_module, reactions, looks, overruns, .. } =
             account;
-        let left = undone.iter().flat_map(|undone| &undone.left).map(|left| match left {
-            Left::Foreign { thread, is, was } => {
-                format!("thread {thread} is {is} by somebody else's doing; it was {was}")
-            }
-            Left::Refused { thread, was, error } => format!("thread {thread} was {was}: {error}"),
-        });
+        let left = undone.iter().flat_map(|undone| &undone.left).map(ToString::to_string);
         RunDocument {
             schema: "latebound.tune-run/1",
             dry_run,

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use latebound_system::Root;
+use latebound_system::{Root, undo};
 use serde_json::Value;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -212,6 +212,137 @@ fn live_a_dry_run_says_changes_makes_none_and_writes_the_metrics_that_the_config
         assert!(written.lines().any(|one| one == line), "{line}\n{written}");
     }
     drop(writer);
+}
+
+/// A journal of a process that is gone, which set this one to FIFO 3.
+fn leave_behind(folder: &Path, sleeper: &Child) {
+    let change = || -> Option<()> {
+        let tid = latebound_model::Tid(sleeper.id() as i32);
+        let thread = undo::ThreadIdentity::of(&Root::live(), tid).ok()?;
+        undo::Journal::create(folder).ok()?.change(thread, undo::Schedule::fifo(3)).ok().map(drop)
+    };
+    // SAFETY: glibc makes malloc usable again in the child, which calls nothing else that another thread's lock could hold up, and
+    // ends without what the harness does at its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let status = i32::from(change().is_none());
+        // SAFETY: as above.
+        unsafe { libc::_exit(status) }
+    }
+    let mut status = 0;
+    // SAFETY: the pointer is to a live integer.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+}
+
+/// Sleeps until it is dropped.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("600").spawn().unwrap())
+    }
+
+    fn priority(&self) -> u32 {
+        undo::schedule_of(latebound_model::Tid(self.0.id() as i32)).unwrap().priority
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn live_doctor_tells_what_the_dead_left_and_undo_gives_it_back() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("latebound");
+    let journal = folder.to_str().unwrap();
+    let sleeper = Sleeper::start();
+    leave_behind(&folder, &sleeper.0);
+    assert_eq!(sleeper.priority(), 3);
+    // The usual folder is looked at: it lies in a /run of this one's own.
+    let finding = || {
+        let mut doctor = Command::new("unshare");
+        doctor.args([
+            "--mount",
+            "sh",
+            "-c",
+            "mount --bind \"$1\" /run && exec \"$2\" doctor --format json",
+            "sh",
+        ]);
+        let output = doctor.arg(base.path()).arg(env!("CARGO_BIN_EXE_latebound")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut findings = found["findings"].as_array().unwrap().iter();
+        findings.find(|one| one["id"] == "tuner-left-over").cloned()
+    };
+    let found = finding().unwrap();
+    assert_eq!(
+        (&found["severity"], &found["value"], &found["remedy"]),
+        (
+            &"warning".into(),
+            &"1 thread is as a tuner that is gone set it".into(),
+            &"latebound tune undo".into()
+        )
+    );
+    // Where others may write nothing is obeyed, and both say so.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(refused(&["undo", "--journal", journal]).contains("others may write to it (mode 0777)"));
+    assert_eq!((&finding().unwrap()["severity"], sleeper.priority()), (&"unknown".into(), 3));
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+
+    let output = tune(&["undo", "--journal", journal, "--format", "json"]);
+    assert_eq!((output.status.code(), sleeper.priority()), (Some(0), 0), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let one = &document["journals"][0];
+    assert_eq!(
+        (&document["schema"], &one["state"], &one["restored"], &one["left"]),
+        (&"latebound.tune-undo/1".into(), &"given_back".into(), &1.into(), &serde_json::json!([]))
+    );
+    assert_eq!(finding(), None);
+    let output = tune(&["undo", "--journal", journal]);
+    assert!(
+        output.status.success() && text(&output.stdout).contains("No tuner left a journal"),
+        "{output:?}"
+    );
+    assert!(tune(&["undo", "--journal", "/nowhere"]).status.success());
+
+    // What somebody else changed since stays, and is told.
+    leave_behind(&folder, &sleeper.0);
+    let chrt = Command::new("chrt").args(["--fifo", "--pid", "7"]).arg(sleeper.0.id().to_string()).status();
+    assert!(chrt.unwrap().success());
+    let output = tune(&["undo", "--journal", journal]);
+    let said = text(&output.stdout);
+    assert!(output.status.code() == Some(1) && said.contains("by somebody else's doing"), "{output:?}");
+    assert_eq!(sleeper.priority(), 7);
+}
+
+#[test]
+fn live_a_journal_of_the_living_is_left_alone_by_everybody_also_in_another_pid_namespace() {
+    let folder = tempfile::tempdir().unwrap();
+    let living = undo::Journal::create(folder.path()).unwrap();
+    let journal = folder.path().to_str().unwrap();
+    let output = tune(&["undo", "--journal", journal]);
+    assert!(output.status.success() && text(&output.stdout).contains("it is at work"), "{output:?}");
+    assert!(refused(&["run", "--duration", "1s", "--journal", journal]).contains("is in use"));
+    for (proc, verb, status, word) in [
+        ("--mount-proc", "undo", 0, "it is at work"),
+        ("--mount-proc", "run", 1, "is in use"),
+        // Where /proc is of another namespace than system calls are.
+        ("--fork", "undo", 1, "mount its own"),
+        ("--fork", "run", 1, "mount its own"),
+    ] {
+        let mut other = Command::new("unshare");
+        other.args(["--pid", "--fork", proc, env!("CARGO_BIN_EXE_latebound"), "tune", verb]);
+        let output = other.args(["--journal", journal]).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.code() == Some(status) && said.contains(word), "{proc} {verb}: {said}");
+        assert!(living.is_there(), "{proc} {verb}");
+    }
+    living.undo();
 }
 
 #[test]

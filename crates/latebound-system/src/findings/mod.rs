@@ -7,6 +7,7 @@ mod cpus;
 mod idle;
 mod interrupts;
 mod kthreads;
+mod left_over;
 mod limits;
 mod memory;
 mod preemption;
@@ -44,6 +45,7 @@ pub(crate) fn all(survey: &Survey<'_>, system: &SystemSnapshot) -> Vec<Finding> 
         memory::findings,
         clock::findings,
         kthreads::findings,
+        left_over::findings,
     ];
     themes.iter().flat_map(|theme| theme(&context)).collect()
 }

@@ -2,15 +2,52 @@
 //! The lines of a journal: text, each with a checksum before it. Owns their form; a line that was cut off or damaged is
 //! told, never guessed at.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
 use latebound_model::{Policy, Tid};
 
 use super::schedule::{Schedule, ThreadIdentity};
+use crate::root::Root;
+
+/// Whose journal it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Which boot: a journal of another one speaks of threads that are gone with it.
+    pub(super) boot: String,
+    /// The PID namespace in which its thread ids mean something, by its inode.
+    pub(super) namespace: u64,
+    /// Who writes it.
+    pub process: ThreadIdentity,
+}
+
+impl Owner {
+    /// This process.
+    pub(super) fn this() -> io::Result<Owner> {
+        let root = Root::live();
+        let own = std::process::id();
+        // Where /proc is that of another PID namespace, the ids in it are not those that system calls take.
+        let shown = fs::read_link("/proc/self")?;
+        if shown.to_str() != Some(own.to_string().as_str()) {
+            return Err(io::Error::other(format!(
+                "/proc/self is {}, but this process is {own}: /proc shows another PID namespace; mount its own, as unshare --mount-proc does",
+                shown.display()
+            )));
+        }
+        Ok(Owner {
+            boot: root.value("/proc/sys/kernel/random/boot_id").map_err(io::Error::other)?,
+            namespace: fs::metadata("/proc/self/ns/pid")?.ino(),
+            process: ThreadIdentity::of(&root, Tid(own as i32)).map_err(io::Error::other)?,
+        })
+    }
+}
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The first line: which boot, and whose journal it is.
-    Owner { boot: String, owner: ThreadIdentity },
+    /// The first line: whose journal it is.
+    Owner(Owner),
     /// A thread is about to be set.
     Thread { thread: ThreadIdentity, was: Schedule, set: Schedule },
     /// From now on somebody may set a thread to any FIFO priority up to this.
@@ -21,7 +58,9 @@ impl Entry {
     /// With its newline, to be written in one piece.
     pub(super) fn line(&self) -> String {
         let body = match self {
-            Entry::Owner { boot, owner } => format!("latebound-undo-1 {boot} {} {}", owner.tid, owner.start),
+            Entry::Owner(Owner { boot, namespace, process }) => {
+                format!("latebound-undo-2 {boot} {namespace} {} {}", process.tid, process.start)
+            }
             Entry::Thread { thread, was, set } => {
                 format!("thread {} {} {} {}", thread.tid, thread.start, words(*was), words(*set))
             }
@@ -43,9 +82,11 @@ impl Entry {
             Some(ThreadIdentity { tid: Tid(tid.parse().ok()?), start: start.parse().ok()? })
         };
         match words.as_slice() {
-            ["latebound-undo-1", boot, tid, start] => {
-                Some(Entry::Owner { boot: (*boot).to_owned(), owner: identity(tid, start)? })
-            }
+            ["latebound-undo-2", boot, namespace, tid, start] => Some(Entry::Owner(Owner {
+                boot: (*boot).to_owned(),
+                namespace: namespace.parse().ok()?,
+                process: identity(tid, start)?,
+            })),
             ["thread", tid, start, schedules @ ..] if schedules.len() == 14 => Some(Entry::Thread {
                 thread: identity(tid, start)?,
                 was: schedule(&schedules[..7])?,

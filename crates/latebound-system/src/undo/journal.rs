@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of changes: written before each, read by whoever undoes them. Owns the order of writing and changing.
+//! This process's file of changes: written before each. Owns the order of writing and changing.
+//!
+//! The file is locked for as long as this process or its watchdog lives, which share its opening: so everybody else, also in another
+//! container, sees that nobody else may undo it. Neither of the two needs its name: this process undoes from memory, the watchdog from
+//! the open file.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use latebound_model::Tid;
 
-use super::entry::Entry;
+use super::changes::{Changes, Undone};
+use super::entry::{Entry, Owner};
+use super::folder::Folder;
 use super::handle::ThreadHandle;
+use super::recover;
 use super::schedule::{Schedule, ThreadIdentity, schedule_of};
 use crate::root::Root;
 
@@ -29,6 +33,33 @@ pub enum UndoError {
         /// What the system answered.
         source: io::Error,
     },
+    /// Somebody else may have made or changed the folder or the file: nothing in it is acted upon.
+    #[error(
+        "{} is not taken for an undo journal: {why}; nothing in it is acted upon. Look at it, then remove it, or name another folder \
+         (--journal)",
+        path.display()
+    )]
+    Untrusted {
+        /// The folder or file.
+        path: PathBuf,
+        /// What speaks against it.
+        why: String,
+    },
+    /// Another process changes priorities and writes them down in the same folder.
+    #[error("{} is in use: process {process} changes priorities; end that first (Ctrl-C, or systemctl stop latebound-tune)", path.display())]
+    InUse {
+        /// Its journal.
+        path: PathBuf,
+        /// Its process, by the id that it has in its own PID namespace.
+        process: Tid,
+    },
+    /// Its writer is gone, and its thread ids mean nothing in this PID namespace.
+    #[error(
+        "the undo journal {} was written in another PID namespace (a container), whose thread ids mean nothing here; run latebound tune \
+         undo in that one, or remove it where that one is gone",
+        .0.display()
+    )]
+    Elsewhere(PathBuf),
     /// The journal's lines are not what this version writes.
     #[error("the undo journal {} is not one that this version writes; look at it, then remove it", .0.display())]
     Foreign(PathBuf),
@@ -66,86 +97,41 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-/// Something that was changed and is not as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// Somebody else has changed it since; that is left alone.
-    Foreign {
-        /// The thread.
-        thread: Tid,
-        /// What it is now.
-        is: Schedule,
-        /// What it was at first.
-        was: Schedule,
-    },
-    /// The system refused to set it back.
-    Refused {
-        /// The thread.
-        thread: Tid,
-        /// What it was at first.
-        was: Schedule,
-        /// What the system answered.
-        error: String,
-    },
-}
-
-/// What undoing did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
-    /// How many threads were set back.
-    pub restored: usize,
-    /// How many were as before already.
-    pub untouched: usize,
-    /// How many are gone.
-    pub gone: usize,
-    /// What is not as it was, and why.
-    pub left: Vec<Left>,
-    /// Lines that could not be read: a last line that was cut off was never acted upon.
-    pub unreadable: usize,
-}
-
 /// The journal of this process.
 #[derive(Debug)]
 pub struct Journal {
+    folder: Folder,
+    name: String,
     path: PathBuf,
     file: File,
     root: Root,
-    first: BTreeMap<ThreadIdentity, Schedule>,
-    written: BTreeSet<(ThreadIdentity, [u64; 7])>,
-    permitted: BTreeMap<ThreadIdentity, u32>,
+    changes: Changes,
 }
 
-const ENDING: &str = "undo";
-
 impl Journal {
-    /// Makes an empty journal in this folder, which is made where it is not there; `/run/latebound` is the usual one.
+    /// Makes an empty journal in this folder, which is made where it is not there; `/run/latebound` is the usual one. Refused where the
+    /// folder is not this user's or root's alone, or another process is at work with a journal in it.
     pub fn create(folder: &Path) -> Result<Journal, UndoError> {
-        let root = Root::live();
-        let path = folder.join(format!("{}.{ENDING}", std::process::id()));
-        let fail = |step| {
-            let path = path.clone();
-            move |source| UndoError::Journal { path, step, source }
-        };
-        fs::create_dir_all(folder).map_err(fail("making the folder"))?;
-        let owner = ThreadIdentity::of(&root, Tid(std::process::id() as i32))
-            .map_err(|error| fail("reading the own start time")(io::Error::other(error)))?;
-        let boot = boot(&root).map_err(fail("reading the boot's id"))?;
-        // One that is left by an earlier process of the same id has to be undone first, not written over.
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(fail("making the file"))?;
-        file.write_all(Entry::Owner { boot, owner }.line().as_bytes()).map_err(fail("writing"))?;
-        Ok(Journal {
-            path,
+        let folder = Folder::make(folder)?;
+        let owner = Owner::this().map_err(|source| UndoError::Journal {
+            path: folder.place(""),
+            step: "saying whose it is",
+            source,
+        })?;
+        // Until the first line is in it: who looks for what was left would take an empty one for that.
+        let _alone = folder.lock()?;
+        recover::refuse_living(&folder, &owner)?;
+        let (name, file) = folder.create()?;
+        let mut journal = Journal {
+            path: folder.place(&name),
+            folder,
+            name,
             file,
-            root,
-            first: BTreeMap::new(),
-            written: BTreeSet::new(),
-            permitted: BTreeMap::new(),
-        })
+            root: Root::live(),
+            changes: Changes::default(),
+        };
+        journal.write(&Entry::Owner(owner))?;
+        Ok(journal)
     }
 
     /// Where it lies.
@@ -153,9 +139,14 @@ impl Journal {
         &self.path
     }
 
+    /// Whether it still lies there. Without that, what it says is lost where this process and its watchdog end together.
+    pub fn is_there(&self) -> bool {
+        self.folder.holds(&self.name, &self.file)
+    }
+
     /// What a thread was before this journal's first change of it.
     pub fn original(&self, thread: ThreadIdentity) -> Option<Schedule> {
-        self.first.get(&thread).copied()
+        self.changes.original(thread)
     }
 
     /// Writes down what a thread is, then sets it. Returns what it was.
@@ -182,11 +173,10 @@ impl Journal {
         if is == to {
             return Ok(is);
         }
-        let was = *self.first.get(&thread).unwrap_or(&is);
-        if !self.written.contains(&(thread, key(to))) {
+        if !self.changes.has(thread, to) {
+            let was = self.changes.original(thread).unwrap_or(is);
             self.write(&Entry::Thread { thread, was, set: to })?;
-            self.first.insert(thread, was);
-            self.written.insert((thread, key(to)));
+            self.changes.add(thread, was, to);
         }
         // Between the look at the start time and this call the thread may have ended and its id be given away. Ids are given
         // in a circle (kernel/pid.c, idr_alloc_cyclic), so that all others would have to be used up meanwhile.
@@ -202,17 +192,16 @@ impl Journal {
     /// Writes down what a thread is, and that somebody else may set it to any FIFO priority up to this from now on: whoever undoes takes
     /// those for this journal's doing. Sets nothing.
     pub fn permit(&mut self, thread: ThreadIdentity, up_to: u32) -> Result<(), UndoError> {
-        if self.permitted.get(&thread).is_some_and(|&known| known >= up_to) {
+        if self.changes.permitted(thread) >= up_to {
             return Ok(());
         }
         if !thread.is_there(&self.root) {
             return Err(UndoError::Gone(thread.tid));
         }
         let is = schedule_of(thread.tid).map_err(|_| UndoError::Gone(thread.tid))?;
-        let was = *self.first.get(&thread).unwrap_or(&is);
+        let was = self.changes.original(thread).unwrap_or(is);
         self.write(&Entry::Raises { thread, was, up_to })?;
-        self.first.insert(thread, was);
-        self.permitted.insert(thread, up_to);
+        self.changes.permit(thread, was, up_to);
         Ok(())
     }
 
@@ -224,115 +213,43 @@ impl Journal {
         })
     }
 
-    /// Undoes everything and removes the journal.
-    pub fn undo(self) -> Result<Undone, UndoError> {
-        undo_file(&self.path)
+    /// Undoes everything, by what this process remembers, and removes the journal; it stays where the system refused something, for
+    /// [`recover`](super::recover) to try again.
+    pub fn undo(self) -> Undone {
+        let undone = self.changes.undo(&self.root);
+        self.close(&undone);
+        undone
     }
-}
 
-/// Undoes what a journal says, whoever wrote it, and removes it. One that is not there any more was undone already.
-pub fn undo_file(path: &Path) -> Result<Undone, UndoError> {
-    let fail = |step| move |source| UndoError::Journal { path: path.to_owned(), step, source };
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Undone::default()),
-        file => file.map_err(fail("opening"))?,
-    };
-    // Two that undo at once would take each other's work for somebody else's.
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
-        return Err(fail("locking")(io::Error::last_os_error()));
+    /// The same by what is in the file, whatever became of its name: for who did not see the changes.
+    pub(super) fn undo_by_file(&self) -> Result<Undone, UndoError> {
+        let text = read(&self.file).map_err(|source| UndoError::Journal {
+            path: self.path.clone(),
+            step: "reading",
+            source,
+        })?;
+        let lines = text.split('\n').filter(|line| !line.is_empty());
+        let (changes, unreadable) = Changes::read(lines.skip(1));
+        let undone = Undone { unreadable, ..changes.undo(&self.root) };
+        self.close(&undone);
+        Ok(undone)
     }
-    if !path.exists() {
-        return Ok(Undone::default());
-    }
-    let text = fs::read(path).map_err(fail("reading"))?;
-    let text = String::from_utf8_lossy(&text);
-    let mut lines = text.split('\n').filter(|line| !line.is_empty());
-    let root = Root::live();
-    let mut undone = Undone::default();
-    match lines.next().map(Entry::parse) {
-        Some(Some(Entry::Owner { boot: then, .. })) => {
-            if boot(&root).is_ok_and(|now| now == then) {
-                undone = undo_lines(&root, lines);
-            }
-        }
-        // An empty file, or a first line that was cut off with nothing behind it: nothing was changed yet.
-        None => {}
-        Some(None) if lines.next().is_none() => {}
-        _ => return Err(UndoError::Foreign(path.to_owned())),
-    }
-    fs::remove_file(path).map_err(fail("removing"))?;
-    Ok(undone)
-}
 
-/// Undoes the journals in a folder whose processes are gone. For each, what came of it.
-pub fn recover(folder: &Path) -> Vec<(PathBuf, Result<Undone, UndoError>)> {
-    let root = Root::live();
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
-        .filter(|path| !is_owned(&root, path))
-        .collect();
-    paths.sort_unstable();
-    paths.into_iter().map(|path| (path.clone(), undo_file(&path))).collect()
-}
-
-/// Whether the process that writes a journal is alive.
-fn is_owned(root: &Root, path: &Path) -> bool {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    match text.lines().next().and_then(Entry::parse) {
-        Some(Entry::Owner { owner, boot: then }) => {
-            boot(root).is_ok_and(|now| now == then) && owner.is_there(root)
-        }
-        _ => false,
-    }
-}
-
-fn undo_lines<'a>(root: &Root, lines: impl Iterator<Item = &'a str>) -> Undone {
-    let mut undone = Undone::default();
-    let mut threads: BTreeMap<ThreadIdentity, (Schedule, Vec<Schedule>)> = BTreeMap::new();
-    for line in lines {
-        match Entry::parse(line) {
-            Some(Entry::Thread { thread, was, set }) => {
-                threads.entry(thread).or_insert((was, Vec::new())).1.push(set);
-            }
-            Some(Entry::Raises { thread, was, up_to }) => {
-                let set = (1..=up_to.min(99)).map(Schedule::fifo);
-                threads.entry(thread).or_insert((was, Vec::new())).1.extend(set);
-            }
-            _ => undone.unreadable += 1,
+    fn close(&self, undone: &Undone) {
+        if !undone.was_refused() {
+            // One that cannot be removed says what is so no more; the next start removes it.
+            let _ = self.folder.remove(&self.name, &self.file);
         }
     }
-    for (thread, (was, set)) in threads {
-        let Some(is) = thread.is_there(root).then(|| schedule_of(thread.tid).ok()).flatten() else {
-            undone.gone += 1;
-            continue;
-        };
-        if is == was {
-            undone.untouched += 1;
-        } else if !set.contains(&is) {
-            undone.left.push(Left::Foreign { thread: thread.tid, is, was });
-        } else {
-            match was.apply(thread.tid) {
-                Ok(()) => undone.restored += 1,
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => undone.gone += 1,
-                Err(error) => {
-                    undone.left.push(Left::Refused { thread: thread.tid, was, error: error.to_string() });
-                }
-            }
-        }
-    }
-    undone
 }
 
-fn key(schedule: Schedule) -> [u64; 7] {
-    let Schedule { policy, flags, nice, priority, reservation: [runtime, deadline, period] } = schedule;
-    [u64::from(policy.number()), flags, nice as u64, u64::from(priority), runtime, deadline, period]
+/// All that is in an open file.
+pub(super) fn read(mut file: &File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Which boot this is: a journal of another one speaks of threads that are gone with it.
-fn boot(root: &Root) -> io::Result<String> {
-    root.value("/proc/sys/kernel/random/boot_id").map_err(io::Error::other)
-}
+/// A journal has a line for each thread and priority: this is more than a hundred thousand threads need.
+const MOST_BYTES: u64 = 1 << 30;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use latebound_model::Nanos;
+use latebound_system::undo::FOLDER;
 
 /// Show which kernel threads hold up real-time tasks, and let their priority follow
 ///
@@ -28,6 +29,7 @@ pub(crate) struct TuneArgs {
 pub(crate) enum TuneCommand {
     Map(TuneMapArgs),
     Run(TuneRunArgs),
+    Undo(TuneUndoArgs),
     Prove(TuneProveArgs),
     Show(TuneShowArgs),
     Tasks(TuneTasksArgs),
@@ -67,7 +69,8 @@ pub(crate) struct TuneMapArgs {
 /// Let the priority of kernel threads follow from the tasks that wait for them
 ///
 /// Each change is written to an undo journal before it is made. All of it is undone at the end, by a watchdog within 100 ms
-/// if this process is killed, and at the next start otherwise. Where the kernel module latebound_tune is loaded, it raises threads some
+/// if this process is killed or hangs, and by `tune undo` or at the next start otherwise. The exit status is 1 where something could not be
+/// given back, and a second run beside one with the same journal folder is refused. Where the kernel module latebound_tune is loaded, it raises threads some
 /// microseconds after a wait begins; this process then does the rest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -97,7 +100,7 @@ pub(crate) struct TuneRunArgs {
     pub(crate) by: Option<RaiseBy>,
 
     /// Where the undo journal lies.
-    #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 
     /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom. In place of the
@@ -113,6 +116,22 @@ pub(crate) enum RaiseBy {
     Module,
     /// This process alone.
     Daemon,
+}
+
+/// Give back what a tuner that is gone left changed
+///
+/// A tuner gives every priority back at its end, and its watchdog does where it dies or hangs. Where both were killed at once, their
+/// journal says what is left to do: this does it. A tuner that is at work is left alone. The exit status is 1 where something is not as it
+/// was.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound tune undo
+  latebound tune undo --journal /run/mine --format json")]
+pub(crate) struct TuneUndoArgs {
+    /// Where the undo journals lie.
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
+    pub(crate) journal: PathBuf,
 }
 
 /// A policy as it is written on the command line.
@@ -166,7 +185,7 @@ pub(crate) struct TuneProveArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Where the undo journal lies.
-    #[arg(long, value_name = "FOLDER", default_value = "/run/latebound")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 
     /// The workload: a program that runs for as long as it is let, and its arguments.

@@ -18,6 +18,7 @@ use crate::recording;
 use crate::session::{MAX_DOCUMENT_BYTES, Progress, Stop, monotonic};
 use crate::tune_daemon;
 use crate::tune_text::{self, FitDocument, Map};
+use crate::tune_undo;
 use crate::tuning::Tuning;
 
 /// How often wake-ups are read, and what is not urgent is done.
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
         TuneCommand::Map(args) => map(args, output)?,
         TuneCommand::Run(args) => tune_daemon::follow(args, output)?,
+        TuneCommand::Undo(args) => tune_undo::run(args, output)?,
         TuneCommand::Prove(args) => prove::run(args, &config(args.config.as_deref())?, output)?,
         TuneCommand::Show(args) => prove::show(args, output)?,
         TuneCommand::Tasks(args) => tasks(args)?,
