@@ -43,7 +43,7 @@ fn observed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (T,
         (Tid(unsafe { libc::gettid() }), work())
     });
     let (tid, value) = thread.unwrap().join().unwrap();
-    let responses = probe.poll().unwrap();
+    let responses = probe.poll(|| {}).unwrap();
     assert_eq!(probe.losses(), []);
     (value, responses.into_iter().filter(|one| one.task == tid).collect())
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
-use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, SwitchReason, Task, Tid};
+use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Policy, SwitchReason, Task, Tid};
 use latebound_tune::simulate::{Recorded, Step, WorkloadRecorder, agreement, simulate};
 use latebound_tune::{PolicyKind, Priority};
 use proptest::prelude::*;
@@ -78,6 +78,52 @@ fn ask(server: usize, after: u64, demand: u64, wait: bool) -> Step {
 
 fn run(time: u64) -> Step {
     Step::Run(Nanos(time))
+}
+
+/// A task is seen as the first of these until `from`, and as the second afterwards. Its priority and how many activations it has.
+fn after_a_change(first: Task, second: Task, from: usize) -> Option<(Option<Priority>, usize)> {
+    let mut story = Story::default();
+    for round in 0..10 {
+        let seen = if round < from { &first } else { &second };
+        let at = 1000 * (round as u64 + 1);
+        story.event(at, EventKind::Waking { task: seen.clone() });
+        let reason = SwitchReason::Preempted;
+        story.event(at, EventKind::Switch { prev: task(IDLE), reason, next: seen.clone() });
+        story.current = seen.tid.0;
+        let reason = SwitchReason::Blocked;
+        story.event(at + 10, EventKind::Switch { prev: seen.clone(), reason, next: task(IDLE) });
+        story.current = 0;
+    }
+    let recorded = story.finish(20_000);
+    let task = recorded.workload.tasks.first()?;
+    Some((task.priority, task.activations.iter().filter(|work| work.recorded.is_some()).count()))
+}
+
+#[test]
+fn a_task_that_becomes_real_time_while_it_is_recorded_is_one() {
+    let of = |policy, prio| Task { policy, prio: Some(prio), ..task(SHELL) };
+    let (fair, fifo) = (of(Some(Policy::Other), 120), of(Some(Policy::Fifo), 99 - 95));
+    // The last activation has no end that is known, and the first was seen to begin.
+    let found = after_a_change(fair.clone(), fifo, 4).unwrap();
+    assert_eq!(found, (Priority::new(95), 5));
+    // A saved trace has no policies.
+    let found = after_a_change(of(None, 120), of(None, 99 - 95), 4).unwrap();
+    assert_eq!(found, (Priority::new(95), 5));
+    // What is lent with a lock makes no real-time task, nor takes one its own priority.
+    assert_eq!(after_a_change(fair, of(Some(Policy::Other), 99 - 95), 4), None);
+    assert_eq!(after_a_change(of(Some(Policy::Other), 99 - 95), of(Some(Policy::Other), 120), 4), None);
+    let found = after_a_change(of(Some(Policy::Fifo), 99 - 40), of(Some(Policy::Fifo), 99 - 95), 4).unwrap();
+    assert_eq!(found.0, Priority::new(40));
+}
+
+#[test]
+fn what_is_lost_is_counted_by_times_and_events() {
+    let mut story = Story::default();
+    for events in [Some(3), None, Some(4)] {
+        story.event(1000, EventKind::Lost { events });
+    }
+    let recorded = story.finish(2000);
+    assert_eq!((recorded.losses, recorded.lost_events), (3, 7));
 }
 
 #[test]

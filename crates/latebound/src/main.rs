@@ -17,6 +17,7 @@ mod output;
 mod prove;
 mod prove_text;
 mod recording;
+mod reserved;
 mod session;
 mod tune_daemon;
 mod tune_metrics;

@@ -20,21 +20,19 @@ use latebound_model::{
 };
 use latebound_probe::{Response, ResponseProbe};
 use latebound_store::RunFolder;
-use latebound_system::undo::{Schedule, set_own_schedule};
 use latebound_system::{Facts, Root};
 use latebound_tune::{Config, PolicyKind};
 
 use crate::cli::{TuneProveArgs, TuneShowArgs};
 use crate::output::Output;
 use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned};
+use crate::reserved::Reserved;
 use crate::session::{self, Progress, Stop, monotonic};
 
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often responses are fetched: seldom, because fetching keeps a processor from the tasks that are timed.
 const FETCH: Nanos = Nanos::from_secs(1);
-/// Above what is timed.
-const OWN_PRIORITY: u32 = 97;
 /// A tuner on an emulated processor takes some seconds to load its programs.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// For a command after SIGTERM, until SIGKILL.
@@ -49,12 +47,11 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     }
     let stop = Stop::on_signals()?;
     // Real-time tasks may leave nothing to ordinary ones, and then nobody would end the turn. What is started is ordinary again.
-    if let Err(error) = set_own_schedule(Schedule::fifo(OWN_PRIORITY)) {
-        output.note(&format!("turns may end late: no real-time priority for this process ({error})"));
-    }
+    let reserved = Reserved::take("turns may end late", output);
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
-    let mut turns = Turns { args, place: place.path(), probe: ResponseProbe::start()?, stop: &stop };
+    let mut turns =
+        Turns { args, place: place.path(), probe: ResponseProbe::start()?, stop: &stop, reserved };
     let mut sides: Vec<Side> = policies.iter().map(|kind| Side::new(kind.name())).collect();
     let mut shown: Vec<ProofPolicy> = policies.iter().map(|&kind| ProofPolicy::new(kind)).collect();
     let mut progress = Progress::new(None);
@@ -76,6 +73,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
             break;
         }
     }
+    turns.reserved.give_up();
     progress.clear();
     let base = sides.remove(0);
     sides.retain(|side| !side.runs.is_empty());
@@ -229,6 +227,7 @@ struct Turns<'a> {
     place: &'a Path,
     probe: ResponseProbe,
     stop: &'a Stop,
+    reserved: Reserved,
 }
 
 impl Turns<'_> {
@@ -269,7 +268,7 @@ impl Turns<'_> {
             std::thread::sleep(LOOK.min(settled.saturating_duration_since(Instant::now())));
         }
         // What began before is not of this time.
-        self.probe.poll()?;
+        self.probe.poll(|| self.reserved.pause())?;
         let started = monotonic();
         let before = disks();
         let lost: Vec<_> = self.probe.losses();
@@ -291,7 +290,8 @@ impl Turns<'_> {
                 continue;
             }
             fetched = elapsed();
-            for response in self.probe.poll()? {
+            for response in self.probe.poll(|| self.reserved.pause())? {
+                self.reserved.pause();
                 if ignored.contains(&Some(response.process)) || response.start < started {
                     continue;
                 }

@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::visit_saved;
@@ -13,20 +15,25 @@ use latebound_files::Folder;
 use latebound_model::{Event, EventKind, Loss, Missing, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
-use latebound_system::undo::{Schedule, set_own_schedule};
+use latebound_system::undo::{Schedule, set_schedule_within};
 use latebound_tune::simulate::{Recorded, WorkloadRecorder};
 use serde::Serialize;
 
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
+use crate::reserved::Reserved;
 use crate::session::{Progress, Stop, monotonic, open_trace};
 
-/// How often it is looked whether the rings fill.
+/// How often it is looked whether it is to end.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// How full a ring may be before it is read: only then, because that keeps a processor from the tasks that are recorded.
-const FULL: f64 = 0.5;
-/// Above what is recorded: real-time tasks may leave nothing to ordinary ones, and then nobody would begin, or end.
-const OWN_PRIORITY: u32 = 97;
+/// How often it is looked whether the rings fill.
+const READ: Nanos = Nanos::from_millis(50);
+/// How full a ring may be before it is read: only then, because that takes a processor from ordinary tasks.
+const FULL: f64 = 0.25;
+/// Before other ordinary tasks, as the rings fill by what those do, and behind every real-time one.
+const NICE: i32 = -20;
+/// For how long real-time tasks may keep who reads the rings from running, until he gets reserved time.
+const STARVED: Nanos = Nanos::from_secs(1);
 /// Room for half a million events of each CPU.
 const MEMORY_PER_CPU: u64 = 32 << 20;
 
@@ -46,11 +53,12 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
     let written = made.and_then(|made| {
         if made.recorded.workload.tasks.iter().all(|task| task.priority.is_none()) {
             bail!(
-                "no real-time task was seen from one activation to the next in {} switches and wake-ups of {} ({} activations cut off), so \
+                "no real-time task was seen from one activation to the next in {} switches and wake-ups of {} ({} activations cut off; {}), so \
                  there is nothing to simulate; record for longer, or give the tasks real-time priorities (chrt(1))",
                 made.recorded.events,
                 made.recorded.workload.duration,
-                made.recorded.cut_off
+                made.recorded.cut_off,
+                lost(made.recorded.losses, made.recorded.lost_events)
             );
         }
         let text = serde_json::to_string(&made.recorded.workload)?;
@@ -71,9 +79,6 @@ struct Made {
 
 fn live(duration: Nanos, output: &Output) -> Result<Made> {
     let stop = Stop::on_signals()?;
-    if let Err(error) = set_own_schedule(Schedule::fifo(OWN_PRIORITY)) {
-        output.note(&format!("it may begin and end late: no real-time priority for this process ({error})"));
-    }
     let options = RecorderOptions {
         max_threads: 1,
         memory_per_cpu: MEMORY_PER_CPU,
@@ -81,33 +86,130 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
         ..RecorderOptions::default()
     };
     let mut recorder = Recorder::start(options)?;
-    let started = monotonic();
     // The main thread's id is the process's.
     let own = i32::try_from(std::process::id()).ok().map(Tid);
     let mut workload = own.map_or_else(WorkloadRecorder::new, WorkloadRecorder::without);
+    let reading = Reading::new(duration);
     let mut progress = Progress::new(Some(duration));
-    let elapsed = || monotonic().saturating_sub(started);
-    while !stop.is_set() && elapsed() < duration {
-        std::thread::sleep(duration.saturating_sub(elapsed()).min(LOOK).to_duration());
-        if recorder.unread() > FULL {
-            recorder.follow(|event| workload.observe(event))?;
+    let was_starved = std::thread::scope(|scope| -> Result<bool> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (shared, recorder, workload) = (&reading, &mut recorder, &mut workload);
+        let reader = std::thread::Builder::new()
+            .name("latebound-read".to_owned())
+            .spawn_scoped(scope, move || shared.work(recorder, workload, &tell))
+            .context("cannot start a thread")?;
+        let reader_id = told.recv().context("a thread ended as it began")?;
+        if let Err(error) = set_schedule_within(reader_id, Schedule::other(NICE)) {
+            output.note(&format!("events may be lost beside other tasks: no nice value of {NICE} ({error})"));
         }
-        progress.show(|| format!("{} recorded", elapsed()));
-    }
-    recorder.stop();
-    let took = elapsed();
+        // Real-time tasks may leave nothing to ordinary ones, and then nobody would end this.
+        let reserved = Reserved::take("it may end late", output);
+        let (mut starved, mut ran) = (false, (0, reading.started));
+        while !reader.is_finished() {
+            let now = monotonic();
+            if stop.is_set() {
+                reading.end(now);
+            }
+            let steps = reading.steps.load(Ordering::Relaxed);
+            if steps != ran.0 {
+                ran = (steps, now);
+            }
+            if !starved && now.saturating_sub(ran.1) > STARVED {
+                starved = reserved.share(reader_id);
+            }
+            progress.show(|| format!("{} recorded", now.saturating_sub(reading.started)));
+            std::thread::sleep(LOOK.min(reading.left(now)).max(Nanos::from_millis(1)).to_duration());
+        }
+        reserved.give_up();
+        reader.join().unwrap_or_else(|_| bail!("the thread that reads events ended early"))?;
+        Ok(starved)
+    })?;
     // What is left to do is long, and nobody waits for it.
-    let _ = set_own_schedule(Schedule::other(0));
-    recorder.follow_to_the_end(|event| workload.observe(event))?;
+    let end = reading.ends();
+    recorder.follow_to_the_end(|event| observe_until(&mut workload, event, end))?;
     progress.clear();
     if stop.is_set() {
-        output.note(&format!("ended after {took} of {duration}"));
+        output.note(&format!("ended after {} of {duration}", end.saturating_sub(reading.started)));
+    }
+    let mut missing = recorder.missing().to_vec();
+    if was_starved {
+        missing.push(Missing {
+            what: "time for this program below real-time tasks".to_owned(),
+            why: format!(
+                "for {STARVED} they left nothing to ordinary threads, so that events were read in reserved time before them, and each of them may \
+                 have waited for that for up to a scheduler tick"
+            ),
+            remedy: "leave ordinary threads some time, as by the fair server or kernel.sched_rt_runtime_us".to_owned(),
+        });
     }
     Ok(Made {
         recorded: workload.finish(),
         losses: recorder.losses().into_iter().filter(|loss| loss.count != Some(0)).collect(),
-        missing: recorder.missing().to_vec(),
+        missing,
     })
+}
+
+/// What the thread that reads events and the one that ends it tell each other.
+struct Reading {
+    started: Nanos,
+    /// When it ends, by [`monotonic`].
+    ends: AtomicU64,
+    /// Counts up for as long as the reader comes to run.
+    steps: AtomicU64,
+}
+
+impl Reading {
+    fn new(duration: Nanos) -> Reading {
+        let started = monotonic();
+        Reading { started, ends: AtomicU64::new((started + duration).0), steps: AtomicU64::new(0) }
+    }
+
+    fn ends(&self) -> Nanos {
+        Nanos(self.ends.load(Ordering::Relaxed))
+    }
+
+    fn end(&self, now: Nanos) {
+        self.ends.fetch_min(now.0, Ordering::Relaxed);
+    }
+
+    fn left(&self, now: Nanos) -> Nanos {
+        self.ends().saturating_sub(now)
+    }
+
+    /// Reads events until it ends, in a thread whose schedule is whoever started it to choose.
+    fn work(
+        &self,
+        recorder: &mut Recorder,
+        workload: &mut WorkloadRecorder,
+        tell: &SyncSender<Tid>,
+    ) -> Result<()> {
+        // SAFETY: no arguments.
+        tell.send(Tid(unsafe { libc::gettid() }))?;
+        loop {
+            let now = monotonic();
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            let left = self.left(now);
+            if left == Nanos::ZERO {
+                recorder.stop();
+                return Ok(());
+            }
+            if recorder.unread() > FULL {
+                let end = self.ends();
+                recorder.follow(|event| {
+                    self.steps.fetch_add(1, Ordering::Relaxed);
+                    observe_until(workload, event, end);
+                })?;
+            }
+            std::thread::sleep(left.min(READ).to_duration());
+        }
+    }
+}
+
+/// Who ends late sees more than was asked for.
+fn observe_until(workload: &mut WorkloadRecorder, event: &Event, end: Nanos) {
+    if event.at <= end {
+        workload.observe(event);
+    }
 }
 
 fn saved(path: &Path) -> Result<Made> {
@@ -156,6 +258,15 @@ fn saved(path: &Path) -> Result<Made> {
     Ok(Made { losses: losses.collect(), recorded: workload.finish(), missing })
 }
 
+/// Lost events in words.
+fn lost(times: u64, events: u64) -> String {
+    match times {
+        0 => "no event was lost".to_owned(),
+        1 => format!("events were lost once, {events} at least"),
+        times => format!("events were lost {times} times, {events} at least"),
+    }
+}
+
 /// What was recorded, without the workload itself.
 #[derive(Debug, Serialize)]
 struct Account {
@@ -167,6 +278,7 @@ struct Account {
     kernel_threads: usize,
     cut_off: u64,
     lost: u64,
+    lost_events: u64,
     elsewhere: f64,
     left_out: Vec<(String, &'static str)>,
     losses: Vec<Loss>,
@@ -184,7 +296,7 @@ struct AccountTask {
 
 impl Account {
     fn new(made: Made, place: &Path) -> Account {
-        let Recorded { events, workload, cut_off, losses, elsewhere, left_out } = made.recorded;
+        let Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out } = made.recorded;
         let task = |task: &latebound_tune::simulate::SimulatedTask| AccountTask {
             name: task.name.clone(),
             priority: task.priority.map(latebound_tune::Priority::get),
@@ -201,6 +313,7 @@ impl Account {
             kernel_threads: workload.servers.len(),
             cut_off,
             lost: losses,
+            lost_events,
             elsewhere,
             left_out,
             losses: made.losses,
@@ -234,10 +347,10 @@ impl Account {
         }
         let _ = writeln!(
             text,
-            "\n{} activations were cut off by the begin, the end or a loss; events were lost {} times. {:.1} % of the run time was on \
+            "\n{} activations were cut off by the begin, the end or a loss; {}. {:.1} % of the run time was on \
              other CPUs than the workload says.",
             self.cut_off,
-            self.lost,
+            lost(self.lost, self.lost_events),
             self.elsewhere * 100.0
         );
         for (name, why) in &self.left_out {

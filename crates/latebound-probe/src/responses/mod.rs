@@ -38,6 +38,9 @@ const SYSCALLS: [&str; 2] =
 /// A system call that every kernel with events for system calls has.
 const EVERY: &str = "sys_enter_clock_nanosleep";
 
+/// Responses that are taken between two pauses: some tens of microseconds.
+const AT_ONCE: usize = 32;
+
 /// One response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -111,9 +114,20 @@ impl ResponseProbe {
     }
 
     /// The responses that ended since the last call, in that order for each task.
-    pub fn poll(&mut self) -> Result<Vec<Response>, ProbeError> {
-        self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of responses", error))?;
-        Ok(std::mem::take(&mut *self.told.borrow_mut()))
+    ///
+    /// Between any few of them it calls `pause`, for who may not keep a processor for long.
+    pub fn poll(&mut self, mut pause: impl FnMut()) -> Result<Vec<Response>, ProbeError> {
+        loop {
+            let taken = self.ring.consume_raw_n(AT_ONCE);
+            match usize::try_from(taken) {
+                Ok(AT_ONCE) => pause(),
+                Ok(_) => return Ok(std::mem::take(&mut *self.told.borrow_mut())),
+                Err(_) => {
+                    let error = libbpf_rs::Error::from_raw_os_error(-taken);
+                    return Err(ProbeError::bpf("reading the ring of responses", error));
+                }
+            }
+        }
     }
 
     /// The responses that are not over, and since when they last: of a task that blocks in the middle of one nothing else is seen.

@@ -10,13 +10,15 @@
 //! * A task that never sleeps so has an activation for each of its waits.
 //! * The time of interrupts is that of the thread that they interrupted; from a wake-up on, until the switch, that of the woken
 //!   thread, if it comes before the one that runs: so what waking and switching cost is its own.
+//! * Who becomes real-time while it is recorded is a real-time task from then on, and stays one. The policy tells that, as a priority may be lent
+//!   with a lock. Saved traces have no policy: there it is the priority at a wake-up out of an interruptible sleep.
 //! * Each thread stays on the CPU that it ran on most. Ordinary tasks are left out; a kernel thread without real-time
 //!   priority has the processor for itself when no real-time thread runs.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use latebound_model::{Cpu, Event, EventKind, Nanos, SwitchReason, Task, Tid};
+use latebound_model::{Cpu, Event, EventKind, Nanos, Policy, SwitchReason, Task, Tid};
 
 use super::{Server, SimulatedTask, Step, Work, Workload};
 use crate::class::ThreadClass;
@@ -35,6 +37,8 @@ pub struct Recorded {
     pub cut_off: u64,
     /// How often events were lost. What was under way then is cut off.
     pub losses: u64,
+    /// How many events that were, as far as it is known.
+    pub lost_events: u64,
     /// The part of all run time that was not on the CPU that its thread has in the workload.
     pub elsewhere: f64,
     /// Threads that are not in the workload though they ran, with why.
@@ -53,6 +57,7 @@ pub struct WorkloadRecorder {
     unasked: Vec<(Nanos, Tid, Nanos)>,
     events: u64,
     losses: u64,
+    lost_events: u64,
 }
 
 /// What runs on a CPU.
@@ -70,7 +75,7 @@ struct OnCpu {
 struct Thread {
     name: String,
     kernel: bool,
-    /// `task_struct::prio`, as it was met first: who is lent a priority has its own again.
+    /// `task_struct::prio`, as it was met first, or first as a real-time task: who is lent a priority has its own again.
     prio: Option<i32>,
     /// How many softirqs it runs, or that run on top of it. With PREEMPT_RT it may be preempted meanwhile.
     softirqs: u32,
@@ -149,6 +154,7 @@ impl WorkloadRecorder {
             unasked: Vec::new(),
             events: 0,
             losses: 0,
+            lost_events: 0,
         }
     }
 
@@ -178,7 +184,7 @@ impl WorkloadRecorder {
             }
             EventKind::Switch { prev, reason, next } => self.switch(event, prev, *reason, next),
             EventKind::Waking { task } => self.waking(event, task),
-            EventKind::Lost { .. } => self.lose(),
+            EventKind::Lost { events } => self.lose(events.unwrap_or(0)),
             _ => {}
         }
     }
@@ -238,6 +244,9 @@ impl WorkloadRecorder {
         woken.learn(task);
         let Some((slept, reason)) = woken.sleeps_since.take() else { return };
         woken.woken = Some(event.at);
+        if reason == SwitchReason::Blocked && task.policy.is_none() {
+            woken.become_real_time(task.prio);
+        }
         let (kernel, real_time) = (woken.kernel, woken.is_real_time());
         if kernel {
             let asked = waker.and_then(|(tid, ran)| self.ask(tid, ran, task.tid));
@@ -344,8 +353,9 @@ impl WorkloadRecorder {
     }
 
     /// Nothing that was under way is known to be whole.
-    fn lose(&mut self) {
+    fn lose(&mut self, events: u64) {
         self.losses += 1;
+        self.lost_events += events;
         for thread in self.threads.values_mut() {
             thread.cut_off();
             thread.service = None;
@@ -428,9 +438,13 @@ impl WorkloadRecorder {
         }
         let elsewhere = if all == 0 { 0.0 } else { (all - at_home) as f64 / all as f64 };
         let workload = Workload { duration: self.last.saturating_sub(started), servers, tasks };
-        Recorded { events: self.events, workload, cut_off, losses: self.losses, elsewhere, left_out }
+        let (events, losses, lost_events) = (self.events, self.losses, self.lost_events);
+        Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out }
     }
 }
+
+/// MAX_RT_PRIO (include/linux/sched/prio.h): ordinary threads begin here.
+const FIRST_FAIR_PRIO: i32 = 100;
 
 /// Who stands for interrupts, ordinary tasks and kernel threads where these start something. It takes no time itself.
 const OTHERS: &str = "(others)";
@@ -444,7 +458,19 @@ impl Thread {
         let by_name =
             ThreadClass::of(&task.comm, true, false).is_some_and(|class| class != ThreadClass::Other);
         self.kernel |= task.kernel || by_name;
-        self.prio = self.prio.or(task.prio);
+        match task.policy {
+            None => self.prio = self.prio.or(task.prio),
+            Some(Policy::Fifo | Policy::RoundRobin | Policy::Deadline) => self.become_real_time(task.prio),
+            // Whatever it is lent just now.
+            Some(_) => self.prio = self.prio.or(task.prio.map(|prio| prio.max(FIRST_FAIR_PRIO))),
+        }
+    }
+
+    /// Ordinary until now, and of this priority from now on where that is a real-time one.
+    fn become_real_time(&mut self, prio: Option<i32>) {
+        if let (None | Some(FIRST_FAIR_PRIO..), Some(..FIRST_FAIR_PRIO)) = (self.prio, prio) {
+            self.prio = prio;
+        }
     }
 
     fn is_real_time(&self) -> bool {
