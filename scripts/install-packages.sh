@@ -56,6 +56,7 @@ test  rt-tests          cyclictest and hackbench, to compare with
 test  shellcheck        checks the scripts
 test  sparse            checks the kernel modules
 test  stress-ng         loads
+test  systemd           scores the service by its sandbox
 test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read
 test  xz-utils          unpacks kernel sources and modules

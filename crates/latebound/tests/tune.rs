@@ -57,6 +57,23 @@ fn a_dangerous_configuration_is_refused_with_the_reason_before_anything_runs() {
     assert!(said.contains("latebound tune config"), "{said}");
 }
 
+#[test]
+fn the_service_s_exposure_is_3_5_at_most_by_systemd() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/latebound-tune.service");
+    // In tenths. The exit status says whether it is exposed more than that.
+    let is_within = |threshold: u32| {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=true", "--no-pager", &format!("--threshold={threshold}")]);
+        let output = analyze.arg(&unit).output().unwrap();
+        let said = text(&output.stdout);
+        assert!(said.contains("Overall exposure level"), "{output:?}");
+        (output.status.success(), said)
+    };
+    let (within, said) = is_within(35);
+    assert!(within, "{said}");
+    assert!(!is_within(1).0, "no service that sets priorities is as closed as that");
+}
+
 /// The inversion of figure 1 of the paper, as docs/tune.md shows it.
 const WORKLOAD: &str = include_str!("../../../docs/tune-workload.json");
 
