@@ -73,6 +73,8 @@ pub enum LossKind {
     Clipped,
     /// A late wake-up could not be kept because the list of late ones was full.
     SampleDropped,
+    /// A message was sent and never answered.
+    MessageDropped,
 }
 
 impl LossKind {
@@ -87,6 +89,7 @@ impl LossKind {
             LossKind::NegativeDelta => "negative time differences",
             LossKind::Clipped => "values above the histogram",
             LossKind::SampleDropped => "late wake-ups not kept",
+            LossKind::MessageDropped => "messages that were never answered",
         }
     }
 }
