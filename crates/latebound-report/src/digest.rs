@@ -18,6 +18,7 @@ use latebound_model::{
 pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
 pub(crate) use bound::{blocking, source_class, variable_class};
 
+use crate::tail::{Quantile, Tail};
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
 
 /// The measured wake-ups of one CPU.
@@ -67,6 +68,22 @@ impl Wakeups<'_> {
     /// The values to speak of.
     pub fn main(&self) -> &Histogram {
         if self.latency.count() > 0 { &self.latency } else { &self.naive }
+    }
+
+    /// What lies above the end of these values' histograms.
+    pub(crate) fn tail(&self) -> Tail {
+        let fair = self.latency.count() > 0;
+        Tail::of(self.cpus.iter().filter_map(|cpu| if fair { cpu.latency } else { cpu.naive }))
+    }
+
+    /// A quantile of the values to speak of and what lies above them.
+    pub(crate) fn quantile(&self, q: f64) -> Quantile {
+        self.tail().quantile(self.main(), q)
+    }
+
+    /// How many values there are, those above the histograms included.
+    pub(crate) fn count(&self) -> u64 {
+        self.tail().count(self.main())
     }
 }
 
@@ -313,8 +330,8 @@ fn late(run: &Run) -> Sentence {
             _ => seen(run),
         };
     };
-    let count = grouped(all.count());
-    let mut sentence = match all.count() {
+    let count = grouped(wakeups.count());
+    let mut sentence = match wakeups.count() {
         1 => sentence.say("The one wake-up that was measured came ").stress(max.to_string()).say(" late"),
         _ => sentence
             .say("Up to ")
@@ -329,9 +346,16 @@ fn late(run: &Run) -> Sentence {
         sentence = sentence.say(format!(" on {}", cpus_text(&set)));
     }
     sentence = sentence.say(format!(", {}", loads_text(&run.loads)));
-    sentence = match all.quantile(0.999) {
-        Some(value) => sentence.say("; 99.9 % came within ").stress(value.to_string()).say("."),
-        None => sentence.say(". Too few wake-ups for a 99.9 % figure."),
+    sentence = match wakeups.quantile(0.999) {
+        Quantile::Value(value) => sentence.say("; 99.9 % came within ").stress(value.to_string()).say("."),
+        Quantile::Above(limit) => {
+            let tail = wakeups.tail();
+            let share = percent(tail.above().unwrap_or(0).into(), wakeups.count().into());
+            sentence.say("; ").stress(share).say(format!(
+                " came later than {limit}, the end of the histogram, above which no quantile is known."
+            ))
+        }
+        Quantile::Unknown => sentence.say(". Too few wake-ups for a 99.9 % figure."),
     };
     if wakeups.missed > 0 {
         sentence = sentence

@@ -17,6 +17,7 @@ mod palette;
 mod rows;
 mod scope;
 pub mod svg;
+mod tail;
 pub mod terminal;
 mod text;
 

@@ -3,6 +3,7 @@
 
 use latebound_model::{Evidence, Mechanism, Nanos, Quantity, Series};
 
+use crate::tail::Tail;
 use crate::text::any_lost;
 
 /// One line of a table of mechanisms.
@@ -16,7 +17,7 @@ pub struct Row {
     pub label: String,
     /// How many values.
     pub count: u64,
-    /// Median; `None` where too few values were counted.
+    /// Median; `None` where too few values were counted or it lies above the end of the histogram.
     pub p50: Option<Nanos>,
     /// 99 %; `None` where too few values were counted.
     pub p99: Option<Nanos>,
@@ -77,14 +78,16 @@ fn row(at: usize, series: &Series) -> Row {
         label.push_str(series.quantity.name());
     }
     let losses = if any_lost(&series.losses) { sum(&|_| true) } else { Some(0) };
+    let tail = Tail::of([series]);
+    let quantile = |q| tail.quantile(&series.histogram, q).value();
     Row {
         mechanism: series.mechanism,
         quantity: series.quantity,
         label,
         count: series.histogram.count(),
-        p50: series.histogram.quantile(0.5),
-        p99: series.histogram.quantile(0.99),
-        p99_9: series.histogram.quantile(0.999),
+        p50: quantile(0.5),
+        p99: quantile(0.99),
+        p99_9: quantile(0.999),
         max: series.histogram.max(),
         merged: series.merged,
         cross_cpu: series.cross_cpu,

@@ -24,7 +24,7 @@ use latebound_model::{Nanos, Run};
 use crate::digest::{self, Sentence};
 use crate::markup::Markup;
 use crate::text::{any_lost, loss_text};
-use parts::{number, prose, section, time, value};
+use parts::{number, prose, quantile, section, time, value};
 
 pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
@@ -189,12 +189,10 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
             m.leaf("small", &[], below);
         });
     };
-    let of = format!("n = {}", number(all.count()));
+    let of = format!("n = {}", number(wakeups.count()));
     m.element("div", &[("class", "tiles")], |m| {
-        let quantiles =
-            [("median", all.quantile(0.5)), ("99 %", all.quantile(0.99)), ("99.9 %", all.quantile(0.999))];
-        for (name, quantile) in quantiles {
-            tile(m, name, &of, &|m| value(m, quantile, all.count(), wakeups.lossy));
+        for (name, q) in [("median", 0.5), ("99 %", 0.99), ("99.9 %", 0.999)] {
+            tile(m, name, &of, &|m| quantile(m, wakeups.quantile(q), wakeups.count(), wakeups.lossy));
         }
         tile(m, "latest", &of, &|m| value(m, all.max(), all.count(), wakeups.lossy));
         let late = if wakeups.missed == 1 { "period passed unserved" } else { "periods passed unserved" };

@@ -4,6 +4,7 @@
 use latebound_model::Nanos;
 
 use crate::markup::Markup;
+use crate::tail::Quantile;
 use crate::text::{glued, grouped_by};
 
 /// A space that keeps a number and its unit, or the groups of its digits, together.
@@ -39,6 +40,18 @@ pub(super) fn value(m: &mut Markup, value: Option<Nanos>, count: u64, lossy: boo
             let title = format!("too few samples ({count})");
             m.leaf("span", &[("class", "none"), ("title", &title)], "–");
         }
+    }
+}
+
+/// A quantile, as [`value`] shows it; of one that lies above a histogram's end the limit.
+pub(super) fn quantile(m: &mut Markup, shown: Quantile, count: u64, lossy: bool) {
+    match shown {
+        Quantile::Above(limit) => {
+            let title =
+                "it lies among values above the end of the histogram, of which only the limit is known";
+            m.leaf("span", &[("class", "lossy"), ("title", title)], &format!("> {}", time(limit)));
+        }
+        known => value(m, known.value(), count, lossy),
     }
 }
 

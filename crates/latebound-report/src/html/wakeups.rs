@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured wake-ups: distributions of all CPUs, a line for each CPU, block maxima over time.
 
-use latebound_model::{Histogram, Nanos, Run};
+use latebound_model::{Nanos, Run};
 
 use super::is_lossy;
-use super::parts::{number_cell, picture, section, table, time_cell};
+use super::parts::{number_cell, picture, quantile, section, table, time_cell};
 use crate::digest::{self, CpuWakeups, Wakeups};
 use crate::markup::Markup;
 use crate::svg;
+use crate::tail::Tail;
 
 /// As many CPUs get a curve of their own; of more, those with the latest wake-ups.
 const CURVES: usize = 16;
@@ -37,11 +38,12 @@ pub(super) fn write(m: &mut Markup, run: &Run, wakeups: &Wakeups<'_>) {
     });
 }
 
-fn markers(histogram: &Histogram) -> Vec<svg::Marker> {
-    let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-    quantiles
-        .into_iter()
-        .filter_map(|(label, q)| Some(svg::Marker { label: label.into(), value: histogram.quantile(q)? }))
+fn markers(wakeups: &Wakeups<'_>) -> Vec<svg::Marker> {
+    let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+    let known = quantiles.into_iter().map(|(label, q)| (label, wakeups.quantile(q).value()));
+    known
+        .chain([("max", wakeups.main().max())])
+        .filter_map(|(label, value)| Some(svg::Marker { label: label.into(), value: value? }))
         .collect()
 }
 
@@ -58,12 +60,12 @@ fn distributions(m: &mut Markup, wakeups: &Wakeups<'_>) {
         class: "naive",
         histogram: &wakeups.naive,
     });
-    let count = super::number(all.count());
+    let count = super::number(wakeups.count());
     let cpus = match wakeups.cpus.len() {
         1 => wakeups.cpus.first().map(CpuWakeups::name).unwrap_or_default(),
         n => format!("all {n} CPUs"),
     };
-    let markers = markers(all);
+    let markers = markers(wakeups);
     m.element("div", &[("class", "pair")], |m| {
         let layers: Vec<svg::Layer<'_>> = [Some(main), naive].into_iter().flatten().collect();
         let label = format!("Histogram of {count} wake-up latencies");
@@ -131,15 +133,19 @@ fn by_cpu(m: &mut Markup, wakeups: &Wakeups<'_>) {
                     m.append(&spark);
                 }
             });
-            for value in [h.min(), h.quantile(0.5), h.quantile(0.99), h.quantile(0.999), h.max()] {
-                time_cell(m, value, h.count(), lossy);
+            let tail = Tail::of([series]);
+            let n = tail.count(h);
+            time_cell(m, h.min(), n, lossy);
+            for q in [0.5, 0.99, 0.999] {
+                m.element("td", &[("class", "n")], |m| quantile(m, tail.quantile(h, q), n, lossy));
             }
+            time_cell(m, h.max(), n, lossy);
             match cpu.naive {
                 Some(naive) => time_cell(m, naive.histogram.max(), naive.histogram.count(), is_lossy(naive)),
                 None => time_cell(m, None, 0, false),
             }
             number_cell(m, series.missed);
-            number_cell(m, h.count());
+            number_cell(m, n);
         })
         .line();
     };

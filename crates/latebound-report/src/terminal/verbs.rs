@@ -10,6 +10,7 @@ use super::table::{self, Cell, Column, Line};
 use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
+use crate::tail::{Quantile, Tail};
 use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, total};
 
 /// As many CPUs are listed in the summary; of more, those with the latest wake-ups.
@@ -250,14 +251,22 @@ pub(super) fn time(value: Option<Nanos>, lossy: bool) -> Cell {
     }
 }
 
-fn wakeup_cells(name: Cell, histogram: &Histogram, missed: u64, lossy: bool, tone: Tone) -> Line {
-    let values = [0.5, 0.99, 0.999].map(|q| time(histogram.quantile(q), lossy));
+/// A quantile as [`time`] shows it; of one that lies above a histogram's end the limit.
+pub(super) fn quantile(shown: Quantile, lossy: bool) -> Cell {
+    match shown {
+        Quantile::Above(_) => Cell::new(Tone::Warning, shown.to_string()),
+        known => time(known.value(), lossy),
+    }
+}
+
+fn wakeup_cells(name: Cell, histogram: &Histogram, tail: Tail, missed: u64, lossy: bool, tone: Tone) -> Line {
+    let values = [0.5, 0.99, 0.999].map(|q| quantile(tail.quantile(histogram, q), lossy));
     let mut cells = vec![name, time(histogram.min(), lossy)];
     cells.extend(values);
     cells.extend([
         Cell { tone: Tone::Strong, ..time(histogram.max(), lossy) },
         grouped(missed).into(),
-        grouped(histogram.count()).into(),
+        grouped(tail.count(histogram)).into(),
     ]);
     if tone != Tone::Plain {
         cells.iter_mut().for_each(|cell| cell.tone = tone);
@@ -280,11 +289,20 @@ fn cpu_table(w: &mut Writer<'_>, run: &Run, most: usize) -> bool {
         .into_iter()
         .map(|(cpu, series)| {
             let name = cpu.cpu.map_or_else(|| "–".to_owned(), |cpu| cpu.to_string());
-            wakeup_cells(name.into(), &series.histogram, series.missed, any_lost(&series.losses), Tone::Plain)
+            let lossy = any_lost(&series.losses);
+            wakeup_cells(
+                name.into(),
+                &series.histogram,
+                Tail::of([series]),
+                series.missed,
+                lossy,
+                Tone::Plain,
+            )
         })
         .collect();
     if wakeups.cpus.len() > 1 {
-        lines.push(wakeup_cells("all".into(), wakeups.main(), wakeups.missed, wakeups.lossy, Tone::Strong));
+        let (all, tail) = (wakeups.main(), wakeups.tail());
+        lines.push(wakeup_cells("all".into(), all, tail, wakeups.missed, wakeups.lossy, Tone::Strong));
     }
     let heads = [
         Column::number("CPU", 0),
