@@ -193,8 +193,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;import'= {
-            cand -o 'The folder of the Run; where not given, a summary is printed and nothing written'
-            cand --output 'The folder of the Run; where not given, a summary is printed and nothing written'
+            cand -o 'The folder of the Run, numbered where the file has several results; where not given, nothing is written'
+            cand --output 'The folder of the Run, numbered where the file has several results; where not given, nothing is written'
             cand --format 'How to print results'
             cand --color 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never'
             cand --force 'Replace a Run that is there already'

@@ -208,7 +208,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -l emulate -d 'Do not try KVM'
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand compare; and __fish_seen_subcommand_from preemption" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand import" -s o -l output -d 'The folder of the Run; where not given, a summary is printed and nothing written' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand import" -s o -l output -d 'The folder of the Run, numbered where the file has several results; where not given, nothing is written' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand import" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''

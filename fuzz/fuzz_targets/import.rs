@@ -7,7 +7,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(run) = latebound_import::import(bytes) {
+    for run in latebound_import::import(bytes).into_iter().flatten() {
         let text = serde_json::to_vec(&run).expect("a Run has a JSON form");
         assert_eq!(latebound_store::parse_run(&text, Path::new("imported")).expect("its own JSON"), run);
     }

@@ -2,9 +2,11 @@
 //! The parts that every imported Run is made of.
 
 use latebound_model::{
-    BlockMaxima, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, RUN_SCHEMA,
-    Run, RunState, Series, Subject, Summary, SystemSnapshot, Tool,
+    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity,
+    RUN_SCHEMA, Run, RunState, Series, Subject, Summary, SystemSnapshot, Tool,
 };
+
+use crate::number::sum;
 
 /// An imported Run without results yet.
 pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
@@ -21,6 +23,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         system: SystemSnapshot::default(),
         evidence: Vec::new(),
         measure: None,
+        settings: std::collections::BTreeMap::new(),
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
@@ -35,47 +38,60 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
             why: format!("{tool} does not keep them"),
             remedy: "measure with latebound, whose Runs hold them".to_owned(),
         }],
-        settings: std::collections::BTreeMap::new(),
         tables: Vec::new(),
     }
 }
 
-/// One distribution as another tool counted it.
+/// One distribution as another tool counted it. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
-    /// Value in nanoseconds and count, in any order.
+    /// Value and count, in any order.
     pub(crate) buckets: Vec<(u64, u64)>,
     /// How many values lay above the tool's histogram.
     pub(crate) above: u64,
-    /// The exact greatest value, where the tool kept it, in nanoseconds.
+    /// What each of them is at least.
+    pub(crate) limit: u64,
+    /// How many values the tool took, where it kept no distribution of them.
+    pub(crate) only: Option<u64>,
+    /// The exact least value, where the tool kept it.
+    pub(crate) min: Option<u64>,
+    /// The mean of all values as the tool gave it.
+    pub(crate) mean: Option<u64>,
+    /// The exact greatest value, where the tool kept it.
     pub(crate) max: Option<u64>,
     pub(crate) cpu: Option<u32>,
+    /// How far values that are one number here may lie apart: the tool's unit, or the width of its buckets.
+    pub(crate) resolution: u64,
 }
 
 impl Counted {
     /// How many values lie in buckets.
-    pub(crate) fn seen(&self) -> u64 {
-        self.buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count))
+    pub(crate) fn seen(&self) -> Result<u64, String> {
+        sum(self.buckets.iter().map(|(_, count)| *count))
     }
 
-    /// Holds the buckets against what the tool says of them: the number of values where it says one, and the greatest. What
+    /// Holds the buckets against what the tool says of them: the number of values where it says one, and the extremes. What
     /// does not go together was cut off or damaged, and is not read; in words, what it is.
-    pub(crate) fn check(&mut self, total: Option<u64>) -> Result<(), String> {
-        let seen = self.seen();
-        let counted = seen.saturating_add(self.above);
+    pub(crate) fn check(&self, total: Option<u64>) -> Result<(), String> {
+        const WHY: &str = "was it cut off or changed?";
+        let counted = sum([self.seen()?, self.above])?;
         if let Some(total) = total.filter(|total| *total != counted) {
             return Err(format!(
-                "the buckets and what lay above them hold {counted} values, and the total is {total}: was it cut off or changed?"
+                "the buckets and what lay above them hold {counted} values, and the total is {total}: {WHY}"
             ));
         }
-        let greatest = self.buckets.iter().filter(|(_, count)| *count > 0).map(|(value, _)| *value).max();
-        if let (Some(greatest), Some(max)) = (greatest, self.max) {
+        let filled = || self.buckets.iter().filter(|(_, count)| *count > 0).map(|(value, _)| *value);
+        let pair = |a: &str, x: u64, b: &str, y: u64| {
+            Err(format!("{a} is {}, and {b} {}: {WHY}", Nanos(x), Nanos(y)))
+        };
+        if let (Some(least), Some(min)) = (filled().min(), self.min)
+            && min > least
+        {
+            return pair("the least value", min, "there are values in a bucket of", least);
+        }
+        if let (Some(greatest), Some(max)) = (filled().max(), self.max) {
             if max < greatest {
-                return Err(format!(
-                    "the greatest value is {}, and a bucket of {} has values: was it cut off or changed?",
-                    Nanos(max),
-                    Nanos(greatest)
-                ));
+                return pair("the greatest value", max, "there are values in a bucket of", greatest);
             }
             if self.above > 0 && max == greatest {
                 return Err(format!(
@@ -85,6 +101,19 @@ impl Counted {
                 ));
             }
         }
+        for (name, value) in [("mean", self.mean), ("least value", self.min)] {
+            if let (Some(value), Some(max)) = (value, self.max)
+                && value > max
+            {
+                return pair(&format!("the {name}"), value, "the greatest is", max);
+            }
+        }
+        if let (Some(min), Some(mean)) = (self.min, self.mean)
+            // A mean may be rounded down to a microsecond, and so may the least value.
+            && min > mean.saturating_add(999)
+        {
+            return pair("the least value", min, "the mean is", mean);
+        }
         Ok(())
     }
 }
@@ -92,34 +121,22 @@ impl Counted {
 /// What a series is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of<'a> {
-    pub(crate) tool: &'a str,
+    pub(crate) tool: &'static str,
     pub(crate) mechanism: Mechanism,
     pub(crate) quantity: Quantity,
     pub(crate) subject: &'a str,
 }
 
-/// A number that fits every sum: foreign files may hold any.
-pub(crate) const MOST: u64 = 1 << 53;
-
-/// Microseconds as nanoseconds; foreign values may be any.
-pub(crate) fn micros(value: f64) -> u64 {
-    if value.is_finite() { (value * 1000.0).round().clamp(0.0, MOST as f64) as u64 } else { 0 }
-}
-
 /// Adds a series. Of the values above the tool's histogram only the greatest is known, so it is counted and the others are
-/// lost; without any bucket there is no distribution, and the greatest value stands as the maximum of one block.
+/// lost; without any bucket there is no distribution, and the numbers that the tool printed stand in the summary alone.
 pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
     let mut histogram = Histogram::new();
-    let mut above = counted.above.min(MOST);
-    let mut total: u64 = 0;
+    let mut above = counted.above;
     for (value, count) in &counted.buckets {
-        let count = (*count).min(MOST - total.min(MOST));
-        total += count;
-        histogram.record_n(Nanos((*value).min(MOST)), count);
+        histogram.record_n(Nanos(*value), *count);
     }
-    let max = counted.max.map(|max| max.min(MOST));
     if above > 0
-        && let Some(max) = max
+        && let Some(max) = counted.max
     {
         histogram.record(Nanos(max));
         above -= 1;
@@ -130,9 +147,13 @@ pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
         // A second thread on the same CPU, or a file that names one twice.
         series.id = format!("{}/{}", series.id, run.series.len());
     }
+    series.resolution = Some(Nanos(counted.resolution)).filter(|resolution| resolution.0 > 1);
     if above > 0 {
+        series.censored = Some(Censored { above: Nanos(counted.limit), count: above });
         let quantile = |q| series.histogram.quantile_with_above(q, above);
         series.summary = Summary {
+            // Of all values, so that only the tool itself can have it.
+            mean: counted.mean.map(Nanos),
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
@@ -145,16 +166,46 @@ pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
         series.losses.push(Loss { kind: LossKind::Clipped, place, count: Some(above) });
         run.losses.extend(series.losses.iter().cloned());
     }
-    if series.histogram.count() == 0
-        && let Some(max) = max
-    {
-        series.block_maxima = Some(BlockMaxima {
-            block: Nanos(run.duration.0.max(1)),
-            start: Nanos::ZERO,
-            maxima: vec![Some(Nanos(max))],
-        });
+    if let Some(count) = counted.only {
+        series.summary = Summary {
+            count,
+            min: counted.min.map(Nanos),
+            mean: counted.mean.map(Nanos),
+            max: counted.max.map(Nanos),
+            ..Summary::default()
+        };
+        if let Some(max) = counted.max {
+            series.block_maxima = Some(BlockMaxima {
+                block: Nanos(run.duration.0.max(1)),
+                start: Nanos::ZERO,
+                maxima: vec![Some(Nanos(max))],
+            });
+        }
+        note(
+            run,
+            "the distribution",
+            &format!(
+                "{} was run without a histogram and wrote only the number of values, their extremes and their mean",
+                of.tool
+            ),
+            "run it with a histogram; cyclictest has one with -h 400",
+        );
     }
     run.series.push(series);
+}
+
+/// Says that the tool ended before its time or failed: what it wrote is of the time so far.
+pub(crate) fn ended_early(run: &mut Run, what: &str, why: &str) {
+    run.state = RunState::Interrupted;
+    note(run, what, why, "run it again without a threshold, or mend what it failed of");
+}
+
+/// Puts a setting of the tool; an empty value is none.
+pub(crate) fn set(run: &mut Run, name: &str, value: impl Into<String>) {
+    let value = value.into();
+    if !value.is_empty() {
+        run.settings.insert(name.to_owned(), value);
+    }
 }
 
 /// Says once what a tool's values leave out.

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of rt-tests (`--json` of cyclictest, oslat and others: src/lib/rt-utils.c, `rt_write_json`) and of jitterdebugger; and
-//! oslat's text, which says the same.
+//! JSON of rt-tests (`--json` of cyclictest, oslat and others: src/lib/rt-utils.c, `rt_write_json`) and of jitterdebugger.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use latebound_model::{Mechanism, Nanos, Quantity, Run};
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Number;
 
 use crate::ImportError;
-use crate::build::{self, Counted, MOST, Of};
+use crate::build::{self, Counted, Of};
+use crate::cyclictest;
+use crate::number::{At, MICROSECOND, MOST, SECOND};
+use crate::options::{self, Settings};
+use crate::oslat;
+use crate::split::Part;
 
 /// What both formats have.
 #[derive(Deserialize)]
@@ -22,16 +29,21 @@ struct Document {
     version: Option<String>,
     #[serde(default)]
     start_time: Option<String>,
+    /// What the tool returned to its shell.
+    #[serde(default)]
+    return_code: Option<i64>,
+    #[serde(default)]
+    num_threads: Option<u64>,
     /// cyclictest: 1 with `-N`, else 0.
     #[serde(default)]
     resolution_in_ns: Option<u64>,
     #[serde(default)]
     sysinfo: Sysinfo,
     #[serde(default)]
-    thread: BTreeMap<String, Thread>,
+    thread: Entries<Thread>,
     /// jitterdebugger's threads, by CPU.
     #[serde(default)]
-    cpu: BTreeMap<String, Thread>,
+    cpu: Entries<Thread>,
 }
 
 #[derive(Default, Deserialize)]
@@ -40,6 +52,8 @@ struct Sysinfo {
     release: Option<String>,
     version: Option<String>,
     machine: Option<String>,
+    /// 1 where the kernel is PREEMPT_RT.
+    realtime: Option<u64>,
     /// jitterdebugger: 1 with `-N`, else 1000.
     resolution_in_ns: Option<u64>,
 }
@@ -47,120 +61,177 @@ struct Sysinfo {
 #[derive(Deserialize)]
 struct Thread {
     #[serde(default)]
-    histogram: BTreeMap<String, u64>,
+    histogram: Entries<u64>,
     #[serde(default, alias = "count")]
     cycles: Option<u64>,
     #[serde(default)]
-    max: Option<f64>,
+    min: Option<Number>,
+    #[serde(default)]
+    avg: Option<Number>,
+    #[serde(default)]
+    max: Option<Number>,
     #[serde(default)]
     cpu: Option<u32>,
     #[serde(default)]
-    duration: Option<f64>,
+    duration: Option<Number>,
+    /// Of those that send from one thread to another.
+    #[serde(default)]
+    sender: Option<Sender>,
+    #[serde(default)]
+    receiver: Option<Receiver>,
 }
 
-pub(crate) fn import(text: &str) -> Result<Run, ImportError> {
+#[derive(Deserialize)]
+struct Sender {
+    samples: u64,
+    #[serde(default)]
+    interval: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Receiver {
+    #[serde(default)]
+    cpu: Option<u32>,
+    min: Number,
+    avg: Number,
+    max: Number,
+}
+
+/// An object's entries in their order, also where a name comes twice: the reader decides what that means.
+struct Entries<T>(Vec<(String, T)>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Entries<T> {
+        Entries(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries<T>, D::Error> {
+        struct OfObject<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
+            type Value = Entries<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Entries<T>, M::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(OfObject(PhantomData))
+    }
+}
+
+const RT_TESTS: &str = "rt-tests or jitterdebugger";
+
+pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     let malformed = |tool: &'static str, what: String| ImportError::Malformed { tool, what };
-    let document: Document = serde_json::from_str(text)
-        .map_err(|error| malformed("rt-tests or jitterdebugger", error.to_string()))?;
+    // What follows the object up to the next result is not of it.
+    let first = serde_json::Deserializer::from_str(part.text).into_iter::<Document>().next();
+    let document = first
+        .unwrap_or_else(|| serde_json::from_str(part.text))
+        .map_err(|error| malformed(RT_TESTS, in_file(&error, part.first)))?;
     let command = document.command.clone().unwrap_or_default();
-    let tool = match document.file_version {
-        Some(1) => {
-            command.split_whitespace().next().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
-        }
-        None if !document.cpu.is_empty() => "jitterdebugger",
-        _ => {
-            return Err(malformed(
-                "rt-tests or jitterdebugger",
-                "neither kind of threads is listed".to_owned(),
-            ));
-        }
+    let program =
+        command.split_whitespace().next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+    let (of, threads) = match document.file_version {
+        Some(1) => (
+            of(program).ok_or_else(|| {
+                malformed(
+                    "rt-tests",
+                    format!("the tool is \"{}\", of which no numbers are known here", program.escape_debug()),
+                )
+            })?,
+            document.thread.0.as_slice(),
+        ),
+        None if !document.cpu.0.is_empty() => (JITTERDEBUGGER, document.cpu.0.as_slice()),
+        _ => return Err(malformed(RT_TESTS, "neither kind of threads is listed".to_owned())),
     };
-    let mut run = build::run(tool, document.version.as_deref().unwrap_or_default(), &command);
-    run.started_at = document.start_time.clone().unwrap_or_default();
-    let system = &mut run.system;
-    (system.hostname, system.kernel_release) =
-        (document.sysinfo.nodename.clone(), document.sysinfo.release.clone());
-    (system.kernel_version, system.machine) =
-        (document.sysinfo.version.clone(), document.sysinfo.machine.clone());
-    let (threads, of) = match tool {
-        "oslat" => (&document.thread, OSLAT),
-        "jitterdebugger" => (&document.cpu, JITTERDEBUGGER),
-        "cyclictest" => (&document.thread, CYCLICTEST),
-        other => {
-            return Err(malformed(
-                "rt-tests",
-                format!("the tool is \"{other}\", of which no numbers are known here"),
-            ));
-        }
-    };
-    if threads.is_empty() {
-        return Err(malformed(of.tool, "no thread is listed".to_owned()));
+    if threads.is_empty() || document.num_threads.is_some_and(|told| told != threads.len() as u64) {
+        return Err(malformed(
+            of.tool,
+            format!("{} threads are listed, and it had {}", threads.len(), document.num_threads.unwrap_or(0)),
+        ));
     }
-    let interval = interval_of(&command);
-    // Whole microseconds unless nanoseconds were asked for. oslat knows nothing else.
-    let unit = match (of.tool, document.resolution_in_ns, document.sysinfo.resolution_in_ns) {
-        ("cyclictest", Some(1), _) | ("jitterdebugger", _, Some(1)) => 1.0,
-        ("cyclictest", None | Some(0), _) | ("jitterdebugger", _, None | Some(1000)) | ("oslat", ..) => {
-            1000.0
-        }
-        (_, found, of_system) => {
-            let found = found.or(of_system).unwrap_or_default();
-            return Err(malformed(
-                of.tool,
-                format!("times are in units of {found} ns, which is not known here"),
-            ));
-        }
-    };
-    for (name, thread) in threads {
-        let mut counted = counted(name, thread, unit).ok_or_else(|| {
-            malformed(of.tool, format!("the histogram of thread {name} has a value that is no number"))
-        })?;
-        if of.tool == "oslat" {
-            unclamp(&mut counted);
-        }
-        // oslat says no number of values; where there is no histogram, nothing is held against it.
-        counted
-            .check(thread.cycles.filter(|_| !counted.buckets.is_empty()))
-            .map_err(|what| malformed(of.tool, what))?;
-        let time = match (thread.duration, interval, thread.cycles) {
-            (Some(seconds), ..) => build::micros(seconds * 1e6),
-            (_, Some(interval), Some(cycles)) => interval.saturating_mul(cycles).min(MOST),
-            _ => 0,
-        };
-        run.duration = run.duration.max(Nanos(time));
-        if thread.histogram.is_empty() {
-            build::note(
-                &mut run,
-                "the distribution",
-                "it was run without a histogram",
-                "run cyclictest with -h 400 beside --json",
-            );
-        }
-        build::add(&mut run, of, &counted);
+    let mut run = build::run(of.tool, document.version.as_deref().unwrap_or_default(), &command);
+    run.started_at = document.start_time.as_deref().and_then(rfc3339).unwrap_or_default();
+    system(&mut run, &document);
+    if !command.is_empty() {
+        run.settings.extend(options::settings(of.tool, &command));
     }
-    notes(&mut run, of, unit);
-    if of.tool == "oslat" && command.split_whitespace().any(|word| word == "-B" || word == "--bias") {
-        note_bias(&mut run);
+    let unit = unit(of, &document)?;
+    if unit == 1 || of.tool == JITTERDEBUGGER.tool {
+        build::set(&mut run, options::UNIT, if unit == 1 { "ns" } else { "us" });
+    }
+    let biased = of.tool == oslat::OF.tool && run.settings.contains_key("bias");
+    let reader = Reader { of, unit, biased, settings: run.settings.clone() };
+    let read: Vec<(Counted, Option<u64>)> =
+        threads.iter().map(|(name, thread)| reader.counted(name, thread)).collect::<Result<_, _>>()?;
+    run.duration = Nanos(read.iter().filter_map(|(_, time)| *time).max().unwrap_or(0));
+    let mut greatest = None;
+    for (counted, _) in &read {
+        greatest = greatest.max(counted.max);
+        build::add(&mut run, of, counted);
+    }
+    said_by_the_tool(&mut run, of, &document, greatest);
+    if of.quantity == Quantity::LatencyNaive && of.mechanism == Mechanism::TimerWakeup {
+        build::note_omission(&mut run);
+    }
+    if unit > 1 {
+        build::note_microseconds(&mut run);
+    }
+    if biased {
+        oslat::note_bias(&mut run);
     }
     Ok(run)
 }
 
-/// Says that `-B` added to every value (oslat.c, `insert_bucket`: the bias is the least value of the preheat).
-fn note_bias(run: &mut Run) {
-    build::note(
-        run,
-        "the values without a bias",
-        "oslat was run with --bias, which adds the least value of its first second to every other",
-        "run it without",
-    );
+/// What is wrong, with the line of the file instead of that of the part.
+fn in_file(error: &serde_json::Error, first: usize) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let what = text.strip_suffix(&place).unwrap_or(&text);
+    format!("line {}, column {}: {what}", (error.line() + first).saturating_sub(1), error.column())
 }
 
-const CYCLICTEST: Of<'static> = Of {
-    tool: "cyclictest",
-    mechanism: Mechanism::TimerWakeup,
-    quantity: Quantity::LatencyNaive,
-    subject: "measure",
-};
+fn system(run: &mut Run, document: &Document) {
+    let (from, system) = (&document.sysinfo, &mut run.system);
+    (system.hostname, system.kernel_release) = (from.nodename.clone(), from.release.clone());
+    (system.kernel_version, system.machine) = (from.version.clone(), from.machine.clone());
+    if let Some(realtime) = from.realtime {
+        build::set(run, "PREEMPT_RT", if realtime == 1 { "yes" } else { "no" });
+    }
+}
+
+/// Whether the tool failed or ended at a threshold.
+fn said_by_the_tool(run: &mut Run, of: Of<'_>, document: &Document, greatest: Option<u64>) {
+    if let Some(code) = document.return_code.filter(|code| *code != 0) {
+        build::ended_early(
+            run,
+            &format!("a result that {} vouches for", of.tool),
+            &format!("its return_code is {code}: it failed, and what it wrote is of the time until then"),
+        );
+    }
+    // It returns 0 also where it ended at a threshold (cyclictest.c, `timerthread`: `diff > tracelimit`).
+    if let (Some(threshold), Some(greatest)) = (options::time_of(&run.settings, options::BREAK), greatest)
+        && greatest > threshold
+    {
+        build::ended_early(
+            run,
+            "the time after a late wake-up",
+            &format!(
+                "{} was run with a threshold of {} and ended at the first value above it",
+                of.tool,
+                Nanos(threshold)
+            ),
+        );
+    }
+}
+
 /// Its loop adds the interval to the last due time, late or not (jitterdebugger.c, `worker`), so no period is left out.
 const JITTERDEBUGGER: Of<'static> = Of {
     tool: "jitterdebugger",
@@ -168,124 +239,174 @@ const JITTERDEBUGGER: Of<'static> = Of {
     quantity: Quantity::Latency,
     subject: "measure",
 };
-/// A value is how long one turn of a busy loop took.
-const OSLAT: Of<'static> = Of {
-    tool: "oslat",
-    mechanism: Mechanism::Operation,
-    quantity: Quantity::Execution,
-    subject: "oslat turn",
-};
 
-fn notes(run: &mut Run, of: Of<'_>, unit: f64) {
-    if of.quantity == Quantity::LatencyNaive {
-        build::note_omission(run);
-    }
-    if unit > 1.0 {
-        build::note_microseconds(run);
-    }
-}
-
-/// `None` where a key of the histogram is no number.
-fn counted(name: &str, thread: &Thread, unit: f64) -> Option<Counted> {
-    let nanos = |value: f64| build::micros(value * unit / 1000.0);
-    let buckets: Vec<(u64, u64)> = thread
-        .histogram
-        .iter()
-        .map(|(value, count)| Some((nanos(value.parse::<f64>().ok()?), *count)))
-        .collect::<Option<_>>()?;
-    let seen = buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-    // cyclictest writes no overflows; what was counted and is in no bucket lay above them all.
-    let above = if buckets.is_empty() { 0 } else { thread.cycles.unwrap_or(seen).saturating_sub(seen) };
-    Some(Counted {
-        buckets,
-        above,
-        max: thread.max.filter(|_| thread.cycles != Some(0)).map(nanos),
-        cpu: thread.cpu.or_else(|| name.parse().ok()),
+/// What the tools' numbers are of.
+fn of(program: &str) -> Option<Of<'static>> {
+    let woken = |tool, subject| Of {
+        tool,
+        mechanism: Mechanism::ThreadWakeup,
+        quantity: Quantity::LatencyNaive,
+        subject,
+    };
+    Some(match program {
+        "cyclictest" => cyclictest::OF,
+        "oslat" => oslat::OF,
+        "cyclicdeadline" => cyclictest::OF_DEADLINE,
+        "signaltest" => cyclictest::OF_SIGNAL,
+        "pmqtest" => woken("pmqtest", "POSIX message"),
+        "ptsematest" => woken("ptsematest", "POSIX mutex"),
+        "svsematest" => woken("svsematest", "System V semaphore"),
+        "sigwaittest" => woken("sigwaittest", "signal"),
+        _ => return None,
     })
 }
 
-/// oslat counts everything above its last bucket into it (oslat.c, `insert_bucket`), unmarked in JSON: where the greatest
-/// value lies above that bucket, what the bucket holds is above it or in it, and nobody knows which.
-fn unclamp(counted: &mut Counted) {
-    counted.buckets.sort_unstable();
-    if let (Some(&(last, count)), Some(max)) = (counted.buckets.last(), counted.max)
-        && max > last
-    {
-        counted.buckets.pop();
-        counted.above = count;
+/// Whole microseconds unless nanoseconds were asked for, which only two of the tools can.
+fn unit(of: Of<'_>, document: &Document) -> Result<u64, ImportError> {
+    match (of.tool, document.resolution_in_ns, document.sysinfo.resolution_in_ns) {
+        ("cyclictest", Some(1), _) | ("jitterdebugger", _, Some(1)) => Ok(1),
+        ("jitterdebugger", _, None | Some(1000)) => Ok(MICROSECOND),
+        (tool, None | Some(0), _) if tool != "jitterdebugger" => Ok(MICROSECOND),
+        (_, found, of_system) => Err(ImportError::Malformed {
+            tool: of.tool,
+            what: format!(
+                "times are in units of {} ns, which is not known here",
+                found.or(of_system).unwrap_or_default()
+            ),
+        }),
     }
 }
 
-/// `-i1000` or `--interval=1000` of a command line, in nanoseconds; cyclictest's default is 1000 us.
-fn interval_of(command: &str) -> Option<u64> {
-    let mut words = command.split_whitespace();
-    while let Some(word) = words.next() {
-        let value = match word {
-            "-i" | "--interval" => words.next(),
-            _ => word.strip_prefix("--interval=").or_else(|| word.strip_prefix("-i")),
+/// How the numbers of a thread are read.
+struct Reader {
+    of: Of<'static>,
+    unit: u64,
+    biased: bool,
+    settings: Settings,
+}
+
+impl Reader {
+    /// What a thread's entry says, and for how long it measured in nanoseconds.
+    fn counted(&self, name: &str, thread: &Thread) -> Result<(Counted, Option<u64>), ImportError> {
+        let malformed = |what: String| ImportError::Malformed {
+            tool: self.of.tool,
+            what: format!("thread {}: {what}", name.escape_debug()),
         };
-        if let Some(micros) = value.and_then(|value| value.parse::<u64>().ok()) {
-            return micros.checked_mul(1000);
+        // serde told the line of what is no number at all; what is left is negative or too large.
+        let time = |text: &str, unit: u64| {
+            At { tool: self.of.tool, line: 0 }.time(text, unit).map_err(|error| match error {
+                ImportError::Number { value, why, .. } => malformed(format!("\"{value}\" is {why}")),
+                other => other,
+            })
+        };
+        let number =
+            |number: &Option<Number>| number.as_ref().map(|n| time(&n.to_string(), self.unit)).transpose();
+        if let (Some(sender), Some(receiver)) = (&thread.sender, &thread.receiver) {
+            let of = |number: &Number| time(&number.to_string(), self.unit).map(Some);
+            let counted = Counted {
+                only: Some(sender.samples.min(MOST)),
+                min: of(&receiver.min)?,
+                mean: of(&receiver.avg)?,
+                max: of(&receiver.max)?,
+                cpu: receiver.cpu,
+                resolution: self.unit,
+                ..Counted::default()
+            };
+            counted.check(None).map_err(malformed)?;
+            let micros = sender.interval.unwrap_or(0).saturating_mul(MICROSECOND);
+            return Ok((counted, Some(micros.saturating_mul(sender.samples).min(MOST))));
         }
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        for (value, count) in &thread.histogram.0 {
+            buckets.push((time(value, self.unit)?, *count));
+        }
+        buckets.sort_unstable();
+        if let Some(pair) = buckets.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(malformed(format!("the bucket of {} is listed twice", Nanos(pair[0].0))));
+        }
+        let mut counted = Counted {
+            buckets,
+            min: number(&thread.min)?,
+            mean: number(&thread.avg)?,
+            max: number(&thread.max)?,
+            resolution: self.unit,
+            cpu: thread
+                .cpu
+                .or_else(|| name.parse().ok().filter(|_| self.of.tool != cyclictest::OF_SIGNAL.tool)),
+            ..Counted::default()
+        };
+        let ran = thread.duration.as_ref().map(|n| time(&n.to_string(), SECOND)).transpose()?;
+        self.what_lies_above(&mut counted, thread.cycles).map_err(malformed)?;
+        let interval = options::time_of(&self.settings, options::PERIOD);
+        let of_cycles = || Some(interval?.saturating_mul(thread.cycles?).min(MOST));
+        Ok((counted, ran.or_else(of_cycles)))
     }
-    command.contains("cyclictest").then_some(1_000_000)
+
+    /// Tells apart what was not counted from what was counted above the histogram, and holds the numbers against each other.
+    fn what_lies_above(&self, counted: &mut Counted, cycles: Option<u64>) -> Result<(), String> {
+        if cycles.is_some_and(|cycles| cycles > MOST) {
+            return Err("its number of cycles is more than 2^53".to_owned());
+        }
+        if cycles == Some(0) {
+            // What has no value has extremes that are none.
+            (counted.min, counted.mean, counted.max) = (None, None, None);
+        }
+        let seen = counted.seen()?;
+        let range = self.settings.get(options::RANGE).and_then(|range| range.parse::<u64>().ok());
+        if self.of.tool == oslat::OF.tool {
+            oslat::unclamp(counted);
+            return oslat::check(counted, self.biased);
+        }
+        if counted.buckets.is_empty() && range.is_none() {
+            counted.only = cycles;
+            return counted.check(None);
+        }
+        // cyclictest writes no overflows; what was counted and is in no bucket lay above them all.
+        counted.above = cycles.unwrap_or(seen).saturating_sub(seen);
+        let last = counted.buckets.last().map_or(0, |(last, _)| last.saturating_add(self.unit));
+        counted.limit = range.map_or(last, |range| range.saturating_mul(self.unit)).max(last);
+        if let Some(least) = counted.buckets.first().map(|(least, _)| *least)
+            && counted.min.is_some_and(|min| min != least)
+        {
+            return Err("its least value is another than that of its buckets: was it changed?".to_owned());
+        }
+        if counted.above == 0
+            && counted.max.is_some()
+            && counted.max != counted.buckets.last().map(|(last, _)| *last)
+        {
+            return Err("its greatest value is in no bucket, and none lay above: was it cut off or changed?"
+                .to_owned());
+        }
+        counted.check(cycles)
+    }
 }
 
-/// oslat's text: a column of counts for each core (rt-tests 2.4, src/oslat/oslat.c, `write_summary`).
-pub(crate) fn oslat_text(text: &str) -> Result<Run, ImportError> {
-    let malformed = |what: &str| ImportError::Malformed { tool: "oslat", what: what.to_owned() };
-    let mut cores: Vec<Counted> = Vec::new();
-    let mut run = build::run("oslat", "", "");
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(version) = line.strip_prefix("oslat V ") {
-            version.trim().clone_into(&mut run.tool.version);
-            continue;
-        }
-        if line.starts_with("Global bias set") {
-            note_bias(&mut run);
-        }
-        let Some((name, rest)) = line.split_once(':') else { continue };
-        let numbers = || rest.split_whitespace().map_while(|word| word.parse::<f64>().ok());
-        match name.trim() {
-            "Core" => {
-                cores = numbers()
-                    .map(|cpu| Counted { cpu: Some(cpu.clamp(0.0, 1e6) as u32), ..Counted::default() })
-                    .collect();
-            }
-            "Maximum" => {
-                cores.iter_mut().zip(numbers()).for_each(|(core, max)| core.max = Some(build::micros(max)));
-            }
-            "Duration" => {
-                let longest = numbers().fold(0.0, f64::max);
-                run.duration = Nanos(build::micros(longest * 1e6));
-            }
-            other => {
-                let value = other.strip_suffix("(us)").and_then(|value| value.trim().parse::<f64>().ok());
-                if let Some(value) = value {
-                    cores.iter_mut().zip(numbers()).for_each(|(core, count)| {
-                        if count > 0.0 {
-                            core.buckets.push((build::micros(value), count.min(MOST as f64) as u64));
-                        }
-                    });
-                }
-            }
+/// `Sat, 21 Nov 2026 18:40:49 +0000` (RFC 2822) as RFC 3339 has it, so that times can be put in order.
+fn rfc3339(text: &str) -> Option<String> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let &[_, day, month, year, time, zone] = words.as_slice() else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    let (day, year): (u8, u16) = (day.parse().ok()?, year.parse().ok()?);
+    let (hours, minutes) = zone.split_at_checked(3)?;
+    let digits =
+        |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || b == b':');
+    (digits(time, 8) && digits(&hours[1..], 2) && digits(minutes, 2))
+        .then(|| format!("{year:04}-{month:02}-{day:02}T{time}{hours}:{minutes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_dates_become_dates_that_sort() {
+        assert_eq!(rfc3339("Sat, 21 Nov 2026 18:40:49 +0000").as_deref(), Some("2026-11-21T18:40:49+00:00"));
+        for text in
+            ["", "Sat, 21 Nov 2026", "Sat, 21 Foo 2026 18:40:49 +0000", "Sat, 21 Nov 2026 18:40:49 +é00"]
+        {
+            assert_eq!(rfc3339(text), None, "{text}");
         }
     }
-    if cores.is_empty() || cores.iter().all(|core| core.buckets.is_empty()) {
-        return Err(malformed("no core has any count"));
-    }
-    if run.duration == Nanos::ZERO || cores.iter().any(|core| core.max.is_none()) {
-        return Err(malformed(
-            "the maximum of a core or the duration is missing: was it cut off? Without a maximum nobody knows what its last bucket holds",
-        ));
-    }
-    for mut core in cores {
-        unclamp(&mut core);
-        core.check(None).map_err(|what| malformed(&what))?;
-        build::add(&mut run, OSLAT, &core);
-    }
-    build::note_end(&mut run, text);
-    notes(&mut run, OSLAT, 1000.0);
-    Ok(run)
 }

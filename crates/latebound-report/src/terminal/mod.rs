@@ -8,6 +8,7 @@
 mod advice;
 pub(crate) mod compare;
 mod defer;
+mod import;
 mod lost;
 mod scope;
 mod table;
@@ -21,6 +22,7 @@ use crate::text::{glued, printable};
 pub use advice::{AdviceRow, advice_table};
 pub use compare::comparison;
 pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
+pub use import::imported;
 pub use lost::{LostRow, lost_table};
 pub use scope::{EdgeRow, scope};
 pub(crate) use tradeoff::gain_rows;

@@ -208,21 +208,26 @@ impl FromArgMatches for SideArgs {
 
 /// Make a Run of another tool's results
 ///
-/// Reads text, JSON or histograms of cyclictest, oslat and jitterdebugger, histograms of rtla timerlat and osnoise, rteval's
-/// summary.xml, and what hackbench and sockperf print; which it is, the content tells. The Run says what the tool left out:
-/// values above its histogram, periods that a late wake-up hid, settings. `latebound compare` also takes such files as they are.
+/// Reads text, JSON or histograms of cyclictest, oslat and jitterdebugger, JSON of the other rt-tests, histograms of rtla
+/// timerlat and osnoise, rteval's summary.xml, and what hackbench and sockperf print; which it is, the content tells. The Run
+/// says how the tool was run and what it left out: values above its histogram, periods that a late wake-up hid. A quantile
+/// among values above a histogram is printed as "> 400 us". A file may hold several results, one appended to the other: each
+/// is a Run of its own. `latebound compare` also takes such files as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cyclictest -m -p95 -a -t -h400 -D60 -q > cyclictest.txt
   latebound import cyclictest.txt --output cyclictest.run
-  latebound import timerlat.txt --format json")]
+  latebound import timerlat.txt --format json
+  hackbench -g4 | latebound import -
+  for i in 1 2 3; do cyclictest -p95 -t -h400 -D60 -q; done > three.txt
+  latebound import three.txt --output three.run    (three.1.run, three.2.run, three.3.run)")]
 pub(crate) struct ImportArgs {
-    /// What the other tool wrote.
+    /// What the other tool wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The folder of the Run; where not given, a summary is printed and nothing written.
+    /// The folder of the Run, numbered where the file has several results; where not given, nothing is written.
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 

@@ -91,11 +91,17 @@ pub(super) fn distributions(sides: &[&Side]) -> Vec<Distributions> {
         .collect()
 }
 
-/// Reads each Run and keeps of it what is compared.
+/// Reads each Run and keeps of it what is compared; a file of another tool may hold several.
 fn side(name: &str, paths: &[PathBuf]) -> Result<Side> {
     let mut side = Side::new(name);
     for path in paths {
-        side.add(&super::import::read(path)?, &path.display().to_string());
+        let runs = super::import::read(path)?;
+        let of = runs.len();
+        for (run, number) in runs.iter().zip(1..) {
+            let name = path.display();
+            let name = if of > 1 { format!("{name}, result {number}") } else { name.to_string() };
+            side.add(run, &name);
+        }
     }
     Ok(side)
 }

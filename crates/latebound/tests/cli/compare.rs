@@ -145,6 +145,81 @@ fn a_run_that_is_given_twice_or_is_none_is_named() {
 }
 
 #[test]
+fn an_import_prints_limits_where_values_lay_above_the_histogram() {
+    let folder = folder();
+    let shown = |name: &str| done(folder.path(), &["import", &sample(name).display().to_string()]).out;
+    // "# Total: 2881 2922", "# Histogram Overflows: 118 78", "# Avg Latencies: 35 35", "# Max Latencies: 459 599".
+    let cut = shown("cyclictest-hist.txt");
+    assert_says(&cut, &["> 60.0 us", "459 us", "118 (3.9 %)", "78 (2.6 %)", "35.0 us", "2999", "3000"]);
+    assert!(!cut.contains("99.9 % came within"), "{cut}");
+    // "C: 3000 Min: 15 Act: 38 Avg: 34 Max: 794".
+    assert_says(&shown("cyclictest.txt"), &["3000", "15.0 us", "34.0 us", "794 us", "the tool's own"]);
+    assert_says(&shown("oslat.txt"), &["oslat turn", "413 ms", "2068", "> 32.0 us"]);
+    assert_says(&shown("rtla7-osnoise-hist.txt"), &["osnoise noise", "277 571", "233 ms"]);
+    assert_says(&shown("hackbench.txt"), &["160 000 messages in 483 ms", "331 263 a second", "groups 2"]);
+    assert_says(
+        &shown("sockperf-ul.txt"),
+        &[
+            "sockperf UDP half round trip",
+            "18.0 ms",
+            "133 messages",
+            "14 701 were sent",
+            "15 messages that were never",
+        ],
+    );
+    let run = done(
+        folder.path(),
+        &["import", &sample("cyclictest-hist.txt").display().to_string(), "--format", "json"],
+    )
+    .run();
+    let summary = &run.series[0].summary;
+    assert_eq!((summary.p99, summary.mean.map(|mean| mean.0)), (None, Some(35_000)));
+    assert_eq!(run.series[0].censored.map(|censored| censored.above.0), Some(60_000));
+}
+
+#[test]
+fn appended_results_are_folders_of_their_own_and_runs_of_one_side() {
+    let folder = folder();
+    let file = sample("cyclictest-three.txt").display().to_string();
+    let told = done(folder.path(), &["import", &file, "--output", "three.run"]);
+    assert_says(&told.out, &["Result 1 of 3", "Result 3 of 3"]);
+    for name in ["three.1.run", "three.2.run", "three.3.run"] {
+        let run = done(folder.path(), &["report", name, "--format", "json"]).run();
+        assert_eq!(run.series.len(), 1, "{name}");
+    }
+    assert!(!folder.path().join("three.run").exists());
+    let other = sample("cyclictest-hist.txt").display().to_string();
+    let compared = ran(latebound(folder.path()).args([
+        "compare",
+        &file,
+        "--against",
+        &other,
+        "--anyway",
+        "--format",
+        "json",
+    ]));
+    let json: Value = serde_json::from_str(&compared.out).unwrap();
+    assert_eq!(json["against"][0]["measures"][0]["base"]["runs"], 3, "{}", compared.err);
+}
+
+#[test]
+fn import_reads_standard_input() {
+    use std::io::Write as _;
+    let folder = folder();
+    let mut child = latebound(folder.path())
+        .args(["import", "-"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = fs::read(sample("hackbench.txt")).unwrap();
+    child.stdin.take().unwrap().write_all(&text).unwrap();
+    let shown = child.wait_with_output().unwrap();
+    assert!(shown.status.success());
+    assert_says(&String::from_utf8_lossy(&shown.stdout), &["hackbench messages: 160 000"]);
+}
+
+#[test]
 fn an_imported_result_becomes_a_run_that_other_verbs_read() {
     let folder = folder();
     let file = sample("rtla-timerlat-hist.txt").display().to_string();
