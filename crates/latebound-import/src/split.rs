@@ -119,6 +119,8 @@ struct Seen {
     /// Any line of a thread, and the line that a screen begins with.
     lines: bool,
     screen: bool,
+    /// Any value of `-v`, which prints no lines of threads.
+    values: bool,
     /// cyclictest's threads: the thread id and the cycles of the last line.
     threads: BTreeMap<usize, (u64, u64)>,
 }
@@ -158,9 +160,12 @@ impl Seen {
         let other = self.kind != Some(Kind::Cyclictest);
         let again = if let Some(thread) = ThreadLine::of(line) {
             let last = self.threads.get(&thread.at);
-            other || self.total || last.is_some_and(|last| !goes_on(*last, (thread.tid, thread.cycles)))
+            other
+                || self.total
+                || self.values
+                || last.is_some_and(|last| !goes_on(*last, (thread.tid, thread.cycles)))
         } else if let Some((at, cycle, _)) = verbose_line(raw) {
-            other || self.threads.get(&at).is_some_and(|(_, last)| *last >= cycle)
+            other || self.lines || self.threads.get(&at).is_some_and(|(_, last)| *last >= cycle)
         } else if line == "# Histogram" {
             // Lines of threads stand before a histogram only where the screen was printed too.
             other || self.histogram || self.lines && !self.screen
@@ -191,7 +196,7 @@ impl Seen {
                     (self.numbers, self.lines) = (true, true);
                 } else if let Some((at, cycle, _)) = verbose_line(raw) {
                     self.threads.insert(at, (0, cycle));
-                    self.numbers = true;
+                    (self.numbers, self.values) = (true, true);
                 }
                 self.screen |= line.starts_with("policy:");
                 self.histogram |= line == "# Histogram";

@@ -51,15 +51,15 @@ impl Tail {
     /// What lies above the histograms of these series, which are shown as one.
     pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Series>) -> Tail {
         let all: Vec<&Series> = all.into_iter().collect();
-        let cut = |series: &&Series| series.censored().ok().flatten();
-        let known = all.iter().all(|series| series.censored().is_ok());
+        // A loss without a limit is marked as one wherever it is shown; only a limit lets a quantile be called greater.
+        let cut = |series: &&Series| series.censored;
         let limit = all.iter().filter_map(cut).map(|censored| censored.above).min().unwrap_or_default();
         let beyond = all.iter().filter_map(cut).fold(0u64, |sum, cut| sum.saturating_add(cut.count));
         let counted = match beyond {
             0 => 0,
             _ => all.iter().map(|series| at_or_above(&series.histogram, limit)).sum(),
         };
-        Tail { limit, beyond: known.then_some(beyond), counted }
+        Tail { limit, beyond: Some(beyond), counted }
     }
 
     /// How many values lie above; `None` where nobody knows.
