@@ -138,6 +138,11 @@ pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
     if above > 0
         && let Some(max) = counted.max
     {
+        // Where all values lay above, the least of them is known too.
+        if let Some(min) = counted.min.filter(|_| above > 1 && histogram.count() == 0) {
+            histogram.record(Nanos(min));
+            above -= 1;
+        }
         histogram.record(Nanos(max));
         above -= 1;
     }

@@ -64,9 +64,6 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     }
     let mut run = build::run(tool, "", text.command);
     run.settings = text.settings;
-    if let Some(limit) = text.limit {
-        build::set(&mut run, options::RANGE, (limit / text.unit).to_string());
-    }
     of_threads(&mut run, &threads);
     for (at, thread) in &mut threads {
         let name = format!("thread {at}");
@@ -83,7 +80,7 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
             if total == 0 && counted.above == 0 {
                 (counted.min, counted.mean, counted.max) = (None, None, None);
             }
-            let all = total.checked_add(counted.above).unwrap_or(u64::MAX);
+            let all = total.saturating_add(counted.above);
             // The lines of a screen are of the time until shortly before the histogram.
             let beyond = |(min, max): (u64, u64)| {
                 counted.min.is_some_and(|m| min < m) || counted.max.is_some_and(|m| max > m)

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use latebound_model::{Mechanism, Nanos, Quantity, Run};
+use latebound_model::{Mechanism, Nanos, PreemptionModel, Quantity, Run};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Number;
@@ -169,6 +169,8 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     }
     let biased = of.tool == oslat::OF.tool && run.settings.contains_key("bias");
     let reader = Reader { of, unit, biased, settings: run.settings.clone() };
+    // How far a histogram reaches is in its series, and does not bear on what is measured.
+    run.settings.remove(options::RANGE);
     let read: Vec<(Counted, Option<u64>)> =
         threads.iter().map(|(name, thread)| reader.counted(name, thread)).collect::<Result<_, _>>()?;
     run.duration = Nanos(read.iter().filter_map(|(_, time)| *time).max().unwrap_or(0));
@@ -202,9 +204,8 @@ fn system(run: &mut Run, document: &Document) {
     let (from, system) = (&document.sysinfo, &mut run.system);
     (system.hostname, system.kernel_release) = (from.nodename.clone(), from.release.clone());
     (system.kernel_version, system.machine) = (from.version.clone(), from.machine.clone());
-    if let Some(realtime) = from.realtime {
-        build::set(run, "PREEMPT_RT", if realtime == 1 { "yes" } else { "no" });
-    }
+    // Of other kernels it does not say which model they have.
+    system.preemption = (from.realtime == Some(1)).then_some(PreemptionModel::Rt);
 }
 
 /// Whether the tool failed or ended at a threshold.

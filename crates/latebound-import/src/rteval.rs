@@ -3,7 +3,7 @@
 //! `Measurements/Profile/cyclictest`. rteval leaves all statistics out where a latency passed its last bucket, which is the
 //! Run that matters most: such a file is refused with that reason, not taken for a good one.
 
-use latebound_model::{Load, Mechanism, Nanos, Quantity, Run};
+use latebound_model::{Load, Mechanism, Nanos, PreemptionModel, Quantity, Run};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::ImportError;
@@ -48,13 +48,13 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     let mut run = build::run(OF.tool, root.attribute("version").unwrap_or_default(), command);
     if !command.is_empty() {
         run.settings = options::settings("cyclictest", command);
+        run.settings.remove(options::RANGE);
     }
     let text_of = |name: &str| find(name).and_then(|node| node.text()).map(|text| text.trim().to_owned());
     (run.system.hostname, run.system.kernel_release) = (text_of("node"), text_of("kernel"));
     run.system.machine = text_of("arch");
-    if let Some(realtime) = find("kernel").and_then(|kernel| kernel.attribute("is_RT")) {
-        build::set(&mut run, "PREEMPT_RT", if realtime == "1" { "yes" } else { "no" });
-    }
+    let realtime = find("kernel").and_then(|kernel| kernel.attribute("is_RT")) == Some("1");
+    run.system.preemption = realtime.then_some(PreemptionModel::Rt);
     let line = |node: Node<'_, '_>| {
         let row = document.text_pos_at(node.range().start).row;
         // The declaration may stand behind other results in the file.

@@ -203,7 +203,6 @@ impl Column {
 fn settings(run: &mut Run, unit: u64, width: u64) {
     build::set(run, options::UNIT, if unit == MICROSECOND { "us" } else { "ns" });
     if width > unit {
-        build::set(run, "width of the buckets", Nanos(width).to_string());
         build::note(
             run,
             &format!("times below {}", Nanos(width)),
