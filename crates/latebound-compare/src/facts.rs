@@ -38,6 +38,15 @@ impl SeriesKey {
 /// The quantile of each CPU by itself.
 pub(crate) const OF_CPUS: (&str, f64) = ("p99", 0.99);
 
+/// What is compared of one CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfCpu {
+    /// The quantile [`OF_CPUS`].
+    pub(crate) tail: Option<Number>,
+    /// The greatest value.
+    pub(crate) max: Option<Number>,
+}
+
 /// A series, merged over the CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesFacts {
@@ -55,8 +64,8 @@ pub(crate) struct SeriesFacts {
     pub(crate) lost: bool,
     /// On which CPUs, for the caution where they differ.
     pub(crate) cpus: Vec<u32>,
-    /// [`OF_CPUS`] and the greatest value of each CPU, where there are several.
-    pub(crate) by_cpu: BTreeMap<u32, (Option<Number>, Option<Number>)>,
+    /// The numbers of each CPU, where there are several.
+    pub(crate) by_cpu: BTreeMap<u32, OfCpu>,
     /// How long a block is, and the greatest value on any CPU in each.
     pub(crate) blocks: Option<(Nanos, Vec<Option<f64>>)>,
 }
@@ -228,7 +237,7 @@ fn facts(series: &[&Series], keep: bool) -> Option<SeriesFacts> {
         let censored = one.censored().ok()?;
         let sample = Sample::of(&one.histogram, censored, one.resolution);
         let max = greatest(&one.histogram, censored, one.resolution);
-        Some((one.subject.cpu?.0, (sample.quantile(OF_CPUS.1), max)))
+        Some((one.subject.cpu?.0, OfCpu { tail: sample.quantile(OF_CPUS.1), max }))
     };
     let each: BTreeMap<u32, _> =
         if keep { series.iter().filter_map(by_cpu).collect() } else { BTreeMap::new() };

@@ -10,7 +10,7 @@ use latebound_stats::{
 use crate::alike::common_series;
 use crate::compare::Options;
 use crate::document::{Estimate, Family, Measure, Unit, VerdictWord};
-use crate::facts::{OF_CPUS, QUANTILES, RunFacts, SeriesFacts, SeriesKey, Side};
+use crate::facts::{OF_CPUS, OfCpu, QUANTILES, RunFacts, SeriesFacts, SeriesKey, Side};
 use crate::turns::Turns;
 
 /// How sure intervals are.
@@ -241,12 +241,12 @@ fn of_series(
         return;
     };
     for cpu in first.by_cpu.keys() {
-        let one = |of: fn(&(Option<Number>, Option<Number>)) -> Option<Number>| -> Vec<Option<Number>> {
+        let one = |of: fn(&OfCpu) -> Option<Number>| -> Vec<Option<Number>> {
             facts.iter().map(|facts| facts.and_then(|facts| of(facts.by_cpu.get(cpu)?))).collect()
         };
         let name = format!("{of}, CPU {cpu}");
         let each: Vec<u64> = counts.iter().map(|count| count / first.by_cpu.len() as u64).collect();
-        let (tail, max) = (cut_if_any(one(|of| of.0), limit), cut_if_any(one(|of| of.1), limit));
+        let (tail, max) = (cut_if_any(one(|of| of.tail), limit), cut_if_any(one(|of| of.max), limit));
         for (statistic, values) in [(OF_CPUS.0, tail), ("max", max)] {
             if values.iter().all(Option::is_some) {
                 raw.push(new(name.clone(), Family::Cpus, statistic, values, &each));
