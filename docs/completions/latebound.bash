@@ -172,7 +172,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__bound)
-            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --by --no-measure --load --output --force --format --color --help --version"
+            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --by --no-measure --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -238,7 +238,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__check)
-            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --output --force --worst --recorder-memory --no-observe --format --color --help --version"
+            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --worst --recorder-memory --no-observe --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -524,7 +524,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__lost)
-            opts="-o -h -V --mechanism --trains --cpu --irqs --period --execution --pause --load --output --force --format --color --help --version"
+            opts="-o -h -V --mechanism --trains --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -586,7 +586,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__run)
-            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --disk --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --output --force --format --color --help --version"
+            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --disk --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -692,7 +692,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__timeline)
-            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --output --force --format --color --help --version"
+            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -784,7 +784,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --duration --max-latency --worst --recorder-memory --load --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --duration --max-latency --worst --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1202,7 +1202,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__measure)
-            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --output --force --format --color --help --version"
+            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1276,7 +1276,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__observe)
-            opts="-o -h -V --mechanism --duration --load --output --force --format --color --help --version"
+            opts="-o -h -V --mechanism --duration --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -51,13 +51,13 @@ complete -c latebound -n "__fish_latebound_using_subcommand check" -l policy -d 
 rr\t''
 deadline\t''
 other\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand check" -l priority -d 'Their real-time priority, 1 to 99; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l priority -d 'Their real-time priority, 1 to 99, of fifo and rr; 95 where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l period -d 'From one wake-up to the next' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l offset -d 'Between the first wake-ups of one CPU and the next, so that they do not all fall together' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l duration -d 'For how long to measure' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
-complete -c latebound -n "__fish_latebound_using_subcommand check" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the greatest latency of every stretch of this length' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l timer-slack -d 'Allow the kernel to fire the timers of --policy other so much later; the process\'s own value where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
@@ -68,6 +68,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l no-observe -d 'Do not watch the kernel\'s mechanisms (softirqs, work items, …) beside'
 complete -c latebound -n "__fish_latebound_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -77,13 +78,13 @@ complete -c latebound -n "__fish_latebound_using_subcommand measure" -l policy -
 rr\t''
 deadline\t''
 other\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand measure" -l priority -d 'Their real-time priority, 1 to 99; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l priority -d 'Their real-time priority, 1 to 99, of fifo and rr; 95 where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l period -d 'From one wake-up to the next' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l offset -d 'Between the first wake-ups of one CPU and the next, so that they do not all fall together' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l duration -d 'For how long to measure' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
-complete -c latebound -n "__fish_latebound_using_subcommand measure" -l timer-slack -d 'Allow the kernel to fire the timers of policy other so much later; the process\'s own value where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the greatest latency of every stretch of this length' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l timer-slack -d 'Allow the kernel to fire the timers of --policy other so much later; the process\'s own value where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
@@ -92,6 +93,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s V -l version -d 'Print version'
@@ -111,6 +113,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l color -d
 always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l rt -d 'Watch every thread that runs with a real-time or deadline policy'
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -s V -l version -d 'Print version'
@@ -132,6 +135,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s V -l version -d 'Print version'
@@ -160,6 +164,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l preempt-rt -d 'Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l no-measure -d 'Do not measure wake-ups beside (one thread a CPU, fifo 95, every millisecond), with which the bound is compared'
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s V -l version -d 'Print version'
@@ -245,12 +250,12 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 rr\t''
 deadline\t''
 other\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-priority -d 'Its real-time priority; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-priority -d 'Its real-time priority; only for fifo and rr; 20 where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-policy -d 'The policy of kthread, kthread_worker, task_work and user; without the module of user, timerfd, perf_overflow and direct_io, and of the thread that membarrier calls' -r -f -a "fifo\t''
 rr\t''
 deadline\t''
 other\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'Their real-time priority; only for fifo and rr' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'Their real-time priority; only for fifo and rr; 20 where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l patience -d 'Give up on requests when nothing has started for so long' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l limit -d 'End each measurement, idle and under load, after so long; what was not requested by then is named' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
@@ -264,6 +269,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l intervals -d 'Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l each-load -d 'Measure under each load alone, one after the other, instead of under all of them at once'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l axes -d 'Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one above interrupt threads, packets, memory, fdatasync'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
@@ -281,6 +287,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s V -l version -d 'Print version'
@@ -301,6 +308,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l counter -d 'Let the bottom half request itself again until each interrupt had its run'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l keep-arguments -d 'Keep the command\'s arguments in the Run; its name alone is kept where not given, because arguments may hold secrets'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l force -d 'Replace a Run that is there already'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -s V -l version -d 'Print version'

@@ -25,6 +25,11 @@ pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Strin
     } else if settings.iter().any(|setting| setting.name == "emulation") {
         found.push("the emulated machines had different clocks or emulators".to_owned());
     }
+    let failed = both().filter(|run| !run.load_errors.is_empty()).count();
+    if failed > 0 {
+        let first = both().find_map(|run| run.load_errors.first()).map(String::as_str).unwrap_or_default();
+        found.push(format!("in {failed} of {} Runs a load failed: {first}", both().count()));
+    }
     let tool = |run: &RunFacts| -> String {
         let value = run.settings.iter().find(|(_, name, _)| name == "tool").map(|(.., value)| value.as_str());
         value.unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
@@ -108,11 +113,6 @@ pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Str
     let incomplete = count(&|run| !run.name.complete);
     if incomplete > 0 {
         found.push(format!("{incomplete} of {all} Runs ended before their time"));
-    }
-    let failed = count(&|run| !run.load_errors.is_empty());
-    if failed > 0 {
-        let first = both().find_map(|run| run.load_errors.first()).map(String::as_str).unwrap_or_default();
-        found.push(format!("in {failed} of {all} Runs a load failed: {first}"));
     }
     let lossy = count(&|run| run.series.values().any(|series| series.lost));
     if lossy > 0 {

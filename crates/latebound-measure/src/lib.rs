@@ -12,6 +12,7 @@ mod error;
 mod load;
 mod measurement;
 mod permission;
+pub mod privileges;
 mod recorder;
 mod ring;
 mod sys;

@@ -18,6 +18,7 @@ use latebound_model::{
 
 use crate::error::MeasureError;
 use crate::permission::{is_real_time, may_lock_without_limit};
+use crate::privileges;
 use crate::recorder::{Plan, Reader, Recorder};
 use crate::sys::{clock, memory, sched};
 use crate::wakeup::{self, Ended, Setup};
@@ -302,7 +303,15 @@ fn thread_main(
     began: &mpsc::Sender<Began>,
     stop: &AtomicBool,
 ) -> Result<Ended, MeasureError> {
-    let prepared = setup.apply();
+    let prepared = setup.apply().and_then(|pinned| {
+        // From here on it only sleeps and reads the clock.
+        privileges::keep_only(privileges::MEASURING).map_err(|source| MeasureError::Thread {
+            cpu: setup.cpu,
+            what: "give its privileges up",
+            source,
+        })?;
+        Ok(pinned)
+    });
     let pinned = matches!(prepared, Ok(true));
     // Nobody listens any more only where the start failed; then no plan comes either.
     let _ = ready.send((index, prepared.map(|pinned| (sched::tid(), pinned))));

@@ -77,7 +77,8 @@ pub struct MeasureSettings {
 pub struct Load {
     /// The built-in load's name, or `command`.
     pub name: String,
-    /// Its parameters or the command line, as it was given.
+    /// Its parameters as they were given; of a command its name, and how many arguments were not kept, or the whole command line with
+    /// `--keep-arguments`.
     pub arguments: String,
     /// Units of work done (messages, forks, bytes), where it counts them.
     pub done: Option<u64>,
@@ -124,7 +125,7 @@ pub struct Run {
     pub tool: Tool,
     /// Which verb.
     pub verb: String,
-    /// The command line, word by word.
+    /// The command line, word by word; without what follows `--`, unless `--keep-arguments` was given.
     pub command: Vec<String>,
     /// How far it got.
     pub state: RunState,

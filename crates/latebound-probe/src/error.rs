@@ -17,8 +17,7 @@ pub enum ProbeError {
     NoBtf(String),
     /// The kernel does not let this process use BPF.
     #[error(
-        "the kernel refused BPF ({0}); run as root, or with CAP_BPF and CAP_PERFMON (setcap \
-         cap_bpf,cap_perfmon+ep on the binary)"
+        "the kernel refused BPF ({0}); run with sudo: probes need CAP_BPF and CAP_PERFMON, which are given up once they are attached"
     )]
     Refused(String),
     /// libbpf could not open, load or attach.

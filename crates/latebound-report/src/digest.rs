@@ -410,11 +410,35 @@ fn loads_text(loads: &[Load]) -> String {
     if loads.is_empty() {
         return "with no load of ours".to_owned();
     }
-    let name = |load: &Load| {
+    let name = |load: &&Load| {
         if load.name.is_empty() { "without a name".to_owned() } else { printable(&load.name).into_owned() }
     };
-    let names: Vec<String> = loads.iter().map(name).collect();
-    format!("under load {}", listed(&names))
+    let (failed, ran): (Vec<&Load>, Vec<&Load>) = loads.iter().partition(|load| load.error.is_some());
+    let names = |loads: &[&Load]| listed(&loads.iter().map(name).collect::<Vec<_>>());
+    match (ran.is_empty(), failed.is_empty()) {
+        (_, true) => format!("under load {}", names(&ran)),
+        (true, false) => format!("not under load: {} failed", names(&failed)),
+        (false, false) => format!("under load {} alone: {} failed", names(&ran), names(&failed)),
+    }
+}
+
+/// That loads failed, each with its reason; `None` where none did. It belongs above every figure of the Run: these are of a system
+/// without all of its load.
+pub fn failed_loads_text(run: &Run) -> Option<String> {
+    let failed = run.loads.iter().filter_map(|load| {
+        let named = format!("{} {}", load.name, load.arguments);
+        Some(format!("{}: {}", named.trim(), load.error.as_deref()?.trim_end_matches('.')))
+    });
+    let failed: Vec<String> = failed.collect();
+    let word = match failed.len() {
+        0 => return None,
+        1 => "A load failed",
+        _ => "Loads failed",
+    };
+    Some(format!(
+        "{word} ({}). The figures are those of a system without all of its load.",
+        failed.join("; ")
+    ))
 }
 
 /// How wake-ups were measured: `SCHED_FIFO 80, every 1.00 ms on CPUs 0-1, for 30.0 s`.

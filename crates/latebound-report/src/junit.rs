@@ -54,6 +54,13 @@ fn suite(m: &mut Markup, comparison: &Comparison, against: &Against) {
         for (measure, rulings) in &cases {
             case(m, measure, rulings);
         }
+        let said: Vec<String> = [("Unlike", &against.unlike), ("Keep in mind", &against.cautions)]
+            .into_iter()
+            .flat_map(|(lead, sentences)| sentences.iter().map(move |said| format!("{lead}: {said}.")))
+            .collect();
+        if !said.is_empty() {
+            m.leaf("system-err", &[], &said.join(" ")).line();
+        }
     })
     .line();
 }

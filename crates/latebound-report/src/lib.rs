@@ -6,7 +6,8 @@
 //! that the Run does not hold.
 //!
 //! Names that come from the measured system (threads, command lines, kernel symbols) are hostile until shown
-//! otherwise: [`Markup`] escapes them for the page, [`printable`] makes control characters visible everywhere.
+//! otherwise: [`Markup`] escapes them for the page, [`printable`] makes control characters visible everywhere, and
+//! [`printable_lines`] once more in the whole text that goes to a stream.
 
 pub mod digest;
 pub mod html;
@@ -26,4 +27,4 @@ pub use markdown::markdown;
 pub use markup::Markup;
 pub use rows::{Row, observe_rows};
 pub use scope::{Scope, ScopeBar, ScopeLane};
-pub use text::{grouped, loss_text, printable};
+pub use text::{grouped, loss_text, printable, printable_json, printable_lines};

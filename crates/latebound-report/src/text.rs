@@ -7,29 +7,102 @@ use std::fmt::Write as _;
 use latebound_model::{Loss, Nanos, Task};
 
 /// The text with every character that could steer a terminal or turn the reading direction written out (`\x1b`,
-/// `\u{202e}`), so that a thread's name cannot move the cursor, recolour or reorder what stands around it.
+/// `\u{202e}`), so that a thread's name cannot move the cursor, recolour or reorder what stands around it. For a piece of a
+/// line: a line break is written out too.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if !steers(c) {
-            shown.push(c);
-        } else if c.is_ascii() {
-            // Writing to a String cannot fail.
-            let _ = write!(shown, "\\x{:02x}", u32::from(c));
-        } else {
-            let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
-        }
+    text.chars().for_each(|c| push_printable(&mut shown, c));
+    Cow::Owned(shown)
+}
+
+/// A whole text for a stream: as [`printable`], but lines stay lines, and where `color` is allowed, so do the escape sequences that
+/// [`crate::terminal`] and the help write (bold, faint, underlined, a foreground colour, and back; ECMA-48, 8.3.117). It stands behind
+/// [`printable`] at every name, for what came into the text by another way.
+pub fn printable_lines(text: &str, color: bool) -> Cow<'_, str> {
+    if !text.chars().any(|c| c != '\n' && steers(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let tone = if color { tone_sequence(rest) } else { "" };
+        let taken = match (c, tone) {
+            ('\n', _) => {
+                shown.push(c);
+                1
+            }
+            (c, "") => {
+                push_printable(&mut shown, c);
+                c.len_utf8()
+            }
+            (_, tone) => {
+                shown.push_str(tone);
+                tone.len()
+            }
+        };
+        rest = &rest[taken..];
     }
     Cow::Owned(shown)
 }
 
-/// Control characters (Unicode Cc), and the bidirectional and invisible format characters that trojan-source attacks use.
+/// The sequence for a tone of text at the beginning of a text; nothing where it begins with anything else.
+fn tone_sequence(text: &str) -> &str {
+    let Some(body) = text.strip_prefix("\x1b[") else { return "" };
+    let Some(end) = body.find('m') else { return "" };
+    let is_tone = |number: &str| matches!(number, "" | "0" | "1" | "2" | "4" | "39") || is_foreground(number);
+    if body[..end].split(';').all(is_tone) { &text[.."\x1b[".len() + end + 1] } else { "" }
+}
+
+/// 30 to 37, and their bright forms 90 to 97.
+fn is_foreground(number: &str) -> bool {
+    matches!(number.as_bytes(), [b'3' | b'9', b'0'..=b'7'])
+}
+
+/// JSON text with such characters as escapes of JSON (RFC 8259, section 7): the same value to a reader, and safe on a terminal. They
+/// stand in strings alone; line breaks are the layout's.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    let escapes = |c: char| c != '\n' && steers(c);
+    if !json.chars().any(escapes) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len() + 8);
+    json.chars().for_each(|c| if escapes(c) { push_json_escape(&mut shown, c) } else { shown.push(c) });
+    Cow::Owned(shown)
+}
+
+fn push_json_escape(shown: &mut String, c: char) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        // Writing to a String cannot fail.
+        let _ = write!(shown, "\\u{unit:04x}");
+    }
+}
+
+fn push_printable(shown: &mut String, c: char) {
+    // Writing to a String cannot fail.
+    let _ = match c {
+        c if !steers(c) => shown.write_char(c),
+        c if c.is_ascii() => write!(shown, "\\x{:02x}", u32::from(c)),
+        c => write!(shown, "\\u{{{:x}}}", u32::from(c)),
+    };
+}
+
+/// Control characters (Unicode Cc: C0, DEL and C1), line and paragraph separators, and the bidirectional and invisible format
+/// characters that trojan-source attacks use (CVE-2021-42574; Unicode Standard Annex 9, tables 1 and 2; tag characters).
 fn steers(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// A whole number in groups of three digits: `240 000`. Numbers of four digits stay together.
@@ -158,7 +231,7 @@ pub(crate) fn json_string(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if steers(c) => push_json_escape(&mut out, c),
             c => out.push(c),
         }
     }
@@ -174,6 +247,41 @@ mod tests {
     fn characters_that_steer_a_terminal_are_written_out() {
         assert_eq!(printable("a\u{1b}[31mb\n\u{202e}ü"), "a\\x1b[31mb\\x0a\\u{202e}ü");
         assert!(matches!(printable("kworker/1:2"), Cow::Borrowed(_)));
+    }
+
+    /// One of each class, and both ends of each range.
+    const STEERING: &str = "\0\u{7}\t\r\u{1b}\u{1f}\u{7f}\u{80}\u{85}\u{9b}\u{9f}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\
+        \u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0001}\u{e007f}";
+
+    #[test]
+    fn no_class_of_steering_characters_comes_through_anywhere() {
+        for c in STEERING.chars() {
+            let text = format!("a{c}b");
+            let code = u32::from(c);
+            let name = if c.is_ascii() { format!("a\\x{code:02x}b") } else { format!("a\\u{{{code:x}}}b") };
+            assert_eq!(printable(&text), name);
+            assert_eq!(printable_lines(&text, false), name);
+            assert_eq!(printable_lines(&text, true), name);
+            let json = serde_json::to_string(&[&text]).unwrap();
+            let shown = printable_json(&json);
+            assert!(!shown.chars().any(steers), "{shown}");
+            assert_eq!(serde_json::from_str::<[String; 1]>(&shown).unwrap()[0], text);
+            assert_eq!(serde_json::from_str::<String>(&json_string(&text)).unwrap(), text);
+            assert!(!json_string(&text).chars().any(steers), "{text:?}");
+        }
+        assert_eq!(printable_lines("one\ntwo", false), "one\ntwo");
+        assert_eq!(printable_json("[\n  1\n]"), "[\n  1\n]");
+    }
+
+    #[test]
+    fn colours_stay_where_they_are_allowed_and_nothing_else_of_escapes_does() {
+        let text = "\x1b[1;31mred\x1b[0m \x1b[m";
+        assert_eq!(printable_lines(text, true), text);
+        assert_eq!(printable_lines("\x1b[2mx", false), "\\x1b[2mx");
+        // Conceal, a background, the cursor, the title; a sequence that does not end.
+        for hidden in ["\x1b[8m", "\x1b[41m", "\x1b[38;5;1m", "\x1b[2Jm", "\x1b]0;m\u{7}", "\x1b[1"] {
+            assert!(!printable_lines(hidden, true).contains('\x1b'), "{hidden:?}");
+        }
     }
 
     #[test]

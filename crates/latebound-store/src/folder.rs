@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use latebound_files::{FILE_MODE, FOLDER_MODE, Folder, is_temporary};
+use latebound_files::{Folder, is_temporary};
 use latebound_model::{Activation, Run, Table, WorkloadCurve};
 use serde::Deserialize;
 
@@ -22,6 +22,12 @@ use crate::{REPORT_FILE, RUN_FILE, TRACE_FILE};
 
 /// More files than a Run has, or a dead writer can leave of it.
 const MOST_FILES: usize = 1_000;
+
+/// Who may read a Run: its owner and its group, as far as the umask lets them. It tells names of threads, of files and of functions of
+/// the system that was measured.
+const FILE_MODE: u32 = 0o640;
+/// As [`FILE_MODE`], for the folder.
+const FOLDER_MODE: u32 = 0o750;
 
 /// A Run's folder that is being written by this process.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use latebound_measure::{LoadProcess, LoadSpec};
 use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
 
@@ -21,7 +21,11 @@ const OPEN_ENDED: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// Loads that were asked for and do not run yet.
 #[derive(Debug)]
-pub(crate) struct Loads(Vec<LoadSpec>);
+pub(crate) struct Loads {
+    specs: Vec<LoadSpec>,
+    /// How a command's arguments are recorded, where they are not kept.
+    command: Option<String>,
+}
 
 impl Loads {
     /// Reads the options, before anything is started.
@@ -30,27 +34,35 @@ impl Loads {
         if !choice.command.is_empty() {
             specs.push(LoadSpec::command(choice.command.clone())?);
         }
-        Ok(Loads(specs))
+        let command = (!choice.keep_arguments).then(|| without_arguments(&choice.command)).flatten();
+        Ok(Loads { specs, command })
     }
 
     /// No load.
     pub(crate) fn none() -> Loads {
-        Loads(Vec::new())
+        Loads { specs: Vec::new(), command: None }
     }
 
     /// One load, as it is written on the command line.
     pub(crate) fn one(text: &str) -> Result<Loads> {
-        Ok(Loads(vec![text.parse()?]))
+        Ok(Loads { specs: vec![text.parse()?], command: None })
     }
 
     /// Each by itself, with what it is called.
     pub(crate) fn each(self) -> impl Iterator<Item = (String, Loads)> {
-        self.0.into_iter().map(|spec| (spec.to_string().replace(", ", ","), Loads(vec![spec])))
+        let command = self.command;
+        self.specs.into_iter().map(move |spec| {
+            let name = match (&spec, &command) {
+                (LoadSpec::Command { .. }, Some(command)) => command.clone(),
+                _ => spec.to_string().replace(", ", ","),
+            };
+            (name, Loads { specs: vec![spec], command: command.clone() })
+        })
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.specs.is_empty()
     }
 
     /// Starts them all, each as a process of its own, and waits until each has all its threads, or has ended, or `stop` is
@@ -60,14 +72,14 @@ impl Loads {
     pub(crate) fn start(self, duration: Option<Nanos>, cpus: &CpuSet, stop: &Stop) -> Result<Running> {
         let duration = duration.map_or(OPEN_ENDED, |duration| duration + SLACK);
         let program = Path::new("/proc/self/exe");
-        let processes = self.0.iter().map(|spec| {
+        let processes = self.specs.iter().map(|spec| {
             LoadProcess::spawn(program, spec, duration, cpus)
                 .with_context(|| format!("cannot start the load {spec}"))
         });
-        let running = Running(processes.collect::<Result<_>>()?);
+        let running = Running { processes: processes.collect::<Result<_>>()?, command: self.command };
         let started = Instant::now();
         let mut progress = Progress::new(None);
-        while !stop.is_set() && !running.0.iter().all(LoadProcess::has_begun) {
+        while !stop.is_set() && !running.processes.iter().all(LoadProcess::has_begun) {
             ensure!(
                 started.elapsed() < BEGINNING,
                 "a load has not begun within {} s; give it fewer threads, or this machine less to do",
@@ -83,7 +95,11 @@ impl Loads {
 
 /// Loads that run. Dropping them ends them.
 #[derive(Debug)]
-pub(crate) struct Running(Vec<LoadProcess>);
+pub(crate) struct Running {
+    processes: Vec<LoadProcess>,
+    /// How a command's arguments are recorded, where they are not kept.
+    command: Option<String>,
+}
 
 /// How long loads may take to begin: on a busy emulated machine a thread of a hundred takes a second to be made, and a database
 /// two minutes.
@@ -96,32 +112,59 @@ const LOOK: Duration = Duration::from_millis(2);
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 impl Running {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
     /// Gives a load that is to leave nothing of a CPU the time to do so.
     pub(crate) fn settle(&self) {
-        if !self.0.is_empty() {
+        if !self.is_empty() {
             std::thread::sleep(UNDER_WAY);
         }
     }
 
     /// Ends them and puts what they did into the Run.
     pub(crate) fn finish(mut self, run: &mut Run) {
-        self.0.iter_mut().for_each(LoadProcess::stop);
-        for process in self.0 {
+        self.processes.iter_mut().for_each(LoadProcess::stop);
+        let recorded = |load: Load| match &self.command {
+            Some(command) if load.name == LoadSpec::COMMAND => Load { arguments: command.clone(), ..load },
+            _ => load,
+        };
+        for process in self.processes {
+            let (name, arguments) = (process.name().to_owned(), process.arguments().to_owned());
             match process.wait() {
-                Ok(done) => {
+                Ok(mut done) => {
+                    done.load = recorded(done.load);
                     run.missing.extend(without_load(&done.load));
                     run.loads.push(done.load);
                     run.throughput.extend(done.throughput);
                     done.series.into_iter().for_each(|series| add(run, series));
                 }
-                Err(error) => run.missing.push(Missing {
-                    what: "what a load did".to_owned(),
-                    why: error.to_string(),
-                    remedy: "run it again".to_owned(),
-                }),
+                // It was killed, or died: that it ran at all is not known.
+                Err(error) => {
+                    let error = Some(error.to_string());
+                    let load = recorded(Load { name, arguments, done: None, unit: String::new(), error });
+                    run.missing.extend(without_load(&load));
+                    run.loads.push(load);
+                }
             }
         }
     }
+}
+
+/// An error where a load of the Run failed, for the exit status: results under no load are not what was asked for, and they are
+/// kept and printed all the same.
+pub(crate) fn demand_all(run: &Run) -> Result<()> {
+    let failed: Vec<String> = run
+        .loads
+        .iter()
+        .filter_map(|load| Some(format!("the load {} failed: {}", load.name, load.error.as_deref()?)))
+        .collect();
+    if !failed.is_empty() {
+        bail!("{}", failed.join("; "));
+    }
+    Ok(())
 }
 
 /// Adds a load's series to the Run, into the one of the same load where it ran twice.
@@ -133,6 +176,15 @@ fn add(run: &mut Run, series: Series) {
             same.missed += series.missed;
         }
         None => run.series.push(series),
+    }
+}
+
+/// A command line as it is recorded where its arguments are not kept: they may hold what is nobody else's business.
+fn without_arguments(command: &[String]) -> Option<String> {
+    match command {
+        [] => None,
+        [program] => Some(program.clone()),
+        [program, arguments @ ..] => Some(format!("{program} ({} arguments not kept)", arguments.len())),
     }
 }
 

@@ -75,7 +75,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         verb: "bound".to_owned(),
-        command: std::env::args().collect(),
+        command: crate::session::command_line(),
         state: RunState::Complete,
         started_at: jiff::Timestamp::now().to_string(),
         started_monotonic: start,

@@ -29,7 +29,8 @@ pub(crate) use tune::{
 const EXIT_STATUS: &str = "\
 Exit status:
   0  it was done
-  1  an error; the message says what failed and what to type next
+  1  an error, or a load or command beside failed (what was measured is kept);
+     the message says what failed and what to type next
   2  a latency passed --max-latency";
 
 /// How late can this Linux system be, why, and what can be done about it?
@@ -163,12 +164,12 @@ Examples:
 {EXIT_STATUS}"))]
 pub(crate) struct ExplainArgs {
     /// A Run whose explanations are shown; nothing is watched then.
-    #[arg(value_name = "RUN", group = "whom", conflicts_with_all = ["duration", "load", "command", "output"])]
+    #[arg(value_name = "RUN", group = "whom", conflicts_with_all = ["duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) run: Option<PathBuf>,
 
     /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root; with --comm, --tid
     /// or --rt.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) trace: Option<PathBuf>,
 
     /// Watch every thread of this process, those that it starts later included.
@@ -308,9 +309,9 @@ pub(crate) struct WakeupArgs {
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) policy: Option<PolicyName>,
 
-    /// Their real-time priority, 1 to 99; only for fifo and rr.
-    #[arg(long, value_name = "N", default_value_t = 95)]
-    pub(crate) priority: u32,
+    /// Their real-time priority, 1 to 99, of fifo and rr; 95 where not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) priority: Option<u32>,
 
     /// From one wake-up to the next.
     #[arg(long, value_name = "TIME", default_value = "1ms")]
@@ -329,13 +330,13 @@ pub(crate) struct WakeupArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) dma_latency: Option<Nanos>,
 
-    /// Allow the kernel to fire the timers of policy other so much later; the process's own value where not given.
+    /// Allow the kernel to fire the timers of --policy other so much later; the process's own value where not given.
     #[arg(long, value_name = "TIME")]
     pub(crate) timer_slack: Option<Nanos>,
 
-    /// Keep the greatest latency of every stretch of this length.
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(crate) block: Nanos,
+    /// Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) block: Option<Nanos>,
 
     /// End with exit status 2 where a latency was greater than this.
     #[arg(long, value_name = "TIME")]
@@ -351,7 +352,12 @@ pub(crate) struct LoadChoice {
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Vec<String>,
 
-    /// A command to run beside; it is ended with the measurement.
+    /// Keep the command's arguments in the Run; its name alone is kept where not given, because arguments may hold secrets.
+    #[arg(long, requires = "command")]
+    pub(crate) keep_arguments: bool,
+
+    /// A command to run beside, as whom latebound was started; it is ended with the measurement. One that cannot be started, or ends
+    /// by itself with a status other than 0, is a load that failed: exit status 1.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -365,7 +371,7 @@ pub(crate) struct RecordArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Replace a Run that is there already.
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }
 
@@ -378,7 +384,7 @@ pub(crate) struct RecorderArgs {
     pub(crate) worst: usize,
 
     /// Memory for each CPU's last events, in MiB; more explains longer waits under heavier loads.
-    #[arg(long, value_name = "MIB", default_value_t = 8)]
+    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) recorder_memory: u32,
 }
 

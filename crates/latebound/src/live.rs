@@ -133,7 +133,11 @@ pub(crate) fn run(
             }
         }
     })();
-    ratatui::restore();
+    // A terminal that is gone cannot be put back, and takes no message: ratatui would write one as it is dropped, and panic.
+    if terminal.show_cursor().is_err() {
+        std::mem::forget(terminal);
+    }
+    let _ = ratatui::try_restore();
     result
 }
 
@@ -255,6 +259,7 @@ fn problem_lines(view: &View, width: u16) -> Vec<Line<'static>> {
 
 /// What of a text fits so many columns, with dots where that is not all.
 fn cut(text: String, width: u16) -> String {
+    let text = latebound_report::printable(&text).into_owned();
     let room = usize::from(width);
     if text.chars().count() <= room {
         return text;

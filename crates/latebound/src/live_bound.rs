@@ -77,7 +77,11 @@ pub(crate) fn run(
             }
         }
     })();
-    ratatui::restore();
+    // A terminal that is gone cannot be put back, and takes no message: ratatui would write one as it is dropped, and panic.
+    if terminal.show_cursor().is_err() {
+        std::mem::forget(terminal);
+    }
+    let _ = ratatui::try_restore();
     result
 }
 

@@ -14,6 +14,7 @@ mod generate;
 mod live;
 mod live_bound;
 mod output;
+mod privileges;
 mod prove;
 mod prove_text;
 mod recording;
@@ -29,6 +30,7 @@ mod verbs;
 mod wakeups;
 mod worst;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -45,19 +47,30 @@ pub(crate) enum Outcome {
     LimitPassed,
 }
 
+/// Whether the verb needs nothing of the system but files.
+fn reads_files_alone(verb: &Verb) -> bool {
+    match verb {
+        Verb::Report(_) | Verb::Import(_) | Verb::Schema => true,
+        Verb::Compare(args) => args.command.is_none(),
+        Verb::Explain(args) => args.run.is_some() || args.trace.is_some(),
+        Verb::Bound(args) => !args.files.is_empty(),
+        _ => false,
+    }
+}
+
 fn main() -> ExitCode {
     // Behind a limit on file sizes (ulimit -f) writing is to fail with an error, not to end the process: then what was begun is
     // removed and what was measured is printed. Programs that are started have the usual action.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Default::default());
-    let cli = match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            // clap's own status for bad usage is 2, which here means that a limit was passed.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(1) } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return Output::usage(&arguments, error),
     };
     let output = Output::new(cli.format, cli.color);
+    if reads_files_alone(&cli.verb) {
+        privileges::give_up_for_files();
+    }
     let outcome = match cli.verb {
         Verb::Check(args) => verbs::check::run(&args, &output),
         Verb::Measure(args) => verbs::measure::run(&args, &output),

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two streams and what may be written to them: results to standard output, everything else to standard error.
+//!
+//! The last place before a terminal: whatever steers one is written out here, on both streams alike.
 #![allow(clippy::print_stderr, reason = "the one place that writes to standard error")]
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use latebound_report::terminal::Style;
+use latebound_report::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
-use crate::cli::{ColorChoice, Format};
+use crate::cli::{Cli, ColorChoice, Format};
 
 /// How this invocation prints.
 #[derive(Debug)]
@@ -60,31 +66,60 @@ impl Output {
     /// Text to standard output, ending in a newline. A reader that went away (`latebound doctor | head`) has what it
     /// wanted: that is no error, and the exit status stays that of the work.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
-        let mut stdout = io::stdout().lock();
-        let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
-        let written = [text.as_bytes(), newline].into_iter().try_for_each(|part| stdout.write_all(part));
-        match written.and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.context("cannot write to standard output"),
-        }
+        write_out(&printable_lines(text, self.colors(io::stdout().is_terminal())))
     }
 
     /// One JSON document to standard output.
     pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<()> {
-        self.text(&serde_json::to_string_pretty(value)?)
+        write_out(&printable_json(&serde_json::to_string_pretty(value)?))
     }
 
     /// A note for people, on standard error.
     pub(crate) fn note(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(io::stderr(), "{}", printable_lines(text, false));
     }
 
     /// An error with its chain of causes, on standard error.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let (red, plain) =
             if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", sentence(error));
+        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", told(&sentence(error)));
     }
+
+    /// Help where it was asked for; otherwise what is wrong with the arguments, and status 1.
+    pub(crate) fn usage(arguments: &[OsString], error: clap::Error) -> ExitCode {
+        if !error.use_stderr() {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        let output = Output::new(None, ColorChoice::Auto);
+        let color = output.colors(io::stderr().is_terminal());
+        // The message quotes arguments among sequences of its own, where the two cannot be told apart: it is made again, of
+        // arguments that steer nothing.
+        let shown = arguments.iter().map(|argument| printable(&argument.to_string_lossy()).into_owned());
+        let again = Cli::try_parse_from(shown).err().filter(|again| again.kind() == error.kind());
+        let text = again.unwrap_or(error).render();
+        let text = if color { text.ansi().to_string() } else { text.to_string() };
+        let _ = write!(io::stderr(), "{}", printable_lines(&text, color));
+        // clap's own status for bad usage is 2, which here means that a limit was passed.
+        ExitCode::from(1)
+    }
+}
+
+fn write_out(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let written = [text.as_bytes(), newline].into_iter().try_for_each(|part| stdout.write_all(part));
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// A message as it is written: the lines behind the first are indented, so that a name with a line break in it cannot look like a
+/// message of its own.
+fn told(message: &str) -> String {
+    printable_lines(message.trim_end(), false).replace('\n', "\n  ")
 }
 
 /// The causes from the outermost in, without those that an outer one already quotes.
@@ -111,5 +146,13 @@ mod tests {
         assert_eq!(sentence(&error), "cannot go on: cannot write x: no room; free some");
         let error = anyhow::anyhow!("no room").context("cannot write x");
         assert_eq!(sentence(&error), "cannot write x: no room");
+    }
+
+    #[test]
+    fn the_lines_of_a_message_cannot_pass_for_messages() {
+        assert_eq!(
+            told("cannot read a\nlatebound: all is well\r\n"),
+            "cannot read a\n  latebound: all is well"
+        );
     }
 }

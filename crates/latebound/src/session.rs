@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latebound_model::{CpuSet, Missing, Nanos, RUN_SCHEMA, Run, RunState, Tool};
+use latebound_report::printable;
 use latebound_store::{RunFolder, StoreError};
 use latebound_system::Doctor;
 
@@ -25,12 +26,12 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 /// The largest document that is read whole: observations, workloads, proofs.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
-/// Set by Ctrl-C and SIGTERM; the second one ends the process at once.
+/// Set by Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP); a second Ctrl-C or SIGTERM ends the process at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Takes over SIGINT and SIGTERM.
+    /// Takes over SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn on_signals() -> Result<Stop> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -38,6 +39,12 @@ impl Stop {
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
                 .context("cannot take over Ctrl-C")?;
+        }
+        // Who started this under nohup(1) wants it to go on.
+        if !is_ignored(signal_hook::consts::SIGHUP) {
+            // Both the shell and the kernel send one where a terminal is closed, so the second means nothing more.
+            signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))
+                .context("cannot take over SIGHUP")?;
         }
         Ok(Stop(flag))
     }
@@ -56,6 +63,15 @@ impl Stop {
     }
 }
 
+/// Whether this process was started with this signal ignored.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: every field of sigaction is an integer or a pointer, for which zero is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set; the pointer is to a live sigaction, for the call to fill.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// `CLOCK_MONOTONIC`, the clock of every event and every measurement.
 pub(crate) fn monotonic() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -65,13 +81,30 @@ pub(crate) fn monotonic() -> Nanos {
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
+/// What was typed, for the Run. Bytes that are no UTF-8 become U+FFFD.
+pub(crate) fn command_line() -> Vec<String> {
+    recorded(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))
+}
+
+/// The words without those of another command behind `--`, which may hold secrets of its own; with them, where `--keep-arguments` is
+/// among the words before.
+fn recorded(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = words.collect();
+    if let Some(at) = words.iter().position(|word| word == "--")
+        && !words[..at].iter().any(|word| word == "--keep-arguments")
+    {
+        words.truncate(at + 1);
+    }
+    words
+}
+
 /// A Run at its start: what is known before anything was measured.
 pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         verb: verb.to_owned(),
-        command: std::env::args().collect(),
+        command: command_line(),
         state: RunState::Running,
         started_at: jiff::Timestamp::now().to_string(),
         started_monotonic: monotonic(),
@@ -153,7 +186,7 @@ impl Progress {
             self.shown = Some(now);
             let millis = u64::try_from((now - self.started).as_millis()).unwrap_or(u64::MAX);
             self.bar.set_position(self.bar.length().map_or(millis, |length| length.min(millis)));
-            self.bar.set_message(message());
+            self.bar.set_message(printable(&message()).into_owned());
         }
     }
 
@@ -278,4 +311,19 @@ pub(crate) fn unused_default(verb: &str) -> Result<PathBuf> {
         }
     }
     bail!("a hundred Runs named latebound-{verb}-{time}.run are here; name another with --output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recorded;
+
+    #[test]
+    fn what_follows_two_dashes_is_recorded_only_where_that_is_asked_for() {
+        let of = |line: &str| recorded(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(of("latebound check --cpus 1 -- job --token x"), "latebound check --cpus 1 --");
+        assert_eq!(of("latebound check -- job --keep-arguments"), "latebound check --");
+        let kept = "latebound check --keep-arguments -- job --token x -- y";
+        assert_eq!(of(kept), kept);
+        assert_eq!(of("latebound measure --cpus 1"), "latebound measure --cpus 1");
+    }
 }

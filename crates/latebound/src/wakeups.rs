@@ -21,21 +21,38 @@ pub(crate) fn cpus(args: &WakeupArgs, system: &SystemSnapshot) -> Result<CpuSet>
     }
 }
 
+/// The real-time priority where none is asked for: above interrupt threads (50) and below the kernel's own watchdogs (99).
+const PRIORITY: u32 = 95;
+
 /// What to measure.
-pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> MeasureOptions {
+///
+/// An option that would do nothing is an error: who gave it expects something of it.
+pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> Result<MeasureOptions> {
     let policy = args.policy.map_or(Policy::Fifo, Policy::from);
-    MeasureOptions {
+    let has_priority = matches!(policy, Policy::Fifo | Policy::RoundRobin);
+    if let (Some(priority), false) = (args.priority, has_priority) {
+        bail!(
+            "--priority {priority} does nothing with --policy {policy}; leave it out, or write --policy fifo or rr"
+        );
+    }
+    // The kernel applies the slack to fair policies alone (kernel/time/hrtimer.c, hrtimer_nanosleep()).
+    if let (Some(slack), true) = (args.timer_slack, policy != Policy::Other) {
+        bail!(
+            "--timer-slack {slack} does nothing with real-time threads; add --policy other, or leave it out"
+        );
+    }
+    Ok(MeasureOptions {
         cpus,
         policy,
-        priority: if matches!(policy, Policy::Fifo | Policy::RoundRobin) { args.priority } else { 0 },
+        priority: if has_priority { args.priority.unwrap_or(PRIORITY) } else { 0 },
         period: args.period,
         offset: args.offset,
         duration: Some(args.duration),
         dma_latency: args.dma_latency,
         timer_slack: args.timer_slack,
-        block: args.block.max(args.period),
+        block: args.block.unwrap_or(Nanos::from_secs(1).max(args.period)),
         worst_kept,
-    }
+    })
 }
 
 /// Starts the measurement. Where the policy was left to the tool and the kernel refuses real time, ordinary threads

@@ -65,6 +65,7 @@ pub enum LoadError {
 #[derive(Debug)]
 pub struct LoadProcess {
     name: String,
+    arguments: String,
     child: Option<Child>,
     kill_at: Nanos,
 }
@@ -101,7 +102,22 @@ impl LoadProcess {
             program: program.to_owned(),
             source,
         })?;
-        Ok(LoadProcess { name: spec.name().to_owned(), child: Some(child), kill_at })
+        Ok(LoadProcess {
+            name: spec.name().to_owned(),
+            arguments: spec.arguments(),
+            child: Some(child),
+            kill_at,
+        })
+    }
+
+    /// What the load is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its options, as [`LoadSpec::arguments`] gives them.
+    pub fn arguments(&self) -> &str {
+        &self.arguments
     }
 
     /// The child's process id.

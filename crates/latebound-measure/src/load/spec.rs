@@ -430,6 +430,9 @@ impl FromStr for LoadSpec {
 }
 
 impl LoadSpec {
+    /// What a command is called among the loads.
+    pub const COMMAND: &str = "command";
+
     /// A command as a load.
     pub fn command(argv: Vec<String>) -> Result<LoadSpec, ParseLoadError> {
         match argv.first() {
@@ -452,7 +455,7 @@ impl LoadSpec {
             LoadSpec::Fork { .. } => "fork",
             LoadSpec::Io { .. } => "io",
             LoadSpec::Memory { .. } => "memory",
-            LoadSpec::Command { .. } => "command",
+            LoadSpec::Command { .. } => LoadSpec::COMMAND,
         }
     }
 

@@ -14,14 +14,22 @@ extern "C" fn on_stop_signal(_: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process was asked to stop by SIGTERM or SIGINT since [`catch_stop_signals`].
+/// Whether this process was asked to stop by SIGTERM, SIGINT or SIGHUP since [`catch_stop_signals`].
 pub(crate) fn stop_asked() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Lets SIGTERM and SIGINT raise a flag instead of ending the process. Blocking calls return `EINTR`.
+/// Lets SIGTERM, SIGINT and SIGHUP raise a flag instead of ending the process. Blocking calls return `EINTR`. A SIGHUP that is
+/// ignored (nohup(1)) stays ignored.
 pub(crate) fn catch_stop_signals() -> io::Result<()> {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: every field of sigaction is an integer or a pointer, for which zero is a value.
+        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: nothing is set; the pointer is to a live sigaction, for the call to fill.
+        check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) }.into())?;
+        if signal == libc::SIGHUP && before.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
         // SAFETY: every field of sigaction is an integer or a pointer, for which zero is a value.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_stop_signal as *const () as usize;

@@ -76,6 +76,13 @@ fn has_observed(run: &Run) -> bool {
     !deferred::is_deferred(run) && (run.bound.is_none() || !digest::observed(run).is_empty())
 }
 
+/// That loads failed, above all else.
+fn failed_loads(m: &mut Markup, run: &Run) {
+    if let Some(text) = digest::failed_loads_text(run) {
+        m.leaf("p", &[("class", "banner"), ("id", "failed-loads")], &text).line();
+    }
+}
+
 fn has_loads(run: &Run) -> bool {
     run.bound.is_none() || !(run.loads.is_empty() && run.throughput.is_empty())
 }
@@ -154,6 +161,7 @@ fn top(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>, answer: &digest
         }
     })
     .line();
+    failed_loads(m, run);
     if let Some(text) = digest::emulation_text(run) {
         m.leaf("p", &[("class", "banner"), ("id", "emulated")], &text).line();
     }

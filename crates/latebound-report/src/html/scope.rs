@@ -17,6 +17,7 @@ pub fn scope_page(run: &Run, scope: Option<&Scope>, edges: &[EdgeRow<'_>]) -> St
         &format!("{} {}", run.tool.name, run.tool.version),
         title,
         |m| {
+            super::failed_loads(m, run);
             if let Some(text) = digest::emulation_text(run) {
                 m.leaf("p", &[("class", "banner"), ("id", "emulated")], &text).line();
             }

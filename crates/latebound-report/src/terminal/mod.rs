@@ -27,7 +27,9 @@ pub use lost::{LostRow, lost_table};
 pub use scope::{EdgeRow, scope};
 pub(crate) use tradeoff::gain_rows;
 pub use tradeoff::tradeoff;
-pub use verbs::{check_summary, doctor, explanation, measure_table, missing, observe_table, quotas};
+pub use verbs::{
+    check_summary, doctor, explanation, failed_loads, measure_table, missing, observe_table, quotas,
+};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,9 +29,7 @@ const LOSSES: usize = 4;
 pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
     let mut w = Writer::new(style);
     let answer = digest::answer(run);
-    for text in [digest::emulation_text(run), digest::state_text(run)].into_iter().flatten() {
-        w.paragraph(0, 0, [(Tone::Warning, text.as_str())]);
-    }
+    headlines(&mut w, run);
     w.blank();
     say(&mut w, "", &answer.late);
     w.blank();
@@ -101,6 +99,25 @@ pub fn check_summary(run: &Run, report: Option<&str>, style: &Style) -> String {
         w.put(Tone::Plain, "Report: ");
         w.put(Tone::Strong, report);
         w.end();
+    }
+    w.finish()
+}
+
+/// What has to be known before any figure of the Run is read.
+fn headlines(w: &mut Writer<'_>, run: &Run) {
+    if let Some(text) = digest::failed_loads_text(run) {
+        w.paragraph(0, 0, [(Tone::Danger, text.as_str())]);
+    }
+    for text in [digest::emulation_text(run), digest::state_text(run)].into_iter().flatten() {
+        w.paragraph(0, 0, [(Tone::Warning, text.as_str())]);
+    }
+}
+
+/// That loads of the Run failed, to stand above what is printed of it; nothing where none did.
+pub fn failed_loads(run: &Run, style: &Style) -> String {
+    let mut w = Writer::new(style);
+    if let Some(text) = digest::failed_loads_text(run) {
+        w.paragraph(0, 0, [(Tone::Danger, text.as_str())]);
     }
     w.finish()
 }
@@ -328,9 +345,7 @@ fn cpu_table(w: &mut Writer<'_>, run: &Run, most: usize) -> bool {
 /// value a wake-up would have shown stands below where it differs.
 pub fn measure_table(run: &Run, style: &Style) -> String {
     let mut w = Writer::new(style);
-    for text in [digest::emulation_text(run), digest::state_text(run)].into_iter().flatten() {
-        w.paragraph(0, 0, [(Tone::Warning, text.as_str())]);
-    }
+    headlines(&mut w, run);
     if let Some(settings) = &run.measure {
         let text = digest::settings_text(settings, run.duration);
         w.paragraph(0, 2, [(Tone::Soft, text.as_str())]);

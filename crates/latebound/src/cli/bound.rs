@@ -9,6 +9,9 @@ use latebound_model::{CpuSet, Nanos};
 
 use super::{EXIT_STATUS, LoadChoice, RecordArgs};
 
+/// The options of a live observation. clap asks for no FILE beside one of these, with which a FILE conflicts.
+const LIVE: [&str; 6] = ["duration", "cpus", "by", "no_measure", "load", "command"];
+
 /// Bound how late threads can get, on this system or from a saved trace
 ///
 /// cyclictest says what happened; this says how late it could have become: the longest blocking windows and the worst
@@ -44,19 +47,19 @@ pub(crate) struct BoundArgs {
     pub(crate) view: ViewName,
 
     /// Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so.
-    #[arg(long, requires = "files")]
+    #[arg(long, requires = "files", conflicts_with_all = LIVE)]
     pub(crate) preempt_rt: bool,
 
     /// The traced kernel's /proc/kallsyms, for traces without symbols (perf.data).
-    #[arg(long, value_name = "FILE", requires = "files")]
+    #[arg(long, value_name = "FILE", requires = "files", conflicts_with_all = LIVE)]
     pub(crate) kallsyms: Option<PathBuf>,
 
     /// Read this instance of a trace.dat instead of the top buffer.
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, requires = "files", conflicts_with_all = LIVE)]
     pub(crate) instance: String,
 
     /// Also write what was observed to this file, as a document that `latebound bound` reads.
-    #[arg(long, value_name = "FILE", requires = "files")]
+    #[arg(long, value_name = "FILE", requires = "files", conflicts_with_all = LIVE)]
     pub(crate) observations: Option<PathBuf>,
 
     /// End with exit status 2 where the view's latency is above this on any CPU, or does not converge.

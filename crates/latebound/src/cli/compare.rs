@@ -106,7 +106,7 @@ pub(crate) struct PreemptionArgs {
     pub(crate) kernels: Vec<String>,
 
     /// Measure on this machine, the kernel that runs now; the other models after their boots, with --resume.
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with_all = ["resume", "jobs", "cpus", "memory", "append", "disk", "net", "clock", "emulate", "timeout", "module"])]
     pub(crate) here: bool,
 
     /// The models that --here is to have in the end, with commas between them; the first is the baseline.

@@ -264,18 +264,18 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
     pub(crate) requester_policy: PolicyName,
 
-    /// Its real-time priority; only for fifo and rr.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) requester_priority: u32,
+    /// Its real-time priority; only for fifo and rr; 20 where not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) requester_priority: Option<u32>,
 
     /// The policy of kthread, kthread_worker, task_work and user; without the module of user, timerfd, perf_overflow and direct_io,
     /// and of the thread that membarrier calls.
     #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
     pub(crate) runner_policy: PolicyName,
 
-    /// Their real-time priority; only for fifo and rr.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) runner_priority: u32,
+    /// Their real-time priority; only for fifo and rr; 20 where not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) runner_priority: Option<u32>,
 
     /// Give up on requests when nothing has started for so long.
     #[arg(long, value_name = "TIME", default_value = "5s")]
@@ -286,7 +286,7 @@ pub(crate) struct DeferRunArgs {
     pub(crate) intervals: bool,
 
     /// Measure under each load alone, one after the other, instead of under all of them at once.
-    #[arg(long)]
+    #[arg(long, requires = "load")]
     pub(crate) each_load: bool,
 
     /// Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one

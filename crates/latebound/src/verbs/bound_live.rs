@@ -11,16 +11,17 @@ use latebound_measure::{MeasureOptions, Measurement};
 use latebound_model::{
     Bound, Evidence, EvidenceLevel, MeasuredWakeup, Missing, Nanos, PreemptionModel, Run, RunState, Verdict,
 };
-use latebound_report::html;
+use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::bound_text;
 use crate::cli::BoundArgs;
 use crate::follow::{self, Follow, Latest, Target};
 use crate::live_bound::{self, Reading};
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop, monotonic};
 use crate::wakeups;
 
@@ -113,13 +114,14 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
             }),
         }
     }
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    privileges::give_up(Work::Bound, needs, &mut run);
     let followed = follow(args, output, &stop, &mut watch, &mut run, &mut record);
     let measured = watch.measurement.take().map(|measurement| {
         measurement.stop();
         measurement.finish()
     });
     let stopped = watch.follower.stop();
-    followed?;
     stopped?;
     loads.finish(&mut run);
     if let Some(measured) = measured {
@@ -128,9 +130,10 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         latest_of(&mut watch, &measured);
         wakeups::record(&mut run, measured);
     }
-    let cut_short = stop.is_set() && args.duration.is_some();
+    let cut_short = followed.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
-    let reading = watch.reading()?;
+    let mut reading = watch.reading()?;
+    reading.bound.notes.extend(latebound_report::digest::failed_loads_text(&run));
     keep(&mut run, &watch, reading.bound.clone());
     let curves = watch.follower.curves();
     record.add(|folder| folder.write_workload_curves(&curves));
@@ -144,10 +147,15 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
             latebound_report::grouped(reading.events),
             reading.bytes_per_second / 1000.0
         );
-        output.text(&bound_text::live(&reading.bound, &footer, &output.style()))
+        let style = output.style();
+        let head = terminal::failed_loads(&run, &style);
+        output.text(&(head + &bound_text::live(&reading.bound, &footer, &style)))
     };
     record.finish(&mut run, html::page)?;
     said?;
+    // What was followed until it failed, or until the terminal was gone, is kept.
+    followed?;
+    beside::demand_all(&run)?;
     let values = reading.bound.cpus.iter().map(|cpu| cpu.views.get(reading.bound.view).latency);
     Ok(match args.max_latency {
         Some(limit) if values.into_iter().any(|value| value.is_none_or(|value| value > limit)) => {

@@ -12,10 +12,11 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::CheckArgs;
 use crate::firmware::Firmware;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
 use crate::wakeups;
 use crate::worst::Worst;
@@ -38,9 +39,11 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let firmware = Firmware::begin(&run);
     let mut probes = Probes::start(args, &mut run.missing);
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
-    let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst);
+    let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst)?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
     probes.watch(&measurement, &mut run.missing);
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    privileges::give_up(Work::Check, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let mut progress = Progress::new(Some(args.wakeups.duration));
     loop {
@@ -84,6 +87,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
         output.text(&terminal::check_summary(&run, report.as_deref(), &output.style()))?;
     }
     written?;
+    beside::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }
 

@@ -20,6 +20,7 @@ use latebound_system::{Facts, Root};
 use serde::Serialize;
 
 use crate::Outcome;
+use crate::beside;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
@@ -96,16 +97,30 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
     print(&phases, &run, way.by(), &facts, args.intervals, output)?;
     written?;
+    beside::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 
+/// The real-time priority where none is asked for.
+const PRIORITY: u32 = 20;
+
 fn settings(args: &DeferRunArgs) -> Result<Settings> {
-    let scheduling = |policy: PolicyName, priority: u32, whose: &str| match Policy::from(policy) {
-        Policy::Fifo | Policy::RoundRobin if !(1..=99).contains(&priority) => {
+    let scheduling = |policy: PolicyName, priority: Option<u32>, whose: &str| match (
+        Policy::from(policy),
+        priority,
+    ) {
+        (Policy::Fifo | Policy::RoundRobin, Some(priority)) if !(1..=99).contains(&priority) => {
             bail!("--{whose}-priority {priority} is not a real-time priority; write 1 to 99")
         }
-        policy @ (Policy::Fifo | Policy::RoundRobin) => Ok(Some((policy, priority))),
-        Policy::Deadline => bail!("--{whose}-policy deadline cannot be had here; write fifo, rr or other"),
+        (policy @ (Policy::Fifo | Policy::RoundRobin), priority) => {
+            Ok(Some((policy, priority.unwrap_or(PRIORITY))))
+        }
+        (Policy::Deadline, _) => {
+            bail!("--{whose}-policy deadline cannot be had here; write fifo, rr or other")
+        }
+        (_, Some(priority)) => bail!(
+            "--{whose}-priority {priority} does nothing without --{whose}-policy fifo or rr; add that, or leave it out"
+        ),
         _ => Ok(None),
     };
     Ok(Settings {
@@ -293,7 +308,8 @@ fn print(
     let in_text = |measured| text_row(measured, facts, with_intervals);
     let groups: Vec<(&str, Vec<DeferRow<'_>>)> =
         phases.iter().map(|p| (p.name.as_str(), p.measured.iter().map(in_text).collect())).collect();
-    output.text(&(terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
+    let head = terminal::failed_loads(run, &style);
+    output.text(&(head + &terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
 /// Triggers that came while the requester was busy with the last one; each series says the number of the whole run.

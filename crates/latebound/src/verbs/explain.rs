@@ -13,10 +13,11 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
 use crate::wakeups;
 use crate::worst::Worst;
@@ -43,6 +44,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let options = RecorderOptions { watch, keep: args.recorder.worst, ..args.recorder.options() };
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
     let firmware = Firmware::begin(&run);
@@ -81,6 +84,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let written = record.finish(&mut run, html::page);
     print(&run, output)?;
     written?;
+    beside::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.max_latency))
 }
 
@@ -231,13 +235,16 @@ fn print(run: &Run, output: &Output) -> Result<()> {
 }
 
 fn text(run: &Run, style: &Style) -> String {
+    let head = terminal::failed_loads(run, style);
     if run.worst.is_empty() {
-        return "No wake-up of a watched thread was seen.".to_owned();
+        return head + "No wake-up of a watched thread was seen.";
     }
     let each = run.worst.iter().map(|worst| terminal::explanation(worst, run.started_monotonic, style));
-    let mut text = each.collect::<Vec<_>>().join("\n");
+    let mut text = head + &each.collect::<Vec<_>>().join("
+");
     if !run.quotas.is_empty() {
-        text.push('\n');
+        text.push('
+');
         text.push_str(&terminal::quotas(&run.quotas, style));
     }
     text

@@ -9,9 +9,10 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::MeasureArgs;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
 use crate::wakeups;
 
@@ -27,9 +28,11 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     // Nobody explains here: no late wake-up is handed out.
-    let options = wakeups::options(&args.wakeups, cpus, 0);
+    let options = wakeups::options(&args.wakeups, cpus, 0)?;
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    privileges::give_up(Work::Measure, needs, &mut run);
     let mut progress = Progress::new(Some(args.wakeups.duration));
     while !measurement.is_finished() {
         if stop.is_set() {
@@ -56,5 +59,6 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
         output.text(&terminal::measure_table(&run, &output.style()))?;
     }
     written?;
+    beside::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }

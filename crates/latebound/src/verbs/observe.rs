@@ -11,10 +11,11 @@ use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::{Format, ObserveArgs};
 use crate::live;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
 
 pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
@@ -34,6 +35,8 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     }
     let observer = Observer::start(&options).context("cannot observe")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    privileges::give_up(Work::Observe, needs, &mut run);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let collect = |run: &mut Run| {
@@ -41,7 +44,8 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
         run.series = observer.series();
         run.losses = observer.losses();
     };
-    if format == Format::Human && std::io::stdout().is_terminal() {
+    // A terminal that fails or is gone ends it; what was observed is kept all the same.
+    let shown = if format == Format::Human && std::io::stdout().is_terminal() {
         live::run(args.duration, &stop, || {
             if record.is_due() {
                 collect(&mut run);
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
                 losses: observer.losses(),
                 missing: observer.missing().to_vec(),
             })
-        })?;
+        })
     } else {
         let mut progress = Progress::new(args.duration);
         while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
@@ -67,11 +71,12 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
             }
         }
         progress.clear();
-    }
+        Ok(())
+    };
     collect(&mut run);
     run.missing.extend(observer.missing().iter().cloned());
     loads.finish(&mut run);
-    let cut_short = stop.is_set() && args.duration.is_some();
+    let cut_short = shown.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, html::page);
@@ -81,9 +86,12 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
         Format::Human => {
             let style = output.style();
             let table = terminal::observe_table(&run.series, &run.losses, &style);
-            output.text(&(table + &terminal::missing(&run.missing, &style)))?;
+            let head = terminal::failed_loads(&run, &style);
+            output.text(&(head + &table + &terminal::missing(&run.missing, &style)))?;
         }
     }
     written?;
+    shown?;
+    beside::demand_all(&run)?;
     Ok(Outcome::Done)
 }

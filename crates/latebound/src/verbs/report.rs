@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use latebound_model::Run;
 use latebound_report::{html, terminal};
 
@@ -14,6 +14,9 @@ use crate::output::Output;
 
 pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
     let run = latebound_store::read_run(&args.run)?;
+    if output.is_json() && (args.html.is_some() || args.pictures.is_some()) {
+        bail!("--format json prints the Run and --html or --pictures draws it; give one of them");
+    }
     if let Some(folder) = &args.pictures {
         return write_pictures(&run, folder);
     }

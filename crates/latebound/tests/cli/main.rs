@@ -9,9 +9,11 @@
 mod check;
 mod compare;
 mod foreign;
+mod loads;
 mod output;
 mod pipeline;
 mod places;
+mod privileges;
 mod signals;
 mod terminal;
 mod tool;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is written to the two streams.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::pipe;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::Stdio;
 
-use crate::tool::{Ran, done, folder, last_cpu, latebound, live, ran};
+use crate::tool::{Ran, assert_says, done, folder, last_cpu, latebound, live, ran};
 
 #[test]
 fn live_every_verb_prints_one_json_document_and_nothing_else() {
@@ -96,4 +99,119 @@ fn a_standard_output_that_is_full_is_an_error() {
     let ran = Ran::of(child.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot write to standard output: No space left"), "{}", ran.err);
+}
+
+/// One of each class that steers a terminal or turns the reading: C0, DEL, C1 (one with a code in UTF-8 that begins a control
+/// sequence), bidirectional marks, embeddings and isolates, separators.
+const STEERING: &str = "\u{7}\r\u{1b}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+
+#[track_caller]
+fn assert_steers_nothing(text: &str, of: &str) {
+    let found: Vec<char> = text.chars().filter(|c| STEERING.contains(*c) || *c == '\0').collect();
+    assert!(found.is_empty(), "{found:?} of {of} in {text:?}");
+}
+
+#[test]
+fn no_argument_steers_the_terminal_through_a_message() {
+    let folder = folder();
+    let name = format!("x{STEERING}y\nlatebound: all is well");
+    fs::write(folder.path().join("tune.toml"), format!("policy = \"{STEERING}\"\n[{STEERING}")).unwrap();
+    for arguments in [
+        &[name.as_str()][..],
+        &["measure", &format!("--{name}")],
+        &["measure", "--period", &name],
+        &["check", "--load", &name],
+        &["measure", "--policy", &name],
+        &["report", &name],
+        &["explain", "--comm", &name],
+        &["doctor", "--root", &name],
+        &["tune", "map", "--duration", "1ms", "--config", "tune.toml"],
+    ] {
+        let ran = ran(latebound(folder.path()).args(arguments));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{ran:?}");
+        assert_steers_nothing(&ran.err, &format!("{arguments:?}"));
+        assert_says(&ran.err, &["\\x1b", "\\u{9b}", "\\u{202e}"]);
+        assert!(!ran.err.contains("\nlatebound: all is well"), "{ran:?}");
+    }
+}
+
+/// A Run of a few wake-ups with such names wherever a name comes from the system or the command line.
+fn hostile_run(folder: &Path) {
+    done(folder, &["measure", "--policy", "other", "--duration", "50ms", "--output", "h.run"]);
+    let file = folder.join("h.run/run.json");
+    let mut run: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let name = serde_json::json!(format!("x{STEERING}"));
+    run["system"]["hostname"] = name.clone();
+    run["system"]["kernel_release"] = name.clone();
+    run["command"] = serde_json::json!([name, name]);
+    run["loads"] =
+        serde_json::json!([{"name": name, "arguments": name, "done": null, "unit": name, "error": name}]);
+    run["losses"] = serde_json::json!([{"kind": "map_full", "place": name, "count": 3}]);
+    run["missing"] = serde_json::json!([{"what": name, "why": name, "remedy": name}]);
+    run["findings"][0]["title"] = name.clone();
+    run["findings"][0]["value"] = name.clone();
+    run["findings"][0]["remedy"] = name.clone();
+    for series in run["series"].as_array_mut().unwrap() {
+        series["subject"]["task"]["comm"] = name.clone();
+    }
+    fs::write(&file, serde_json::to_vec(&run).unwrap()).unwrap();
+}
+
+#[test]
+fn no_name_of_a_run_steers_the_terminal_in_any_format() {
+    let folder = folder();
+    hostile_run(folder.path());
+    fs::create_dir(folder.path().join("pictures")).unwrap();
+    for arguments in [
+        &["report", "h.run"][..],
+        &["report", "h.run", "--format", "json"],
+        &["report", "h.run", "--html", "-"],
+        &["explain", "h.run"],
+        &["compare", "h.run", "--against", "h.run/run.json", "--anyway"],
+        &["report", "h.run", "--pictures", "pictures"],
+    ] {
+        let ran = ran(latebound(folder.path()).args(arguments));
+        assert_steers_nothing(&ran.out, &format!("{arguments:?}"));
+        assert_steers_nothing(&ran.err, &format!("{arguments:?}"));
+    }
+    let report = done(folder.path(), &["report", "h.run"]);
+    assert_says(&report.out, &["\\x1b", "\\u{9b}", "\\u{202e}"]);
+    let json = done(folder.path(), &["report", "h.run", "--format", "json"]);
+    let saved = latebound_store::read_run(folder.path().join("h.run")).unwrap();
+    assert_eq!(json.run(), saved);
+    for picture in fs::read_dir(folder.path().join("pictures")).unwrap() {
+        let path = picture.unwrap().path();
+        assert_steers_nothing(&fs::read_to_string(&path).unwrap(), &path.display().to_string());
+    }
+    // With colours, too: what is left of escapes is what the tool itself writes.
+    let coloured = done(folder.path(), &["report", "h.run", "--color", "always"]).out;
+    let mut rest = coloured.as_str();
+    while let Some((_, after)) = rest.split_once('\x1b') {
+        let end = after.find('m').unwrap();
+        let code = &after[..end];
+        assert!(
+            code.starts_with('[') && code[1..].bytes().all(|b| b.is_ascii_digit() || b == b';'),
+            "{code:?}"
+        );
+        rest = &after[end..];
+    }
+    assert_steers_nothing(&coloured.replace('\x1b', ""), "--color always");
+}
+
+#[test]
+fn an_argument_that_is_no_utf8_is_no_panic() {
+    let folder = folder();
+    let bytes = OsStr::from_bytes;
+    for arguments in [
+        &[bytes(b"measure"), bytes(b"-o"), bytes(b"o\xff.run")][..],
+        &[bytes(b"check"), bytes(b"-o"), bytes(b"o\xff.run")],
+        &[bytes(b"report"), bytes(b"o\xff.run")],
+        &[bytes(b"measure"), bytes(b"--period"), bytes(b"\xff")],
+        &[bytes(b"measure"), bytes(b"--"), bytes(b"\xff")],
+        &[bytes(b"\xff")],
+    ] {
+        let ran = ran(latebound(folder.path()).args(arguments));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(!ran.err.contains("panicked") && !ran.err.is_empty(), "{ran:?}");
+    }
 }

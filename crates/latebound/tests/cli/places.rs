@@ -102,8 +102,8 @@ fn live_without_root_what_cannot_be_done_at_all_says_what_to_type() {
     let _live = live();
     let nobody = Nobody::new();
     for (arguments, parts) in [
-        (&["observe", "--duration", "100ms"][..], &["cannot observe", "run as root"][..]),
-        (&["explain", "--rt", "--duration", "100ms"], &["cannot watch", "run as root"]),
+        (&["observe", "--duration", "100ms"][..], &["cannot observe", "run with sudo"][..]),
+        (&["explain", "--rt", "--duration", "100ms"], &["cannot watch", "run with sudo"]),
         (&["measure", "--policy", "fifo", "--duration", "100ms"], &["SCHED_FIFO", "--policy other"]),
         (
             &["measure", "--policy", "other", "--dma-latency", "0us", "--duration", "100ms"],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Being ended: Ctrl-C and SIGTERM keep the results, SIGKILL leaves a record and nothing else.
+//! Being ended: Ctrl-C, SIGTERM and SIGHUP keep the results, SIGKILL leaves a record and nothing else.
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -64,10 +64,11 @@ fn settings() -> Vec<String> {
 }
 
 #[test]
-fn live_ctrl_c_and_sigterm_keep_the_results_so_far() {
+fn live_ctrl_c_sigterm_and_sighup_keep_the_results_so_far() {
     let _live = live();
     let folder = folder();
-    for (number, name) in [(libc::SIGINT, "int.run"), (libc::SIGTERM, "term.run")] {
+    for (number, name) in [(libc::SIGINT, "int.run"), (libc::SIGTERM, "term.run"), (libc::SIGHUP, "hup.run")]
+    {
         let mark = format!("LATEBOUND_TEST={name}-{}", std::process::id());
         let child = long_check(folder.path(), name, &mark);
         let works = || processes_with(&mark).len() >= 4 && dma_latency() == 7 && measures(&child);
@@ -87,6 +88,34 @@ fn live_ctrl_c_and_sigterm_keep_the_results_so_far() {
         assert!(page.trim_end().ends_with("</html>"));
         assert_eq!(processes_with(&mark), []);
     }
+}
+
+#[test]
+fn a_sighup_that_nohup_ignores_ends_nothing_and_a_second_one_loses_nothing() {
+    let folder = folder();
+    let start = |ignored: bool, name: &str, duration: &str| {
+        let mut command = latebound(folder.path());
+        command.args(["measure", "--policy", "other", "--duration", duration, "--output", name]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        if ignored {
+            // SAFETY: between fork and exec the closure calls signal only, which is async-signal-safe.
+            unsafe {
+                command.pre_exec(|| {
+                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                    Ok(())
+                })
+            };
+        }
+        let child = command.spawn().unwrap();
+        assert!(becomes_true(Duration::from_secs(20), || measures(&child)), "{name} did not start");
+        signal(&child, libc::SIGHUP);
+        signal(&child, libc::SIGHUP);
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        read_run(folder.path().join(name)).unwrap().state
+    };
+    assert_eq!(start(true, "nohup.run", "2s"), RunState::Complete);
+    assert_eq!(start(false, "hup.run", "1m"), RunState::Interrupted);
 }
 
 #[test]

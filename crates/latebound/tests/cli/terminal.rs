@@ -157,3 +157,33 @@ fn live_check_shows_how_far_it_is_and_a_summary_that_fits_80_columns() {
     }
     terminal.assert_restored();
 }
+
+#[test]
+fn live_a_terminal_that_is_closed_ends_the_work_and_keeps_it() {
+    let _live = live();
+    let folder = folder();
+    for (verb, name) in [("observe", "o.run"), ("check", "c.run"), ("bound --by estimate", "b.run")] {
+        let command = format!(
+            "latebound {verb} --duration 1m --cpus {} --output {name} --load timer:threads=1",
+            last_cpu()
+        );
+        let command =
+            if verb == "observe" { command.replace(&format!(" --cpus {}", last_cpu()), "") } else { command };
+        let terminal = Terminal::new(folder.path(), &command);
+        let of = if verb == "check" { "wake-ups, latest" } else { "q end" };
+        terminal.shows(30, &[of]);
+        // A second of work, and no terminal from one moment to the next.
+        std::thread::sleep(Duration::from_secs(1));
+        drop(terminal);
+        let state = || latebound_store::read_run(folder.path().join(name)).unwrap().state;
+        let ended = || state() != latebound_model::RunState::Running;
+        assert!(becomes_true(Duration::from_secs(20), ended), "{verb} went on");
+        let run = latebound_store::read_run(folder.path().join(name)).unwrap();
+        assert_eq!(run.state, latebound_model::RunState::Interrupted, "{verb}");
+        assert!(!run.series.is_empty() && run.loads.len() == 1, "{verb}: {:?}", run.loads);
+        assert_eq!(run.loads[0].error, None, "{verb}");
+        // The page comes after the state.
+        let drawn = || folder.path().join(name).join("report.html").exists();
+        assert!(becomes_true(Duration::from_secs(20), drawn), "{verb}");
+    }
+}

@@ -23,6 +23,10 @@ fn small_run(folder: &Path, name: &str) {
 fn bad_usage_ends_with_status_1_and_says_what_to_type_next() {
     let folder = folder();
     let second = ["--duration", "1s"];
+    refused(folder.path(), &["explain", "x.run", "--recorder-memory", "4"], &["--recorder-memory"]);
+    refused(folder.path(), &["compare", "preemption", "--here", "--memory", "2GiB"], &["--memory"]);
+    refused(folder.path(), &["defer", "run", "--each-load"], &["--load"]);
+    refused(folder.path(), &["bound", "--observations", "seen.json"], &["FILE"]);
     for (arguments, parts) in [
         (&["measure", "--period", "0us"][..], &["a period of 0 ns", "--period 1ms"][..]),
         (&["measure", "--period", "10"], &["\"10\" has no unit", "10us"]),
@@ -42,6 +46,20 @@ fn bad_usage_ends_with_status_1_and_says_what_to_type_next() {
         (&["explain", "--tid", "99999999"], &["no thread 99999999", "ps -eLo"]),
         (&["explain", "--comm", "a-name-that-is-longer"], &["15 bytes", "ps -eLo"]),
         (&["frobnicate"], &["frobnicate", "--help"]),
+        // Options that would do nothing.
+        (
+            &["measure", "--policy", "other", "--priority", "5"],
+            &["--priority 5 does nothing", "--policy fifo"],
+        ),
+        (&["measure", "--policy", "deadline", "--priority", "5"], &["--priority 5 does nothing"]),
+        (&["measure", "--timer-slack", "1us"], &["--timer-slack 1.00 us does nothing", "--policy other"]),
+        (&["measure", "--policy", "other", "--block", "10us"], &["block", "--block 1s"]),
+        (&["measure", "--force"], &["--output"]),
+        (&["measure", "--keep-arguments"], &["COMMAND"]),
+        (&["check", "--recorder-memory", "0"], &["--recorder-memory", "0"]),
+        (&["bound", "--observations", "seen.json"], &["--observations", "--duration"]),
+        (&["bound", "--instance", "x"], &["--instance", "--duration"]),
+        (&["bound", "--preempt-rt"], &["--preempt-rt", "--duration"]),
     ] {
         let all: Vec<&str> = arguments.iter().copied().chain(second).collect();
         refused(folder.path(), &all, parts);
@@ -105,6 +123,7 @@ fn a_run_that_is_not_there_or_broken_is_named_with_what_to_give_instead() {
     let good = fs::read_to_string(folder.path().join("y.run/run.json")).unwrap();
     fs::write(&file, &good[..good.len() / 2]).unwrap();
     refused(folder.path(), &["report", "x.run"], &["x.run/run.json is not a Run", "give the folder"]);
+    refused(folder.path(), &["report", "y.run", "--html", "-", "--format", "json"], &["one of them"]);
     refused(
         folder.path(),
         &["report", "y.run", "--html", "no/page.html"],

@@ -13,7 +13,7 @@ use latebound_system::{Facts, Root};
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::{DeferLostArgs, TrainArgs};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
@@ -77,6 +77,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let written = record.finish(&mut run, html::page);
     print(&trials, &run, args.train.irqs, output)?;
     written?;
+    beside::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 
@@ -180,7 +181,8 @@ fn print(trials: &[Trial], run: &Run, irqs: u32, output: &Output) -> Result<()> 
     let of = |load: &str| trials.iter().filter(|trial| trial.load == load).map(text_row).collect::<Vec<_>>();
     let mut groups = vec![("idle", of("idle")), ("loaded", of("loaded"))];
     groups.retain(|(_, rows)| !rows.is_empty());
-    output.text(&(terminal::lost_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
+    let head = terminal::failed_loads(run, &style);
+    output.text(&(head + &terminal::lost_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
 fn row(trial: &Trial) -> Row<'_> {

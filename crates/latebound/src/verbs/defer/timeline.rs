@@ -15,7 +15,7 @@ use latebound_report::{Scope, ScopeBar, ScopeLane, html};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::Loads;
+use crate::beside::{self, Loads};
 use crate::cli::{DeferTimelineArgs, TriggerName};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
@@ -88,6 +88,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let written = record.finish(&mut run, |run| html::scope_page(run, scope.as_ref(), &rows));
     print(scope.as_ref(), &edges, &trains, &run, output)?;
     written?;
+    beside::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 
@@ -321,5 +322,5 @@ fn print(scope: Option<&Scope>, edges: &Edges, trains: &[Train], run: &Run, outp
         Some(scope) => terminal::scope(scope, &rows, &style),
         None => "nothing started, so there is nothing to show\n".to_owned(),
     };
-    output.text(&(shown + &terminal::missing(&run.missing, &style)))
+    output.text(&(terminal::failed_loads(run, &style) + &shown + &terminal::missing(&run.missing, &style)))
 }

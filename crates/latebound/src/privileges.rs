@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The capabilities that each verb keeps once it has what they were needed for: probes loaded and attached, memory locked, real-time
+//! threads and loads started, files open, the Run's folder made.
+//!
+//! Owns that table, which docs/privileges.md shows; never decides when it is time. Loads and commands beside are started before, with
+//! what latebound was started with.
+
+use latebound_measure::privileges::{CapabilitySet, keep_only};
+use latebound_model::{Missing, Run};
+
+/// From this kernel on, reading a map takes its file alone (kernel/bpf/syscall.c, __sys_bpf(), commit c8644cd0efe7); before, it takes
+/// CAP_BPF wherever kernel.unprivileged_bpf_disabled is not 0.
+const MAPS_BY_FILE: (u32, u32) = (5, 19);
+
+/// When a capability is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Always,
+    /// On kernels before [`MAPS_BY_FILE`].
+    OldKernel,
+    /// Where a Run is written.
+    Run,
+    /// Where loads or a command run beside.
+    Load,
+}
+
+/// One line of the table: a capability, when it is kept, and what for.
+struct Kept {
+    capability: CapabilitySet,
+    name: &'static str,
+    when: When,
+}
+
+/// Memory that is mapped later is locked like all else, whatever RLIMIT_MEMLOCK is.
+const MEMORY: Kept = Kept { capability: CapabilitySet::IPC_LOCK, name: "CAP_IPC_LOCK", when: When::Always };
+const MAPS: Kept = Kept { capability: CapabilitySet::BPF, name: "CAP_BPF", when: When::OldKernel };
+/// The folder is root's own, but it may lie below folders that are closed to all but their owner.
+const FOLDER: Kept =
+    Kept { capability: CapabilitySet::DAC_READ_SEARCH, name: "CAP_DAC_READ_SEARCH", when: When::Run };
+/// A load may have become another user.
+const LOADS: Kept = Kept { capability: CapabilitySet::KILL, name: "CAP_KILL", when: When::Load };
+const READ: Kept =
+    Kept { capability: CapabilitySet::DAC_READ_SEARCH, name: "CAP_DAC_READ_SEARCH", when: When::Always };
+const WRITE: Kept =
+    Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::Always };
+
+/// A verb whose privileges are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Check,
+    Measure,
+    Observe,
+    Explain,
+    Bound,
+    /// Verbs that read what is on disk alone, which others may have written.
+    Files,
+}
+
+impl Work {
+    #[cfg(test)]
+    const ALL: [Work; 6] =
+        [Work::Check, Work::Measure, Work::Observe, Work::Explain, Work::Bound, Work::Files];
+
+    /// The table.
+    const fn kept(self) -> &'static [Kept] {
+        match self {
+            Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
+            Work::Measure => &[MEMORY, FOLDER, LOADS],
+            Work::Observe | Work::Explain => &[MAPS, FOLDER, LOADS],
+            Work::Files => &[READ, WRITE],
+        }
+    }
+
+    #[cfg(test)]
+    const fn name(self) -> &'static str {
+        match self {
+            Work::Check => "check",
+            Work::Measure => "measure",
+            Work::Observe => "observe",
+            Work::Explain => "explain",
+            Work::Bound => "bound",
+            Work::Files => "report, compare, import, explain and bound of files",
+        }
+    }
+}
+
+/// What decides over the lines of the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// Whether a Run is written.
+    pub(crate) run: bool,
+    /// Whether loads run beside.
+    pub(crate) load: bool,
+}
+
+fn set(work: Work, needs: Needs, maps_by_file: bool) -> CapabilitySet {
+    let is_kept = |kept: &&Kept| match kept.when {
+        When::Always => true,
+        When::OldKernel => !maps_by_file,
+        When::Run => needs.run,
+        When::Load => needs.load,
+    };
+    work.kept().iter().filter(is_kept).fold(CapabilitySet::empty(), |all, kept| all | kept.capability)
+}
+
+/// Whether a kernel of this release reads maps by their file; not, where that cannot be told.
+fn maps_by_file(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) >= MAPS_BY_FILE,
+        _ => false,
+    }
+}
+
+/// Gives up what this work no longer needs, in this thread and so in all that it starts from here on; the measuring threads have done so
+/// themselves. Where that fails, the Run says so.
+pub(crate) fn give_up(work: Work, needs: Needs, run: &mut Run) {
+    let release = run.system.kernel_release.as_deref().unwrap_or_default();
+    if let Err(error) = keep_only(set(work, needs, maps_by_file(release))) {
+        let kept: Vec<&str> = work.kept().iter().map(|kept| kept.name).collect();
+        run.missing.push(Missing {
+            what: format!("running with few privileges ({} at most)", kept.join(", ")),
+            why: format!("the kernel refused to take capabilities away ({error})"),
+            remedy: "allow capset(2) and prctl(2) where latebound runs".to_owned(),
+        });
+    }
+}
+
+/// As [`give_up`], at once, for verbs that read files alone. A failure is no reason not to read them.
+pub(crate) fn give_up_for_files() {
+    let _ = keep_only(set(Work::Files, Needs::default(), true));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the table as docs/privileges.md has them.
+    fn table() -> String {
+        let line = |work: Work| {
+            let of = |kept: &Kept| {
+                let when = match kept.when {
+                    When::Always => "",
+                    When::OldKernel => " (kernels before 5.19)",
+                    When::Run => " (where a Run is written)",
+                    When::Load => " (where a load runs beside)",
+                };
+                format!("`{}`{when}", kept.name)
+            };
+            let kept: Vec<String> = work.kept().iter().map(of).collect();
+            format!("| {} | {} |\n", work.name(), kept.join(", "))
+        };
+        Work::ALL.map(line).concat()
+    }
+
+    #[test]
+    fn the_documentation_has_the_table() {
+        let text = include_str!("../../../docs/privileges.md");
+        assert!(text.contains(&table()), "docs/privileges.md lacks\n{}", table());
+    }
+
+    #[test]
+    fn what_is_kept_follows_from_what_is_done() {
+        let all = Needs { run: true, load: true };
+        let none = Needs::default();
+        assert_eq!(set(Work::Observe, none, true), CapabilitySet::empty());
+        assert_eq!(set(Work::Observe, none, false), CapabilitySet::BPF);
+        assert_eq!(
+            set(Work::Check, all, true),
+            CapabilitySet::IPC_LOCK | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::KILL
+        );
+        for work in Work::ALL {
+            let large = CapabilitySet::SYS_ADMIN | CapabilitySet::SETPCAP | CapabilitySet::PERFMON;
+            assert!((set(work, all, false) & large).is_empty(), "{work:?}");
+        }
+    }
+
+    #[test]
+    fn a_release_is_told_by_its_first_two_numbers() {
+        assert!(maps_by_file("6.12.1-rt") && maps_by_file("5.19.0-rc1") && maps_by_file("10.0"));
+        assert!(!maps_by_file("5.18.19") && !maps_by_file("5.15.0-91-generic") && !maps_by_file(""));
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each thread may do while a verb runs, as docs/privileges.md says it; and who may read what it wrote.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use latebound_store::read_run;
+
+use crate::tool::{Ran, becomes_true, folder, last_cpu, latebound, live, processes_with, ran};
+
+const SETS: [&str; 4] = ["CapEff", "CapPrm", "CapBnd", "CapInh"];
+/// include/uapi/linux/capability.h
+const NUMBERS: [(&str, u32); 5] = [
+    ("`CAP_DAC_OVERRIDE`", 1),
+    ("`CAP_DAC_READ_SEARCH`", 2),
+    ("`CAP_KILL`", 5),
+    ("`CAP_IPC_LOCK`", 14),
+    ("`CAP_BPF`", 39),
+];
+
+/// A field of a thread's or process's status; of the sets, in hexadecimal digits.
+fn field(status: &str, name: &str) -> u64 {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim();
+    u64::from_str_radix(value, 16).unwrap()
+}
+
+/// What the documentation says that a verb keeps, of what this process has.
+fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
+    let table = include_str!("../../../../docs/privileges.md");
+    let lead = format!("| {verb} | ");
+    let line = table.lines().find_map(|line| line.strip_prefix(lead.as_str())).unwrap();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let is_old = (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 19);
+    let kept = line.trim_end_matches(" |").split(", ").filter(|kept| {
+        !(kept.contains("kernels before 5.19") && !is_old
+            || kept.contains("where a Run is written") && !has_run
+            || kept.contains("where a load runs beside") && !has_load)
+    });
+    let bit = |kept: &str| NUMBERS.iter().find(|(name, _)| kept.starts_with(name)).map(|(_, at)| 1 << at);
+    let own = field(&fs::read_to_string("/proc/self/status").unwrap(), "CapEff");
+    kept.map(|kept| bit(kept).unwrap_or_else(|| panic!("{kept}"))).fold(0, |all: u64, one| all | one) & own
+}
+
+/// The status of every thread, with its name.
+fn threads(child: &Child) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
+    let read = |path: &Path, file: &str| fs::read_to_string(path.join(file)).ok();
+    tasks
+        .filter_map(|task| {
+            Some((read(&task.path(), "comm")?.trim().to_owned(), read(&task.path(), "status")?))
+        })
+        .collect()
+}
+
+#[test]
+fn live_each_thread_keeps_what_the_documentation_says_alone() {
+    let _live = live();
+    let folder = folder();
+    let cpu = last_cpu();
+    let own = field(&fs::read_to_string("/proc/self/status").unwrap(), "CapEff");
+    for (verb, options, measures, beside) in [
+        ("check", &["--cpus", &cpu][..], true, true),
+        ("measure", &["--cpus", &cpu], true, true),
+        ("observe", &[], false, true),
+        ("explain", &["--rt"], false, true),
+        ("bound", &["--cpus", &cpu], true, true),
+        ("measure", &["--cpus", &cpu], true, false),
+        ("observe", &[], false, false),
+    ] {
+        let mark = format!("LATEBOUND_TEST=caps-{verb}-{}", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut command = latebound(folder.path());
+        command.args([verb, "--duration", "1m", "--format", "json"]).args(options);
+        let run = format!("{verb}.run");
+        if beside {
+            command.args(["--output", &run, "--load", "timer:threads=1", "--", "sleep", "77"]);
+        }
+        command.env(name, value).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let kept = documented(verb, beside, beside);
+        let there = || {
+            let threads = threads(&child);
+            let main = threads.iter().any(|(comm, _)| !comm.starts_with("measure/"));
+            let of_measuring = threads.iter().any(|(comm, _)| comm.starts_with("measure/"));
+            main && of_measuring == measures
+                && threads.iter().all(|(_, status)| field(status, "NoNewPrivs") == 1)
+        };
+        let began = becomes_true(Duration::from_secs(30), there);
+        let threads = threads(&child);
+        let beside_it: Vec<u64> = processes_with(&mark)
+            .into_iter()
+            .filter(|(pid, _)| *pid != child.id() as i32)
+            .filter_map(|(pid, _)| {
+                Some(field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "CapEff"))
+            })
+            .collect();
+        // SAFETY: the child was not waited for yet, so its id is still its own.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+        let ended = becomes_true(Duration::from_secs(30), || matches!(child.try_wait(), Ok(Some(_))));
+        assert!(ended, "{verb} did not end");
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(began, "{verb} gave nothing up: {threads:?}");
+        for (comm, status) in &threads {
+            let of_thread = if comm.starts_with("measure/") { kept & 1 << 14 } else { kept };
+            let sets = SETS.map(|name| field(status, name));
+            assert_eq!(sets, [of_thread, of_thread, of_thread, 0], "{verb}, thread {comm}");
+            assert_eq!(field(status, "CapAmb"), 0, "{verb}, thread {comm}");
+        }
+        // What runs beside has what latebound was started with.
+        assert_eq!(beside_it.len(), if beside { 3 } else { 0 }, "{verb}");
+        assert!(beside_it.iter().all(|&caps| caps == own), "{verb}: {beside_it:x?}");
+        if beside {
+            let run = read_run(folder.path().join(&run)).unwrap();
+            assert!(run.loads.iter().all(|load| load.error.is_none()), "{verb}: {:?}", run.loads);
+            assert!(!run.missing.iter().any(|m| m.what.contains("privileges")), "{verb}");
+        }
+    }
+}
+
+#[test]
+fn live_a_run_is_written_below_a_folder_that_is_closed_to_all_but_another_user() {
+    let _live = live();
+    let folder = folder();
+    let home = folder.path().join("home");
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    let arguments = ["measure", "--duration", "300ms", "--cpus", &last_cpu(), "--output", "home/a.run"];
+    let written = ran(latebound(folder.path()).args(arguments));
+    assert_eq!(written.code, Some(0), "{written:?}");
+    read_run(home.join("a.run")).unwrap();
+    let page = ["report", "home/a.run", "--html", "home/page.html"];
+    let written = ran(latebound(folder.path()).args(page));
+    assert_eq!(written.code, Some(0), "{written:?}");
+}
+
+#[test]
+fn a_run_is_for_its_owner_and_group_and_for_fewer_where_the_umask_says_so() {
+    let folder = folder();
+    for (mask, file, of_folder) in [(0o000, 0o640, 0o750), (0o077, 0o600, 0o700)] {
+        let name = format!("{mask}.run");
+        let mut command = latebound(folder.path());
+        command.args(["measure", "--policy", "other", "--duration", "50ms", "--output", &name]);
+        // SAFETY: between fork and exec the closure calls umask only, which is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::umask(mask);
+                Ok(())
+            })
+        };
+        assert_eq!(ran(&mut command).code, Some(0));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let path = folder.path().join(&name);
+        assert_eq!(mode(&path), of_folder);
+        for entry in fs::read_dir(&path).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), file, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn arguments_of_a_command_beside_are_kept_only_where_that_is_asked_for() {
+    let folder = folder();
+    for (keep, kept) in [(&[][..], false), (&["--keep-arguments"], true)] {
+        let name = format!("{kept}.run");
+        let ran = ran(latebound(folder.path())
+            .args(["measure", "--policy", "other", "--duration", "50ms", "--output", &name])
+            .args(keep)
+            .args(["--", "sh", "-c", "exit 3 # hunter2"]));
+        // Not through the error of one that failed either.
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        for entry in fs::read_dir(folder.path().join(&name)).unwrap() {
+            let path = entry.unwrap().path();
+            let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+            let may_say = path.extension().is_some_and(|extension| extension == "parquet");
+            assert!(may_say || text.contains("hunter2") == kept, "{}", path.display());
+        }
+        assert_eq!(ran.out.contains("hunter2") || ran.err.contains("hunter2"), kept, "{ran:?}");
+        let run = read_run(folder.path().join(&name)).unwrap();
+        assert_eq!(run.loads[0].arguments.starts_with("sh"), true);
+    }
+}
