@@ -29,7 +29,6 @@ fn hold(names: &[(&str, u64)]) {
         let (rate, more) = scenario.promise.rate();
         let (misses, rate) =
             if more { (measured.of - measured.hits, 1.0 - rate) } else { (measured.hits, rate) };
-        println!("{name}: {misses} of {} against {rate:.2}", measured.of);
         assert!(
             at_least(misses, measured.of, rate) > 0.001,
             "{name}: {misses} of {}, allowed {rate}",

@@ -133,6 +133,7 @@ fn live_a_quota_is_the_cause_for_as_long_as_cpu_stat_says() {
             explained.push(explain(&activation, &events, &plant::facts()));
         }
     }
+    burner.wait().unwrap();
     let by_cpu_stat = by_cpu_stat.expect("the burner was in its group");
     assert_eq!(by_cpu_stat.folder, group.0.to_str().unwrap());
     assert_eq!((by_cpu_stat.quota, by_cpu_stat.period), (Nanos(QUOTA_MS * MS), Nanos(PERIOD_MS * MS)));

@@ -349,7 +349,7 @@ mod tests {
         let new = [3.0, 4.0, 13.0, 14.0, 23.0, 24.0];
         let strata = [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2];
         let all = some(&[base, new].concat());
-        let result = relabel(&[all.clone()], 6, &strata, Statistic::Means, 1);
+        let result = relabel(std::slice::from_ref(&all), 6, &strata, Statistic::Means, 1);
         assert_eq!((result.relabellings, result.exact), (216, true));
         assert!((result.measures[0].unwrap().p - 2.0 / 216.0).abs() < 1e-12, "{result:?}");
         assert!(relabel(&[all], 6, &[], Statistic::Means, 1).measures[0].unwrap().p > 0.5);

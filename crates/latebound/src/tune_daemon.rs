@@ -38,7 +38,7 @@ const ASKED_AT_ONCE: usize = 8;
 enum Hand {
     Dry,
     Real {
-        journal: Journal,
+        journal: Box<Journal>,
         watchdog: Watchdog,
         /// Threads that may be changed, held so that a change reads no file.
         held: BTreeMap<Tid, ThreadHandle>,
@@ -354,7 +354,7 @@ fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand>
     let priority = u32::from(config.watchdog.priority.get());
     // Before the watchdog, which holds it too.
     let module = Module::choose(args.by, priority, output)?.map(Box::new);
-    let journal = Journal::create(&args.journal)?;
+    let journal = Box::new(Journal::create(&args.journal)?);
     let raiser = module.as_deref().map(Module::raiser);
     let tell = |ending: &Ending| tune_undo::tell(ending, output);
     let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, tell)?;

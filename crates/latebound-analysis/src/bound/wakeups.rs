@@ -249,7 +249,8 @@ pub(super) struct Across {
 /// run, it was woken while it was still on its way out, or the clocks do not agree: that is not timed. Nor is what has a gap of
 /// any CPU within it, where the halves of two wake-ups may meet.
 pub(super) fn across(cpus: impl IntoIterator<Item = (Cpu, Sightings)>) -> BTreeMap<Cpu, Across> {
-    let (mut all, mut gaps): (Vec<(Seen, Cpu)>, Vec<(Nanos, Nanos)>) = (Vec::new(), Vec::new());
+    let mut all: Vec<(Seen, Cpu)> = Vec::new();
+    let mut gaps: Vec<(Nanos, Nanos)> = Vec::new();
     for (cpu, sightings) in cpus {
         all.extend(sightings.seen.into_iter().map(|seen| (seen, cpu)));
         gaps.extend(sightings.gaps);

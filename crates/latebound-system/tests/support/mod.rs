@@ -215,6 +215,7 @@ pub fn tuned_rt_box() -> Tree {
         machine: Some("x86_64".into()),
         allowed: Some("0-3".parse().unwrap()),
         hypervisor_signature: None,
+        left_over: Vec::new(),
     };
     tree.config(
         "PREEMPT_RT=y PREEMPT=y HZ=1000 HIGH_RES_TIMERS=y NO_HZ_FULL=y RCU_NOCB_CPU=y BPF_SYSCALL=y DEBUG_INFO_BTF=y \
@@ -300,6 +301,7 @@ pub fn stock_laptop() -> Tree {
         machine: Some("x86_64".into()),
         allowed: Some("0-7".parse().unwrap()),
         hypervisor_signature: None,
+        left_over: Vec::new(),
     };
     // Debian keeps the configuration in /boot only.
     tree.file(
@@ -378,6 +380,7 @@ pub fn guest() -> Tree {
         machine: Some("x86_64".into()),
         allowed: Some("0-1".parse().unwrap()),
         hypervisor_signature: Some("KVMKVMKVM".into()),
+        left_over: Vec::new(),
     };
     tree.config(
         "PREEMPT_NONE=y PREEMPT_BUILD=y PREEMPT_DYNAMIC=y HZ=250 HIGH_RES_TIMERS=y RT_GROUP_SCHED=y BPF_SYSCALL=y \
@@ -445,6 +448,7 @@ pub fn aarch64_board() -> Tree {
         machine: Some("aarch64".into()),
         allowed: Some("1-3".parse().unwrap()),
         hypervisor_signature: None,
+        left_over: Vec::new(),
     };
     tree.files(
         "/proc/cmdline = console=tty1 root=PARTUUID=1 rootwait

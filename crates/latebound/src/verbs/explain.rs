@@ -240,11 +240,9 @@ fn text(run: &Run, style: &Style) -> String {
         return head + "No wake-up of a watched thread was seen.";
     }
     let each = run.worst.iter().map(|worst| terminal::explanation(worst, run.started_monotonic, style));
-    let mut text = head + &each.collect::<Vec<_>>().join("
-");
+    let mut text = head + &each.collect::<Vec<_>>().join("\n");
     if !run.quotas.is_empty() {
-        text.push('
-');
+        text.push('\n');
         text.push_str(&terminal::quotas(&run.quotas, style));
     }
     text

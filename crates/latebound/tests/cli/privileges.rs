@@ -37,9 +37,9 @@ fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
     let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let is_old = (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 19);
     let kept = line.trim_end_matches(" |").split(", ").filter(|kept| {
-        !(kept.contains("kernels before 5.19") && !is_old
-            || kept.contains("where a Run is written") && !has_run
-            || kept.contains("where a load runs beside") && !has_load)
+        (is_old || !kept.contains("kernels before 5.19"))
+            && (has_run || !kept.contains("where a Run is written"))
+            && (has_load || !kept.contains("where a load runs beside"))
     });
     let bit = |kept: &str| NUMBERS.iter().find(|(name, _)| kept.starts_with(name)).map(|(_, at)| 1 << at);
     let own = field(&fs::read_to_string("/proc/self/status").unwrap(), "CapEff");
@@ -184,6 +184,6 @@ fn arguments_of_a_command_beside_are_kept_only_where_that_is_asked_for() {
         }
         assert_eq!(ran.out.contains("hunter2") || ran.err.contains("hunter2"), kept, "{ran:?}");
         let run = read_run(folder.path().join(&name)).unwrap();
-        assert_eq!(run.loads[0].arguments.starts_with("sh"), true);
+        assert!(run.loads[0].arguments.starts_with("sh"));
     }
 }
