@@ -224,9 +224,11 @@ impl Drop for RunFolder {
     }
 }
 
-/// Removes these files of a folder, and the folder if it is empty then.
+/// Removes these files of a folder, and the folder if it is empty then. The record goes last: by it alone the others are known
+/// for a Run's, also by whoever comes after a process that was killed here.
 fn remove(parent: &Folder, name: &OsStr, folder: &Folder, files: &[OsString]) -> io::Result<()> {
-    files.iter().try_for_each(|file| folder.remove_file(file))?;
+    let (record, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| *file == RUN_FILE);
+    others.into_iter().chain(record).try_for_each(|file| folder.remove_file(file))?;
     parent.remove_folder(name)
 }
 
