@@ -127,7 +127,9 @@ fn live_a_command_beside_ends_with_the_measurement_and_one_that_cannot_start_is_
     assert_eq!(whole.run().loads[0].error, None);
     assert_eq!(processes_with(&mark), []);
 
-    let run = done(folder.path(), &[&measure[..], &["no-such-program"]].concat()).run();
+    let failed = ran(latebound(folder.path()).args(measure).arg("no-such-program"));
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let run = failed.run();
     assert!(run.loads[0].error.is_some());
     assert_says(
         &missing(&run),

@@ -203,7 +203,10 @@ fn an_argument_that_is_no_utf8_is_no_panic() {
     let folder = folder();
     let bytes = OsStr::from_bytes;
     for (code, arguments) in [
-        (0, &[bytes(b"measure"), bytes(b"--duration"), bytes(b"50ms"), bytes(b"-o"), bytes(b"o\xff.run")][..]),
+        (
+            0,
+            &[bytes(b"measure"), bytes(b"--duration"), bytes(b"50ms"), bytes(b"-o"), bytes(b"o\xff.run")][..],
+        ),
         (0, &[bytes(b"check"), bytes(b"--duration"), bytes(b"50ms"), bytes(b"-o"), bytes(b"p\xff.run")]),
         (0, &[bytes(b"report"), bytes(b"o\xff.run")]),
         (1, &[bytes(b"report"), bytes(b"q\xff.run")]),
@@ -213,6 +216,9 @@ fn an_argument_that_is_no_utf8_is_no_panic() {
     ] {
         let ran = ran(latebound(folder.path()).args(arguments));
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
-        assert!(!ran.err.contains("panicked") && (code == 0 || !ran.err.is_empty()), "{arguments:?}: {ran:?}");
+        assert!(
+            !ran.err.contains("panicked") && (code == 0 || !ran.err.is_empty()),
+            "{arguments:?}: {ran:?}"
+        );
     }
 }
