@@ -35,7 +35,7 @@ pub use findings::quota_finding;
 pub use pages::{LruPages, lru_pages};
 pub use quota::cpu_quotas;
 pub use root::{ReadError, Root};
-pub use smi::SmiCounts;
+pub use smi::{SmiCounters, SmiCounts};
 pub use threads::{Thread, thread, threads};
 
 use survey::Survey;

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -124,13 +123,10 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Bytes at a place of a file that is a device with registers.
-    pub(crate) fn bytes_at<const N: usize>(&self, path: &str, place: u64) -> Result<[u8; N], ReadError> {
+    /// Opens a file to be read again and again.
+    pub(crate) fn open(&self, path: &str) -> Result<fs::File, ReadError> {
         let fail = |source| ReadError::Os { path: path.to_owned(), source };
-        let mut bytes = [0; N];
-        let file = fs::File::open(self.locate(path)?).map_err(fail)?;
-        file.read_exact_at(&mut bytes, place).map_err(fail)?;
-        Ok(bytes)
+        fs::File::open(self.locate(path)?).map_err(fail)
     }
 
     /// The text of a file; bytes that are not UTF-8 are replaced.

@@ -44,6 +44,9 @@ const READ: Kept =
 const WRITE: Kept =
     Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::Always };
 
+/// /proc/kallsyms, which `bound --kallsyms` may name, shows addresses to who has it (kernel/ksyms_common.c, kallsyms_show_value()).
+const SYMBOLS: Kept = Kept { capability: CapabilitySet::SYSLOG, name: "CAP_SYSLOG", when: When::Always };
+
 /// A verb whose privileges are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -67,7 +70,7 @@ impl Work {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe | Work::Explain => &[MAPS, FOLDER, LOADS],
-            Work::Files => &[READ, WRITE],
+            Work::Files => &[READ, WRITE, SYMBOLS],
         }
     }
 

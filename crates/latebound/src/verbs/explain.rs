@@ -42,13 +42,13 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut record = Record::begin(&args.record, None, &run)?;
 
     let options = RecorderOptions { watch, keep: args.recorder.worst, ..args.recorder.options() };
+    let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
-    let firmware = Firmware::begin(&run);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
