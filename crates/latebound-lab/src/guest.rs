@@ -37,7 +37,7 @@ const SHARE: &str = "share";
 const JOB: &str = "job";
 
 /// How often a machine is started again after the emulator's own fault.
-const TRIPS: u32 = 2;
+const TRIPS: u32 = 4;
 
 /// How long a job that was interrupted may take to say what it has, by the host's clock.
 const LAST_WORDS: Duration = Duration::from_secs(60);
