@@ -349,9 +349,12 @@ fn live_lab_interrupted_it_brings_back_what_the_verb_has_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let since = std::time::SystemTime::now();
+    let jobs = latebound_lab::Lab::default_cache().unwrap().join("jobs");
     let begun = || {
-        let mut inside = folder.path().read_dir().unwrap();
-        inside.any(|entry| entry.unwrap().path().join("share/run/run.json").is_file())
+        let records = jobs.read_dir().into_iter().flatten().flatten();
+        let mut records = records.map(|entry| entry.path().join("share/run/run.json"));
+        records.any(|record| record.metadata().is_ok_and(|found| found.modified().unwrap() >= since))
     };
     let started = Instant::now();
     while !begun() {
