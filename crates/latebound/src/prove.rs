@@ -292,7 +292,10 @@ impl Turns<'_> {
             fetched = elapsed();
             for response in self.probe.poll(|| self.reserved.pause())? {
                 self.reserved.pause();
-                if ignored.contains(&Some(response.process)) || response.start < started {
+                // What begins after is of no turn: the reservation may have the fetching end late.
+                let began = response.start.saturating_sub(started);
+                let of_turn = response.start >= started && began <= self.args.duration;
+                if ignored.contains(&Some(response.process)) || !of_turn {
                     continue;
                 }
                 own.entry(response.process).or_insert_with(|| command.has(response.process));
