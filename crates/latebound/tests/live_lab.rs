@@ -9,9 +9,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use latebound_model::{CauseKind, Evidence, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState};
+use latebound_model::{CauseKind, Evidence, Explanation, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState};
 
 fn lab(arguments: &[&str]) -> Output {
     let started = Instant::now();
@@ -37,6 +37,27 @@ fn guest_run(kernel: &str, machine: &[&str], job: &[&str]) -> Run {
     assert!(place.join("report.html").is_file(), "the Run came back without its page");
     assert!(folder.path().join("guest.console.log").is_file(), "the console log lies beside the Run");
     latebound_store::read_run(&place).unwrap()
+}
+
+/// Waits until the Run that a guest of this lab writes, while its verb goes on, is as wanted.
+fn await_progress(lab: &mut Child, wanted: impl Fn(&Run) -> bool) {
+    let since = SystemTime::now();
+    let jobs = latebound_lab::Lab::default_cache().unwrap().join("jobs");
+    let is_wanted = || {
+        let records = jobs.read_dir().into_iter().flatten().flatten();
+        let mut runs = records.map(|entry| entry.path().join("share/run"));
+        runs.any(|run| {
+            let written = run.join("run.json").metadata().and_then(|found| found.modified());
+            written.is_ok_and(|written| written >= since)
+                && latebound_store::read_run(&run).is_ok_and(|run| wanted(&run))
+        })
+    };
+    let started = Instant::now();
+    while !is_wanted() {
+        assert!(started.elapsed() < Duration::from_secs(150), "the guest did not come so far");
+        assert!(lab.try_wait().unwrap().is_none(), "the lab ended early");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// What must hold of a `check` of three seconds in any guest.
@@ -172,6 +193,72 @@ fn live_lab_causes_planted_in_the_guest_are_counted_sized_and_named() {
     for duration in by_hog {
         // It begins at most one period before the wake-up that it holds up.
         assert!((Nanos(18_900_000)..Nanos(22_000_000)).contains(&duration), "{duration}");
+    }
+}
+
+/// The emulator that this lab started: a child of one of its threads, or of a child of theirs.
+fn emulator_of(process: u32) -> Option<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<u32> =
+        lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
+    let is_emulator = |id: &u32| {
+        std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
+    };
+    let own = children.iter().copied().find(is_emulator);
+    own.or_else(|| children.into_iter().find_map(emulator_of))
+}
+
+fn signal(process: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
+}
+
+/// Stops are planted from outside at times that the test chooses: the emulator does not know of a signal that stops it, and the
+/// guest's clock is the host's, so that the guest sees what it sees where a hypervisor runs something else: time passes, and
+/// nothing happens on any CPU.
+#[test]
+fn live_lab_stops_from_outside_are_charged_to_the_machine() {
+    const STOP: Duration = Duration::from_millis(350);
+    const STOPS: usize = 5;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("stopped.run");
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--cpus", "2", "--output"])
+        .arg(&place)
+        .args(["--", "check", "--cpus", "1", "--duration", "35s", "--worst", "16", "--no-observe"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The programs are loaded, and what is usual is seen for a while.
+    await_progress(&mut lab, |run| run.series.iter().any(|series| series.histogram.count() > 1_000));
+    let emulator = emulator_of(lab.id()).expect("the emulator is a child of the lab");
+    let mut stopped = Vec::new();
+    for _ in 0..STOPS {
+        let from = Instant::now();
+        signal(emulator, "-STOP");
+        std::thread::sleep(STOP);
+        signal(emulator, "-CONT");
+        stopped.push(from.elapsed());
+        std::thread::sleep(Duration::from_millis(1_500));
+    }
+    assert!(lab.wait().unwrap().success());
+
+    let run = latebound_store::read_run(&place).unwrap();
+    for worst in &run.worst {
+        let causes: Vec<String> =
+            worst.causes.iter().map(|c| format!("{} {} {}", c.duration, c.kind.name(), c.subject)).collect();
+        eprintln!("{}: {}; {:?}", worst.latency(), causes.join(", "), worst.standstills);
+    }
+    let share = |worst: &Explanation, kinds: &[CauseKind]| -> u64 {
+        worst.causes.iter().filter(|cause| kinds.contains(&cause.kind)).map(|cause| cause.duration.0).sum()
+    };
+    let long: Vec<&Explanation> =
+        run.worst.iter().filter(|worst| worst.latency() >= Nanos::from_millis(330)).collect();
+    assert!(long.len() >= STOPS, "{} of {stopped:?} were seen", long.len());
+    for worst in long {
+        let machine = share(worst, &[CauseKind::StoodStill, CauseKind::Stolen]);
+        assert!(machine * 10 >= worst.latency().0 * 9, "{machine} ns of {}: {:#?}", worst.latency(), worst.causes);
+        assert!(worst.standstills.iter().any(|still| still.sure), "{:?}", worst.standstills);
     }
 }
 
@@ -349,19 +436,7 @@ fn live_lab_interrupted_it_brings_back_what_the_verb_has_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let since = std::time::SystemTime::now();
-    let jobs = latebound_lab::Lab::default_cache().unwrap().join("jobs");
-    let begun = || {
-        let records = jobs.read_dir().into_iter().flatten().flatten();
-        let mut records = records.map(|entry| entry.path().join("share/run/run.json"));
-        records.any(|record| record.metadata().is_ok_and(|found| found.modified().unwrap() >= since))
-    };
-    let started = Instant::now();
-    while !begun() {
-        assert!(started.elapsed() < Duration::from_secs(100), "the guest did not begin to measure");
-        assert!(child.try_wait().unwrap().is_none(), "the lab ended early");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    await_progress(&mut child, |_| true);
     std::thread::sleep(Duration::from_secs(2));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
