@@ -262,14 +262,14 @@ fn live_lab_stops_from_outside_are_charged_to_the_machine() {
     }
 }
 
-/// A load on the host: two threads' worth, for as long as the value lives and at most two minutes.
+/// A load on the host: two threads' worth, for as long as the value lives and at most five minutes.
 struct Busy(Vec<Child>);
 
 impl Busy {
     fn start() -> Busy {
         let one = || {
             Command::new("timeout")
-                .args(["120", "sh", "-c", "while :; do :; done"])
+                .args(["300", "sh", "-c", "while :; do :; done"])
                 .stdin(Stdio::null())
                 .spawn()
                 .unwrap()
@@ -296,7 +296,7 @@ impl Drop for Busy {
 fn live_lab_by_instructions_the_hosts_load_leaves_no_mark() {
     let once = || {
         let job = ["measure", "--period", "997us", "--duration", "40s"];
-        let run = guest_run("debian:6.12-rt", &["--clock", "instructions"], &job);
+        let run = guest_run("debian:6.12-rt", &["--clock", "instructions", "--timeout", "5m"], &job);
         assert_eq!(run.system.emulation.as_ref().unwrap().clock, "instructions");
         let series = run.series.iter().find(|series| series.quantity == Quantity::Latency).unwrap().clone();
         assert!(series.histogram.count() > 40_000, "{}", series.histogram.count());
