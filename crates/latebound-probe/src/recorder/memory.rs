@@ -57,11 +57,11 @@ impl<T: Copy> MappedArray<T> {
         let sequence = unsafe { AtomicU64::from_ptr(self.at(index).cast::<u64>().cast_mut()) };
         sequence.load(Ordering::Acquire)
     }
+}
 
-    /// Lets no later read go before the reads above it.
-    pub(crate) fn barrier() {
-        fence(Ordering::Acquire);
-    }
+/// Lets no later read go before the reads above it.
+pub(crate) fn barrier() {
+    fence(Ordering::Acquire);
 }
 
 impl<T> Drop for MappedArray<T> {

@@ -8,6 +8,7 @@
 //! Limits: a thread id that the kernel gives to a new thread inherits the numbers of the old one; a wake-up from an
 //! interrupt that came in the middle of a timer's softirq callback is counted to that timer.
 
+mod chunks;
 mod decode;
 mod follow;
 mod groups;
@@ -43,13 +44,13 @@ use latebound_model::{
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
+use self::chunks::{ChunkedArray, Chunks};
 use self::decode::Lookup;
 use self::follow::Stream;
 use self::groups::Groups;
 use self::imp::types::{
     lb_flight_cpu, lb_flight_late, lb_flight_latencies, lb_flight_record, lb_flight_stack, lb_flight_watched,
 };
-use self::memory::MappedArray;
 use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
@@ -156,9 +157,9 @@ pub struct Recorder {
     watched: MapHandle,
     thresholds: MapHandle,
     late: MapHandle,
-    flight: MappedArray<lb_flight_record>,
-    stacks: MappedArray<lb_flight_stack>,
-    buckets: MappedArray<u64>,
+    flight: ChunkedArray<lb_flight_record>,
+    stacks: ChunkedArray<lb_flight_stack>,
+    buckets: ChunkedArray<u64>,
     symbols: Symbols,
     groups: Groups,
     options: RecorderOptions,
@@ -239,26 +240,26 @@ impl Recorder {
         let entries = |per_cpu: u64| u32::try_from(per_cpu * online.len() as u64).unwrap_or(u32::MAX);
         let possible = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
         let sizes = Sizes {
-            records: entries(records_per_cpu),
-            stacks: entries(stacks_per_cpu),
+            records: Chunks::of(entries(records_per_cpu))?,
+            stacks: Chunks::of(entries(stacks_per_cpu))?,
             slots,
             quotas: u32::try_from(possible * QUOTA_SLOTS).unwrap_or(u32::MAX),
-            buckets: 2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32,
+            buckets: Chunks::of(2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32)?,
         };
         let plan = Plan::new(&btf, options.following)?;
         let (mut skeleton, refused) = load::what_loads(
             "flight recorder: loading the programs",
             |refused| plan.without(refused),
-            |_| open(&options, sizes, (records_per_cpu, stacks_per_cpu), &symbols),
+            |_| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
         )?;
         let handle = |map: &libbpf_rs::MapMut<'_>, name: &str| {
             MapHandle::try_from(map).map_err(failed(&format!("map {name}")))
         };
         let maps = &skeleton.maps;
         let cpus = handle(&maps.cpus, "cpus")?;
-        let flight = MappedArray::map(maps.flight.as_fd(), sizes.records as usize)?;
-        let stacks = MappedArray::map(maps.stacks.as_fd(), sizes.stacks as usize)?;
-        let buckets = MappedArray::map(maps.buckets.as_fd(), sizes.buckets as usize)?;
+        let flight = sizes.records.fill(&handle(&maps.flight, "flight")?)?;
+        let stacks = sizes.stacks.fill(&handle(&maps.stacks, "stacks")?)?;
+        let buckets = sizes.buckets.fill(&handle(&maps.buckets, "buckets")?)?;
         let (watched, thresholds, late) = (
             handle(&maps.watched, "watched")?,
             handle(&maps.thresholds, "thresholds")?,
@@ -663,20 +664,19 @@ impl std::fmt::Debug for Recorder {
 }
 
 /// How many entries the maps have.
-#[derive(Clone, Copy)]
 struct Sizes {
-    records: u32,
-    stacks: u32,
+    records: Chunks<lb_flight_record>,
+    stacks: Chunks<lb_flight_stack>,
     slots: u32,
     quotas: u32,
-    buckets: u32,
+    buckets: Chunks<u64>,
 }
 
 /// Opens the object and tells it what it is for. Its skeleton borrows the place that it lies in, which is one pointer large and never
 /// given back.
 fn open(
     options: &RecorderOptions,
-    sizes: Sizes,
+    sizes: &Sizes,
     (records_per_cpu, stacks_per_cpu): (u64, u64),
     symbols: &Symbols,
 ) -> libbpf_rs::Result<imp::OpenRecorderSkel<'static>> {
@@ -685,6 +685,9 @@ fn open(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.records_per_cpu = records_per_cpu as u32;
         rodata.stacks_per_cpu = stacks_per_cpu as u32;
+        rodata.flight_shift = sizes.records.shift();
+        rodata.stacks_shift = sizes.stacks.shift();
+        rodata.buckets_shift = sizes.buckets.shift();
         rodata.stack_threshold_ns = options.stack_threshold.0;
         rodata.watch_slots = sizes.slots;
         rodata.following = options.following != Following::Nobody;
@@ -707,12 +710,12 @@ fn open(
         }
     }
     let maps = &mut open.maps;
-    maps.flight.set_max_entries(sizes.records)?;
-    maps.stacks.set_max_entries(sizes.stacks)?;
+    sizes.records.shape(&mut maps.flight)?;
+    sizes.stacks.shape(&mut maps.stacks)?;
+    sizes.buckets.shape(&mut maps.buckets)?;
     maps.watched.set_max_entries(2 * sizes.slots)?;
     maps.thresholds.set_max_entries(2 * sizes.slots)?;
     maps.quotas.set_max_entries(sizes.quotas)?;
-    maps.buckets.set_max_entries(sizes.buckets)?;
     Ok(open)
 }
 
@@ -769,7 +772,7 @@ struct CpuRing<'a> {
 
 impl Source for CpuRing<'_> {
     fn position(&self) -> u64 {
-        MappedArray::<lb_flight_record>::barrier();
+        memory::barrier();
         self.recorder.cpu_state(self.cpu).map_or(0, |state| state.position)
     }
 
@@ -807,7 +810,7 @@ impl Lookup for Names<'_> {
         }
         let stack = recorder.stacks.copy(index);
         // The next one to use this place takes the position first, and the stack after.
-        MappedArray::<lb_flight_stack>::barrier();
+        memory::barrier();
         let taken = recorder.cpu_state(*recorder.online.get(self.index)?)?.stack_position;
         if taken > position + recorder.stacks_per_cpu {
             return None;

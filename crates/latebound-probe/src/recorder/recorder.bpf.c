@@ -21,6 +21,10 @@ _Static_assert(sizeof(struct lb_flight_stack) == 512, "a stack is eight cache li
 /* Set before load. Both counts are powers of two. */
 const volatile __u32 records_per_cpu = 1;
 const volatile __u32 stacks_per_cpu = 1;
+/* Binary logarithms of the values in a chunk of each. */
+const volatile __u32 flight_shift = 0;
+const volatile __u32 stacks_shift = 0;
+const volatile __u32 buckets_shift = 0;
 const volatile __u32 watch_rule = LB_WATCH_NAMED;
 const volatile __s32 watch_tgid = 0;
 const volatile char watch_comm[16] = {};
@@ -39,20 +43,23 @@ const volatile bool following_fair = false;
  */
 const volatile __u64 tick_callbacks[2] = {};
 
+/*
+ * Chunks of struct lb_flight_record, each an array of its own: a kernel makes, maps and frees an array in one go, and one that does not preempt
+ * itself (CONFIG_PREEMPT_NONE) holds everybody up for as long as that takes.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lb_flight_record);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
 } flight SEC(".maps");
 
+/* As `flight`, of struct lb_flight_stack. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lb_flight_stack);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
 } stacks SEC(".maps");
 
 struct {
@@ -69,13 +76,15 @@ struct {
 	__type(value, struct lb_flight_watched);
 } watched SEC(".maps");
 
-/* Bucket counts: slot * LB_WAKEUPS * LB_PROBE_BUCKET_COUNT + wakeup * LB_PROBE_BUCKET_COUNT + bucket. */
+/*
+ * Bucket counts, __u64, in chunks as in `flight`: slot * LB_WAKEUPS * LB_PROBE_BUCKET_COUNT + wakeup * LB_PROBE_BUCKET_COUNT +
+ * bucket.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
 } buckets SEC(".maps");
 
 /* By slot: above how much a wake-up is late. Apart from the threads, so that user space can change it in place. */
@@ -99,8 +108,10 @@ struct {
 	__type(value, struct lb_flight_quota);
 } quotas SEC(".maps");
 
-/* Brings the type into the object's type information, where Rust's half finds it. */
+/* Brings types into the object's type information, where Rust's half finds them. */
 const struct lb_flight_late *late_type SEC(".data.types");
+const struct lb_flight_record *record_type SEC(".data.types");
+const struct lb_flight_stack *stack_type SEC(".data.types");
 
 /* Slots given away here, from 0 up; user space gives away those from watch_slots up. */
 __u32 slots_taken;
@@ -114,6 +125,15 @@ static __always_inline struct lb_flight_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &zero);
 }
 
+/* The value of an array that lies in chunks. */
+static __always_inline void *in_chunks(void *chunks, __u32 index, __u32 shift)
+{
+	__u32 chunk = index >> shift, place = index & ((1U << shift) - 1);
+	void *array = bpf_map_lookup_elem(chunks, &chunk);
+
+	return array ? bpf_map_lookup_elem(array, &place) : 0;
+}
+
 /* Takes the next place of this CPU's ring. A place that is taken but not written reads as lost. */
 static __always_inline struct lb_flight_record *reserve(struct lb_flight_cpu *cpu, __u64 *position)
 {
@@ -123,7 +143,7 @@ static __always_inline struct lb_flight_record *reserve(struct lb_flight_cpu *cp
 		return 0;
 	*position = __sync_fetch_and_add(&cpu->position, 1);
 	index = cpu->base + ((__u32)*position & (records_per_cpu - 1));
-	return bpf_map_lookup_elem(&flight, &index);
+	return in_chunks(&flight, index, flight_shift);
 }
 
 /* Makes everything stored before it visible before the sequence. */
@@ -183,7 +203,7 @@ static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, _
 		return;
 	position = __sync_fetch_and_add(&cpu->stack_position, 1);
 	index = cpu->stack_base + ((__u32)position & (stacks_per_cpu - 1));
-	stack = bpf_map_lookup_elem(&stacks, &index);
+	stack = in_chunks(&stacks, index, stacks_shift);
 	if (!stack)
 		return;
 	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), 0);
@@ -287,7 +307,7 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 		all->clipped++;
 		return;
 	}
-	count = bpf_map_lookup_elem(&buckets, &index);
+	count = in_chunks(&buckets, index, buckets_shift);
 	if (!count)
 		return;
 	(*count)++;
