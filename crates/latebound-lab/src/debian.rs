@@ -255,16 +255,15 @@ fn unpacked_with(
     if folder.is_dir() {
         return Ok(folder);
     }
-    let part = lab.folder("packages")?.join(format!(".{name}.part"));
-    remove(&part)?;
-    fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
+    let made = lab.part("packages")?;
+    let part = &made.path;
     let log = part.join("apt.log");
     // As root, apt downloads as the user _apt, who may not write here, and warns that it then does so as root.
     let mut download = apt(lab, source, "apt-get")?;
     download
         .args(["-q", "-o", "APT::Sandbox::User=root", "download", &format!("{package}={version}")])
         .args(parts)
-        .current_dir(&part);
+        .current_dir(part);
     let downloaded = program::logged(lab, "download a package", &mut download, &log, || {
         format!("downloading {package} {version}")
     });
@@ -282,8 +281,8 @@ fn unpacked_with(
         }
         return Err(error);
     }
-    let archives: Vec<PathBuf> = fs::read_dir(&part)
-        .map_err(LabError::io("list", &part))?
+    let archives: Vec<PathBuf> = fs::read_dir(part)
+        .map_err(LabError::io("list", part))?
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
@@ -303,7 +302,7 @@ fn unpacked_with(
         })?;
     }
     fs::rename(&files, &folder).map_err(LabError::io("put in its place", &folder))?;
-    remove(&part)?;
+    remove(part)?;
     Ok(folder)
 }
 

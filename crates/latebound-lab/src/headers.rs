@@ -37,13 +37,12 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
     if build.is_dir() {
         return Ok(build);
     }
-    let part = lab.folder("headers")?.join(format!(".{}.part", name.display()));
-    debian::remove(&part)?;
-    fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
+    let made = lab.part("headers")?;
+    let part = &made.path;
     for folder in &folders {
         program::output(
             "join a kernel's headers",
-            Command::new("cp").arg("-a").arg(folder.join(".")).arg(&part),
+            Command::new("cp").arg("-a").arg(folder.join(".")).arg(part),
         )?;
     }
     let place = part.join("usr/src").join(&package);
@@ -54,8 +53,8 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
         fs::remove_file(&types).map_err(LabError::io("remove", &types))?;
     }
     use_this_compiler(&place)?;
-    make_tools_run(lab, source, &part)?;
-    fs::rename(&part, &joined).map_err(LabError::io("put in its place", &joined))?;
+    make_tools_run(lab, source, part)?;
+    fs::rename(part, &joined).map_err(LabError::io("put in its place", &joined))?;
     Ok(build)
 }
 

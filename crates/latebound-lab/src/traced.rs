@@ -61,14 +61,13 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     }
     let files = debian::unpacked(lab, Source::System, &package)?;
     let archive = files.join(format!("usr/src/{package}.tar.xz"));
-    let part = lab.folder("sources")?.join(format!(".{package}.part"));
-    debian::remove(&part)?;
-    fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
+    let made = lab.part("sources")?;
+    let part = &made.path;
     let mut unpack = Command::new("tar");
-    unpack.arg("-xf").arg(&archive).arg("-C").arg(&part).arg("--strip-components=1");
+    unpack.arg("-xf").arg(&archive).arg("-C").arg(part).arg("--strip-components=1");
     let log = lab.folder("sources")?.join(format!("{package}.log"));
     program::logged(lab, "unpack a kernel's source", &mut unpack, &log, || format!("unpacking {exact}"))?;
-    fs::rename(&part, &folder).map_err(LabError::io("put in its place", &folder))?;
+    fs::rename(part, &folder).map_err(LabError::io("put in its place", &folder))?;
     // 150 MB that nobody asks for again.
     debian::remove(&files)?;
     Ok((folder, exact))
