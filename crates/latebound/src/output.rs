@@ -106,6 +106,85 @@ impl Output {
     }
 }
 
+impl Output {
+    /// A stream of a guest's bytes to standard output.
+    pub(crate) fn foreign_out(&self) -> Foreign {
+        let terminal = io::stdout().is_terminal();
+        Foreign { terminal, color: self.colors(terminal), held: Vec::new() }
+    }
+
+    /// The same to standard error.
+    pub(crate) fn foreign_error(&self) -> Foreign {
+        let terminal = io::stderr().is_terminal();
+        Foreign { terminal, color: self.colors(terminal), held: Vec::new() }
+    }
+}
+
+/// What somebody who is not trusted writes, piece by piece, on its way to a stream: to a pipe or a file as it is, to a terminal so that it steers
+/// nothing.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    terminal: bool,
+    color: bool,
+    /// The end of the last piece, where a character or a sequence is cut.
+    held: Vec<u8>,
+}
+
+/// Longer than any sequence that is let through.
+const SEQUENCE_BYTES: usize = 32;
+
+impl Foreign {
+    /// What of it can be written now.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if !self.terminal {
+            return bytes.to_vec();
+        }
+        self.held.extend_from_slice(bytes);
+        let end = whole(&self.held);
+        let rest = self.held.split_off(end);
+        let ready = std::mem::replace(&mut self.held, rest);
+        self.printable(&ready)
+    }
+
+    /// What is left at the end.
+    pub(crate) fn end(&mut self) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.held);
+        self.printable(&rest)
+    }
+
+    fn printable(&self, bytes: &[u8]) -> Vec<u8> {
+        // A tab moves to the right alone; what comes in columns would be hard to read without.
+        let text = String::from_utf8_lossy(bytes);
+        let parts: Vec<_> = text.split('\t').map(|part| printable_lines(part, self.color)).collect();
+        parts.join("\t").into_bytes()
+    }
+}
+
+/// How many of these bytes end neither within a character nor within an escape sequence.
+fn whole(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(SEQUENCE_BYTES);
+    if let Some(at) = bytes[from..].iter().rposition(|&byte| byte == 0x1b)
+        && !bytes[from + at + 1..].iter().any(u8::is_ascii_alphabetic)
+    {
+        return from + at;
+    }
+    // The first byte of a character says how long it is (RFC 3629, section 3).
+    let within = (1..=3.min(bytes.len())).find(|back| {
+        let byte = bytes[bytes.len() - back];
+        let length = if byte >= 0xf0 {
+            4
+        } else if byte >= 0xe0 {
+            3
+        } else if byte >= 0xc0 {
+            2
+        } else {
+            0
+        };
+        length > *back
+    });
+    bytes.len() - within.unwrap_or(0)
+}
+
 fn write_out(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
@@ -146,6 +225,27 @@ mod tests {
         assert_eq!(sentence(&error), "cannot go on: cannot write x: no room; free some");
         let error = anyhow::anyhow!("no room").context("cannot write x");
         assert_eq!(sentence(&error), "cannot write x: no room");
+    }
+
+    #[test]
+    fn a_guests_output_steers_no_terminal_however_it_is_cut() {
+        let said = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\u{1b}[2J k\u{e4}se\t\u{9b}31m\n".as_bytes();
+        for (color, shown) in [
+            (true, "\u{1b}[31mred\u{1b}[0m\\x1b]0;title\\x07\\x1b[2J k\u{e4}se\t\\u{9b}31m\n"),
+            (false, "\\x1b[31mred\\x1b[0m\\x1b]0;title\\x07\\x1b[2J k\u{e4}se\t\\u{9b}31m\n"),
+        ] {
+            for size in 1..=said.len() {
+                let mut foreign = Foreign { terminal: true, color, held: Vec::new() };
+                let mut out: Vec<u8> = said.chunks(size).flat_map(|piece| foreign.take(piece)).collect();
+                out.extend(foreign.end());
+                assert_eq!(String::from_utf8(out).unwrap(), shown, "in pieces of {size}");
+            }
+        }
+        // A prompt without an end of line is shown at once.
+        let mut foreign = Foreign { terminal: true, color: true, held: Vec::new() };
+        assert_eq!(foreign.take(b"name: "), b"name: ");
+        let mut foreign = Foreign { terminal: false, color: true, held: Vec::new() };
+        assert_eq!(foreign.take(b"\x1b[2J\xff"), b"\x1b[2J\xff", "not of a terminal: as it is");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn with_lab<T>(
 ) -> Result<T> {
     // A person reads along. Who else reads gets the output of one machine, of that in which the job came to its end.
     let reads_along = std::io::stdout().is_terminal();
-    let state = Mutex::new((Progress::new(None), Vec::new()));
+    let state = Mutex::new((Progress::new(None), Vec::new(), output.foreign_out(), output.foreign_error()));
     let write = |bytes: &[u8]| {
         let mut stdout = std::io::stdout().lock();
         // Whoever reads may have gone; the guest goes on, its Run is still wanted.
@@ -41,7 +41,7 @@ pub(super) fn with_lab<T>(
     };
     let listener = |event: Event<'_>| {
         let Ok(mut state) = state.lock() else { return };
-        let (progress, held) = &mut *state;
+        let (progress, held, foreign_out, foreign_error) = &mut *state;
         match event {
             Event::Progress(text) => progress.show(|| text.to_owned()),
             Event::Note(text) => {
@@ -51,22 +51,25 @@ pub(super) fn with_lab<T>(
             Event::Stdout(_) if !shows => {}
             Event::Stdout(bytes) if reads_along => {
                 progress.clear();
-                write(bytes);
+                write(&foreign_out.take(bytes));
             }
             Event::Stdout(bytes) => held.extend_from_slice(bytes),
             Event::StartsAgain => held.clear(),
             Event::Stderr(bytes) => {
                 progress.clear();
-                let _ = std::io::stderr().write_all(bytes);
+                let _ = std::io::stderr().write_all(&foreign_error.take(bytes));
             }
         }
     };
     let done = work(&Lab::new(Lab::default_cache()?, &listener, stop.flag()));
-    if let Ok((progress, held)) = state.into_inner()
-        && !held.is_empty()
-    {
-        progress.clear();
-        write(&held);
+    if let Ok((progress, mut held, mut foreign_out, mut foreign_error)) = state.into_inner() {
+        held.extend(foreign_out.end());
+        let rest = foreign_error.end();
+        if !(held.is_empty() && rest.is_empty()) {
+            progress.clear();
+            write(&held);
+            let _ = std::io::stderr().write_all(&rest);
+        }
     }
     done
 }
