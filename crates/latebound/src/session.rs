@@ -17,7 +17,8 @@ use latebound_report::printable;
 use latebound_store::{RunFolder, StoreError};
 use latebound_system::Doctor;
 
-use crate::cli::RecordArgs;
+use crate::cli::{ColorChoice, RecordArgs};
+use crate::output::Output;
 
 /// How often a Run in progress is written again. Each time costs a few milliseconds of a CPU and one small file, so
 /// rarely enough not to be a load of its own.
@@ -286,6 +287,9 @@ impl Record {
         match folder.finish_with(run, |run| Some(report(run))) {
             Ok(written) => {
                 *run = written;
+                if let Some(note) = self.path.as_deref().and_then(for_who_typed_sudo) {
+                    Output::new(None, ColorChoice::Auto).note(&note);
+                }
                 Ok(())
             }
             Err(error) => {
@@ -298,6 +302,21 @@ impl Record {
             }
         }
     }
+}
+
+/// What to type where sudo(8) made this process root: a Run is its owner's, and that is root then. It is not given away here: root writes to it
+/// until the end, and never to what is another user's.
+fn for_who_typed_sudo(path: &Path) -> Option<String> {
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != 0);
+    // SAFETY: no arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let (user, group) = (id("SUDO_UID")?, id("SUDO_GID")?);
+    is_root.then(|| {
+        format!(
+            "latebound: {0} is root's; to make it yours: sudo chown -R {user}:{group} {0}",
+            path.display()
+        )
+    })
 }
 
 /// `latebound-check-20261120-190212.run`, with a number behind it where that is taken.

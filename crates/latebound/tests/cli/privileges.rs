@@ -166,6 +166,24 @@ fn a_run_is_for_its_owner_and_group_and_for_fewer_where_the_umask_says_so() {
 }
 
 #[test]
+fn live_a_run_made_by_sudo_says_how_it_becomes_the_users() {
+    let folder = folder();
+    let measure = ["measure", "--policy", "other", "--duration", "50ms", "--force", "--output", "a.run"];
+    let said = ran(latebound(folder.path()).args(measure).env("SUDO_UID", "12345").env("SUDO_GID", "12346"));
+    assert!(
+        said.err.contains("a.run is root's") && said.err.contains("sudo chown -R 12345:12346 a.run"),
+        "{said:?}"
+    );
+    let told =
+        |uid: &str| ran(latebound(folder.path()).args(measure).env("SUDO_UID", uid).env("SUDO_GID", "0")).err;
+    for uid in ["0", "", "me; reboot"] {
+        assert!(!told(uid).contains("chown"), "SUDO_UID={uid:?}");
+    }
+    let said = ran(latebound(folder.path()).args(measure).env_remove("SUDO_UID"));
+    assert!(!said.err.contains("chown"), "{said:?}");
+}
+
+#[test]
 fn arguments_of_a_command_beside_are_kept_only_where_that_is_asked_for() {
     let folder = folder();
     for (keep, kept) in [(&[][..], false), (&["--keep-arguments"], true)] {
