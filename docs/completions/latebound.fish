@@ -242,8 +242,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l count -d 'Triggers of each series' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l burst -d 'Requests in each trigger, right one after the other; mechanisms that merge start once for all of them' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l period -d 'Between two triggers, to which up to a quarter is added at random' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l timer -d 'How far ahead hrtimers are set' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l disk -d 'What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l timer -d 'How far ahead hrtimers are set; 50 us where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l disk -d 'What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read; /var/tmp where not given' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l execution -d 'How long each item keeps its CPU; at most 1 ms' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l busy -d 'Also measure work items and kthread_worker behind an item that keeps their pool busy for so long; at most 100 ms' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-policy -d 'The policy of the thread that requests from task context' -r -f -a "fifo\t''

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, Format, Verb};
 use crate::output::Output;
 
 /// How a verb ended when nothing failed.
@@ -84,7 +84,10 @@ fn main() -> ExitCode {
         Verb::Tune(args) => verbs::tune::run(&args, &output),
         Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
-        Verb::Schema => output.json(&latebound_model::Run::json_schema()).map(|()| Outcome::Done),
+        Verb::Schema => output
+            .prints("schema", Some(Format::Json))
+            .and_then(|()| output.json(&latebound_model::Run::json_schema()))
+            .map(|()| Outcome::Done),
         Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),
         Verb::Load(args) => beside::run_as_load(&args.arguments).map(|()| Outcome::Done),
     };

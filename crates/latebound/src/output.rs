@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
 use latebound_report::terminal::Style;
 use latebound_report::{printable, printable_json, printable_lines};
@@ -36,6 +36,21 @@ impl Output {
     /// Whether results are JSON where the verb's own default is text.
     pub(crate) fn is_json(&self) -> bool {
         self.format_or(Format::Human) == Format::Json
+    }
+
+    /// An error where another format was asked for than the only one that this verb has; `None` where it prints no results.
+    pub(crate) fn prints(&self, verb: &str, only: Option<Format>) -> Result<()> {
+        match (self.format, only) {
+            (None, _) => Ok(()),
+            (Some(_), None) => {
+                bail!("--format does nothing here: {verb} prints no results of its own; leave it out")
+            }
+            (Some(asked), Some(only)) if asked != only => {
+                let name = if only == Format::Json { "json" } else { "human" };
+                bail!("{verb} prints {name} alone; leave --format out")
+            }
+            (Some(_), Some(_)) => Ok(()),
+        }
     }
 
     fn colors(&self, terminal: bool) -> bool {

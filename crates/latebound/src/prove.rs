@@ -103,6 +103,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
 pub(crate) fn show(args: &TuneShowArgs, output: &Output) -> Result<()> {
     let proofs = args.files.iter().map(|file| read(file)).collect::<Result<Vec<Proof>>>()?;
     if let Some(folder) = &args.pictures {
+        output.prints("tune show --pictures", None)?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         if let [proof] = proofs.as_slice() {
             return prove_text::write_pictures(proof, folder);

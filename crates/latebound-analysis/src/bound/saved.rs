@@ -50,6 +50,14 @@ pub enum SavedError {
     /// Its functions are not known.
     #[error("{0}, and give that file with --kallsyms")]
     Symbols(#[from] SymbolsError),
+    /// An option that bears on traces of another kind, or on nothing in this one.
+    #[error("{option} does nothing here: {why}; leave it out")]
+    DoesNothing {
+        /// The option, as it is written.
+        option: &'static str,
+        /// Why it does nothing.
+        why: &'static str,
+    },
     /// Its clock counts something else than time.
     #[error(
         "the clock of the trace is {0:?}, whose values are no times; record it again with trace-cmd record -C mono"
@@ -106,7 +114,18 @@ impl Saved {
 /// Reads a trace of any kind.
 pub fn observe_saved<R: ReadAt + Sync>(source: R, options: &SavedOptions) -> Result<Saved, SavedError> {
     let given = options.kallsyms.as_ref().map(|text| Symbols::parse(text.clone()));
-    match TraceKind::of(&source)? {
+    let does_nothing = |option, why| Err(SavedError::DoesNothing { option, why });
+    let kind = TraceKind::of(&source)?;
+    match kind {
+        TraceKind::PerfData | TraceKind::Text if !options.instance.is_empty() => {
+            return does_nothing("--instance", "only a trace.dat has instances");
+        }
+        TraceKind::Text if given.is_some() => {
+            return does_nothing("--kallsyms", "a text names the functions itself");
+        }
+        _ => {}
+    }
+    match kind {
         TraceKind::TraceDat => trace_dat(source, options, given),
         TraceKind::PerfData => perf_data(source, options, given),
         TraceKind::Text => text(source, options),
@@ -157,6 +176,12 @@ fn shows_blocking(formats: &Formats) -> bool {
     ["preempt_disable", "irq_disable"].iter().all(|name| formats.by_name("preemptirq", name).is_some())
 }
 
+/// An error where symbols were given for an estimate.
+fn needs_no_symbols(given: Option<&Symbols>) -> Result<(), SavedError> {
+    let why = "the trace has no events that show blocking, and an estimate needs no symbols";
+    given.map_or(Ok(()), |_| Err(SavedError::DoesNothing { option: "--kallsyms", why }))
+}
+
 /// Whether NMIs were among the events that were asked for: a trace describes only those.
 fn has_nmis(formats: &Formats) -> bool {
     formats.by_name("nmi", "nmi_handler").is_some()
@@ -171,6 +196,7 @@ fn trace_dat<R: ReadAt + Sync>(
     let buffer = trace.buffer(&options.instance)?;
     check_clock(&buffer.clock)?;
     if !shows_blocking(trace.formats()) {
+        needs_no_symbols(given.as_ref())?;
         return estimate(|visit| saved_events::of_dat(&trace, buffer, visit));
     }
     let decoder = trace.decoder()?;
@@ -270,6 +296,7 @@ fn perf_data<R: ReadAt>(
     let mut trace = PerfTrace::open(source)?;
     check_clock(trace.clock())?;
     if !shows_blocking(trace.formats()) {
+        needs_no_symbols(given.as_ref())?;
         return estimate(|visit| saved_events::of_perf(&mut trace, visit));
     }
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());

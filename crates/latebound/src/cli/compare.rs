@@ -144,7 +144,7 @@ pub(crate) struct PreemptionArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Go on in this folder with what it lacks, by the plan that is in it. Give --runs for more of them.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["cpus", "memory", "append", "disk", "net", "clock", "emulate", "timeout", "module"])]
     pub(crate) resume: Option<PathBuf>,
 
     #[command(flatten)]
@@ -232,7 +232,7 @@ pub(crate) struct ImportArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Replace a Run that is there already.
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }
 

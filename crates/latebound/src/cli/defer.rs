@@ -240,13 +240,14 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "TIME", default_value = "200us")]
     pub(crate) period: Nanos,
 
-    /// How far ahead hrtimers are set.
-    #[arg(long, value_name = "TIME", default_value = "50us")]
-    pub(crate) timer: Nanos,
+    /// How far ahead hrtimers are set; 50 us where not given.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timer: Option<Nanos>,
 
-    /// What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read.
-    #[arg(long, value_name = "PLACE", default_value = "/var/tmp")]
-    pub(crate) disk: PathBuf,
+    /// What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read; /var/tmp
+    /// where not given.
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) disk: Option<PathBuf>,
 
     /// How long each item keeps its CPU; at most 1 ms.
     #[arg(long, value_name = "TIME", default_value = "0us")]

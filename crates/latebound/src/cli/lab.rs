@@ -57,7 +57,7 @@ pub(crate) struct LabRunArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Replace a Run that is there already.
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
     #[command(flatten)]

@@ -80,7 +80,7 @@ Examples:
   insmod kmod/latebound_tune.ko && latebound tune run --by module")]
 pub(crate) struct TuneRunArgs {
     /// Say what would be changed, and change nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "journal")]
     pub(crate) dry_run: bool,
 
     /// For how long; until Ctrl-C where not given.

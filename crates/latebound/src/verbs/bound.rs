@@ -88,6 +88,15 @@ fn read_whole(path: &Path) -> Result<Vec<u8>> {
 fn read(path: &Path, options: &SavedOptions) -> Result<Saved> {
     let file = latebound_files::open(path)?;
     if is_json(&file)? {
+        for (option, is_given) in
+            [("--kallsyms", options.kallsyms.is_some()), ("--instance", !options.instance.is_empty())]
+        {
+            if is_given {
+                bail!(
+                    "{option} does nothing here: these are observations, which have no events to read; leave it out"
+                );
+            }
+        }
         let mut observations = Observations::from_json(&read_whole(path)?)?;
         if options.preempt_rt
             && let Some(conditions) = &mut observations.conditions

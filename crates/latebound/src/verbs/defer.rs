@@ -55,6 +55,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         let all: Vec<String> = lacking.iter().map(|one| format!("{} ({})", one.what, one.why)).collect();
         bail!("nothing is left to measure: {}", all.join("; "));
     }
+    refuse_what_does_nothing(args, &way, &requests)?;
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
@@ -101,6 +102,47 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// An option that bears on none of the series is an error: who gave it expects something of it.
+fn refuse_what_does_nothing(args: &DeferRunArgs, way: &Way, requests: &[Request]) -> Result<()> {
+    use latebound_model::Mechanism as Kernels;
+    let any = |bears: &dyn Fn(&Request) -> bool| requests.iter().any(bears);
+    let of = |request: &Request| request.mechanism.of_the_kernel();
+    let is_timer = |request: &Request| matches!(of(request), Kernels::Hrtimer | Kernels::TimerWakeup);
+    let has_policy = |policy: PolicyName| Policy::from(policy) != Policy::Other;
+    for (option, is_given, bears, on) in [
+        ("--busy", args.busy.is_some(), any(&|one| one.busy > Nanos::ZERO), "work and kthread_worker"),
+        ("--timer", args.timer.is_some(), any(&is_timer), "hrtimers and timerfd"),
+        ("--disk", args.disk.is_some(), any(&|one| one.mechanism.name() == "direct_io"), "direct_io"),
+        (
+            "--to",
+            args.to.as_ref().is_some_and(|to| to.iter().any(|cpu| cpu.0 != args.cpu)),
+            any(&|one| one.cpu.0 != args.cpu),
+            "mechanisms that can be sent to another CPU",
+        ),
+        (
+            "--requester-policy",
+            has_policy(args.requester_policy),
+            any(&|one| one.context == Context::TASK),
+            "requests from task context",
+        ),
+        (
+            "--runner-policy",
+            has_policy(args.runner_policy),
+            any(&|one| way.has_runner(one.mechanism)),
+            "mechanisms whose work a thread of its own does (kthread, user, …)",
+        ),
+    ] {
+        if is_given && !bears {
+            bail!(
+                "{option} does nothing here: it bears on {on}, and none is measured; leave it out, or change --mechanism, --context or --by"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// How far ahead hrtimers are set where nothing is asked for.
+const TIMER: Nanos = Nanos::from_micros(50);
 /// The real-time priority where none is asked for.
 const PRIORITY: u32 = 20;
 
@@ -131,7 +173,7 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
         train: 0,
         pause: Nanos::ZERO,
         top_halves: false,
-        timer: args.timer,
+        timer: args.timer.unwrap_or(TIMER),
         ring_records: RING_RECORDS,
         requester: scheduling(args.requester_policy, args.requester_priority, "requester")?,
         runner: scheduling(args.runner_policy, args.runner_priority, "runner")?,

@@ -14,7 +14,7 @@ use latebound_model::Nanos;
 use latebound_report::html;
 
 use crate::Outcome;
-use crate::cli::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+use crate::cli::{Format, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 use crate::output::Output;
 use crate::session::{self, Progress, Stop};
 
@@ -89,6 +89,7 @@ fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
             Ok(Outcome::Done)
         }
         LabCommand::Build(args) => {
+            output.prints("lab build", Some(Format::Human))?;
             for name in &args.kernels {
                 let kernel = latebound_lab::obtain(lab, &name.parse()?)?;
                 output.text(&format!("{name}: {}", kernel.image.display()))?;
@@ -137,6 +138,7 @@ pub(super) fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Resu
 }
 
 fn one(lab: &Lab<'_>, args: &LabRunArgs, output: &Output) -> Result<Outcome> {
+    output.prints("lab run (its job does: write --format behind --)", None)?;
     let name: KernelName = args.kernel.parse()?;
     // A row of kernels is not worth waiting for a job that counts for nothing.
     let job = Job { interrupt: true, ..job(&args.machine, &args.job, Clock::Host)? };

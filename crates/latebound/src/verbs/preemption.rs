@@ -103,6 +103,13 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
         if plan.schema != PLAN_SCHEMA {
             bail!("{} is of schema {}, and {PLAN_SCHEMA} is read", file.display(), plan.schema);
         }
+        if plan.machine.is_none() && args.jobs != 1 {
+            bail!(
+                "--jobs {} does nothing here: {} was begun with --here, on this machine alone; leave it out",
+                args.jobs,
+                folder.display()
+            );
+        }
         if let Some(runs) = args.runs.filter(|runs| *runs != plan.runs) {
             plan.runs = runs;
             write(&file, serde_json::to_vec_pretty(&plan)?)?;
@@ -121,6 +128,18 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
         false => {
             for name in &args.kernels {
                 name.parse::<KernelName>()?;
+            }
+            let machine = &args.machine;
+            for (option, is_given) in [
+                ("--disk", machine.disk.is_some()),
+                ("--net", machine.net > 0),
+                ("--module", machine.module.is_some()),
+            ] {
+                if is_given {
+                    bail!(
+                        "{option} does nothing here: no workload uses it; leave it out, or measure with: latebound lab matrix {option} …"
+                    );
+                }
             }
             let job = super::lab::job(&args.machine, &["measure".to_owned()], Clock::INSTRUCTIONS)?;
             Some(PlannedMachine {

@@ -11,7 +11,7 @@ use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, s
 use latebound_tune::{Config, PolicyKind};
 
 use crate::Outcome;
-use crate::cli::{TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneTasksArgs};
+use crate::cli::{Format, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneTasksArgs};
 use crate::output::Output;
 use crate::prove;
 use crate::recording;
@@ -34,11 +34,18 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
         TuneCommand::Undo(args) => tune_undo::run(args, output)?,
         TuneCommand::Prove(args) => prove::run(args, &config(args.config.as_deref())?, output)?,
         TuneCommand::Show(args) => prove::show(args, output)?,
-        TuneCommand::Tasks(args) => tasks(args)?,
+        TuneCommand::Tasks(args) => {
+            output.prints("tune tasks", None)?;
+            tasks(args)?;
+        }
         TuneCommand::Record(args) => recording::run(args, output)?,
         TuneCommand::Fit(args) => search(args, output)?,
+        TuneCommand::Config if output.is_json() => output.json(&Config::default())?,
         TuneCommand::Config => output.text(Config::COMMENTED)?,
-        TuneCommand::Schema => output.json(&Config::json_schema())?,
+        TuneCommand::Schema => {
+            output.prints("tune schema", Some(Format::Json))?;
+            output.json(&Config::json_schema())?;
+        }
     }
     Ok(Outcome::Done)
 }

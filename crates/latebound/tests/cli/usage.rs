@@ -60,6 +60,7 @@ fn bad_usage_ends_with_status_1_and_says_what_to_type_next() {
         (&["bound", "--observations", "seen.json"], &["--observations", "--duration"]),
         (&["bound", "--instance", "x"], &["--instance", "--duration"]),
         (&["bound", "--preempt-rt"], &["--preempt-rt", "--duration"]),
+        (&["tune", "run", "--dry-run", "--journal", "here"], &["--dry-run", "--journal"]),
     ] {
         let all: Vec<&str> = arguments.iter().copied().chain(second).collect();
         refused(folder.path(), &all, parts);
@@ -70,6 +71,90 @@ fn bad_usage_ends_with_status_1_and_says_what_to_type_next() {
     refused(folder.path(), &[], &["Usage: latebound", "check"]);
     // Refused before anything was begun.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Each would be taken without a word and dropped.
+#[test]
+fn options_that_bear_on_nothing_are_refused() {
+    let folder = folder();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-trace/tests/fixtures");
+    let fixture = |name: &str| fixtures.join(name).display().to_string();
+    let (dat, perf, text) =
+        (fixture("v7-zstd.trace.dat"), fixture("sched.perf.data"), fixture("v7-zstd.report.txt"));
+    fs::write(folder.path().join("seen.json"), "{}").unwrap();
+    fs::write(folder.path().join("symbols"), "").unwrap();
+    fs::create_dir(folder.path().join("models")).unwrap();
+    let plan = r#"{"schema":"latebound.experiment/1","systems":["none","full"],"workloads":["ipc"],"runs":1,
+                   "duration":1000,"period":1000,"machine":null}"#;
+    fs::write(folder.path().join("models/experiment.json"), plan).unwrap();
+    for (arguments, parts) in [
+        (&["bound", &text, "--instance", "x"][..], &["--instance does nothing", "only a trace.dat"][..]),
+        (&["bound", &perf, "--instance", "x"], &["--instance does nothing", "only a trace.dat"]),
+        (
+            &["bound", &text, "--kallsyms", "symbols"],
+            &["--kallsyms does nothing", "names the functions itself"],
+        ),
+        (&["bound", &dat, "--kallsyms", "symbols"], &["--kallsyms does nothing", "needs no symbols"]),
+        (&["bound", "seen.json", "--kallsyms", "symbols"], &["--kallsyms does nothing", "observations"]),
+        (&["bound", "seen.json", "--instance", "x"], &["--instance does nothing", "observations"]),
+        (&["compare", "preemption", "--resume", "models", "--memory", "2GiB"], &["--memory"]),
+        (&["compare", "preemption", "--resume", "models", "--cpus", "1"], &["--cpus"]),
+        (&["compare", "preemption", "--resume", "models", "--timeout", "1m"], &["--timeout"]),
+        (
+            &["compare", "preemption", "--resume", "models", "--jobs", "2"],
+            &["--jobs 2 does nothing", "--here"],
+        ),
+        (
+            &["compare", "preemption", "--output", "x", "--disk", "64MiB"],
+            &["--disk does nothing", "lab matrix"],
+        ),
+        (&["compare", "preemption", "--output", "x", "--net", "2"], &["--net does nothing", "lab matrix"]),
+        (
+            &["compare", "preemption", "--output", "x", "--module", "latebound_defer"],
+            &["--module does nothing", "lab matrix"],
+        ),
+        (&["import", "x.txt", "--force"], &["--output"]),
+        (&["lab", "run", "--kernel", "debian:6.12", "--force", "--", "measure"], &["--output"]),
+        (
+            &["lab", "run", "--kernel", "debian:6.12", "--format", "json", "--", "measure"],
+            &["--format does nothing", "behind --"],
+        ),
+        (&["lab", "build", "debian:6.12", "--format", "json"], &["lab build prints human alone"]),
+        (&["schema", "--format", "human"], &["schema prints json alone", "--format"]),
+        (&["tune", "schema", "--format", "human"], &["tune schema prints json alone"]),
+        (&["tune", "tasks", "spin:busy=1ms", "--format", "json"], &["--format does nothing"]),
+    ] {
+        refused(folder.path(), arguments, parts);
+    }
+    assert!(!folder.path().join("x").exists());
+    let config = done(folder.path(), &["tune", "config", "--format", "json"]);
+    let config: serde_json::Value = serde_json::from_str(&config.out).unwrap();
+    assert_eq!(config["policy"], "weighted-average");
+}
+
+/// BPF requests on a stock kernel; an option that bears on none of the mechanisms is refused before anything is requested.
+#[test]
+fn live_options_of_defer_that_bear_on_no_mechanism_are_refused() {
+    let _live = crate::tool::live();
+    let folder = folder();
+    for (more, parts) in [
+        (
+            &["--mechanism", "user", "--timer", "1ms"][..],
+            &["--timer does nothing", "hrtimers", "--mechanism"][..],
+        ),
+        (&["--mechanism", "user", "--disk", "/var/tmp"], &["--disk does nothing", "direct_io"]),
+        (
+            &["--mechanism", "bpf_ringbuf", "--runner-policy", "fifo"],
+            &["--runner-policy does nothing", "thread"],
+        ),
+        (
+            &["--mechanism", "bpf_timer", "--context", "softirq", "--requester-policy", "rr"],
+            &["--requester-policy does nothing", "task context"],
+        ),
+        (&["--mechanism", "user", "--busy", "1ms"], &["busy"]),
+    ] {
+        refused(folder.path(), &[&["defer", "run", "--by", "bpf", "--count", "5"], more].concat(), parts);
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //!
 //! Owns which of both is taken, and what is said about what the other would have had.
 
+use std::path::Path;
+
 use anyhow::Result;
 use latebound_defer::{
     By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
@@ -35,7 +37,8 @@ impl Way {
         let bpf = || {
             let all: Vec<Mechanism> = Mechanism::all().filter(|&mechanism| By::Bpf.has(mechanism)).collect();
             let asked = if args.mechanism.is_empty() { &all } else { &args.mechanism };
-            StockKernel::read(asked, &args.disk).map(Way::Bpf)
+            let disk = args.disk.as_deref().unwrap_or(Path::new("/var/tmp"));
+            StockKernel::read(asked, disk).map(Way::Bpf)
         };
         let all = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| by.has(one));
         let none = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| !by.has(one));
@@ -141,6 +144,18 @@ impl Way {
             Way::Module(_, kernel) => kernel.can_be_busy(mechanism),
             // So that what cannot be had is refused, and not left out unsaid.
             Way::Bpf(_) => true,
+        }
+    }
+
+    /// Whether a thread of ours runs what is requested, so that it has a policy.
+    pub(super) fn has_runner(&self, mechanism: Mechanism) -> bool {
+        match self {
+            Way::Module(..) => {
+                matches!(mechanism.name(), "kthread" | "kthread_worker" | "task_work" | "user")
+            }
+            Way::Bpf(_) => {
+                matches!(mechanism.name(), "user" | "timerfd" | "perf_overflow" | "direct_io" | "membarrier")
+            }
         }
     }
 
