@@ -25,7 +25,7 @@ const WATCHDOG: u32 = 98;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn watchdog(journal: &Journal) -> Result<Watchdog, UndoError> {
-    Watchdog::start(journal, None, WATCHDOG, PATIENCE, |_| {})
+    Watchdog::start(journal, None, WATCHDOG, PATIENCE, || {}, |_| {})
 }
 
 fn set_own(schedule: Schedule) {

@@ -14,6 +14,7 @@ use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
 use latebound_system::{LruPages, Root, Thread};
 use latebound_tune::Priority;
 
+use crate::privileges::{self, Needs, Work};
 use crate::tune_metrics::Metrics;
 
 /// What is to be done.
@@ -61,6 +62,9 @@ impl Aside {
                 if tell_id.send(Tid(unsafe { libc::gettid() })).is_err() {
                     return;
                 }
+                // Who asks says what cannot be given up, and it is the same here.
+                let _ =
+                    privileges::keep(Work::TuneRun, Needs { file: metrics.is_some(), ..Needs::default() });
                 let root = Root::live();
                 // Until who asks is gone.
                 for errand in given {

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Format, Verb};
+use crate::cli::{Cli, Format, TuneCommand, Verb};
 use crate::output::Output;
 
 /// How a verb ended when nothing failed.
@@ -54,6 +54,11 @@ fn reads_files_alone(verb: &Verb) -> bool {
         Verb::Compare(args) => args.command.is_none(),
         Verb::Explain(args) => args.run.is_some() || args.trace.is_some(),
         Verb::Bound(args) => !args.files.is_empty(),
+        Verb::Tune(args) => match &args.command {
+            TuneCommand::Show(_) | TuneCommand::Fit(_) | TuneCommand::Config | TuneCommand::Schema => true,
+            TuneCommand::Record(args) => args.trace.is_some(),
+            _ => false,
+        },
         _ => false,
     }
 }

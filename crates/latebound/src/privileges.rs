@@ -8,6 +8,8 @@
 use latebound_measure::privileges::{CapabilitySet, keep_only};
 use latebound_model::{Missing, Run};
 
+use crate::output::Output;
+
 /// From this kernel on, reading a map takes its file alone (kernel/bpf/syscall.c, __sys_bpf(), commit c8644cd0efe7); before, it takes
 /// CAP_BPF wherever kernel.unprivileged_bpf_disabled is not 0.
 const MAPS_BY_FILE: (u32, u32) = (5, 19);
@@ -22,6 +24,8 @@ enum When {
     Run,
     /// Where loads or a command run beside.
     Load,
+    /// Where a page or metrics are written.
+    File,
 }
 
 /// One line of the table: a capability, when it is kept, and what for.
@@ -47,6 +51,12 @@ const WRITE: Kept =
 /// /proc/kallsyms, which `bound --kallsyms` may name, shows addresses to who has it (kernel/ksyms_common.c, kallsyms_show_value()).
 const SYMBOLS: Kept = Kept { capability: CapabilitySet::SYSLOG, name: "CAP_SYSLOG", when: When::Always };
 
+const PRIORITIES: Kept =
+    Kept { capability: CapabilitySet::SYS_NICE, name: "CAP_SYS_NICE", when: When::Always };
+/// A page or metrics, in a folder that may be another user's.
+const FILE: Kept =
+    Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
+
 /// A verb whose privileges are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -55,14 +65,33 @@ pub(crate) enum Work {
     Observe,
     Explain,
     Bound,
+    TuneRun,
+    /// The process that gives back what a tuner changed.
+    Watchdog,
+    TuneMap,
+    TuneRecord,
+    TuneTasks,
+    TuneUndo,
     /// Verbs that read what is on disk alone, which others may have written.
     Files,
 }
 
 impl Work {
     #[cfg(test)]
-    const ALL: [Work; 6] =
-        [Work::Check, Work::Measure, Work::Observe, Work::Explain, Work::Bound, Work::Files];
+    const ALL: [Work; 12] = [
+        Work::Check,
+        Work::Measure,
+        Work::Observe,
+        Work::Explain,
+        Work::Bound,
+        Work::TuneRun,
+        Work::Watchdog,
+        Work::TuneMap,
+        Work::TuneRecord,
+        Work::TuneTasks,
+        Work::TuneUndo,
+        Work::Files,
+    ];
 
     /// The table.
     const fn kept(self) -> &'static [Kept] {
@@ -70,6 +99,12 @@ impl Work {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe | Work::Explain => &[MAPS, FOLDER, LOADS],
+            Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE],
+            Work::Watchdog => &[PRIORITIES, MEMORY],
+            Work::TuneMap => &[MAPS, FILE],
+            Work::TuneRecord => &[PRIORITIES, MAPS, WRITE],
+            Work::TuneTasks => &[PRIORITIES, MEMORY, WRITE],
+            Work::TuneUndo => &[PRIORITIES, READ],
             Work::Files => &[READ, WRITE, SYMBOLS],
         }
     }
@@ -82,7 +117,13 @@ impl Work {
             Work::Observe => "observe",
             Work::Explain => "explain",
             Work::Bound => "bound",
-            Work::Files => "report, compare, import, explain and bound of files",
+            Work::TuneRun => "tune run",
+            Work::Watchdog => "its watchdog",
+            Work::TuneMap => "tune map",
+            Work::TuneRecord => "tune record",
+            Work::TuneTasks => "tune tasks",
+            Work::TuneUndo => "tune undo",
+            Work::Files => "report, compare, import, explain and bound of files, tune fit and show",
         }
     }
 }
@@ -94,6 +135,8 @@ pub(crate) struct Needs {
     pub(crate) run: bool,
     /// Whether loads run beside.
     pub(crate) load: bool,
+    /// Whether a page or metrics are written.
+    pub(crate) file: bool,
 }
 
 fn set(work: Work, needs: Needs, maps_by_file: bool) -> CapabilitySet {
@@ -102,6 +145,7 @@ fn set(work: Work, needs: Needs, maps_by_file: bool) -> CapabilitySet {
         When::OldKernel => !maps_by_file,
         When::Run => needs.run,
         When::Load => needs.load,
+        When::File => needs.file,
     };
     work.kept().iter().filter(is_kept).fold(CapabilitySet::empty(), |all, kept| all | kept.capability)
 }
@@ -129,6 +173,21 @@ pub(crate) fn give_up(work: Work, needs: Needs, run: &mut Run) {
     }
 }
 
+/// Gives up what this work does not need, in this thread and so in all that it starts from here on.
+pub(crate) fn keep(work: Work, needs: Needs) -> std::io::Result<()> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    keep_only(set(work, needs, maps_by_file(&release)))
+}
+
+/// [`keep`]; where that fails, a note says so.
+pub(crate) fn keep_or_note(work: Work, needs: Needs, output: &Output) {
+    if let Err(error) = keep(work, needs) {
+        output.note(&format!(
+            "latebound: running with more privileges than it takes: the kernel refused to take capabilities away ({error})"
+        ));
+    }
+}
+
 /// As [`give_up`], at once, for verbs that read files alone. A failure is no reason not to read them.
 pub(crate) fn give_up_for_files() {
     let _ = keep_only(set(Work::Files, Needs::default(), true));
@@ -147,6 +206,7 @@ mod tests {
                     When::OldKernel => " (kernels before 5.19)",
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
+                    When::File => " (where a page or metrics are written)",
                 };
                 format!("`{}`{when}", kept.name)
             };
@@ -164,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_follows_from_what_is_done() {
-        let all = Needs { run: true, load: true };
+        let all = Needs { run: true, load: true, file: true };
         let none = Needs::default();
         assert_eq!(set(Work::Observe, none, true), CapabilitySet::empty());
         assert_eq!(set(Work::Observe, none, false), CapabilitySet::BPF);

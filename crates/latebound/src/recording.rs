@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::reserved::Reserved;
 use crate::session::{Progress, Stop, monotonic, open_trace};
 
@@ -86,6 +87,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
         ..RecorderOptions::default()
     };
     let mut recorder = Recorder::start(options)?;
+    privileges::keep_or_note(Work::TuneRecord, Needs::default(), output);
     // The main thread's id is the process's.
     let own = i32::try_from(std::process::id()).ok().map(Tid);
     let mut workload = own.map_or_else(WorkloadRecorder::new, WorkloadRecorder::without);

@@ -17,6 +17,7 @@ use latebound_tune::{Change, Config, PolicyKind, Scheduling, ThreadClass};
 use crate::aside::Aside;
 use crate::cli::TuneRunArgs;
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_metrics::Metrics;
 use crate::tune_module::{self, Module};
@@ -220,6 +221,8 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     if !args.dry_run {
         account.overruns = reserve(daemon, output)?;
     }
+    let needs = Needs { file: metrics.is_some(), ..Needs::default() };
+    privileges::keep_or_note(Work::TuneRun, needs, output);
     // What was waited for before waited for the start.
     let ready = monotonic();
     notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
@@ -348,6 +351,11 @@ fn processor_time(clock: libc::clockid_t) -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Where it fails the watchdog has more than it needs, and does all the same.
+fn watchdogs_privileges() {
+    let _ = privileges::keep(Work::Watchdog, Needs::default());
+}
+
 /// Undoes what an earlier run left, then starts the journal and its watchdog.
 fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand> {
     tune_undo::tidy(&args.journal, output)?;
@@ -357,7 +365,7 @@ fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand>
     let journal = Box::new(Journal::create(&args.journal)?);
     let raiser = module.as_deref().map(Module::raiser);
     let tell = |ending: &Ending| tune_undo::tell(ending, output);
-    let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, tell)?;
+    let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, watchdogs_privileges, tell)?;
     allow_descriptors();
     Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
 }

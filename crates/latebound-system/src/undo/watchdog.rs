@@ -59,13 +59,15 @@ impl Watchdog {
     /// Refused where this process has more than one thread: what a fork leaves of the others (locks held by nobody) must not
     /// be what undoing depends on.
     ///
-    /// From the first [`Watchdog::beat`] on there has to be one within `patience`. When it undid something, it tells in its own process,
-    /// with what this process had open when it was forked.
+    /// From the first [`Watchdog::beat`] on there has to be one within `patience`. Once it has its priority and its memory, it calls
+    /// `prepared` in its own process, as for giving privileges up; setting priorities is what it needs from there on. When it undid
+    /// something, it tells there, with what this process had open when it was forked.
     pub fn start(
         journal: &Journal,
         raiser: Option<&Raiser>,
         priority: u32,
         patience: Duration,
+        prepared: impl FnOnce(),
         tell: impl FnOnce(&Ending),
     ) -> Result<Watchdog, UndoError> {
         let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
@@ -103,6 +105,7 @@ impl Watchdog {
             let status = match prepare(owner, priority) {
                 Err(_) => 1,
                 Ok(()) => {
+                    prepared();
                     // SAFETY: one byte from a live buffer.
                     unsafe { libc::write(say.as_raw_fd(), b"r".as_ptr().cast(), 1) };
                     drop(say);

@@ -114,7 +114,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
             }),
         }
     }
-    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Bound, needs, &mut run);
     let followed = follow(args, output, &stop, &mut watch, &mut run, &mut record);
     let measured = watch.measurement.take().map(|measurement| {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst)?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
     probes.watch(&measurement, &mut run.missing);
-    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Check, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
     let mut progress = Progress::new(Some(args.wakeups.duration));

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     let options = wakeups::options(&args.wakeups, cpus, 0)?;
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
-    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Measure, needs, &mut run);
     let mut progress = Progress::new(Some(args.wakeups.duration));
     while !measurement.is_finished() {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     }
     let observer = Observer::start(&options).context("cannot observe")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
-    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty() };
+    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Observe, needs, &mut run);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));

@@ -13,6 +13,7 @@ use latebound_tune::{Config, PolicyKind};
 use crate::Outcome;
 use crate::cli::{Format, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneTasksArgs};
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::prove;
 use crate::recording;
 use crate::session::{MAX_DOCUMENT_BYTES, Progress, Stop, monotonic};
@@ -31,11 +32,15 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
         TuneCommand::Map(args) => map(args, output)?,
         TuneCommand::Run(args) => tune_daemon::follow(args, output)?,
-        TuneCommand::Undo(args) => tune_undo::run(args, output)?,
+        TuneCommand::Undo(args) => {
+            privileges::keep_or_note(Work::TuneUndo, Needs::default(), output);
+            tune_undo::run(args, output)?;
+        }
         TuneCommand::Prove(args) => prove::run(args, &config(args.config.as_deref())?, output)?,
         TuneCommand::Show(args) => prove::show(args, output)?,
         TuneCommand::Tasks(args) => {
             output.prints("tune tasks", None)?;
+            privileges::keep_or_note(Work::TuneTasks, Needs::default(), output);
             tasks(args)?;
         }
         TuneCommand::Record(args) => recording::run(args, output)?,
@@ -64,6 +69,8 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     let stop = Stop::on_signals()?;
     let started = monotonic();
     let mut tuning = Tuning::start(config, None, started)?;
+    let needs = Needs { file: args.html.is_some(), ..Needs::default() };
+    privileges::keep_or_note(Work::TuneMap, needs, output);
     let mut progress = Progress::new(args.duration);
     let elapsed = || monotonic().saturating_sub(started);
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {

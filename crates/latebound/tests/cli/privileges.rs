@@ -14,11 +14,12 @@ use crate::tool::{Ran, becomes_true, folder, last_cpu, latebound, live, processe
 
 const SETS: [&str; 4] = ["CapEff", "CapPrm", "CapBnd", "CapInh"];
 /// include/uapi/linux/capability.h
-const NUMBERS: [(&str, u32); 5] = [
+const NUMBERS: [(&str, u32); 6] = [
     ("`CAP_DAC_OVERRIDE`", 1),
     ("`CAP_DAC_READ_SEARCH`", 2),
     ("`CAP_KILL`", 5),
     ("`CAP_IPC_LOCK`", 14),
+    ("`CAP_SYS_NICE`", 23),
     ("`CAP_BPF`", 39),
 ];
 
@@ -40,6 +41,7 @@ fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
         (is_old || !kept.contains("kernels before 5.19"))
             && (has_run || !kept.contains("where a Run is written"))
             && (has_load || !kept.contains("where a load runs beside"))
+            && !kept.contains("where a page or metrics are written")
     });
     let bit = |kept: &str| NUMBERS.iter().find(|(name, _)| kept.starts_with(name)).map(|(_, at)| 1 << at);
     let own = field(&fs::read_to_string("/proc/self/status").unwrap(), "CapEff");
@@ -123,6 +125,48 @@ fn live_each_thread_keeps_what_the_documentation_says_alone() {
     }
 }
 
+/// A policy that changes nothing: the tuner is whole, and no thread of this machine is touched.
+#[test]
+fn live_a_tuner_its_watchdog_and_a_recorder_keep_what_is_documented() {
+    let _live = live();
+    let folder = folder();
+    for (verb, options) in [
+        ("tune run", &["--policy", "off", "--journal", "journal"][..]),
+        ("tune map", &[]),
+        ("tune record", &["--output", "workload.json"]),
+        ("tune tasks", &["spin:priority=1,busy=1ms,period=50ms"]),
+    ] {
+        let mark = format!("LATEBOUND_TEST=caps-{}-{}", verb.replace(' ', "-"), std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut command = latebound(folder.path());
+        command.args(verb.split(' ')).args(["--duration", "1m"]).args(options).env(name, value);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let has_given_up = |threads: &[(String, String)]| {
+            !threads.is_empty() && threads.iter().all(|(_, status)| field(status, "NoNewPrivs") == 1)
+        };
+        let began = becomes_true(Duration::from_secs(30), || has_given_up(&threads(&child)));
+        let threads = threads(&child);
+        let beside = processes_with(&mark).into_iter().filter(|(pid, _)| *pid != child.id() as i32);
+        let of_watchdog: Vec<String> =
+            beside.filter_map(|(pid, _)| fs::read_to_string(format!("/proc/{pid}/status")).ok()).collect();
+        // SAFETY: the child was not waited for yet, so its id is still its own.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+        let ended = becomes_true(Duration::from_secs(30), || matches!(child.try_wait(), Ok(Some(_))));
+        assert!(ended, "{verb} did not end");
+        assert!(began, "{verb} gave nothing up: {threads:?}");
+        let sets = |status: &str| SETS.map(|name| field(status, name));
+        let kept = documented(verb, false, false);
+        for (comm, status) in &threads {
+            assert_eq!(sets(status), [kept, kept, kept, 0], "{verb}, thread {comm}");
+        }
+        assert_eq!(of_watchdog.len(), usize::from(verb == "tune run"), "{verb}");
+        let kept = documented("its watchdog", false, false);
+        for status in &of_watchdog {
+            assert_eq!((sets(status), field(status, "NoNewPrivs")), ([kept, kept, kept, 0], 1), "{verb}");
+        }
+    }
+}
+
 #[test]
 fn live_a_run_is_written_below_a_folder_that_is_closed_to_all_but_another_user() {
     let _live = live();
@@ -138,6 +182,24 @@ fn live_a_run_is_written_below_a_folder_that_is_closed_to_all_but_another_user()
     let page = ["report", "home/a.run", "--html", "home/page.html"];
     let written = ran(latebound(folder.path()).args(page));
     assert_eq!(written.code, Some(0), "{written:?}");
+}
+
+#[test]
+fn live_a_run_made_by_sudo_says_how_it_becomes_the_users() {
+    let folder = folder();
+    let measure = ["measure", "--policy", "other", "--duration", "50ms", "--force", "--output", "a.run"];
+    let said = ran(latebound(folder.path()).args(measure).env("SUDO_UID", "12345").env("SUDO_GID", "12346"));
+    assert!(
+        said.err.contains("a.run is root's") && said.err.contains("sudo chown -R 12345:12346 a.run"),
+        "{said:?}"
+    );
+    let told =
+        |uid: &str| ran(latebound(folder.path()).args(measure).env("SUDO_UID", uid).env("SUDO_GID", "0")).err;
+    for uid in ["0", "", "me; reboot"] {
+        assert!(!told(uid).contains("chown"), "SUDO_UID={uid:?}");
+    }
+    let said = ran(latebound(folder.path()).args(measure).env_remove("SUDO_UID"));
+    assert!(!said.err.contains("chown"), "{said:?}");
 }
 
 #[test]
@@ -163,24 +225,6 @@ fn a_run_is_for_its_owner_and_group_and_for_fewer_where_the_umask_says_so() {
             assert_eq!(mode(&path), file, "{}", path.display());
         }
     }
-}
-
-#[test]
-fn live_a_run_made_by_sudo_says_how_it_becomes_the_users() {
-    let folder = folder();
-    let measure = ["measure", "--policy", "other", "--duration", "50ms", "--force", "--output", "a.run"];
-    let said = ran(latebound(folder.path()).args(measure).env("SUDO_UID", "12345").env("SUDO_GID", "12346"));
-    assert!(
-        said.err.contains("a.run is root's") && said.err.contains("sudo chown -R 12345:12346 a.run"),
-        "{said:?}"
-    );
-    let told =
-        |uid: &str| ran(latebound(folder.path()).args(measure).env("SUDO_UID", uid).env("SUDO_GID", "0")).err;
-    for uid in ["0", "", "me; reboot"] {
-        assert!(!told(uid).contains("chown"), "SUDO_UID={uid:?}");
-    }
-    let said = ran(latebound(folder.path()).args(measure).env_remove("SUDO_UID"));
-    assert!(!said.err.contains("chown"), "{said:?}");
 }
 
 #[test]
