@@ -29,10 +29,8 @@ use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned
 use crate::reserved::Reserved;
 use crate::session::{self, Progress, Stop, monotonic};
 
-/// How often the memory is looked at.
+/// How often the memory is looked at, and responses are fetched: seldom, because both keep a processor from the tasks that are timed.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often responses are fetched: seldom, because fetching keeps a processor from the tasks that are timed.
-const FETCH: Nanos = Nanos::from_secs(1);
 /// A tuner on an emulated processor takes some seconds to load its programs.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// For a command after SIGTERM, until SIGKILL.
@@ -46,12 +44,10 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
         fs::create_dir(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let stop = Stop::on_signals()?;
-    // Real-time tasks may leave nothing to ordinary ones, and then nobody would end the turn. What is started is ordinary again.
-    let reserved = Reserved::take("turns may end late", output);
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
-    let mut turns =
-        Turns { args, place: place.path(), probe: ResponseProbe::start()?, stop: &stop, reserved };
+    let probe = ResponseProbe::start()?;
+    let mut turns = Turns { args, place: place.path(), probe, stop: &stop, output, refused: false };
     let mut sides: Vec<Side> = policies.iter().map(|kind| Side::new(kind.name())).collect();
     let mut shown: Vec<ProofPolicy> = policies.iter().map(|&kind| ProofPolicy::new(kind)).collect();
     let mut progress = Progress::new(None);
@@ -73,7 +69,6 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
             break;
         }
     }
-    turns.reserved.give_up();
     progress.clear();
     let base = sides.remove(0);
     sides.retain(|side| !side.runs.is_empty());
@@ -228,15 +223,23 @@ struct Turns<'a> {
     place: &'a Path,
     probe: ResponseProbe,
     stop: &'a Stop,
-    reserved: Reserved,
+    output: &'a Output,
+    /// Whether it was said that there is no reservation.
+    refused: bool,
 }
 
 impl Turns<'_> {
     /// What is under way at the end of a turn, for the tasks of these responses: it lasts until now at least, and is counted with that. Left
     /// out, a task that is held up for the rest of the turn would look as if nothing had been late.
-    fn unfinished(&self, responses: &[Response], started: Nanos, now: Nanos) -> Vec<Response> {
+    fn unfinished(
+        &self,
+        responses: &[Response],
+        (started, now): (Nanos, Nanos),
+        reserved: &mut Reserved,
+    ) -> Vec<Response> {
         let mut unfinished = Vec::new();
-        for (task, start) in self.probe.under_way(now) {
+        for (task, start) in self.probe.under_way(now, || reserved.pause()) {
+            reserved.pause();
             let own: Vec<&Response> = responses.iter().filter(|one| one.task == task).collect();
             let (Some(last), true) = (own.last(), start >= started) else { continue };
             for start in due_until(own.iter().map(|one| one.start), start, now) {
@@ -253,13 +256,24 @@ impl Turns<'_> {
             kind => Some(Tuner::start(self.args, kind, self.place)?),
         };
         let mut command = Workload::start(&self.args.command)?;
-        let turn = self.watch(&mut command, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
+        // Its real-time tasks may leave nothing to ordinary threads, and then nobody would end the turn. Only from here on until it is ended:
+        // whatever is done in a reservation is done before every real-time task.
+        let mut reserved = Reserved::take("turns may end late", (!self.refused).then_some(self.output));
+        self.refused |= !reserved.is_there();
+        let turn =
+            self.watch(&mut command, &mut reserved, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
         command.end();
+        reserved.give_up();
         let tuned = tuner.map(Tuner::end).transpose()?;
         Ok(turn?.map(|turn| Turn { tuned, ..turn }))
     }
 
-    fn watch(&mut self, command: &mut Workload, tuner: Option<Tid>) -> Result<Option<Turn>> {
+    fn watch(
+        &mut self,
+        command: &mut Workload,
+        reserved: &mut Reserved,
+        tuner: Option<Tid>,
+    ) -> Result<Option<Turn>> {
         let settled = Instant::now() + self.args.settle.to_duration();
         while Instant::now() < settled {
             if self.stop.is_set() {
@@ -269,14 +283,13 @@ impl Turns<'_> {
             std::thread::sleep(LOOK.min(settled.saturating_duration_since(Instant::now())));
         }
         // What began before is not of this time.
-        self.probe.poll(|| self.reserved.pause())?;
+        self.probe.poll(|| reserved.pause())?;
         let started = monotonic();
         let before = disks();
         let lost: Vec<_> = self.probe.losses();
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
         let (mut responses, mut own, mut levels) = (Vec::new(), HashMap::new(), Vec::new());
         let elapsed = || monotonic().saturating_sub(started);
-        let mut fetched = Nanos::ZERO;
         // What comes after is held up by the fetching itself.
         let mut ended;
         loop {
@@ -287,12 +300,8 @@ impl Turns<'_> {
                 levels.push(Level::now(elapsed())?);
                 std::thread::sleep(LOOK.min(self.args.duration.saturating_sub(elapsed()).to_duration()));
             }
-            if !over && elapsed().saturating_sub(fetched) < FETCH {
-                continue;
-            }
-            fetched = elapsed();
-            for response in self.probe.poll(|| self.reserved.pause())? {
-                self.reserved.pause();
+            for response in self.probe.poll(|| reserved.pause())? {
+                reserved.pause();
                 // What begins after is of no turn: the reservation may have the fetching end late.
                 let began = response.start.saturating_sub(started);
                 let of_turn = response.start >= started && began <= self.args.duration;
@@ -306,7 +315,7 @@ impl Turns<'_> {
                 break;
             }
         }
-        let unfinished = self.unfinished(&responses, started, ended);
+        let unfinished = self.unfinished(&responses, (started, ended), reserved);
         let after = disks();
         let mut losses = self.probe.losses();
         for loss in &mut losses {

@@ -24,15 +24,24 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     /// Takes it. Where the kernel refuses, the thread stays as it is, and this says what follows from that.
-    pub(crate) fn take(otherwise: &str, output: &Output) -> Reserved {
+    /// `None`: it says nothing.
+    pub(crate) fn take(otherwise: &str, output: Option<&Output>) -> Reserved {
         match set_own_schedule(Schedule::deadline(RUNTIME_NS, PERIOD_NS, PERIOD_NS)) {
             Ok(()) => Reserved { began: Some(processor_time()) },
             Err(error) => {
-                output
-                    .note(&format!("{otherwise}: no SCHED_DEADLINE reservation for this process ({error})"));
+                if let Some(output) = output {
+                    output.note(&format!(
+                        "{otherwise}: no SCHED_DEADLINE reservation for this process ({error})"
+                    ));
+                }
                 Reserved { began: None }
             }
         }
+    }
+
+    /// Whether the kernel gave it.
+    pub(crate) fn is_there(&self) -> bool {
+        self.began.is_some()
     }
 
     /// Waits for the next period where the thread ran for long since the last one.
@@ -78,7 +87,7 @@ mod tests {
     #[test]
     fn live_who_pauses_does_not_use_more_than_is_reserved() {
         let work = || {
-            let mut reserved = Reserved::take("", &Output::new(None, ColorChoice::Never));
+            let mut reserved = Reserved::take("", Some(&Output::new(None, ColorChoice::Never)));
             assert!(reserved.began.is_some(), "a reservation is refused here");
             let (started, before) = (Instant::now(), processor_time());
             while started.elapsed() < Duration::from_millis(500) {

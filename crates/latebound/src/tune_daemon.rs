@@ -310,6 +310,9 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
             Some(undone)
         }
     };
+    // All is given back. Taking the programs away and giving memory back takes milliseconds, in which no real-time task is to wait; going back is
+    // refused to nobody.
+    let _ = undo::set_own_schedule(Schedule::other(0));
     if let Some(path) = &metrics {
         let mut metrics = account.metrics(&tuning, policy, args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);

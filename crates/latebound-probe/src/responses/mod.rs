@@ -131,7 +131,9 @@ impl ResponseProbe {
     }
 
     /// The responses that are not over, and since when they last: of a task that blocks in the middle of one nothing else is seen.
-    pub fn under_way(&self, now: Nanos) -> Vec<(Tid, Nanos)> {
+    ///
+    /// Between any few tasks it calls `pause`, as [`ResponseProbe::poll`] does.
+    pub fn under_way(&self, now: Nanos, mut pause: impl FnMut()) -> Vec<(Tid, Nanos)> {
         let tasks = &self.skel.maps.tasks;
         let begun = |key: Vec<u8>| {
             let state = tasks.lookup(&key, MapFlags::ANY).ok()??;
@@ -142,7 +144,12 @@ impl ResponseProbe {
             let tid = i32::from_ne_bytes(key.try_into().ok()?);
             (start > 0 && start < now.0).then_some((Tid(tid), Nanos(start)))
         };
-        tasks.keys().filter_map(begun).collect()
+        let slowly = tasks.keys().enumerate().inspect(|(at, _)| {
+            if at % AT_ONCE == AT_ONCE - 1 {
+                pause();
+            }
+        });
+        slowly.filter_map(|(_, key)| begun(key)).collect()
     }
 
     /// What was lost since the start.

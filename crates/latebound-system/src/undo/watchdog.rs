@@ -113,6 +113,7 @@ impl Watchdog {
                     raiser.map(Raiser::stop);
                     let ending = Ending { hung, undone: journal.undo_by_file() };
                     tell(&ending);
+                    at_leisure(Tid(0));
                     i32::from(ending.undone.is_err())
                 }
             };
@@ -168,6 +169,7 @@ impl Watchdog {
 
     /// Ends it, after the journal was undone: there is nothing left to watch.
     pub fn end(self) {
+        at_leisure(Tid(self.pid));
         // SAFETY: the child is not reaped yet, so the id is still its own.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         self.reap();
@@ -177,6 +179,11 @@ impl Watchdog {
         // SAFETY: no status is asked for.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
+}
+
+/// Giving back locked memory takes some milliseconds, in which nobody is to wait for this process.
+fn at_leisure(process: Tid) {
+    let _ = Schedule::other(0).apply(process);
 }
 
 fn refused(why: String) -> UndoError {
