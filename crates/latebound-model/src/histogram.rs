@@ -17,6 +17,13 @@ const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
 /// How many buckets cover every 64-bit value.
 pub const BUCKET_COUNT: usize = bucket_index(u64::MAX) + 1;
 
+/// Whether so many values tell a quantile: at least one is expected beyond it. With fewer the quantile would be the greatest value
+/// under another name. Whatever shows a quantile asks this; a comparison asks for more (`latebound_stats::FEWEST_BEYOND`).
+pub fn tells_quantile(count: u64, q: f64) -> bool {
+    // Guards the float product: 1000 * (1 - 0.999) is a hair below 1.
+    count > 0 && (0.0..=1.0).contains(&q) && (q >= 1.0 || count as f64 * (1.0 - q) >= 1.0 - 1e-6)
+}
+
 /// The bucket of a value.
 pub const fn bucket_index(value: u64) -> usize {
     if value < 2 * SUB_BUCKETS {
@@ -176,12 +183,9 @@ impl Histogram {
     /// The `q`-quantile by nearest rank (the ceil(q n)-th smallest value), as the greatest value of its bucket but
     /// never above the exact maximum: it errs by less than 1 %, and upward.
     ///
-    /// `None` where nothing was counted, or where so few values were counted that not even one is expected beyond
-    /// the quantile (n (1 - q) < 1): such a number would be the maximum under another name.
+    /// `None` where [`tells_quantile`] says that the values are too few.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        let beyond = self.count as f64 * (1.0 - q);
-        // Guards the float product: 1000 * (1 - 0.999) is a hair below 1.
-        if self.count == 0 || !(0.0..=1.0).contains(&q) || (q < 1.0 && beyond < 1.0 - 1e-6) {
+        if !tells_quantile(self.count, q) {
             return None;
         }
         let rank = ((self.count as f64 * q - 1e-6).ceil() as u64).clamp(1, self.count);
@@ -201,10 +205,9 @@ impl Histogram {
         if above == 0 {
             return self.quantile(q);
         }
-        let all = self.count.saturating_add(above) as f64;
-        // The same guards of the float products as above.
-        let rank = (all * q - 1e-6).ceil().max(1.0);
-        (rank < self.count as f64 && all * (1.0 - q) >= 1.0 - 1e-6)
+        let all = self.count.saturating_add(above);
+        let rank = (all as f64 * q - 1e-6).ceil().max(1.0);
+        (rank < self.count as f64 && tells_quantile(all, q))
             .then(|| self.quantile(rank / self.count as f64))?
     }
 

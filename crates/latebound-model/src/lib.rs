@@ -28,7 +28,9 @@ pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstil
 pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing};
 pub use finding::{Finding, Severity};
-pub use histogram::{BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index};
+pub use histogram::{
+    BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
+};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
 pub use series::{BlockMaxima, Censored, Quantity, Series, Subject, Summary, UnknownCount};

@@ -3,7 +3,7 @@
 
 use latebound_model::{Evidence, Mechanism, Nanos, Quantity, Series};
 
-use crate::tail::Tail;
+use crate::tail::{Quantile, Tail};
 use crate::text::any_lost;
 
 /// One line of a table of mechanisms.
@@ -17,12 +17,12 @@ pub struct Row {
     pub label: String,
     /// How many values.
     pub count: u64,
-    /// Median; `None` where too few values were counted or it lies above the end of the histogram.
-    pub p50: Option<Nanos>,
-    /// 99 %; `None` where too few values were counted.
-    pub p99: Option<Nanos>,
-    /// 99.9 %; `None` where too few values were counted.
-    pub p99_9: Option<Nanos>,
+    /// Median.
+    pub p50: Quantile,
+    /// 99 %.
+    pub p99: Quantile,
+    /// 99.9 %.
+    pub p99_9: Quantile,
     /// The exact greatest value; `None` where nothing was counted.
     pub max: Option<Nanos>,
     /// Requests merged into an earlier one.
@@ -79,7 +79,7 @@ fn row(at: usize, series: &Series) -> Row {
     }
     let losses = if any_lost(&series.losses) { sum(&|_| true) } else { Some(0) };
     let tail = Tail::of([series]);
-    let quantile = |q| tail.quantile(&series.histogram, q).value();
+    let quantile = |q| tail.quantile(&series.histogram, q);
     Row {
         mechanism: series.mechanism,
         quantity: series.quantity,

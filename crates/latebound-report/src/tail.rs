@@ -4,11 +4,11 @@
 
 use std::fmt;
 
-use latebound_model::{Histogram, Nanos, Series};
+use latebound_model::{Histogram, Nanos, Series, tells_quantile};
 
 /// A quantile as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quantile {
+pub enum Quantile {
     /// The value.
     Value(Nanos),
     /// It lies among the values above this limit, of which no more is known.
@@ -18,7 +18,8 @@ pub(crate) enum Quantile {
 }
 
 impl Quantile {
-    pub(crate) fn value(self) -> Option<Nanos> {
+    /// The value where it is known.
+    pub fn value(self) -> Option<Nanos> {
         match self {
             Quantile::Value(value) => Some(value),
             _ => None,
@@ -78,11 +79,11 @@ impl Tail {
         if beyond == 0 {
             return histogram.quantile(q).map_or(Quantile::Unknown, Quantile::Value);
         }
-        let all = self.count(histogram) as f64;
-        if all * (1.0 - q) < 1.0 - 1e-6 {
+        let all = self.count(histogram);
+        if !tells_quantile(all, q) {
             return Quantile::Unknown;
         }
-        let rank = (all * q - 1e-6).ceil().max(1.0);
+        let rank = (all as f64 * q - 1e-6).ceil().max(1.0);
         if rank > histogram.count().saturating_sub(self.counted) as f64 {
             return Quantile::Above(self.limit);
         }

@@ -258,6 +258,20 @@ fn rows_are_in_the_order_of_mechanisms_and_then_of_lateness() {
 }
 
 #[test]
+fn an_observed_quantile_above_the_histogram_shows_its_limit() {
+    let mut run = support::rich();
+    let at = run.series.iter().position(|series| series.subject.name == "wb_workfn").unwrap();
+    let series = &mut run.series[at];
+    let count = 1000 * series.histogram.count();
+    series.censored = Some(latebound_model::Censored { above: Nanos(32_768_000), count });
+    let rows = latebound_report::observe_rows(&run.series);
+    let row = rows.iter().find(|row| row.series == at).unwrap();
+    assert_eq!(row.p50.to_string(), "> 32.8 ms");
+    let page = html::page(&run);
+    assert!(page.contains("&gt; 32.8 ms"));
+}
+
+#[test]
 fn comparisons_read_as_they_did() {
     // Five Runs of 1.5 s a side on a virtual machine, idle and under the load ipc, compared with --anyway.
     let comparison: latebound_compare::Comparison =

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use latebound_model::{Loss, LossKind, Mechanism, Missing, Nanos};
-use latebound_report::{Row, grouped};
+use latebound_report::{Quantile, Row, grouped};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
@@ -197,6 +197,10 @@ fn table(view: &View, width: u16) -> Table<'_> {
     let label_width = usize::from(width.saturating_sub(13 + 9 + 3 * 7 + 6 + 6));
     let number = |text: String| Cell::from(Line::from(text).right_aligned());
     let time = |value: Option<Nanos>| number(value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
+    let quantile = |shown: Quantile| match shown {
+        Quantile::Above(limit) => number(format!(">{limit}")),
+        known => time(known.value()),
+    };
     let mut previous = None;
     let rows = view.rows().enumerate().filter_map(|(at, row)| {
         let first_of_mechanism = previous.replace(row.mechanism) != Some(row.mechanism);
@@ -208,8 +212,8 @@ fn table(view: &View, width: u16) -> Table<'_> {
             Cell::from(mechanism.bold()),
             Cell::from(fitting(&latebound_report::printable(&row.label), label_width)),
             number(grouped(row.count)),
-            time(row.p50),
-            time(row.p99),
+            quantile(row.p50),
+            quantile(row.p99),
             time(row.max),
             number(if row.merged == 0 { String::new() } else { grouped(row.merged) }),
         ]);

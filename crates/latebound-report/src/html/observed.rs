@@ -3,7 +3,7 @@
 
 use latebound_model::{Mechanism, Nanos, Run};
 
-use super::parts::{number, number_cell, section, table, time_cell};
+use super::parts::{number, number_cell, quantile, section, table, time_cell};
 use crate::digest;
 use crate::markup::Markup;
 use crate::rows::{Row, observe_rows};
@@ -36,9 +36,10 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
                     }
                 });
                 number_cell(m, row.count);
-                for value in [row.p50, row.p99, row.p99_9, row.max] {
-                    time_cell(m, value, row.count, lossy);
+                for shown in [row.p50, row.p99, row.p99_9] {
+                    m.element("td", &[("class", "n")], |m| quantile(m, shown, row.count, lossy));
                 }
+                time_cell(m, row.max, row.count, lossy);
                 number_cell(m, row.merged);
                 number_cell(m, row.cross_cpu);
                 for lost in [row.clipped, row.losses] {

@@ -356,7 +356,8 @@ pub fn measure_table(run: &Run, style: &Style) -> String {
     let wakeups = digest::wakeups(run);
     let (fair, naive) = (&wakeups.latency, &wakeups.naive);
     if naive.count() > 0 && fair.count() > naive.count() {
-        let quantile = |q: f64| naive.quantile(q).map_or_else(|| "–".to_owned(), |value| value.to_string());
+        let tail = Tail::of(wakeups.cpus.iter().filter_map(|cpu| cpu.naive));
+        let quantile = |q: f64| tail.quantile(naive, q).to_string();
         let text = format!(
             "One value a wake-up, as cyclictest counts: p50 {}, p99 {}, p99.9 {}, n {}.",
             quantile(0.5),
@@ -444,9 +445,9 @@ pub fn observe_table(series: &[Series], losses: &[Loss], style: &Style) -> Strin
         lines.push(Line::Cells(vec![
             format!("  {}", row.label).into(),
             grouped(row.count).into(),
-            time(row.p50, lossy),
-            time(row.p99, lossy),
-            time(row.p99_9, lossy),
+            quantile(row.p50, lossy),
+            quantile(row.p99, lossy),
+            quantile(row.p99_9, lossy),
             Cell { tone: Tone::Strong, ..time(row.max, lossy) },
             grouped(row.merged).into(),
             grouped(row.cross_cpu).into(),
