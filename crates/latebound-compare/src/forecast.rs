@@ -3,7 +3,7 @@
 //! bound: what has not happened yet and is of another kind is not in it.
 
 use latebound_model::{Nanos, Quantity};
-use latebound_stats::{fitness, merge_blocks, neighbours_agree, return_level, runs_agree};
+use latebound_stats::{distant_agree, fitness, merge_blocks, neighbours_agree, return_level, runs_agree};
 
 use crate::document::{Family, Forecast, Level};
 use crate::facts::{SeriesKey, Side};
@@ -19,6 +19,10 @@ const SAMPLES: u32 = 199;
 /// Blocks that agree with their neighbours, or Runs that disagree, by chance in less than this share of cases are taken for
 /// dependent. More than the usual 5 %, because what is missed makes the intervals too narrow.
 const DEPENDENT: f64 = 0.2;
+/// Dependence over these numbers of blocks is a level that swings or moves, and longer blocks do not mend it.
+const DISTANT: std::ops::RangeInclusive<usize> = 9..=32;
+/// By chance less often than this it is taken for that.
+const SWINGS: f64 = 0.05;
 /// So many shuffles for that.
 const SHUFFLES: u32 = 499;
 /// For once an hour, a day, a week.
@@ -66,6 +70,16 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
             None,
             format!(
                 "the Runs differ in their greatest values (p {agree:.3}), and blocks of one Run say nothing of the next Run"
+            ),
+        );
+    }
+    let far = distant_agree(&whole, DISTANT, SHUFFLES, seed);
+    if far <= SWINGS && all >= FEWEST_BLOCKS {
+        return none(
+            all,
+            None,
+            format!(
+                "the greatest values rise and fall over many blocks (p {far:.3}): they are not of one distribution"
             ),
         );
     }

@@ -3,8 +3,8 @@
 
 use latebound_model::Mechanism;
 use latebound_stats::{
-    Better, FEWEST_BEYOND, Judged, Number, Rules, Scatter, Shift, Span, Statistic, Verdict, fewest_runs,
-    judge, median_interval, relabel, runs_needed, shift,
+    Better, FEWEST_BEYOND, Judged, Number, Rules, Scatter, Shift, Span, Statistic, Trimmed, Verdict,
+    fewest_runs, judge, median_interval, relabel, runs_needed, shift,
 };
 
 use crate::alike::common_series;
@@ -102,12 +102,28 @@ pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize)
         let relabelled = relabel(&values, base_runs, strata, statistic, options.seed);
         (relabellings, exact) = (relabelled.relabellings.max(relabellings), exact && relabelled.exact);
         for ((raw, logs), judged) in mine.into_iter().zip(&logs).zip(relabelled.measures) {
-            let judged =
-                judged.map(|judged| Judged { p_adjusted: (judged.p_adjusted / share).min(1.0), ..judged });
+            let judged = judged
+                .map(
+                    |judged| {
+                        if statistic == Statistic::Ranks { held(judged, logs, base_runs) } else { judged }
+                    },
+                )
+                .map(|judged| Judged { p_adjusted: (judged.p_adjusted / share).min(1.0), ..judged });
             measures.push(measure(raw, logs, judged, &frame));
         }
     }
     Measured { measures, left_out, relabellings, exact, turns: turns.is_some() }
+}
+
+/// The p-values with those of the sides' own scatter, where these are greater: relabelling by ranks takes the sides to scatter alike. What
+/// is paid for many measures is what relabelling found that it costs.
+fn held(judged: Judged, logs: &Logs, base_runs: usize) -> Judged {
+    let (base, new) = logs.values.split_at(base_runs);
+    let values = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
+    // With one Run on a side nothing is known of its scatter.
+    let own = Trimmed::of(&values(base), &values(new)).map_or(1.0, |trimmed| trimmed.p(logs.widened));
+    let for_many = judged.p_adjusted / judged.p.max(f64::MIN_POSITIVE);
+    Judged { p: judged.p.max(own), p_adjusted: judged.p_adjusted.max((own * for_many).min(1.0)), ..judged }
 }
 
 /// The logarithms of a measure's numbers, moved to where they would be without drift where the sides took turns.

@@ -2,6 +2,8 @@
 //! Sides that took turns: Runs are held against those taken next to them, so that a drift of the machine is no difference and
 //! hides none.
 
+use latebound_stats::median_interval;
+
 use crate::facts::RunFacts;
 
 /// With fewer turns, dealing within strata leaves too few ways for a p-value of 5 %.
@@ -46,8 +48,8 @@ impl Turns {
     }
 
     /// By how much each Run's value is moved by drift: the slope over time within the sides (the median of all slopes, Sen,
-    /// Journal of the American Statistical Association 63, 1968), then the mean of the stratum (aligned ranks: Hodges
-    /// and Lehmann, Annals of Mathematical Statistics 33, 1962).
+    /// Journal of the American Statistical Association 63, 1968), then the median of the stratum (aligned ranks: Hodges
+    /// and Lehmann, Annals of Mathematical Statistics 33, 1962), which one Run that is an outlier does not move far.
     pub(crate) fn moves(&self, values: &[f64], base_runs: usize) -> Vec<f64> {
         let mut slopes = Vec::new();
         for side in [0..base_runs, base_runs..values.len()] {
@@ -61,16 +63,19 @@ impl Turns {
         let slope = slopes.get(slopes.len() / 2).copied().unwrap_or(0.0);
         let trend = |run: usize| slope * self.places[run] as f64;
         let strata = self.strata.iter().max().map_or(0, |most| most + 1);
-        let (mut sums, mut counts) = (vec![0.0; strata], vec![0.0; strata]);
+        let mut of_strata = vec![Vec::new(); strata];
         for (run, value) in values.iter().enumerate() {
-            sums[self.strata[run]] += value - trend(run);
-            counts[self.strata[run]] += 1.0;
+            of_strata[self.strata[run]].push(value - trend(run));
         }
-        (0..values.len()).map(|run| trend(run) + sums[self.strata[run]] / counts[self.strata[run]]).collect()
+        let middles: Vec<f64> = of_strata
+            .iter()
+            .map(|values| median_interval(values, 0.5).map_or(0.0, |(median, _)| median))
+            .collect();
+        (0..values.len()).map(|run| trend(run) + middles[self.strata[run]]).collect()
     }
 
     /// So many times as wide an interval has to be: what is left when each stratum's mean is taken from k values scatters by
-    /// the square root of (k - 1) / k as far, and the difference between the sides as far as it did.
+    /// the square root of (k - 1) / k as far, and the difference between the sides as far as it did. With a median it is no less.
     pub(crate) fn widened(&self) -> f64 {
         let each = (2 * OF_STRATUM) as f64;
         (each / (each - 1.0)).sqrt()

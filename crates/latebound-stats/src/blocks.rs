@@ -18,16 +18,59 @@ pub fn neighbours_agree(runs: &[Vec<f64>], shuffles: u32, seed: u64) -> f64 {
         return 1.0;
     }
     let (met, mut random) = (sum(&ranked), generator(seed));
-    let mut as_great = 1;
-    for _ in 0..shuffles {
+    share(shuffles, || {
         for run in &mut ranked {
             for at in (1..run.len()).rev() {
                 run.swap(at, random.random_range(0..=at));
             }
         }
-        as_great += u32::from(sum(&ranked) >= met - 1e-9);
+        sum(&ranked) >= met - 1e-9
+    })
+}
+
+/// The p-value of the values of a run having nothing to do with those `lags` places later, by shuffling: the statistic is that of
+/// Box and Pierce (Journal of the American Statistical Association 65, 1970), of ranks. It sees a level that swings
+/// or moves. 1 where no run is twice as long as the greatest lag.
+pub fn distant_agree(
+    runs: &[Vec<f64>],
+    lags: std::ops::RangeInclusive<usize>,
+    shuffles: u32,
+    seed: u64,
+) -> f64 {
+    let mut ranked: Vec<Vec<f64>> =
+        runs.iter().filter(|run| run.len() >= 2 * lags.end()).map(|run| centred(run)).collect();
+    if ranked.is_empty() {
+        return 1.0;
     }
-    f64::from(as_great) / f64::from(shuffles + 1)
+    let sum = |runs: &[Vec<f64>]| -> f64 {
+        let of_lag = |lag: usize| -> f64 {
+            runs.iter().flat_map(|run| run.iter().zip(&run[lag..])).map(|(a, b)| a * b).sum()
+        };
+        lags.clone().map(|lag| of_lag(lag).powi(2)).sum()
+    };
+    let (met, mut random) = (sum(&ranked), generator(seed));
+    share(shuffles, || {
+        for run in &mut ranked {
+            for at in (1..run.len()).rev() {
+                run.swap(at, random.random_range(0..=at));
+            }
+        }
+        sum(&ranked) >= met * (1.0 - 1e-9)
+    })
+}
+
+/// The p-value from a test whether a shuffle gives as great a number. It ends early where so many did that the p-value is not small
+/// (Besag and Clifford, Biometrika 78, 1991: sequential Monte Carlo p-values).
+fn share(shuffles: u32, mut as_great: impl FnMut() -> bool) -> f64 {
+    const ENOUGH: u32 = 100;
+    let mut met = 0;
+    for at in 1..=shuffles {
+        met += u32::from(as_great());
+        if met == ENOUGH {
+            return f64::from(met) / f64::from(at);
+        }
+    }
+    f64::from(met + 1) / f64::from(shuffles + 1)
 }
 
 /// The p-value of the runs being of one distribution, by dealing all values anew: the statistic is that of Kruskal and Wallis
@@ -50,14 +93,12 @@ pub fn runs_agree(runs: &[Vec<f64>], shuffles: u32, seed: u64) -> f64 {
             .sum()
     };
     let (met, mut random) = (statistic(&ranks), generator(seed));
-    let mut as_great = 1;
-    for _ in 0..shuffles {
+    share(shuffles, || {
         for at in (1..ranks.len()).rev() {
             ranks.swap(at, random.random_range(0..=at));
         }
-        as_great += u32::from(statistic(&ranks) >= met - 1e-9);
-    }
-    f64::from(as_great) / f64::from(shuffles + 1)
+        statistic(&ranks) >= met - 1e-9
+    })
 }
 
 /// Ranks around zero, ties by their mean.
@@ -94,6 +135,21 @@ mod tests {
         // Binomial(200, 0.1): 20 and four standard deviations of 4.2.
         assert!((4..=37).contains(&small), "{small}");
         assert!(neighbours_agree(&[vec![1.0; 30]], 99, 1) >= 1.0);
+    }
+
+    #[test]
+    fn a_swing_is_seen_far_away_and_noise_is_not() {
+        let swing = |seed: u64| -> Vec<f64> {
+            let noise = noise(120, seed);
+            let at = |i: usize| (i as f64 / 40.0 * std::f64::consts::TAU).sin();
+            noise.iter().enumerate().map(|(i, n)| at(i) + n / f64::from(u32::MAX) * 3.0).collect()
+        };
+        assert!(distant_agree(&[swing(1), swing(2), swing(3), swing(4)], 9..=32, 199, 1) < 0.05);
+        let small =
+            (0..100).filter(|&seed| distant_agree(&[noise(80, seed)], 9..=32, 99, seed) <= 0.1).count();
+        // Binomial(100, 0.1): 10 and four standard deviations of 3.
+        assert!((1..=22).contains(&small), "{small}");
+        assert!(distant_agree(&[noise(60, 1)], 9..=32, 99, 1) >= 1.0);
     }
 
     #[test]

@@ -18,9 +18,10 @@ mod profile;
 mod rank;
 mod relabel;
 mod sample;
+mod trimmed;
 mod verdict;
 
-pub use blocks::{neighbours_agree, runs_agree};
+pub use blocks::{distant_agree, neighbours_agree, runs_agree};
 pub use bootstrap::bootstrap;
 pub use gev::{Fitness, Gev, fitness, merge_blocks};
 pub use order::{QuantileRanks, histogram_quantile_interval, median_interval, quantile_ranks};
@@ -29,6 +30,7 @@ pub use profile::return_level;
 pub use rank::{Shift, Span, shift};
 pub use relabel::{Judged, Relabelled, Statistic, relabel};
 pub use sample::{FEWEST_BEYOND, Number, Sample};
+pub use trimmed::Trimmed;
 pub use verdict::{Better, Rules, Verdict, judge};
 
 /// From one number to another, both inclusive.

@@ -25,7 +25,7 @@ pub(crate) fn minimum<const N: usize>(
         let width = (0..N)
             .map(|i| simplex.iter().map(|(point, _)| (point[i] - simplex[0].0[i]).abs()).fold(0.0, f64::max))
             .fold(0.0, f64::max);
-        if width < 1e-7 && (worst - best).abs() < 1e-9 * (1.0 + best.abs()) {
+        if width < 1e-5 && (worst - best).abs() < 1e-9 * (1.0 + best.abs()) {
             break;
         }
         let mut middle = [0.0; N];

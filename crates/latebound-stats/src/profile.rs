@@ -68,7 +68,7 @@ pub fn return_level(values: &[f64], blocks: f64, confidence: f64) -> Option<(f64
             } else {
                 (inner, from) = (middle, near);
             }
-            if (outer - inner).abs() < 1e-6 * (1.0 + middle.abs()) {
+            if (outer - inner).abs() < 1e-4 * (1.0 + middle.abs()) {
                 break;
             }
         }

@@ -10,7 +10,7 @@
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::relabel::{Moments, brunner_munzel};
-use crate::{Interval, generator};
+use crate::{Interval, Trimmed, generator};
 use rand::RngExt as _;
 
 /// A number that is known to lie between two ends; the upper one is infinite where only a lower limit is known.
@@ -43,10 +43,6 @@ const ENUMERATED: f64 = 13_000.0;
 /// Otherwise from so many draws, up to this many values in all; above, from the t distribution.
 const DRAWS: usize = 4_000;
 const MOST_DRAWN: usize = 40;
-/// Where one group scatters so many times as far as the other, the other is as good as one number, and it is the sign test that
-/// says how sure the ends are.
-const UNLIKE: f64 = 3.0;
-
 /// The shift from `base` to `new`; `None` where one of them is empty.
 pub fn shift(base: &[Span], new: &[Span], confidence: f64) -> Option<Shift> {
     if base.is_empty() || new.is_empty() {
@@ -58,7 +54,7 @@ pub fn shift(base: &[Span], new: &[Span], confidence: f64) -> Option<Shift> {
     let (least, greatest) = (differences(&high(base), &low(new)), differences(&low(base), &high(new)));
     let estimate = (middle(&least) + middle(&greatest)) / 2.0;
     let interval = match critical(base.len(), new.len(), tail) {
-        Some(critical) if !one_sided(base, new, tail) => {
+        Some(critical) => {
             let negative = |values: Vec<f64>| values.into_iter().map(|value| -value).collect::<Vec<f64>>();
             Interval {
                 low: lower_end(&high(base), &low(new), &least, critical, tail),
@@ -72,8 +68,10 @@ pub fn shift(base: &[Span], new: &[Span], confidence: f64) -> Option<Shift> {
                 ),
             }
         }
-        _ => Interval { low: f64::NEG_INFINITY, high: f64::INFINITY },
+        None => Interval { low: f64::NEG_INFINITY, high: f64::INFINITY },
     };
+    let interval =
+        hull(interval, Trimmed::of(&high(base), &low(new)), Trimmed::of(&low(base), &high(new)), confidence);
     Some(Shift { estimate: estimate.is_finite().then_some(estimate), interval })
 }
 
@@ -92,23 +90,14 @@ fn middle(sorted: &[f64]) -> f64 {
     if n % 2 == 1 { sorted[n / 2] } else { (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0 }
 }
 
-/// Whether one group scatters so much farther that the other is as good as one number, and has too few values for a sign test.
-fn one_sided(base: &[Span], new: &[Span], tail: f64) -> bool {
-    let spread = |values: &[Span]| {
-        let mut moments = Moments::default();
-        values
-            .iter()
-            .filter(|span| span.high.is_finite())
-            .for_each(|s| moments.add((s.low + s.high) / 2.0, 1.0));
-        moments.variance().sqrt()
-    };
-    let (of_base, of_new) = (spread(base), spread(new));
-    let wide = match (of_base > UNLIKE * of_new, of_new > UNLIKE * of_base) {
-        (true, _) => base.len(),
-        (_, true) => new.len(),
-        _ => return false,
-    };
-    0.5f64.powi(wide.min(1000) as i32) > tail
+/// The interval with what is added where the groups' own scatter leaves more open than their ranks (see [`Trimmed`]).
+fn hull(interval: Interval, least: Option<Trimmed>, greatest: Option<Trimmed>, confidence: f64) -> Interval {
+    let (least, greatest) =
+        (least.map(|of| of.interval(confidence)), greatest.map(|of| of.interval(confidence)));
+    Interval {
+        low: least.map_or(interval.low, |of| of.low.min(interval.low)),
+        high: greatest.map_or(interval.high, |of| of.high.max(interval.high)),
+    }
 }
 
 /// The least shift that is not rejected as too small, by the statistic between two neighbouring differences.
@@ -249,12 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn few_values_of_a_group_that_scatters_far_give_no_interval() {
+    fn few_values_of_a_group_that_scatters_far_leave_more_open_than_ranks() {
         let tight = exact(&[0.0, 0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.007]);
         let wide = exact(&[5.0, 6.0, 7.0, 8.0, 9.0]);
-        assert!(shift(&tight, &wide, 0.95).unwrap().interval.low.is_infinite());
-        let six = exact(&[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
-        assert!(shift(&tight, &six, 0.95).unwrap().interval.low > 4.0);
+        let interval = shift(&tight, &wide, 0.95).unwrap().interval;
+        // The t distribution with 4 degrees of freedom: 7 and 2.776 times sqrt(2.5 / 5).
+        assert!((interval.low - 5.03).abs() < 0.02 && (interval.high - 8.96).abs() < 0.05, "{interval:?}");
+        let three = shift(&tight, &exact(&[5.0, 7.0, 9.0]), 0.95).unwrap().interval;
+        assert!(three.low < 2.1 && three.high > 11.9, "{three:?}");
     }
 
     proptest! {
