@@ -8,10 +8,14 @@ use latebound_model::{
     Run, RunState, Series, Subject, SystemSnapshot, Tool,
 };
 
-/// splitmix64 (Steele, Lea and Flood 2014).
-pub(crate) struct Random(pub(crate) u64);
+/// splitmix64 (Steele, Lea and Flood 2014), and the second of the last two normal values.
+pub(crate) struct Random(u64, Option<f64>);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed, None)
+    }
+
     /// From 0 to 1, without either.
     pub(crate) fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -21,10 +25,54 @@ impl Random {
         (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// Standard normal (Box and Muller 1958).
+    /// Standard normal (Box and Muller 1958): they come in twos.
     pub(crate) fn normal(&mut self) -> f64 {
-        (-2.0 * self.next().ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
+        if let Some(second) = self.1.take() {
+            return second;
+        }
+        let far = (-2.0 * self.next().ln()).sqrt();
+        let (sine, cosine) = (std::f64::consts::TAU * self.next()).sin_cos();
+        self.1 = Some(far * sine);
+        far * cosine
     }
+}
+
+/// The way of a drift.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Along {
+    Line,
+    /// Slow, then fast.
+    Square,
+    /// All at once, after the middle.
+    Step,
+    /// Up and down so many times.
+    Waves(f64),
+}
+
+impl Along {
+    /// Where the drift is, from the first Run (0) to the last (1).
+    fn at(self, at: f64) -> f64 {
+        match self {
+            Along::Line => at,
+            Along::Square => at * at,
+            Along::Step => f64::from(u8::from(at > 0.5)),
+            Along::Waves(waves) => (at * waves * std::f64::consts::TAU).sin(),
+        }
+    }
+}
+
+/// The order in which Runs are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// base, new, base, new.
+    Turns,
+    /// base, new, new, base.
+    Mirrored,
+    /// One side wholly before the other.
+    Blocks,
+    Random,
+    /// By turns, and the Runs do not say when they began.
+    Unknown,
 }
 
 /// A system. All spreads are standard deviations of logarithms.
@@ -42,10 +90,21 @@ pub(crate) struct System {
     pub(crate) stalls: f64,
     /// How a Run's move depends on the Run before it.
     pub(crate) memory: f64,
-    /// How far the logarithm rises from the first Run to the last.
+    /// How far the logarithm moves from the first Run to the last, and along what.
     pub(crate) drift: f64,
+    pub(crate) along: Along,
+    /// In what order the Runs of the sides are taken.
+    pub(crate) order: Order,
+    /// How far Runs are moved upwards alone: the mean of an exponential law.
+    pub(crate) upwards: f64,
+    /// The share of values that are zero.
+    pub(crate) zeros: f64,
+    /// By what share at most a Run is shorter than planned, at random.
+    pub(crate) shorter: f64,
     /// How far the level swings within a Run, slowly.
     pub(crate) swing: f64,
+    /// Over how many values.
+    pub(crate) period: f64,
     /// The source counts whole units of this many nanoseconds; 1 where it does not round.
     pub(crate) unit: u64,
     /// Values above are counted and not kept.
@@ -64,7 +123,13 @@ pub(crate) const PLAIN: System = System {
     stalls: 0.0,
     memory: 0.0,
     drift: 0.0,
+    along: Along::Line,
+    order: Order::Turns,
+    upwards: 0.0,
+    zeros: 0.0,
+    shorter: 0.0,
     swing: 0.0,
+    period: 997.0,
     unit: 1,
     clip: None,
     cpus: 1,
@@ -86,10 +151,12 @@ pub(crate) struct Plan {
     /// Runs scatter so many times as far.
     pub(crate) scatter: f64,
     pub(crate) clip: Option<u64>,
+    /// So many Runs, the first ones, are twenty times as late.
+    pub(crate) outliers: u32,
 }
 
 pub(crate) const fn plan(runs: u32, values: u64) -> Plan {
-    Plan { runs, values, body: 1.0, tail: 1.0, last_cpu: 1.0, scatter: 1.0, clip: None }
+    Plan { runs, values, body: 1.0, tail: 1.0, last_cpu: 1.0, scatter: 1.0, clip: None, outliers: 0 }
 }
 
 /// What the Runs of a session have in common.
@@ -101,13 +168,17 @@ struct Session<'s> {
     at: f64,
 }
 
-/// The values of a Run as histograms, a CPU each.
-fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan) -> Vec<Histogram> {
+/// The values of a Run as histograms, a CPU each. `nth` counts the Runs of the side.
+fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan, nth: u32) -> Vec<Histogram> {
     let s = session.system;
     session.before = s.memory * session.before
         + (1.0 - s.memory * s.memory).sqrt() * s.scatter.0 * plan.scatter * random.normal();
     let stall = if random.next() < s.stalls { 10.0 } else { 1.0 };
-    let of_run = (session.before + s.drift * session.at).exp() * stall * plan.body;
+    let outlier = if nth < plan.outliers { 20.0 } else { 1.0 };
+    let upwards = -s.upwards * plan.scatter * random.next().ln();
+    let move_of_run = session.before + upwards + s.drift * s.along.at(session.at);
+    let of_run = move_of_run.exp() * stall * outlier * plan.body;
+    let values = plan.values - (plan.values as f64 * s.shorter * random.next()) as u64;
     let of_tail = of_run * (s.scatter.1 * plan.scatter * random.normal()).exp() * plan.tail;
     let phase = random.next() * std::f64::consts::TAU;
     (0..s.cpus)
@@ -115,7 +186,7 @@ fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan) -> Ve
             let here = if cpu + 1 == s.cpus { plan.last_cpu } else { 1.0 };
             let mut histogram = Histogram::new();
             let mut left = 0.0;
-            for at in 0..plan.values {
+            for at in 0..values {
                 if left < 1.0 && random.next() < s.tail.0 / s.burst {
                     // Geometric, so that the share of the tail stays what it is.
                     left += (1.0 + random.next().ln() / (1.0 - 1.0 / s.burst.max(1.000_001)).ln())
@@ -123,7 +194,7 @@ fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan) -> Ve
                         .max(1.0);
                 }
                 let swing = if s.swing > 0.0 {
-                    (s.swing * (phase + at as f64 * std::f64::consts::TAU / 997.0).sin()).exp()
+                    (s.swing * (phase + at as f64 * std::f64::consts::TAU / s.period).sin()).exp()
                 } else {
                     1.0
                 };
@@ -133,6 +204,7 @@ fn histograms(random: &mut Random, session: &mut Session<'_>, plan: &Plan) -> Ve
                 } else {
                     s.body.0 * of_run * (s.body.1 * random.normal()).exp()
                 };
+                let value = if s.zeros > 0.0 && random.next() < s.zeros { 0.0 } else { value };
                 histogram.record(Nanos((value * swing * here) as u64 / s.unit * s.unit));
             }
             histogram
@@ -168,15 +240,17 @@ fn clipped(mut one: Series, clip: Option<u64>) -> Series {
     one
 }
 
-/// A Run with these series, that began at the `turn`-th minute.
-pub(crate) fn run(series: Vec<Series>, turn: u32) -> Run {
+/// A Run with these series, that began at the `turn`-th minute, or nobody knows when.
+pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
+    let start =
+        |turn: u32| format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + turn / 1440, turn / 60 % 24, turn % 60);
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
         verb: "measure".to_owned(),
         command: Vec::new(),
         state: RunState::Complete,
-        started_at: format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + turn / 1440, turn / 60 % 24, turn % 60),
+        started_at: turn.map(start).unwrap_or_default(),
         started_monotonic: Nanos::ZERO,
         planned: None,
         duration: Nanos::from_secs(4),
@@ -198,41 +272,65 @@ pub(crate) fn run(series: Vec<Series>, turn: u32) -> Run {
     }
 }
 
-/// The Runs of both sides, taken by turns as far as both go.
-pub(crate) fn sides(random: &mut Random, system: &System, plans: [&Plan; 2]) -> [Side; 2] {
-    let mut sides = ["base", "new"].map(Side::new);
-    let all = plans[0].runs + plans[1].runs;
+/// Which side each Run is of, in the order of time.
+fn order(random: &mut Random, order: Order, plans: &[&Plan]) -> Vec<usize> {
+    let most = plans.iter().map(|plan| plan.runs).max().unwrap_or(0);
+    let round = |round: u32| -> Vec<usize> {
+        (0..plans.len()).filter(|&side| round < plans[side].runs).collect::<Vec<usize>>()
+    };
+    let mut all: Vec<usize> = (0..most)
+        .flat_map(|at| {
+            let mut sides = round(at);
+            if order == Order::Mirrored && at % 2 == 1 {
+                sides.reverse();
+            }
+            sides
+        })
+        .collect();
+    match order {
+        Order::Blocks => all.sort_unstable(),
+        Order::Random => (1..all.len()).rev().for_each(|at| {
+            all.swap(at, (random.next() * (at + 1) as f64) as usize);
+        }),
+        Order::Turns | Order::Mirrored | Order::Unknown => {}
+    }
+    all
+}
+
+/// The Runs of all sides, the base first.
+pub(crate) fn sides(random: &mut Random, system: &System, plans: &[&Plan]) -> Vec<Side> {
+    let mut sides: Vec<Side> = (0..plans.len())
+        .map(|at| Side::new(&if at == 0 { "base".to_owned() } else { format!("new{at}") }))
+        .collect();
+    let order = order(random, system.order, plans);
     let mut session = Session { system, before: system.scatter.0 * random.normal(), at: 0.0 };
-    let mut turn = 0;
-    for round in 0..plans[0].runs.max(plans[1].runs) {
-        for (side, plan) in sides.iter_mut().zip(plans) {
-            if round >= plan.runs {
-                continue;
-            }
-            session.at = f64::from(turn) / f64::from(all.max(2) - 1);
-            let clip = plan.clip.or(system.clip);
-            let mut all_series: Vec<Series> = histograms(random, &mut session, plan)
-                .into_iter()
-                .enumerate()
-                .map(|(cpu, histogram)| {
-                    let cpu = (system.cpus > 1).then_some(cpu as u32);
-                    let mut one = series(Quantity::Latency, Evidence::User, "measure", cpu, histogram);
-                    one.resolution = (system.unit > 1).then_some(Nanos(system.unit));
-                    clipped(one, clip)
-                })
-                .collect();
-            for at in 0..system.mechanisms {
-                let of_run = (0.1 * random.normal()).exp();
-                let mut histogram = Histogram::new();
-                (0..1100).for_each(|_| {
-                    histogram.record(Nanos((5_000.0 * of_run * (0.3 * random.normal()).exp()) as u64));
-                });
-                let name = format!("MECHANISM_{at}");
-                all_series.push(series(Quantity::Latency, Evidence::Events, &name, None, histogram));
-            }
-            side.add(&run(all_series, turn), &turn.to_string());
-            turn += 1;
+    let mut taken = vec![0; plans.len()];
+    for (turn, &side) in order.iter().enumerate() {
+        let plan = plans[side];
+        session.at = turn as f64 / (order.len().max(2) - 1) as f64;
+        let clip = plan.clip.or(system.clip);
+        let mut all_series: Vec<Series> = histograms(random, &mut session, plan, taken[side])
+            .into_iter()
+            .enumerate()
+            .map(|(cpu, histogram)| {
+                let cpu = (system.cpus > 1).then_some(cpu as u32);
+                let mut one = series(Quantity::Latency, Evidence::User, "measure", cpu, histogram);
+                one.resolution = (system.unit > 1).then_some(Nanos(system.unit));
+                clipped(one, clip)
+            })
+            .collect();
+        for at in 0..system.mechanisms {
+            let of_run = (0.1 * plan.scatter * random.normal()).exp();
+            let mut histogram = Histogram::new();
+            (0..1100).for_each(|_| {
+                histogram.record(Nanos((5_000.0 * of_run * (0.3 * random.normal()).exp()) as u64));
+            });
+            let name = format!("MECHANISM_{at}");
+            all_series.push(series(Quantity::Latency, Evidence::Events, &name, None, histogram));
         }
+        let began = (system.order != Order::Unknown).then_some(turn as u32);
+        sides[side].add(&run(all_series, began), &turn.to_string());
+        taken[side] += 1;
     }
     sides
 }
@@ -242,9 +340,15 @@ pub(crate) fn options(seed: u64) -> Options {
     Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed }
 }
 
-pub(crate) fn compared(random: &mut Random, system: &System, plans: [&Plan; 2], seed: u64) -> Against {
-    let [base, new] = sides(random, system, plans);
-    compare(&base, &[new], &options(seed)).against.remove(0)
+/// Every side held against the first.
+pub(crate) fn all_compared(random: &mut Random, system: &System, plans: &[&Plan], seed: u64) -> Vec<Against> {
+    let mut sides = sides(random, system, plans);
+    let base = sides.remove(0);
+    compare(&base, &sides, &options(seed)).against
+}
+
+fn compared(random: &mut Random, system: &System, plans: [&Plan; 2], seed: u64) -> Against {
+    all_compared(random, system, &plans, seed).remove(0)
 }
 
 fn is_call(verdict: VerdictWord) -> bool {
@@ -258,6 +362,8 @@ pub(crate) enum Promise {
     Silent,
     /// The interval of the ratio of this number holds the true ratio in 95 % at least.
     Interval(&'static str),
+    /// That this number differs by no more than it does is said in 5 % at most.
+    Equal(&'static str),
     /// This number, or that of a CPU, is called worse in so great a share at least.
     Called(&'static str, f64),
     /// With as many Runs as a pilot of five a side advises for this number, a difference of the margin is called in 80 % at least.
@@ -270,7 +376,7 @@ impl Promise {
     /// The promised rate, and whether more is better.
     pub(crate) fn rate(self) -> (f64, bool) {
         match self {
-            Promise::Silent => (0.05, false),
+            Promise::Silent | Promise::Equal(_) => (0.05, false),
             Promise::Interval(_) | Promise::Forecast => (0.95, true),
             Promise::Called(_, rate) => (rate, true),
             Promise::Advised(_) => (0.80, true),
@@ -288,6 +394,12 @@ pub(crate) struct Blocks {
     pub(crate) memory: f64,
     /// Standard deviation of a Run's level, as a share of the law's scale.
     pub(crate) scatter: f64,
+    /// Each value is one of whole units of this many nanoseconds.
+    pub(crate) unit: u64,
+    /// The share of blocks with a worst case of another kind, which lies so many scales higher.
+    pub(crate) rare: (f64, f64),
+    /// How far the level swings within a Run, in scales, and over how many blocks.
+    pub(crate) swing: (f64, f64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -297,6 +409,17 @@ pub(crate) struct Scenario {
     pub(crate) system: System,
     pub(crate) plans: [Plan; 2],
     pub(crate) blocks: Option<Blocks>,
+    /// So many sides are held against the base, each as the second plan has it.
+    pub(crate) others: usize,
+}
+
+impl Scenario {
+    /// The seed of its random numbers, from its name (FNV-1a) and whatever was asked for: another scenario in the list changes nothing.
+    fn seed(&self, seed: u64) -> u64 {
+        let text = format!("{} {:?} {seed}", self.name, self.promise);
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
 }
 
 /// What came out of many comparisons.
@@ -308,54 +431,73 @@ pub(crate) struct Measured {
     pub(crate) of: u64,
 }
 
-/// So many comparisons of a scenario.
-pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64) -> Measured {
-    let mut random = Random(seed);
-    let mut measured = Measured::default();
-    let plans = [&scenario.plans[0], &scenario.plans[1]];
+/// So many comparisons of a scenario on so many threads. Each comparison has a seed of its own, so that their number changes nothing.
+pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64, threads: u64) -> Measured {
+    let seed = scenario.seed(seed);
+    let mut random = Random::new(seed);
     let truth = match scenario.promise {
-        Promise::Interval(statistic) => true_ratio(&mut random, scenario, statistic),
+        Promise::Interval(statistic) | Promise::Equal(statistic) => {
+            true_ratio(&mut random, scenario, statistic)
+        }
         Promise::Forecast => true_level(&mut random, &scenario.blocks.unwrap()),
         _ => 0.0,
     };
-    for at in 0..comparisons {
-        let hit = match scenario.promise {
-            Promise::Silent => {
-                let against = compared(&mut random, &scenario.system, plans, at);
-                Some(against.measures.iter().any(|measure| is_call(measure.verdict)))
+    let part = |thread: u64| {
+        let mut measured = Measured::default();
+        for at in (thread..comparisons).step_by(threads as usize) {
+            let mut random = Random::new(seed ^ (at + 1).wrapping_mul(0xd134_2543_de82_ef95));
+            if let Some(hit) = one(&mut random, scenario, truth, at) {
+                measured.of += 1;
+                measured.hits += u64::from(hit);
             }
-            Promise::Called(statistic, _) => {
-                let against = compared(&mut random, &scenario.system, plans, at);
-                let called = |measure: &latebound_compare::Measure| {
-                    measure.statistic == statistic && measure.verdict == VerdictWord::Worse
-                };
-                Some(against.measures.iter().any(called))
-            }
-            Promise::Interval(statistic) => {
-                let against = compared(&mut random, &scenario.system, plans, at);
-                let found = against.measures.iter().find(|measure| measure.statistic == statistic);
-                found.filter(|measure| measure.ratio_low.is_some() || measure.ratio_high.is_some()).map(
-                    |measure| {
-                        measure.ratio_low.is_none_or(|low| low <= truth)
-                            && measure.ratio_high.is_none_or(|high| truth <= high)
-                    },
-                )
-            }
-            Promise::Advised(statistic) => advised(&mut random, scenario, statistic, at),
-            Promise::Forecast => {
-                let forecast = forecast(&mut random, &scenario.blocks.unwrap(), at);
-                forecast
-                    .levels
-                    .first()
-                    .map(|level| level.low_ns <= truth && level.high_ns.is_none_or(|high| truth <= high))
-            }
-        };
-        if let Some(hit) = hit {
-            measured.of += 1;
-            measured.hits += u64::from(hit);
+        }
+        measured
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || part(thread))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).fold(Measured::default(), |all, part| {
+            Measured { hits: all.hits + part.hits, of: all.of + part.of }
+        })
+    })
+}
+
+/// One comparison: whether what is promised of, or against, came; `None` where it could not.
+fn one(random: &mut Random, scenario: &Scenario, truth: f64, seed: u64) -> Option<bool> {
+    let plans = [&scenario.plans[0], &scenario.plans[1]];
+    match scenario.promise {
+        Promise::Silent => {
+            let mut all = vec![plans[1]; scenario.others + 1];
+            all[0] = plans[0];
+            let against = all_compared(random, &scenario.system, &all, seed);
+            Some(against.iter().flat_map(|against| &against.measures).any(|measure| is_call(measure.verdict)))
+        }
+        Promise::Called(statistic, _) => {
+            let against = compared(random, &scenario.system, plans, seed);
+            let called = |measure: &latebound_compare::Measure| {
+                measure.statistic == statistic && measure.verdict == VerdictWord::Worse
+            };
+            Some(against.measures.iter().any(called))
+        }
+        Promise::Equal(statistic) => {
+            let against = compared(random, &scenario.system, plans, seed);
+            let found = against.measures.iter().find(|measure| measure.statistic == statistic)?;
+            Some(found.no_larger_than.is_some_and(|most| truth.max(1.0 / truth) - 1.0 > most))
+        }
+        Promise::Interval(statistic) => {
+            let against = compared(random, &scenario.system, plans, seed);
+            let found = against.measures.iter().find(|measure| measure.statistic == statistic)?;
+            (found.ratio_low.is_some() || found.ratio_high.is_some()).then(|| {
+                found.ratio_low.is_none_or(|low| low <= truth)
+                    && found.ratio_high.is_none_or(|high| truth <= high)
+            })
+        }
+        Promise::Advised(statistic) => advised(random, scenario, statistic, seed),
+        Promise::Forecast => {
+            let forecast = forecast(random, &scenario.blocks.unwrap(), seed);
+            let level = forecast.levels.first()?;
+            Some(level.low_ns <= truth && level.high_ns.is_none_or(|high| truth <= high))
         }
     }
-    measured
 }
 
 /// The median ratio between a Run of the one and a Run of the other, from many.
@@ -369,7 +511,7 @@ fn true_ratio(random: &mut Random, scenario: &Scenario, statistic: &str) -> f64 
     let number = |random: &mut Random, plan: &Plan| {
         let mut session = Session { system: &scenario.system, before: 0.0, at: 0.0 };
         let mut all = Histogram::new();
-        histograms(random, &mut session, plan).iter().for_each(|one| all.merge(one));
+        histograms(random, &mut session, plan, u32::MAX).iter().for_each(|one| all.merge(one));
         all.quantile(q).unwrap().0 as f64
     };
     let mut ratios: Vec<f64> =
@@ -399,18 +541,23 @@ fn of_law(normal: f64, shape: f64) -> f64 {
 
 fn blocks_of(random: &mut Random, blocks: &Blocks, count: u32) -> Vec<f64> {
     let of_run = blocks.scatter * random.normal();
-    let mut at = random.normal();
+    let phase = random.next();
+    let mut before = random.normal();
     (0..count)
-        .map(|_| {
-            at = blocks.memory * at + (1.0 - blocks.memory * blocks.memory).sqrt() * random.normal();
-            40_000.0 + 6_000.0 * (of_run + of_law(at, blocks.shape))
+        .map(|at| {
+            before = blocks.memory * before + (1.0 - blocks.memory * blocks.memory).sqrt() * random.normal();
+            let swing =
+                blocks.swing.0 * ((f64::from(at) / blocks.swing.1 + phase) * std::f64::consts::TAU).sin();
+            let rare = if random.next() < blocks.rare.0 { blocks.rare.1 } else { 0.0 };
+            let value = 40_000.0 + 6_000.0 * (of_run + swing + rare + of_law(before, blocks.shape));
+            (value / blocks.unit as f64).floor() * blocks.unit as f64
         })
         .collect()
 }
 
 /// The level that the greatest value of an hour stays below with probability 1/e.
 fn true_level(random: &mut Random, blocks: &Blocks) -> f64 {
-    const HOURS: usize = 2000;
+    const HOURS: usize = 1000;
     let mut maxima: Vec<f64> =
         (0..HOURS).map(|_| blocks_of(random, blocks, 3600).into_iter().fold(0.0, f64::max)).collect();
     maxima.sort_by(f64::total_cmp);
@@ -428,7 +575,7 @@ fn forecast(random: &mut Random, blocks: &Blocks, seed: u64) -> Forecast {
         maxima.iter().flatten().for_each(|value| histogram.record(*value));
         let mut one = series(Quantity::Latency, Evidence::User, "measure", None, histogram);
         one.block_maxima = Some(BlockMaxima { block: Nanos::from_secs(1), start: Nanos::ZERO, maxima });
-        side.add(&run(vec![one], turn), &turn.to_string());
+        side.add(&run(vec![one], Some(turn)), &turn.to_string());
     }
     compare(&side, &[], &options(seed)).base.forecasts.remove(0)
 }
