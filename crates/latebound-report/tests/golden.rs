@@ -268,7 +268,7 @@ fn an_observed_quantile_above_the_histogram_shows_its_limit() {
     let row = rows.iter().find(|row| row.series == at).unwrap();
     assert_eq!(row.p50.to_string(), "> 32.8 ms");
     let page = html::page(&run);
-    assert!(page.contains("&gt; 32.8 ms"));
+    assert!(page.contains("&gt; 32.8\u{202f}ms"));
 }
 
 #[test]
