@@ -4,7 +4,7 @@
 //! Owns what a record means as a [`latebound_model::EventKind`]. Records that the model has no word for (preempt and
 //! irq events, wake-ups after the waking) give nothing; they go to the thread model as they are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
 
@@ -142,24 +142,21 @@ pub fn for_each_event<R: ReadAt>(
     let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
     let mut converter = Converter::new();
     let mut stream = trace.events(buffer)?;
-    let mut flaws: Vec<Flaw> = Vec::new();
+    // A flaw is told when its CPU's next event is looked for, which other CPUs' events may come before.
+    let mut flaws: BTreeMap<Cpu, Vec<Flaw>> = BTreeMap::new();
     while let Some(item) = stream.next_item()? {
         let event = match item {
             Item::Flaw(flaw) => {
-                flaws.push(flaw);
+                flaws.entry(flaw.cpu).or_default().push(flaw);
                 continue;
             }
             Item::Event(event) => event,
         };
         let at = buffer.clock.nanos(event.time);
-        // A flaw is told when its CPU's next event is looked for, which other CPUs' events may come before.
-        flaws.retain(|flaw| {
-            let here = flaw.cpu == event.cpu;
-            if here {
-                lost_event(flaw, at).into_iter().for_each(&mut visit);
-            }
-            !here
-        });
+        if !flaws.is_empty() {
+            let here = flaws.remove(&event.cpu).into_iter().flatten();
+            here.filter_map(|flaw| lost_event(&flaw, at)).for_each(&mut visit);
+        }
         let decoded = decoder.decode(event.data);
         converter
             .convert(decoder.vector_names(), &symbols, event.cpu, at, &decoded.record)
@@ -167,7 +164,7 @@ pub fn for_each_event<R: ReadAt>(
             .into_iter()
             .for_each(&mut visit);
     }
-    for flaw in &flaws {
+    for flaw in flaws.values().flatten() {
         let at = buffer.clock.nanos(flaw.after.unwrap_or(0));
         lost_event(flaw, at).into_iter().for_each(&mut visit);
     }

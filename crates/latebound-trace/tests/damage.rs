@@ -4,10 +4,10 @@
 
 mod support;
 
-use latebound_model::Cpu;
+use latebound_model::{Cpu, EventKind};
 use latebound_trace::{
     Buffer, CpuData, CpuStream, Flaw, FlawKind, Item, ReadAt, Record, Tally, TextOffset, TraceError,
-    TraceFile,
+    TraceFile, for_each_event,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -280,6 +280,71 @@ fn a_size_that_cannot_be_is_refused_before_it_is_allocated() {
     bytes[chunk + 4..chunk + 8].copy_from_slice(&u32::MAX.to_le_bytes());
     let (events, flaws) = events(&TraceFile::open(bytes).unwrap(), 0);
     assert!(events.is_empty() && matches!(flaws[..], [FlawKind::Damaged { .. }]), "{flaws:?}");
+}
+
+#[test]
+fn a_section_that_claims_more_than_its_bytes_hold_is_refused() {
+    for compression in ["zstd", "zlib"] {
+        let mut bytes = Synthetic { compression, ..Synthetic::default() }.bytes();
+        // Behind the compressor's version and the place of the options: number, flags, description, size, stored and unpacked bytes.
+        let first = bytes.windows(4).position(|window| window == b"1.0\0").unwrap() + 4 + 8;
+        bytes[first + 20..first + 24].copy_from_slice(&(48_u32 << 20).to_le_bytes());
+        match TraceFile::open(bytes) {
+            Err(TraceError::TooLarge { size, limit, .. }) => assert!(size == 48 << 20 && limit < 1 << 20),
+            other => panic!("{:?}", other.err()),
+        }
+    }
+}
+
+#[test]
+fn options_that_lead_back_to_themselves_are_told() {
+    let mut bytes = Synthetic::default().bytes();
+    let place = bytes.windows(4).position(|window| window == b"1.0\0").unwrap() + 4;
+    let options: [u8; 8] = bytes[place..place + 8].try_into().unwrap();
+    let end = bytes.len();
+    bytes[end - 8..].copy_from_slice(&options);
+    let error = TraceFile::open(bytes).err().unwrap().to_string();
+    assert!(error.contains("loop"), "{error}");
+}
+
+#[test]
+fn cpus_that_share_their_bytes_are_refused() {
+    let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1)] };
+    let cpus: Vec<_> = (0..40).map(|cpu| vec![page(cpu)]).collect();
+    let mut bytes = Synthetic { version: 6, cpus, ..Synthetic::default() }.bytes();
+    assert!(TraceFile::open(bytes.clone()).is_ok());
+    let table = bytes.windows(10).position(|window| window == b"flyrecord\0").unwrap() + 10;
+    let first: [u8; 8] = bytes[table..table + 8].try_into().unwrap();
+    for cpu in 0..40 {
+        bytes[table + cpu * 16..][..8].copy_from_slice(&first);
+        bytes[table + cpu * 16 + 8..][..8].copy_from_slice(&(40 * 4096_u64).to_le_bytes());
+    }
+    let error = TraceFile::open(bytes).err().unwrap().to_string();
+    assert!(error.contains("overlap"), "{error}");
+}
+
+#[test]
+fn many_flaws_of_one_cpu_cost_the_events_of_another_nothing() {
+    let events =
+        |at: u64| SyntheticPage { time: at, missed: None, events: (0..20).map(|_| (1, 1)).collect() };
+    let empty = vec![SyntheticPage::default(); 10_000];
+    let cpus = vec![empty, (1..=10_000).map(|at| events(at * 100)).collect()];
+    let trace = Synthetic { version: 6, page_size: 512, cpus, ..Synthetic::default() };
+    let trace = TraceFile::open(trace.bytes()).unwrap();
+    let processor = || {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes to the structure that it is given.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) }, 0);
+        std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    let before = processor();
+    let mut lost = 0;
+    let tallies = for_each_event(&trace, &trace.buffers()[0], |event| {
+        lost += u32::from(matches!(event.kind, EventKind::Lost { .. }));
+    });
+    let took = processor() - before;
+    assert_eq!((lost, tallies.unwrap()[1].1.events), (10_000, 200_000));
+    assert!(took.as_millis() < 500, "{took:?}: one look at each flaw for each event takes seconds");
 }
 
 #[test]

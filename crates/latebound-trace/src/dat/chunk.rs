@@ -135,14 +135,14 @@ impl Finder {
         if self.ended {
             return Ok(Found::End);
         }
-        if shape.chunks.is_none() {
+        let Some(compression) = shape.chunks else {
             let pages = (BLOCK / shape.page_size).max(1) * shape.page_size;
             let size = (pages as u64).min(self.left()) as usize;
             let chunk = Chunk { offset: self.at, stored: size, size };
             self.at += size as u64;
             self.ended = size == 0;
             return Ok(if self.ended { Found::End } else { Found::Chunk(chunk) });
-        }
+        };
         if self.chunks_left == 0 {
             self.ended = true;
             return Ok(Found::End);
@@ -164,7 +164,8 @@ impl Finder {
         let (stored, size) = (number(&header[..4]), number(&header[4..]));
         // What does not compress grows a little.
         let limit = shape.chunk_limit();
-        if stored as u64 > self.left() - 8 || size > limit || stored > limit + limit / 2 || stored == 0 {
+        let impossible = stored as u64 > self.left() - 8 || size as u64 > compression.most(stored as u64);
+        if impossible || size > limit || stored > limit + limit / 2 || stored == 0 {
             return Ok(self.give_up());
         }
         let chunk = Chunk { offset: self.at + 8, stored, size };

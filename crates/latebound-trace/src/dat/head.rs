@@ -25,8 +25,10 @@ const COUNT_LIMIT: u32 = 1 << 16;
 const PAGE_LIMIT: u64 = 8 << 20;
 /// More buffers than anybody makes; with 256 CPUs each on average.
 const BUFFER_LIMIT: usize = 4096;
-/// Chains of option sections longer than this are a loop.
-const OPTIONS_LIMIT: usize = 4096;
+/// The longest name of a buffer: it is that of a folder (`NAME_MAX`).
+const BUFFER_NAME_LIMIT: usize = 255;
+/// The most that a section may grow when it is decompressed. All of them are text, which no compressor packs as tightly as this.
+const SECTION_RATIO: u64 = 1032;
 
 /// Where the pages of one CPU are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +124,8 @@ struct Options {
     instances: Vec<(String, u64)>,
     /// Buffers of version 7, each with the place of its section.
     buffers: Vec<(u64, Buffer)>,
-    /// CPUs of all of them.
+    /// How many instances or buffers there are, and CPUs of all of them.
+    buffers_named: usize,
     cpus_named: usize,
     header: Option<u64>,
     ftrace: Option<u64>,
@@ -185,7 +188,7 @@ impl Head {
                 reader.bytes(size, PART_LIMIT).map(Some)
             }
             Some(Part::Section { offset, count_size }) => {
-                let mut bytes = read_section(source, self.big_endian, self.compression, offset, name)?;
+                let mut bytes = read_section(source, self.big_endian, self.compression, offset, name)?.bytes;
                 let mut reader = Reader::new(bytes.as_slice(), self.big_endian, name)?;
                 let size = if count_size == 4 { u64::from(reader.u32()?) } else { reader.u64()? };
                 if size > reader.remaining() {
@@ -252,11 +255,13 @@ fn read_6<R: ReadAt>(mut reader: Reader<&R>, base: Base) -> Result<Head, TraceEr
         compressed: false,
     });
     for (name, offset) in std::mem::take(&mut options.instances) {
+        options.name_cpus(cpus as usize, offset)?;
         reader.seek(offset);
         let kind = reader.array::<10>()?;
         let table = read_cpu_table(&mut reader, kind, cpus)?;
         buffers.push(Buffer { name, clock: clock.clone(), page_size, cpus: table, compressed: false });
     }
+    check_extent(&buffers, reader.length())?;
     Ok(Head {
         version: 6,
         big_endian: base.big_endian,
@@ -279,11 +284,12 @@ fn read_7<R: ReadAt>(source: &R, mut reader: Reader<&R>, base: Base) -> Result<H
     let _version_of_the_compressor = reader.text(NAME_LIMIT)?;
     let mut next = reader.u64()?;
     let mut options = Options::default();
-    for round in 0.. {
-        if next == 0 {
-            break;
-        }
-        if round == OPTIONS_LIMIT {
+    let mut stored = 0;
+    while next != 0 {
+        let section = read_section(source, base.big_endian, compression, next, "the options")?;
+        // Sections that lie apart cannot have more bytes than the file.
+        stored += section.stored;
+        if stored > reader.length() {
             let (part, offset) = ("the options", next);
             return Err(TraceError::Inconsistent {
                 part,
@@ -291,8 +297,7 @@ fn read_7<R: ReadAt>(source: &R, mut reader: Reader<&R>, base: Base) -> Result<H
                 why: "their sections form a loop".to_owned(),
             });
         }
-        let bytes = read_section(source, base.big_endian, compression, next, "the options")?;
-        next = options.take_section(&bytes, base.big_endian)?;
+        next = options.take_section(&section.bytes, base.big_endian)?;
     }
     if options.latency_text && options.buffers.is_empty() {
         return Err(TraceError::LatencyText);
@@ -300,7 +305,9 @@ fn read_7<R: ReadAt>(source: &R, mut reader: Reader<&R>, base: Base) -> Result<H
     let missing =
         |part| TraceError::Inconsistent { part, offset: 0, why: "the options name no such section".into() };
     let section = |offset: Option<u64>, part: &'static str| match offset {
-        Some(offset) => read_section(source, base.big_endian, compression, offset, part),
+        Some(offset) => {
+            read_section(source, base.big_endian, compression, offset, part).map(|section| section.bytes)
+        }
         None => Err(missing(part)),
     };
     let header = section(options.header, "the page header")?;
@@ -334,6 +341,7 @@ fn read_7<R: ReadAt>(source: &R, mut reader: Reader<&R>, base: Base) -> Result<H
         }
         buffers.push(buffer);
     }
+    check_extent(&buffers, reader.length())?;
     let part = |offset: Option<u64>, count_size| offset.map(|offset| Part::Section { offset, count_size });
     Ok(Head {
         version: 7,
@@ -352,6 +360,12 @@ fn read_7<R: ReadAt>(source: &R, mut reader: Reader<&R>, base: Base) -> Result<H
     })
 }
 
+/// A section: what is in it, and how many bytes of the file it takes.
+struct Section {
+    bytes: Vec<u8>,
+    stored: u64,
+}
+
 /// The content of a section, decompressed where it is.
 fn read_section<R: ReadAt>(
     source: &R,
@@ -359,7 +373,8 @@ fn read_section<R: ReadAt>(
     compression: Compression,
     offset: u64,
     part: &'static str,
-) -> Result<Vec<u8>, TraceError> {
+) -> Result<Section, TraceError> {
+    const HEADER: u64 = 16;
     let mut reader = Reader::new(source, big_endian, part)?;
     reader.seek(offset);
     let _id = reader.u16()?;
@@ -367,21 +382,36 @@ fn read_section<R: ReadAt>(
     let _description = reader.u32()?;
     let size = reader.u64()?;
     if !compressed {
-        return reader.bytes(size, PART_LIMIT);
+        return Ok(Section { bytes: reader.bytes(size, PART_LIMIT)?, stored: HEADER + size });
     }
     let stored = u64::from(reader.u32()?);
     let unpacked = u64::from(reader.u32()?);
     let input = reader.bytes(stored, PART_LIMIT)?;
-    if unpacked > PART_LIMIT {
-        return Err(TraceError::TooLarge { part, offset, size: unpacked, limit: PART_LIMIT });
+    let limit = PART_LIMIT.min(stored * SECTION_RATIO);
+    if unpacked > limit {
+        return Err(TraceError::TooLarge { part, offset, size: unpacked, limit });
     }
-    // Zeroed memory from the system takes no room before it is written, so a false claim costs nothing.
     let mut output = vec![0; unpacked as usize];
     let length = Inflater::default()
         .inflate(compression, &input, &mut output)
         .map_err(|why| TraceError::Decompress { part, offset, why })?;
     output.truncate(length);
-    Ok(output)
+    Ok(Section { bytes: output, stored: HEADER + stored })
+}
+
+/// Refuses CPUs whose data overlaps: who reads them all would read more than there is, and once for each.
+fn check_extent(buffers: &[Buffer], length: u64) -> Result<(), TraceError> {
+    let within = |data: &CpuData| data.size.min(length.saturating_sub(data.offset));
+    let data = buffers.iter().flat_map(|buffer| &buffer.cpus);
+    let sum = data.fold(0u64, |sum, data| sum.saturating_add(within(data)));
+    if sum > length {
+        return Err(TraceError::Inconsistent {
+            part: "the data of the CPUs",
+            offset: 0,
+            why: format!("they have {sum} bytes together, more than the {length} of the file: they overlap"),
+        });
+    }
+    Ok(())
 }
 
 fn check_page_size(size: u64, offset: u64) -> Result<usize, TraceError> {
@@ -520,6 +550,17 @@ impl Options {
         }
     }
 
+    /// Counts the CPUs of one more buffer.
+    fn name_cpus(&mut self, cpus: usize, offset: u64) -> Result<(), TraceError> {
+        self.buffers_named += 1;
+        self.cpus_named += cpus;
+        let (size, limit) = (self.cpus_named as u64, BUFFER_LIMIT as u64 * 256);
+        if self.buffers_named > BUFFER_LIMIT || size > limit {
+            return Err(TraceError::TooLarge { part: "the list of buffers", offset, size, limit });
+        }
+        Ok(())
+    }
+
     fn take(&mut self, id: u16, data: &[u8], big_endian: bool, version: u32) -> Result<(), TraceError> {
         let mut reader = Reader::new(data, big_endian, "an option")?;
         match id {
@@ -538,16 +579,7 @@ impl Options {
             option::BUFFER => {
                 let section = reader.u64()?;
                 let buffer = read_buffer_option(&mut reader, section)?;
-                self.cpus_named += buffer.cpus.len();
-                if self.buffers.len() == BUFFER_LIMIT || self.cpus_named > BUFFER_LIMIT * 256 {
-                    let (size, limit) = (self.cpus_named as u64, BUFFER_LIMIT as u64 * 256);
-                    return Err(TraceError::TooLarge {
-                        part: "the list of buffers",
-                        offset: section,
-                        size,
-                        limit,
-                    });
-                }
+                self.name_cpus(buffer.cpus.len(), section)?;
                 self.buffers.push((section, buffer));
             }
             option::BUFFER_TEXT if version == 7 => self.latency_text = true,
@@ -571,7 +603,7 @@ impl Options {
             let value = value.trim();
             let number = value.parse().unwrap_or(0);
             match key {
-                "Buffer" => self.stats_instance = value.to_owned(),
+                "Buffer" if value.len() <= BUFFER_NAME_LIMIT => self.stats_instance = value.to_owned(),
                 "CPU" => {
                     named = true;
                     stats.cpu = latebound_model::Cpu(value.parse().unwrap_or(0));

@@ -26,6 +26,18 @@ impl Compression {
             _ => Err(TraceError::UnknownCompression { found: name.to_owned() }),
         }
     }
+
+    /// The most bytes that so many compressed ones can become. What claims more is not believed, and no room is made for it.
+    pub(crate) const fn most(self, stored: u64) -> u64 {
+        let each = match self {
+            Compression::None => 1,
+            // A block of at most 128 KiB takes 3 bytes of header and one that is repeated (RFC 8878, 3.1.1.2).
+            Compression::Zstd => (128 << 10) / 4,
+            // "In the limit": https://zlib.net/zlib_tech.html, Maximum Compression Factor.
+            Compression::Zlib => 1032,
+        };
+        stored.saturating_mul(each)
+    }
 }
 
 /// A decompressor with its working memory, to be used again and again.

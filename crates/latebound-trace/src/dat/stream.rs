@@ -68,6 +68,8 @@ impl Shape {
 
 /// How much the chunks of a merge may take together.
 const MERGE_BUDGET: usize = 24 << 20;
+/// How much the pages of a merge may take together, of each CPU one: those of 8192 CPUs take 32 MiB, at 4 KiB each.
+const PAGES_LIMIT: usize = 64 << 20;
 
 /// The place reached in one CPU's pages.
 struct Cursor {
@@ -371,6 +373,8 @@ pub struct MergedStream<'f, R> {
     slots: Vec<Slot>,
     /// What a slot may keep.
     room: usize,
+    /// Bytes of the lanes' pages.
+    held: usize,
     work: Work,
     /// The time of every lane's next event, the earliest on top; of two at once the lane that the file lists first.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
@@ -413,6 +417,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
             lanes,
             slots,
             room,
+            held: 0,
             work: Work::default(),
             heads: BinaryHeap::new(),
             pending,
@@ -464,8 +469,19 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                     let slot = &mut self.slots[slot_index];
                     match lane.cursor.turn_page(self.source, &self.shape, slot, &mut self.work, &mut None)? {
                         Some(at) => {
-                            lane.page.clear();
-                            lane.page.extend_from_slice(&slot.bytes[at..at + self.shape.page_size]);
+                            // What is used of it: of many CPUs each may have a large page with little in it.
+                            let page = &slot.bytes[at..at + lane.cursor.walk.end];
+                            self.held = self.held.saturating_sub(lane.page.len()) + page.len();
+                            if self.held > PAGES_LIMIT {
+                                let (size, limit) = (self.held as u64, PAGES_LIMIT as u64);
+                                return Err(TraceError::TooLarge {
+                                    part: "the pages of all CPUs",
+                                    offset: 0,
+                                    size,
+                                    limit,
+                                });
+                            }
+                            lane.page = page.to_vec();
                             if slot.bytes.len() > self.room {
                                 // Not a size that a recorder writes: decompressed again for each page, not kept.
                                 *slot = Slot::default();
@@ -473,6 +489,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                         }
                         None if !lane.cursor.has_flaws() => {
                             // Nothing comes any more: the page may go.
+                            self.held -= lane.page.len();
                             lane.page = Vec::new();
                             return Ok(None);
                         }
