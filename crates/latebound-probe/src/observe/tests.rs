@@ -1,363 +1,113 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests on the running kernel (`live_`, as root), against counts that come from elsewhere.
+//! The pairing rule of softirqs, against a model of the kernel.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::UdpSocket;
-use std::os::unix::fs::OpenOptionsExt;
-use std::time::Duration;
+use proptest::prelude::*;
 
-use latebound_model::{LossKind, Mechanism, Quantity, SOFTIRQ_NAMES, Series};
-
-use super::{ObserveOptions, Observer};
-
-fn start(mechanisms: &[Mechanism]) -> Observer {
-    start_with(ObserveOptions { mechanisms: mechanisms.iter().copied().collect(), ..Default::default() })
+unsafe extern "C" {
+    fn latebound_softirq_state_size() -> u32;
+    fn latebound_softirq_raised(state: *mut u64, vector: u32, now: u64);
+    fn latebound_softirq_began(state: *mut u64, vector: u32) -> u64;
 }
 
-fn start_with(options: ObserveOptions) -> Observer {
-    Observer::start(&options).unwrap()
-}
+const VECTORS: usize = 10;
 
-fn count(series: &[Series], mechanism: Mechanism, quantity: Quantity, name: &str) -> u64 {
-    series
-        .iter()
-        .filter(|series| series.mechanism == mechanism && series.quantity == quantity)
-        .filter(|series| series.subject.name.starts_with(name))
-        .map(|series| series.summary.count)
-        .sum()
-}
+/// The rule under test.
+struct Rule(Vec<u64>);
 
-/// The kernel's own count of runs of each softirq vector, over all CPUs.
-fn kernels_softirqs() -> Vec<u64> {
-    let text = std::fs::read_to_string("/proc/softirqs").unwrap();
-    SOFTIRQ_NAMES
-        .iter()
-        .map(|name| {
-            let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{name}:"))).unwrap();
-            line.split_whitespace().skip(1).map(|count| count.parse::<u64>().unwrap()).sum()
-        })
-        .collect()
-}
+impl Rule {
+    fn new() -> Rule {
+        // SAFETY: returns a constant.
+        let bytes = unsafe { latebound_softirq_state_size() } as usize;
+        Rule(vec![0; bytes.div_ceil(8)])
+    }
 
-fn send_packets_to_myself(packets: usize) {
-    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut buffer = [0; 8];
-    for _ in 0..packets {
-        sender.send_to(b"late", receiver.local_addr().unwrap()).unwrap();
-        receiver.recv(&mut buffer).unwrap();
+    fn raised(&mut self, vector: usize, now: u64) {
+        // SAFETY: the state is as large as its struct, all zero at first, and the vector below 10.
+        unsafe { latebound_softirq_raised(self.0.as_mut_ptr(), vector as u32, now) };
+    }
+
+    fn began(&mut self, vector: usize) -> u64 {
+        // SAFETY: as above.
+        unsafe { latebound_softirq_began(self.0.as_mut_ptr(), vector as u32) }
     }
 }
 
-fn softirqs_are_counted_as_the_kernel_counts_them(hot_memory: u64) {
-    const PACKETS: usize = 1009;
-    let before_start = kernels_softirqs();
-    let options =
-        ObserveOptions { mechanisms: BTreeSet::from([Mechanism::Softirq]), hot_memory, ..Default::default() };
-    let mut observer = start_with(options);
-    let after_start = kernels_softirqs();
-    send_packets_to_myself(PACKETS);
-    let before_stop = kernels_softirqs();
-    observer.stop();
-    let after_stop = kernels_softirqs();
-    let series = observer.series();
-    let mut runs = 0;
-    for (vector, name) in SOFTIRQ_NAMES.iter().enumerate() {
-        let executed = count(&series, Mechanism::Softirq, Quantity::Execution, name);
-        runs += executed;
-        // A run that the kernel counted before live, or that had not ended at the stop, is not ours: at most one per CPU.
-        let inside = before_stop[vector] - after_start[vector];
-        let outside = after_stop[vector] - before_start[vector];
-        let cpus = observer.cpus as u64;
-        assert!(
-            inside <= executed + cpus && executed <= outside,
-            "{name}: {inside} <= {executed} <= {outside}"
-        );
-    }
-    let latencies = count(&series, Mechanism::Softirq, Quantity::Latency, "");
-    let unsure: u64 = observer
-        .losses()
-        .iter()
-        .filter(|loss| loss.kind == LossKind::Unpaired)
-        .filter_map(|loss| loss.count)
-        .sum();
-    assert!(
-        latencies.abs_diff(runs) <= unsure + observer.cpus as u64,
-        "{latencies} of {runs}, {unsure} unsure"
-    );
-    let received = count(&series, Mechanism::Softirq, Quantity::Latency, "NET_RX");
-    assert!(received >= PACKETS as u64, "{received} of {PACKETS}");
+/// One CPU of the kernel: a pending bit per vector with the time at which it was first set.
+#[derive(Default)]
+struct Kernel {
+    pending: [Option<u64>; VECTORS],
 }
 
-#[test]
-fn live_softirqs_are_counted_as_the_kernel_counts_them() {
-    softirqs_are_counted_as_the_kernel_counts_them(64 << 20);
-}
+/// What is raised before a batch, between its clearing and its first run, and during each run.
+type Batch = (Vec<usize>, Vec<usize>, Vec<Vec<usize>>);
 
-#[test]
-fn live_cpus_that_share_histograms_lose_nothing() {
-    softirqs_are_counted_as_the_kernel_counts_them(0);
-}
-
-#[test]
-fn live_each_work_item_is_counted_once_in_every_step_with_who_asked_for_it() {
-    const REFRESHES: usize = 7;
-    // mm/vmstat.c vmstat_refresh: one item for each online CPU, and it waits for them all.
-    let cpus = std::thread::available_parallelism().unwrap().get();
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    let online = online.trim().parse::<latebound_model::CpuSet>().unwrap().len().max(cpus.min(1));
-    let mut observer = start(&[Mechanism::Work, Mechanism::HardIrq, Mechanism::Vector, Mechanism::Softirq]);
-    for _ in 0..REFRESHES {
-        std::fs::read("/proc/sys/vm/stat_refresh").unwrap();
-    }
-    observer.stop();
-    let series = observer.series();
-    for quantity in
-        [Quantity::Latency, Quantity::Execution, Quantity::QueueToActivate, Quantity::ActivateToStart]
-    {
-        let seen = count(&series, Mechanism::Work, quantity, "refresh_vm_stats");
-        assert_eq!(seen, (REFRESHES * online) as u64, "{}", quantity.name());
-    }
-    let worst = observer.worst();
-    let worst = worst.iter().find(|worst| worst.subject == "refresh_vm_stats").unwrap();
-    // SAFETY: asks for a number.
-    let tid = unsafe { libc::gettid() };
-    assert_eq!(worst.requester.as_ref().unwrap().tid.0, tid);
-    assert_eq!(worst.requester_context, Some(latebound_model::Context::Task));
-    assert!(worst.runner.as_ref().unwrap().comm.starts_with("kworker/"));
-    let greatest = series.iter().find(|series| series.id == "work/refresh_vm_stats/latency").unwrap();
-    assert_eq!(Some(worst.latency()), greatest.summary.max);
-}
-
-#[test]
-fn live_every_sleep_has_an_hrtimer() {
-    const SLEEPS: u64 = 101;
-    let mut observer = start(&[Mechanism::Hrtimer]);
-    for _ in 0..SLEEPS {
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    observer.stop();
-    let series = observer.series();
-    let late = count(&series, Mechanism::Hrtimer, Quantity::Latency, "hard");
-    let ran = count(&series, Mechanism::Hrtimer, Quantity::Execution, "hard");
-    assert!(late >= SLEEPS, "{late}");
-    assert!(late.abs_diff(ran) <= observer.cpus as u64, "{late} {ran}");
-    assert_eq!(observer.losses(), []);
-}
-
-#[test]
-fn live_every_direct_read_is_a_block_request() {
-    const READS: u64 = 211;
-    const BLOCK: usize = 4096;
-    let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    file.write_all(&vec![7; BLOCK * READS as usize]).unwrap();
-    file.as_file().sync_all().unwrap();
-    let mut direct =
-        std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file.path()).unwrap();
-    let mut memory = vec![0u8; 2 * BLOCK];
-    let aligned = memory.as_ptr().align_offset(BLOCK);
-    let mut observer = start(&[Mechanism::BlockRequest]);
-    for read in 0..READS {
-        direct.seek(SeekFrom::Start(read * BLOCK as u64)).unwrap();
-        direct.read_exact(&mut memory[aligned..aligned + BLOCK]).unwrap();
-    }
-    observer.stop();
-    let seen = count(&observer.series(), Mechanism::BlockRequest, Quantity::Latency, "");
-    assert!(seen >= READS, "{seen}");
-}
-
-#[test]
-fn live_moving_a_running_thread_wakes_the_migration_threads() {
-    const MOVES: usize = 53;
-    let cpus: Vec<usize> = (0..2).collect();
-    let mut observer = start(&[Mechanism::KernelThread]);
-    let mover = std::thread::spawn(move || {
-        for step in 0..2 * MOVES {
-            // SAFETY: an all-zero CPU set is the empty one; the set lives through the call.
-            unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(cpus[step % 2], &mut set);
-                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+fn pairs(raises: &[Batch], exact: bool) -> Result<(), TestCaseError> {
+    let (mut rule, mut kernel, mut now) = (Rule::new(), Kernel::default(), 0);
+    for (before, window, during) in raises {
+        for &vector in before {
+            now += 1;
+            rule.raised(vector, now);
+            kernel.pending[vector].get_or_insert(now);
+        }
+        // kernel/softirq.c handle_softirqs: all bits are taken and cleared, interrupts are on again …
+        let taken = std::mem::take(&mut kernel.pending);
+        for &vector in window {
+            now += 1;
+            rule.raised(vector, now);
+            kernel.pending[vector].get_or_insert(now);
+        }
+        // … and the handlers run in ascending order, each of which may be interrupted by further raises.
+        let mut during = during.iter();
+        for (vector, truth) in taken.into_iter().enumerate() {
+            let Some(truth) = truth else { continue };
+            now += 1;
+            let said = rule.began(vector);
+            if said != 0 {
+                prop_assert!(said >= truth, "vector {} too long: {} for {}", vector, said, truth);
+                prop_assert!(said == truth || !exact, "vector {} {} for {}", vector, said, truth);
             }
-        }
-    });
-    mover.join().unwrap();
-    observer.stop();
-    let series = observer.series();
-    // The first call may find the thread where it is sent.
-    let woken = count(&series, Mechanism::KernelThread, Quantity::Latency, "migration/");
-    assert!(woken >= 2 * MOVES as u64 - 1, "{woken}");
-    assert!(series.iter().all(|series| series.mechanism == Mechanism::KernelThread));
-}
-
-#[test]
-fn live_all_mechanisms_give_series_that_agree_with_their_summaries() {
-    let mut observer = start_with(ObserveOptions { measure_cost: true, ..Default::default() });
-    for _ in 0..5 {
-        send_packets_to_myself(101);
-        // While they count: must be whole at any moment.
-        for series in observer.series() {
-            let in_buckets: u64 = series.histogram.buckets().map(|bucket| bucket.count).sum();
-            assert_eq!(series.summary.count, in_buckets, "{}", series.id);
-        }
-    }
-    observer.stop();
-    let series = observer.series();
-    let ids: BTreeSet<&str> = series.iter().map(|series| series.id.as_str()).collect();
-    assert_eq!(ids.len(), series.len());
-    assert!(series.iter().all(|series| !series.subject.name.is_empty()));
-    assert_eq!(series, observer.series());
-    let cost = observer.cost();
-    assert!(cost.runs > Some(0) && cost.time.is_some() && cost.kernel_memory > 1 << 20, "{cost:?}");
-    assert!(observer.mechanisms().contains(&Mechanism::Softirq));
-    for missing in observer.missing() {
-        assert!(!missing.why.contains("refuses the programs"), "{missing}");
-    }
-}
-
-#[test]
-fn live_things_met_after_the_last_series_are_counted_as_lost() {
-    let options = ObserveOptions {
-        mechanisms: BTreeSet::from([Mechanism::Work]),
-        max_series: Some(8),
-        ..Default::default()
-    };
-    let mut observer = start_with(options);
-    std::fs::read("/proc/sys/vm/stat_refresh").unwrap();
-    // kernel/workqueue.c: psi, writeback, vmstat and others have items of their own within two seconds.
-    let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    for _ in 0..3 {
-        (&file).write_all(b"late").unwrap();
-        file.sync_all().unwrap();
-        std::thread::sleep(Duration::from_millis(700));
-    }
-    observer.stop();
-    assert!(observer.losses().iter().any(|loss| loss.kind == LossKind::MapFull), "{:?}", observer.losses());
-}
-
-#[test]
-fn live_what_cannot_be_observed_is_missing_with_a_remedy() {
-    let observer = start(&[Mechanism::Hrtimer, Mechanism::TimerWakeup]);
-    let missing = observer.missing().iter().find(|missing| missing.what == "timer wake-ups").unwrap();
-    assert!(missing.remedy.contains("latebound measure"));
-    let error = Observer::start(&ObserveOptions {
-        mechanisms: BTreeSet::from([Mechanism::Operation]),
-        ..Default::default()
-    })
-    .unwrap_err();
-    assert!(error.to_string().contains("nothing that was asked for"), "{error}");
-}
-
-mod softirq_pairing {
-    use proptest::prelude::*;
-
-    unsafe extern "C" {
-        fn latebound_softirq_state_size() -> u32;
-        fn latebound_softirq_raised(state: *mut u64, vector: u32, now: u64);
-        fn latebound_softirq_began(state: *mut u64, vector: u32) -> u64;
-    }
-
-    const VECTORS: usize = 10;
-
-    /// The rule under test.
-    struct Rule(Vec<u64>);
-
-    impl Rule {
-        fn new() -> Rule {
-            // SAFETY: returns a constant.
-            let bytes = unsafe { latebound_softirq_state_size() } as usize;
-            Rule(vec![0; bytes.div_ceil(8)])
-        }
-
-        fn raised(&mut self, vector: usize, now: u64) {
-            // SAFETY: the state is as large as its struct, all zero at first, and the vector below 10.
-            unsafe { latebound_softirq_raised(self.0.as_mut_ptr(), vector as u32, now) };
-        }
-
-        fn began(&mut self, vector: usize) -> u64 {
-            // SAFETY: as above.
-            unsafe { latebound_softirq_began(self.0.as_mut_ptr(), vector as u32) }
-        }
-    }
-
-    /// One CPU of the kernel: a pending bit per vector with the time at which it was first set.
-    #[derive(Default)]
-    struct Kernel {
-        pending: [Option<u64>; VECTORS],
-    }
-
-    /// What is raised before a batch, between its clearing and its first run, and during each run.
-    type Batch = (Vec<usize>, Vec<usize>, Vec<Vec<usize>>);
-
-    fn pairs(raises: &[Batch], exact: bool) -> Result<(), TestCaseError> {
-        let (mut rule, mut kernel, mut now) = (Rule::new(), Kernel::default(), 0);
-        for (before, window, during) in raises {
-            for &vector in before {
+            for &vector in during.next().into_iter().flatten() {
                 now += 1;
                 rule.raised(vector, now);
                 kernel.pending[vector].get_or_insert(now);
             }
-            // kernel/softirq.c handle_softirqs: all bits are taken and cleared, interrupts are on again …
-            let taken = std::mem::take(&mut kernel.pending);
-            for &vector in window {
-                now += 1;
-                rule.raised(vector, now);
-                kernel.pending[vector].get_or_insert(now);
-            }
-            // … and the handlers run in ascending order, each of which may be interrupted by further raises.
-            let mut during = during.iter();
-            for (vector, truth) in taken.into_iter().enumerate() {
-                let Some(truth) = truth else { continue };
-                now += 1;
-                let said = rule.began(vector);
-                if said != 0 {
-                    prop_assert!(said >= truth, "vector {} too long: {} for {}", vector, said, truth);
-                    prop_assert!(said == truth || !exact, "vector {} {} for {}", vector, said, truth);
-                }
-                for &vector in during.next().into_iter().flatten() {
-                    now += 1;
-                    rule.raised(vector, now);
-                    kernel.pending[vector].get_or_insert(now);
-                }
-            }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn vectors(most: usize) -> impl Strategy<Value = Vec<usize>> {
-        proptest::collection::vec(0..VECTORS, 0..most)
-    }
+fn vectors(most: usize) -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..VECTORS, 0..most)
+}
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        #[test]
-        fn a_softirq_latency_is_that_of_the_raise_it_serves(
-            raises in proptest::collection::vec(
-                (vectors(4), Just(Vec::new()), proptest::collection::vec(vectors(3), 0..4)), 1..30),
-        ) {
-            pairs(&raises, true)?;
-        }
-
-        #[test]
-        fn raises_around_the_clearing_never_make_a_latency_too_long(
-            raises in proptest::collection::vec(
-                (vectors(4), vectors(3), proptest::collection::vec(vectors(3), 0..4)), 1..30),
-        ) {
-            pairs(&raises, false)?;
-        }
+    #[test]
+    fn a_softirq_latency_is_that_of_the_raise_it_serves(
+        raises in proptest::collection::vec(
+            (vectors(4), Just(Vec::new()), proptest::collection::vec(vectors(3), 0..4)), 1..30),
+    ) {
+        pairs(&raises, true)?;
     }
 
     #[test]
-    fn a_raise_between_the_batchs_start_and_its_own_run_is_the_next_runs_request() {
-        let mut rule = Rule::new();
-        rule.raised(1, 10);
-        rule.raised(3, 11);
-        assert_eq!(rule.began(1), 10);
-        rule.raised(3, 12);
-        assert_eq!(rule.began(3), 11);
-        assert_eq!(rule.began(3), 12);
-        assert_eq!(rule.began(3), 0);
+    fn raises_around_the_clearing_never_make_a_latency_too_long(
+        raises in proptest::collection::vec(
+            (vectors(4), vectors(3), proptest::collection::vec(vectors(3), 0..4)), 1..30),
+    ) {
+        pairs(&raises, false)?;
     }
+}
+
+#[test]
+fn a_raise_between_the_batchs_start_and_its_own_run_is_the_next_runs_request() {
+    let mut rule = Rule::new();
+    rule.raised(1, 10);
+    rule.raised(3, 11);
+    assert_eq!(rule.began(1), 10);
+    rule.raised(3, 12);
+    assert_eq!(rule.began(3), 11);
+    assert_eq!(rule.began(3), 12);
+    assert_eq!(rule.began(3), 0);
 }

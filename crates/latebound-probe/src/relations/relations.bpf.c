@@ -72,7 +72,7 @@ struct event {
 	u32 lasts_us; /* at most; 0: until its end is told */
 };
 
-/* Mirrored in tests/live_relations.rs. */
+/* Mirrored in tests/live/relations.rs. */
 #define RING (1 << 20)
 
 struct {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
 
-mod plant;
-
+use crate::plant::{self, Class, MS, US};
 use latebound_model::{Cpu, EventKind, Mechanism, Nanos};
 use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
-use plant::{Class, MS, US};
 
 #[test]
 fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told() {

@@ -3,8 +3,6 @@
 //!
 //! Needs root, real-time threads, and events of system calls (tracefs).
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
 use std::time::{Duration, Instant};
 
 use latebound_model::{Nanos, Tid};

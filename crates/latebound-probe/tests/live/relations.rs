@@ -3,24 +3,21 @@
 //!
 //! Needs root, real-time threads, and a disk below the build folder.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod plant;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latebound_model::{Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
-use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
+use latebound_tune::{Doer, Object, Observation, Priority, RelationKind, Strength};
+
+use crate::plant;
 
 const TIMED: RelationOptions = RelationOptions {
     measure_cost: true,
@@ -37,11 +34,6 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Below the build folder: a file system with a disk, which /tmp need not be.
-fn folder() -> tempfile::TempDir {
-    tempfile::TempDir::new_in(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
 /// Runs this on a new thread of this real-time priority; its id and what came of it.
@@ -132,6 +124,8 @@ impl Seen {
     fn take(&mut self, observation: Observation, who: Tid, kind: RelationKind) {
         let mine: BTreeSet<Object> = self.begun.iter().map(|one| one.0).collect();
         match observation {
+            // One that is blocked on what it asked for waits for that already.
+            Observation::Begin { object, strength: Strength::Hard, .. } if mine.contains(&object) => {}
             Observation::Begin { object, task, priority, thread, .. }
                 if task == who && object.kind == kind =>
             {
@@ -179,7 +173,7 @@ fn cover_others(probe: &mut RelationProbe, seen: &[Observation], but: Option<(Re
 fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() {
     const PATIENCE: Nanos = Nanos::from_millis(100);
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let device = folder.path().metadata().unwrap().dev();
     let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));
     let level = |number| Priority::new(number).unwrap();
@@ -233,7 +227,7 @@ fn live_the_reader_is_woken_where_what_is_not_urgent_fills_a_quarter_of_the_ring
     let options =
         RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
     let mut probe = RelationProbe::start(options).unwrap();
-    let place = folder();
+    let place = plant::folder();
     // Makes so many files, and says whether the reader was woken.
     let mut made = 0;
     let mut make = |probe: &mut RelationProbe, number: usize| {
@@ -267,7 +261,7 @@ fn live_the_reader_is_woken_where_what_is_not_urgent_fills_a_quarter_of_the_ring
 fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
     const PLANTED: usize = 37;
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let path = folder.path().join("blocks");
     // Written and synced before, so that no write below has anything to allocate.
     fs::write(&path, vec![1; PLANTED * 4096]).unwrap();
@@ -298,7 +292,7 @@ fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
 fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     const PLANTED: usize = 5;
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let base = folder.path().to_owned();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let (task, inodes) = at_priority(42, move || {
@@ -335,7 +329,7 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
 
 /// Writes a file and has a worker write it back; whose requests of a disk were told meanwhile, of those workers that did so.
 fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
-    let folder = folder();
+    let folder = plant::folder();
     let path = folder.path().join("planted");
     let (task, file) = at_priority(42, move || {
         let mut file = File::create(path).unwrap();
@@ -399,7 +393,7 @@ fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_p
 fn live_an_inode_that_is_written_to_while_it_is_written_back_is_not_done_by_that() {
     const BYTES: u64 = 16 << 20;
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let path = folder.path().join("planted");
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let here = File::open(folder.path()).unwrap();
@@ -471,7 +465,7 @@ fn dirtied(observation: &Observation) -> Option<(Tid, Option<Tid>)> {
 #[test]
 fn live_who_is_at_work_on_a_file_system_is_told_where_an_inode_of_it_becomes_dirty() {
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let base = folder.path().to_owned();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     // A worker writes for others all the time.
@@ -543,6 +537,9 @@ fn terminal() -> (File, File) {
     unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) }
 }
 
+/// In which an item that nobody holds up has run.
+const ITEM: Duration = Duration::from_millis(5);
+
 #[test]
 fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_somebody_else() {
     const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -557,6 +554,8 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_someb
         probe.wait(Nanos::ZERO);
         let (task, (master, slave)) = at_priority(43, move || {
             master.write_all(b"\n").unwrap();
+            // Who reads before the item has run is blocked on it (n_tty_read), and for that one nobody else raises.
+            std::thread::sleep(ITEM);
             assert_eq!(slave.read(&mut [0; 8]).unwrap(), 1);
             (master, slave)
         });
@@ -609,6 +608,7 @@ fn plant_work_items() -> usize {
     let (task, _ends) = at_priority(43, move || {
         for _ in 0..PLANTED {
             master.write_all(b"\n").unwrap();
+            std::thread::sleep(ITEM);
             // The line is there when the item has run: one that is queued before that is no item of its own.
             assert_eq!(slave.read(&mut [0; 8]).unwrap(), 1);
         }
@@ -761,7 +761,7 @@ fn live_a_long_limit_on_a_wait_that_something_else_ends_is_no_sleep() {
 #[test]
 fn live_what_normal_tasks_wait_for_is_no_relation() {
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let mut probe = RelationProbe::start(TIMED).unwrap();
     let path = folder.path().join("normal");
     fs::write(&path, vec![1; 65_536]).unwrap();
@@ -786,7 +786,7 @@ fn live_what_normal_tasks_wait_for_is_no_relation() {
 fn live_every_program_s_cost_is_known_and_every_wait_is_counted() {
     const WAITS: u64 = 2_000;
     let _alone = alone();
-    let folder = folder();
+    let folder = plant::folder();
     let path = folder.path().join("blocks");
     fs::write(&path, vec![1; 4096]).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();

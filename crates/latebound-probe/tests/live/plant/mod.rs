@@ -2,8 +2,6 @@
 //! Helpers to plant delays: threads on a CPU with a policy, clocks, and a watched sleeper. Raw libc, nothing clever: every
 //! loop ends by its own clock.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
-
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -11,8 +9,26 @@ use latebound_analysis::{KernelFacts, LateActivation, explain};
 use latebound_model::{CauseKind, Cpu, Explanation, FairServer, Mechanism, Nanos, Task, Tid};
 use latebound_probe::Recorder;
 
-/// The CPU that is planted on. CPU 0 stays free for everybody else.
-pub(crate) const CPU: Cpu = Cpu(1);
+/// The CPU that is planted on: CPU 0 stays free for everybody else, unless it is the only one.
+pub(crate) fn cpu() -> Cpu {
+    Cpu(u32::from(possible_cpus() > 1))
+}
+
+/// How many CPUs the kernel is made ready for.
+pub(crate) fn possible_cpus() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap()
+}
+
+/// Where [`folder`] makes folders in a guest, whose other file systems have no disk.
+pub(crate) const DISK: &str = "LATEBOUND_TEST_DISK";
+
+/// On a file system with a disk, which that of /tmp need not be: below the build folder.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let place = std::env::var_os(DISK).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    tempfile::TempDir::new_in(place).unwrap()
+}
+
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const US: u64 = 1_000;
 
@@ -45,7 +61,7 @@ pub(crate) enum Class {
     Nice(i32),
 }
 
-/// Turns the calling thread into one of this name and class on [`CPU`]; gives its thread id.
+/// Turns the calling thread into one of this name and class on [`cpu`]; gives its thread id.
 pub(crate) fn become_thread(name: &str, class: Class) -> Tid {
     let mut comm = [0u8; 16];
     comm[..name.len()].copy_from_slice(name.as_bytes());
@@ -54,9 +70,9 @@ pub(crate) fn become_thread(name: &str, class: Class) -> Tid {
         assert_eq!(libc::prctl(libc::PR_SET_NAME, comm.as_ptr()), 0);
         assert_eq!(libc::prctl(libc::PR_SET_TIMERSLACK, 1), 0);
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(CPU.0 as usize, &mut set);
+        libc::CPU_SET(cpu().0 as usize, &mut set);
         let pinned = libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
-        assert_eq!(pinned, 0, "CPU {CPU} is needed: {}", std::io::Error::last_os_error());
+        assert_eq!(pinned, 0, "CPU {} is needed: {}", cpu(), std::io::Error::last_os_error());
         match class {
             Class::Fifo(sched_priority) => {
                 let param = libc::sched_param { sched_priority };
@@ -154,7 +170,7 @@ pub(crate) fn explained(recorder: &Recorder, tid: Tid, wakeup: (u64, u64)) -> Ex
         series: "planted".into(),
         mechanism: Mechanism::TimerWakeup,
         task: Task { tid, comm: "lb-sleeper".into(), ..Task::default() },
-        cpu: CPU,
+        cpu: cpu(),
         requested_at,
         started_at,
     };

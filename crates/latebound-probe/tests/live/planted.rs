@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delays of known number, size and cause are planted on CPU 1, and the recorder and the analysis have to give them back.
+//! Delays of known number, size and cause are planted on one CPU, and the recorder and the analysis have to give them back.
 //!
 //! Needs root and real-time threads. Other work on the machine may make more wake-ups late; only those whose moments were
-//! planted are judged. One at a time: the plants share CPU 1.
-
-#![allow(clippy::unwrap_used)]
-
-mod plant;
+//! planted are judged. One at a time: the plants share a CPU.
 
 use std::sync::Mutex;
 
 use latebound_model::{CauseKind, Nanos, Signature};
 use latebound_probe::{Recorder, RecorderOptions};
 
-use plant::{CPU, Class, MS, US};
+use crate::plant::{self, Class, MS, US};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -285,7 +281,7 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     for explanation in &starved {
         let table = plant::table(explanation);
         assert_eq!(explanation.causes[0].subject, "lb-hog", "{table}");
-        assert_eq!(explanation.cpu, CPU);
+        assert_eq!(explanation.cpu, plant::cpu());
     }
     plant::assert_accounted(&starved);
     println!("{tables}");

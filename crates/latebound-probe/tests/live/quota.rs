@@ -5,10 +5,6 @@
 //! Needs root and the cpu controller of either version. The thread is a process of its own: a whole process can be put into a
 //! group in both versions.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod plant;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -16,7 +12,8 @@ use std::time::Duration;
 use latebound_analysis::{LateActivation, explain};
 use latebound_model::{CauseKind, CpuQuota, Mechanism, Nanos, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
-use plant::{CPU, MS};
+
+use crate::plant::{self, MS};
 
 const IS_THE_BURNER: &str = "LATEBOUND_TEST_QUOTA_GROUP";
 const QUOTA_MS: u64 = 10;
@@ -93,7 +90,7 @@ fn cpu_time() -> u64 {
 
 fn start_burner(group: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "live_a_quota_is_the_cause_for_as_long_as_cpu_stat_says"])
+        .args(["--exact", "quota::live_a_quota_is_the_cause_for_as_long_as_cpu_stat_says"])
         .env(IS_THE_BURNER, group)
         .spawn()
         .unwrap()
@@ -181,7 +178,7 @@ fn live_a_quota_is_the_cause_for_as_long_as_cpu_stat_says() {
         let name = group.0.file_name().unwrap().to_str().unwrap();
         assert_eq!(cause.subject, format!("/{name}"), "{table}");
         assert_eq!(cause.detail.as_deref(), Some("quota 10.0 ms of each 60.0 ms"), "{table}");
-        assert_eq!(explanation.cpu, CPU, "{table}");
+        assert_eq!(explanation.cpu, plant::cpu(), "{table}");
     }
     assert!(of_quota * 10 >= waits.min(64) * 9, "{of_quota} of {waits} waits were explained by the quota");
     // Of all waits that were explained, neither more nor less than the quota's part is charged to it.
