@@ -160,6 +160,12 @@ fn may_call_itself(release: &str) -> bool {
     release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_none_or(|major| major >= 7)
 }
 
+/// Whether another thread can come between two instructions of a trace point's program, which then may find what it left on its CPU
+/// changed: from 7.0 on (a46023d5616e). One that was preempted comes back to its own CPU.
+pub(crate) fn runs_programs_preemptibly() -> bool {
+    may_call_itself(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+}
+
 fn own(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

@@ -203,6 +203,24 @@ struct request {
 #define LB_NUMBER(of, field) (bpf_core_field_exists((of)->field) ? BPF_CORE_READ_BITFIELD(of, field) : 0)
 #define LB_NUMBER_PROBED(of, field) (bpf_core_field_exists((of)->field) ? BPF_CORE_READ_BITFIELD_PROBED(of, field) : 0)
 
+/*
+ * From Linux 7.0 on the programs of a trace point run as preemptibly as the code around it (a46023d5616e): another thread can come
+ * between two of its instructions, and run other programs on the same CPU. Between these two nobody does but interrupts.
+ * The kernel has both functions since 6.10; they cost time, and are called where `preemptible` was set before loading.
+ */
+extern void bpf_preempt_disable(void) __attribute__((section(".ksyms"))) __attribute__((weak));
+extern void bpf_preempt_enable(void) __attribute__((section(".ksyms"))) __attribute__((weak));
+#define LB_ALONE(preemptible, statement)                                       \
+	do {                                                                   \
+		if ((preemptible) && bpf_ksym_exists(bpf_preempt_disable)) {   \
+			bpf_preempt_disable();                                 \
+			statement;                                             \
+			bpf_preempt_enable();                                  \
+		} else {                                                       \
+			statement;                                             \
+		}                                                              \
+	} while (0)
+
 /* include/linux/sched.h */
 #define PF_IDLE 0x00000002
 #define PF_WQ_WORKER 0x00000020

@@ -6,8 +6,9 @@
  *
  * These programs run at the hottest places that a kernel has, some with everything off and one within NMIs. So they
  * call no helper that takes a lock, and the clock only where a time matters. Programs of the same event never interrupt
- * each other: an outermost preempt event cannot come while preemption is off, which it is while a program runs
- * (kernel/tracepoint.c), an irq event cannot come while interrupts are masked, and NMIs do not nest.
+ * each other: an outermost preempt event comes while preemption is off (kernel/trace/trace_preemptirq.c), an irq event while interrupts
+ * are masked, those of the scheduler with one or the other (kernel/sched/core.c, __schedule), and NMIs do not nest. That holds from 7.0
+ * on too, where a trace point no longer turns preemption off for its programs (a46023d5616e).
  */
 #include "latebound/kernel.bpf.h"
 #include <bpf/bpf_helpers.h>

@@ -38,9 +38,9 @@ static __always_inline int block_began(struct request *rq)
 		return 0;
 	/* The struct is used again only after it ended: an entry that is there lost its end. */
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
-		cpu->lost[LOST_MAP_FULL]++;
+		lose(cpu, LOST_MAP_FULL);
 	else
-		cpu->lost[LOST_BLOCK_REPLACED]++;
+		lose(cpu, LOST_BLOCK_REPLACED);
 	return 0;
 }
 
@@ -57,7 +57,7 @@ static __always_inline int block_ended(struct request *rq)
 		return 0;
 	request = bpf_map_lookup_elem(&requests, &key);
 	if (!request) {
-		cpu->lost[LOST_BLOCK_UNPAIRED]++;
+		lose(cpu, LOST_BLOCK_UNPAIRED);
 		return 0;
 	}
 	disk_key = KEY(KIND_DISK, address_of(&cpu->address_disk, disk));

@@ -67,7 +67,7 @@ int BPF_PROG(tasklet_exit, struct tasklet_struct *tasklet, void *function)
 	if (!cpu)
 		return 0;
 	if (cpu->tasklet != (u64)tasklet)
-		cpu->lost[LOST_TASKLET_UNPAIRED]++;
+		lose(cpu, LOST_TASKLET_UNPAIRED);
 	else if (cpu->tasklet_series != NO_SERIES)
 		count_cold(cpu, number, cpu->tasklet_series + AT_EXECUTION, cpu->tasklet_started, now, false);
 	cpu->tasklet = 0;
@@ -114,7 +114,7 @@ int BPF_PROG(hrtimer_expire_exit, struct hrtimer *timer)
 		cpu->hrtimer[1] = 0;
 		count_hot(cpu, number, HOT_HRTIMER_EXECUTION + 1, cpu->hrtimer_started[1], now);
 	} else {
-		cpu->lost[LOST_HRTIMER_UNPAIRED]++;
+		lose(cpu, LOST_HRTIMER_UNPAIRED);
 	}
 	return 0;
 }

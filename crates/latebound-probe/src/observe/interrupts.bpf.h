@@ -40,7 +40,7 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int result)
 	cpu->irq_started = 0;
 	cpu->hardirq &= ~HARDIRQ_HANDLER;
 	if (!started) {
-		cpu->lost[LOST_IRQ_UNPAIRED]++;
+		lose(cpu, LOST_IRQ_UNPAIRED);
 		return 0;
 	}
 	key = KEY(KIND_IRQ, address_of(&cpu->address_irq, action));
@@ -105,7 +105,7 @@ static __always_inline int vector_ended(u32 vector)
 	if (started)
 		count_hot(cpu, number, HOT_VECTOR_EXECUTION + vector, started, now);
 	else
-		cpu->lost[LOST_VECTOR_UNPAIRED]++;
+		lose(cpu, LOST_VECTOR_UNPAIRED);
 	return 0;
 }
 
@@ -154,7 +154,7 @@ int BPF_PROG(ipi_exit, const char *reason)
 	cpu->vector_started[VECTORS - 1] = 0;
 	cpu->hardirq &= ~HARDIRQ_IPI;
 	if (!started) {
-		cpu->lost[LOST_VECTOR_UNPAIRED]++;
+		lose(cpu, LOST_VECTOR_UNPAIRED);
 		return 0;
 	}
 	key = KEY(KIND_IPI, address_of(&cpu->address_ipi, reason));
@@ -198,8 +198,7 @@ int BPF_PROG(softirq_raise, unsigned int raw)
 	return 0;
 }
 
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(softirq_entry, unsigned int raw)
+static __always_inline int softirq_begins(unsigned int raw)
 {
 	u64 now = bpf_ktime_get_ns(), requested_at = 0, vector = raw;
 	u32 number, merged, other;
@@ -213,10 +212,10 @@ int BPF_PROG(softirq_entry, unsigned int raw)
 		count_hot(cpu, number, HOT_SOFTIRQ_LATENCY + vector, requested_at, now);
 		break;
 	case BEGAN_NOT_RAISED:
-		cpu->lost[LOST_SOFTIRQ_NOT_RAISED]++;
+		lose(cpu, LOST_SOFTIRQ_NOT_RAISED);
 		break;
 	case BEGAN_UNCLEAR:
-		cpu->lost[LOST_SOFTIRQ_UNCLEAR]++;
+		lose(cpu, LOST_SOFTIRQ_UNCLEAR);
 		break;
 	}
 	if (merged) {
@@ -229,8 +228,7 @@ int BPF_PROG(softirq_entry, unsigned int raw)
 	return 0;
 }
 
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_exit, unsigned int raw)
+static __always_inline int softirq_ends(unsigned int raw)
 {
 	u64 now = bpf_ktime_get_ns(), vector = raw;
 	u32 number;
@@ -243,7 +241,22 @@ int BPF_PROG(softirq_exit, unsigned int raw)
 	if (cpu->softirq.running == vector + 1)
 		count_hot(cpu, number, HOT_SOFTIRQ_EXECUTION + vector, cpu->softirq_started, now);
 	else
-		cpu->lost[LOST_SOFTIRQ_EXIT]++;
+		lose(cpu, LOST_SOFTIRQ_EXIT);
 	cpu->softirq.running = 0;
+	return 0;
+}
+
+/* PREEMPT_RT runs softirqs in threads, which others preempt: they would find half of a change. */
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int raw)
+{
+	LB_ALONE(preemptible, softirq_begins(raw));
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int raw)
+{
+	LB_ALONE(preemptible, softirq_ends(raw));
 	return 0;
 }

@@ -20,7 +20,7 @@ use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
 
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{self, KernelBtf};
 use crate::{load, log};
 use layout::Mapped;
 use programs::{OBSERVABLE, Plan};
@@ -298,6 +298,7 @@ fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbp
         constants.max_series = sizes.max_series;
         constants.hot_groups = sizes.hot_groups;
         constants.hot_shared = sizes.hot_groups < sizes.cpus;
+        constants.preemptible = kernel::runs_programs_preemptibly();
         constants.contexts_known =
             has(Mechanism::HardIrq) && has(Mechanism::Vector) && has(Mechanism::Softirq);
         constants.watch_threads = has(Mechanism::ThreadedIrq) || has(Mechanism::KernelThread);

@@ -9,8 +9,9 @@
  *         CPUs share them and the add becomes atomic.
  *   cold: many, met as they come (work functions, kernel threads, interrupt lines, disks). Their buckets are shared by
  *         all CPUs and added to atomically.
- * Sum, extremes and tallies of both stand per CPU in a `struct cell`, so that they are exact without a lock: one cell is
- * only ever written by programs that cannot interrupt each other on their CPU.
+ * Sum, extremes and tallies of both stand per CPU in a `struct cell`, so that they are exact without a lock: each word of a cell is
+ * only ever written by one program, which the kernel lets nobody begin on a CPU while it runs there (bpf_prog_get_recursion_context,
+ * 5.15 to 7.3; what was skipped for that is counted), or by programs that run with interrupts off.
  */
 #ifndef LATEBOUND_OBSERVE_SHARED_H
 #define LATEBOUND_OBSERVE_SHARED_H
@@ -35,6 +36,9 @@ enum kind {
 	KIND_THREAD = 5, /* thread id and start time; latency, execution */
 	KIND_DISK = 6, /* struct gendisk *; latency */
 };
+
+/* A power of two above them. */
+#define KINDS 8
 
 /* Offsets of the quantities from a thing's first series. */
 #define AT_LATENCY 0
@@ -112,7 +116,7 @@ struct hot_buckets {
 	struct buckets series[HOT_SERIES];
 };
 
-#define CACHE_SLOTS 32
+#define CACHE_SLOTS 16
 
 struct cpu_state {
 	/* Read by user space. */
@@ -143,9 +147,12 @@ struct cpu_state {
 	u64 address_disk;
 	u64 address_work;
 	u64 address_tasklet;
-	/* Series of the keys met lately on this CPU, direct-mapped. */
-	u64 cached_key[CACHE_SLOTS];
-	u32 cached_series[CACHE_SLOTS];
+	/*
+	 * Series of the keys met lately on this CPU, direct-mapped. Each kind has its own: it is looked up by one program, or by
+	 * several with interrupts off, so that nobody comes between the key and the series.
+	 */
+	u64 cached_key[KINDS][CACHE_SLOTS];
+	u32 cached_series[KINDS][CACHE_SLOTS];
 } __attribute__((aligned(128)));
 
 _Static_assert(sizeof(struct cell) == 48, "layout.rs");
@@ -158,6 +165,7 @@ const volatile u32 max_series = 1;       /* how many cold series */
 const volatile u32 hot_groups = 1;       /* how many sets of hot buckets */
 const volatile bool hot_shared = false;  /* whether CPUs share a set */
 const volatile bool contexts_known = false;
+const volatile bool preemptible = false; /* see LB_ALONE */
 
 /*
  * Set by user space once every program is attached, and cleared before they are detached: a raise is only ever seen
@@ -232,6 +240,12 @@ static __always_inline struct cpu_state *this_cpu(u32 *number)
 	return bpf_map_lookup_elem(&cpus, number);
 }
 
+/* Of all programs of a CPU, which may come between each other: interrupts, and from Linux 7.0 on other threads (see kernel.bpf.h). */
+static __always_inline void lose(struct cpu_state *cpu, u32 what)
+{
+	__sync_fetch_and_add(&cpu->lost[what], 1);
+}
+
 /* Whether this value is the worst of its cell. */
 static __always_inline bool tally(struct cell *cell, u64 value)
 {
@@ -255,7 +269,7 @@ static __always_inline void count_hot(struct cpu_state *cpu, u32 number, u32 ser
 	if (series >= HOT_SERIES)
 		return;
 	if (later < earlier) {
-		cpu->lost[LOST_NEGATIVE]++;
+		lose(cpu, LOST_NEGATIVE);
 		return;
 	}
 	tally(&cpu->hot[series], value);
@@ -292,7 +306,7 @@ static __always_inline bool count_cold(struct cpu_state *cpu, u32 number, u32 se
 	bool worst;
 
 	if (later < earlier) {
-		cpu->lost[LOST_NEGATIVE]++;
+		lose(cpu, LOST_NEGATIVE);
 		return false;
 	}
 	cell = cell_of(number, series);
@@ -357,16 +371,16 @@ static __always_inline u32 cache_slot(u64 key)
 /* The first series of a key that is known; NO_SERIES where it has to be made. */
 static __always_inline u32 known_series(struct cpu_state *cpu, u64 key)
 {
-	u32 slot = cache_slot(key), *found;
+	u32 slot = cache_slot(key), kind = (key >> 56) & (KINDS - 1), *found;
 
-	if (cpu->cached_key[slot] == key)
-		return cpu->cached_series[slot];
+	if (cpu->cached_key[kind][slot] == key)
+		return cpu->cached_series[kind][slot];
 	found = bpf_map_lookup_elem(&series_of_key, &key);
 	if (!found)
 		return NO_SERIES;
-	cpu->cached_key[slot] = 0;
-	cpu->cached_series[slot] = *found;
-	cpu->cached_key[slot] = key;
+	cpu->cached_key[kind][slot] = 0;
+	cpu->cached_series[kind][slot] = *found;
+	cpu->cached_key[kind][slot] = key;
 	return *found;
 }
 
@@ -379,12 +393,12 @@ static __always_inline struct name *new_series(struct cpu_state *cpu, u64 key, u
 	u32 first;
 
 	if (next_series + quantities > max_series) {
-		cpu->lost[LOST_SERIES_FULL]++;
+		lose(cpu, LOST_SERIES_FULL);
 		return 0;
 	}
 	first = __sync_fetch_and_add(&next_series, quantities);
 	if (first + quantities > max_series) {
-		cpu->lost[LOST_SERIES_FULL]++;
+		lose(cpu, LOST_SERIES_FULL);
 		return 0;
 	}
 	/* A loser of the race leaves its series unused. */

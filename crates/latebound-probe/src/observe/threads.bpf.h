@@ -46,7 +46,7 @@ static __always_inline bool request_thread(struct cpu_state *cpu, u32 number, st
 	describe(&request.requester, bpf_get_current_task_btf());
 	error = bpf_map_update_elem(&wakes, &tid, &request, BPF_NOEXIST);
 	if (error && !bpf_map_lookup_elem(&wakes, &tid))
-		cpu->lost[LOST_MAP_FULL]++;
+		lose(cpu, LOST_MAP_FULL);
 	return !error;
 }
 
@@ -142,7 +142,7 @@ static __always_inline void thread_in(struct cpu_state *cpu, u32 number, struct 
 static __always_inline void thread_out(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
 {
 	if (cpu->thread_key != task->pid) {
-		cpu->lost[LOST_THREAD_SWITCH]++;
+		lose(cpu, LOST_THREAD_SWITCH);
 		return;
 	}
 	if (cpu->thread_series != NO_SERIES)

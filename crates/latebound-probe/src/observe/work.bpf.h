@@ -55,9 +55,9 @@ int BPF_PROG(workqueue_queue_work, int requested_cpu, void *pool, struct work_st
 	if (!bpf_map_update_elem(&works, &key, &request, BPF_NOEXIST))
 		return 0;
 	if (bpf_map_update_elem(&works, &key, &request, BPF_ANY))
-		cpu->lost[LOST_MAP_FULL]++;
+		lose(cpu, LOST_MAP_FULL);
 	else
-		cpu->lost[LOST_WORK_REPLACED]++;
+		lose(cpu, LOST_WORK_REPLACED);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 		struct worker first = { .work = key, .started_at = now, .series = series };
 
 		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
-			cpu->lost[LOST_MAP_FULL]++;
+			lose(cpu, LOST_MAP_FULL);
 	} else {
 		cpu->bh_work = key;
 		cpu->bh_work_started = now;
@@ -129,7 +129,7 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 
 	request = bpf_map_lookup_elem(&works, &key);
 	if (!request) {
-		cpu->lost[LOST_WORK_NOT_QUEUED]++;
+		lose(cpu, LOST_WORK_NOT_QUEUED);
 		return 0;
 	}
 	if (series != NO_SERIES) {
@@ -167,7 +167,7 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
 	}
 	worker = bpf_map_lookup_elem(&workers, &tid);
 	if (!worker || worker->work != key) {
-		cpu->lost[LOST_WORK_END]++;
+		lose(cpu, LOST_WORK_END);
 		return 0;
 	}
 	worker->work = 0;
@@ -191,6 +191,6 @@ static __always_inline void worker_woken(struct cpu_state *cpu, struct task_stru
 		struct worker first = { .woken_at = now };
 
 		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
-			cpu->lost[LOST_MAP_FULL]++;
+			lose(cpu, LOST_MAP_FULL);
 	}
 }

@@ -55,7 +55,7 @@ use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{self, KernelBtf};
 use crate::load;
 
 pub use self::options::{Following, RecorderOptions, Watch};
@@ -690,6 +690,7 @@ fn open(
         rodata.buckets_shift = sizes.buckets.shift();
         rodata.stack_threshold_ns = options.stack_threshold.0;
         rodata.watch_slots = sizes.slots;
+        rodata.preemptible = kernel::runs_programs_preemptibly();
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
         (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {

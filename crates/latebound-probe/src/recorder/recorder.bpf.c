@@ -42,6 +42,8 @@ const volatile bool following_fair = false;
  * they wake did not sleep on that timer, so its expiry is nobody's request.
  */
 const volatile __u64 tick_callbacks[2] = {};
+/* Whether another thread can come between two instructions of a program; see LB_ALONE. */
+const volatile bool preemptible = false;
 
 /*
  * Chunks of struct lb_flight_record, each an array of its own: a kernel makes, maps and frees an array in one go, and one that does not preempt
@@ -188,6 +190,15 @@ static __always_inline void record_at(struct lb_flight_cpu *cpu, __u64 at, __u8 
 static __always_inline void record(__u8 kind, __u16 number)
 {
 	record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, 0, 0, 0);
+}
+
+/*
+ * Where interrupts are on and nothing else keeps other threads away: a writer that is preempted between taking its place and filling it
+ * would come back when the ring has gone round, and write into what is newer.
+ */
+static __always_inline void record_alone(__u8 kind, __u16 number, __u64 a, __u64 b)
+{
+	LB_ALONE(preemptible, record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, a, b, 0));
 }
 
 /* ---- stacks ---- */
@@ -537,11 +548,21 @@ static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task
 	publish(&record->sequence, position);
 }
 
+/*
+ * Whether what is woken here slept on the timer whose callback runs. Where softirqs run in threads (PREEMPT_RT), a callback can be
+ * preempted, and then another thread's wake-ups are not the timer's.
+ */
+static __always_inline bool is_expiring(const struct lb_flight_cpu *cpu)
+{
+	return cpu->expiring == (__u32)current_tid() + 1;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct lb_flight_watched *thread = find_watched(task, true);
 	struct lb_flight_cpu *cpu;
+	bool expiring;
 	__u64 now;
 
 	if (!thread && !(following && (following_fair || task->prio < FIRST_FAIR_PRIO)))
@@ -561,7 +582,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	}
 	thread->waking_at_ns = now;
-	thread->soft_expires_ns = cpu->expiring ? cpu->soft_expires_ns : 0;
+	expiring = is_expiring(cpu);
+	thread->soft_expires_ns = expiring ? cpu->soft_expires_ns : 0;
 	thread->prio = task->prio;
 	thread->policy = task->policy;
 	thread->kernel = !!(task->flags & PF_KTHREAD);
@@ -571,7 +593,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	 * What the timer's interrupt interrupted, unless that was the idle task: its stack lies behind the interrupt's.
 	 * Where it was in user mode, the stack ends at the interrupt's entry, which user space sees.
 	 */
-	if (cpu->expiring && (__s32)bpf_get_current_pid_tgid())
+	if (expiring && current_tid())
 		record_stack(ctx, cpu, LB_STACK_INTERRUPTED, now);
 	return 0;
 }
@@ -838,18 +860,26 @@ int BPF_PROG(on_softirq_raise, unsigned int vector)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int vector)
 {
-	record(LB_SOFTIRQ_ENTRY, vector);
+	record_alone(LB_SOFTIRQ_ENTRY, vector, 0, 0);
 	return 0;
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(on_softirq_exit, unsigned int vector)
 {
-	record(LB_SOFTIRQ_EXIT, vector);
+	record_alone(LB_SOFTIRQ_EXIT, vector, 0, 0);
 	return 0;
 }
 
 /* ---- timers and work ---- */
+
+static __always_inline void expires(struct lb_flight_cpu *cpu, struct hrtimer *timer, __u64 soft, __u64 hard, bool wakes)
+{
+	cpu->soft_expires_ns = soft;
+	cpu->expires_ns = hard;
+	cpu->expiring = wakes ? (__u32)current_tid() + 1 : 0;
+	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_ENTRY, 0, 0, (__u64)timer, soft, hard);
+}
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
@@ -870,10 +900,8 @@ int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
 		hard = timer->node.expires - offset;
 	}
 	callback = (__u64)timer->function;
-	cpu->soft_expires_ns = soft;
-	cpu->expires_ns = hard;
-	cpu->expiring = soft && callback != tick_callbacks[0] && callback != tick_callbacks[1];
-	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_ENTRY, 0, 0, (__u64)timer, soft, hard);
+	LB_ALONE(preemptible, expires(cpu, timer, soft, hard,
+				      soft && callback != tick_callbacks[0] && callback != tick_callbacks[1]));
 	return 0;
 }
 
@@ -885,7 +913,7 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 	if (!cpu)
 		return 0;
 	cpu->expiring = 0;
-	record_at(cpu, bpf_ktime_get_ns(), LB_HRTIMER_EXIT, 0, 0, (__u64)timer, 0, 0);
+	record_alone(LB_HRTIMER_EXIT, 0, (__u64)timer, 0);
 	sample_quotas();
 	return 0;
 }
@@ -893,13 +921,13 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(on_work_start, struct work_struct *work)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_START, 0, 0, (__u64)work, (__u64)work->func, 0);
+	record_alone(LB_WORK_START, 0, (__u64)work, (__u64)work->func);
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(on_work_end, struct work_struct *work)
 {
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_WORK_END, 0, 0, (__u64)work, 0, 0);
+	record_alone(LB_WORK_END, 0, (__u64)work, 0);
 	return 0;
 }

@@ -95,7 +95,7 @@ struct lb_flight_cpu {
 	__u32 base;
 	__u32 stack_base;
 	__u32 recording;
-	__u32 expiring;
+	__u32 expiring; /* an hrtimer whose callback runs and wakes who slept on it: the thread that it runs in or over, and 1 */
 	__u64 soft_expires_ns; /* of the hrtimer whose callback runs, on CLOCK_MONOTONIC */
 	__u64 expires_ns;
 	__u64 stolen_ns;

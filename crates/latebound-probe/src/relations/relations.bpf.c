@@ -251,7 +251,7 @@ static __always_inline void lose(u32 what)
 	struct cpu_state *cpu = this_cpu();
 
 	if (cpu && what < LOST_KINDS)
-		cpu->lost[what]++;
+		__sync_fetch_and_add(&cpu->lost[what], 1);
 }
 
 /* The effective real-time priority of a user thread, as user space counts; 0: it is none. */
@@ -592,8 +592,8 @@ int BPF_PROG(relation_data_ready)
 	struct cpu_state *cpu = this_cpu();
 
 	if (cpu) {
-		cpu->data_ready_at = bpf_ktime_get_ns();
 		cpu->data_ready_in = (u32)bpf_get_current_pid_tgid();
+		cpu->data_ready_at = bpf_ktime_get_ns();
 	}
 	return 0;
 }
