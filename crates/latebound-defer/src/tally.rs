@@ -30,6 +30,9 @@ pub struct Measured {
     pub counts: Counts,
     /// Requests that were asked for and served, of which the kernel ran no program that would have seen them.
     pub unseen: u64,
+    /// Runs of its programs that the kernel skipped, which all series of the same programs share: what a series misses by it is in its
+    /// counts, as requests that wait or that nobody saw.
+    pub skipped: u64,
     /// Welford's sums of the latency, in ns.
     mean: f64,
     squares: f64,
@@ -48,6 +51,7 @@ impl Measured {
             by_ksoftirqd: 0,
             counts: Counts::default(),
             unseen: 0,
+            skipped: 0,
             mean: 0.0,
             squares: 0.0,
         }
@@ -136,6 +140,7 @@ impl Measured {
                 loss(LossKind::RingFull, self.counts.records_lost),
                 loss(LossKind::Unpaired, self.counts.refused + u64::from(self.counts.waiting) + self.unseen),
                 loss(LossKind::NegativeDelta, self.negative),
+                loss(LossKind::ProgramSkipped, self.skipped),
             ];
             series.losses = losses.into_iter().filter(|loss| loss.count != Some(0)).collect();
             series
@@ -191,10 +196,12 @@ mod tests {
         let mut measured = measured(&[7]);
         measured.add_counts(&Counts { refused: 2, waiting: 3, records_lost: 11, ..Counts::default() });
         measured.unseen = 5;
+        measured.skipped = 13;
         assert_eq!(measured.lost(), 2 + 3 + 5 + 11);
         let [latency, _] = measured.series("idle");
         let losses: Vec<_> = latency.losses.iter().map(|loss| (loss.kind, loss.count)).collect();
-        assert_eq!(losses, [(LossKind::RingFull, Some(11)), (LossKind::Unpaired, Some(2 + 3 + 5))]);
+        let unpaired = (LossKind::Unpaired, Some(2 + 3 + 5));
+        assert_eq!(losses, [(LossKind::RingFull, Some(11)), unpaired, (LossKind::ProgramSkipped, Some(13))]);
     }
 
     #[test]

@@ -48,6 +48,10 @@ impl KernelBtf {
     pub fn load() -> Result<KernelBtf, ProbeError> {
         log::take_over();
         let btf = Btf::from_vmlinux().map_err(|error| ProbeError::NoBtf(error.to_string()))?;
+        Ok(KernelBtf::of(&btf))
+    }
+
+    pub(crate) fn of(btf: &Btf<'_>) -> KernelBtf {
         let mut kernel = KernelBtf::default();
         for id in 1..u32::try_from(btf.len()).unwrap_or(u32::MAX) {
             let Some(found) = btf.type_by_id::<BtfType<'_>>(id.into()) else { continue };
@@ -72,7 +76,7 @@ impl KernelBtf {
                 _ => {}
             }
         }
-        Ok(kernel)
+        kernel
     }
 
     /// Whether a `tp_btf` program can attach to this trace point.
@@ -87,6 +91,12 @@ impl KernelBtf {
         let prototype: FuncProto<'_> = typedef.referenced_type().next_type()?.try_into().ok()?;
         // The first one is the trace point's own.
         u32::try_from(prototype.len()).ok()?.checked_sub(1)
+    }
+
+    /// Whether no program may be attached to this trace point of the running kernel. Where the version is not known, none is.
+    pub(crate) fn is_deadly(&self, tracepoint: &str) -> bool {
+        may_be_from_7_0_on(&release())
+            && calls_itself(tracepoint, || self.has_field("rcu_data", "defer_qs_pending"))
     }
 
     /// Whether the running kernel's structure of this name has a member of this name.
@@ -150,20 +160,26 @@ impl KernelBtf {
 /// section asks for a switch, which is this event again, until the stack is full (met on 7.3.4, rcu_read_unlock_special).
 pub(crate) const CALLS_ITSELF: &str = "sched_set_need_resched_tp";
 
-/// Whether no program may be attached to this trace point of the running kernel. Where the version is not known, none is.
-pub(crate) fn is_deadly(tracepoint: &str) -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    tracepoint == CALLS_ITSELF && may_call_itself(&release)
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
-fn may_call_itself(release: &str) -> bool {
+/// Where the version is not known, it may be.
+fn may_be_from_7_0_on(release: &str) -> bool {
     release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_none_or(|major| major >= 7)
+}
+
+/// Whether a program at this trace point of a kernel from 7.0 on may call itself without end. `raises_once`: whether the end of an RCU section
+/// that finds its quiescent state due raises the softirq of RCU once and not each time (rcu_data::defer_qs_pending; d41e37f26b31, 7.0, and
+/// in the stable kernels of early 2026): without that `softirq_raise` is the same trap, wherever an interrupt raises a softirq.
+fn calls_itself(tracepoint: &str, raises_once: impl FnOnce() -> bool) -> bool {
+    tracepoint == CALLS_ITSELF || tracepoint == "softirq_raise" && !raises_once()
 }
 
 /// Whether another thread can come between two instructions of a trace point's program, which then may find what it left on its CPU
 /// changed: from 7.0 on (a46023d5616e). One that was preempted comes back to its own CPU.
 pub(crate) fn runs_programs_preemptibly() -> bool {
-    may_call_itself(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+    may_be_from_7_0_on(&release())
 }
 
 fn own(fd: i32) -> io::Result<OwnedFd> {
@@ -180,9 +196,11 @@ mod tests {
 
     #[test]
     fn a_trace_point_that_calls_itself_is_left_alone_from_7_0_on() {
-        assert!(["7.0-rc1", "7.3.4+deb13-amd64", "10.1", ""].into_iter().all(may_call_itself));
-        assert!(!["6.18.44-fc", "6.19.14+deb13", "5.15.0"].into_iter().any(may_call_itself));
-        assert!(!is_deadly("sched_switch"));
+        assert!(["7.0-rc1", "7.3.4+deb13-amd64", "10.1", ""].into_iter().all(may_be_from_7_0_on));
+        assert!(!["6.18.44-fc", "6.19.14+deb13", "5.15.0"].into_iter().any(may_be_from_7_0_on));
+        assert!(calls_itself("sched_set_need_resched_tp", || true));
+        assert!(calls_itself("softirq_raise", || false) && !calls_itself("softirq_raise", || true));
+        assert!(!calls_itself("sched_switch", || false));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads what the running kernel takes: a program that it refuses takes no other with it.
+//! Loads and attaches what the running kernel takes: a program that it refuses takes no other with it.
 //!
 //! libbpf loads an object whole or not at all, so that the program which was refused is left out and the rest is loaded
-//! anew. Owns the way to find that program, which does not hang on the wording of a message. What is lost with a program, and
+//! anew; so it is where one is loaded and not attached, since others may be nothing without it. Owns the way to find that program, which does not hang on the wording of a message. What is lost with a program, and
 //! what is nothing without it, is for each probe to say.
 
 use std::collections::BTreeSet;
 
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{AsRawLibbpf, libbpf_sys};
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{AsRawLibbpf, ErrorKind, Link, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::log;
@@ -16,19 +16,34 @@ use crate::log;
 /// How much of what the verifier says about one program is kept; it fills the end of it (6.4 and later) or the beginning.
 const SAID: usize = 1 << 20;
 
-/// A program that the kernel does not load.
+/// What the kernel refused to do with a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The verifier did not take it.
+    Load,
+    /// It is not let in where it belongs.
+    Attach,
+}
+
+/// A program that the kernel does not load or attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// The program's name.
     pub(crate) program: String,
-    /// What the verifier said, and the error.
+    /// What was refused.
+    pub(crate) step: Step,
+    /// What the verifier or libbpf said, and the error.
     pub(crate) why: String,
 }
 
 impl Refused {
     /// For people: what was refused, and why.
     pub(crate) fn reason(&self) -> String {
-        format!("this kernel does not load the program {}: {}", self.program, self.why)
+        let step = match self.step {
+            Step::Load => "load",
+            Step::Attach => "attach",
+        };
+        format!("this kernel does not {step} the program {}: {}", self.program, self.why)
     }
 }
 
@@ -55,24 +70,90 @@ enum Tried<T> {
     Failed(libbpf_rs::Error, String),
 }
 
-/// Loads an object with as many of its programs as the kernel takes.
+/// Programs at work. The links go before the programs.
+pub(crate) struct Attached<S> {
+    /// As long as they live, the programs run.
+    pub(crate) links: Vec<Link>,
+    /// Their object.
+    pub(crate) skeleton: S,
+    /// The programs that the kernel neither loaded nor attached.
+    pub(crate) refused: Vec<Refused>,
+}
+
+/// Loads and attaches an object with as many of its programs as the kernel takes.
 ///
 /// `wanted` says which programs are to be loaded without those that were refused so far: what is nothing without one of
-/// these goes with it. `open` opens the object with these programs alone. `step` is for errors.
-pub(crate) fn what_loads<O: OpenSkel<'static>>(
+/// these goes with it. `open` opens the object with these programs alone. `step` is for errors. `prepare` writes what the programs need before the first of them runs; it is
+/// called anew for each object. `order` gives those that are to be attached, in order, of those that were loaded.
+pub(crate) fn what_attaches<O: OpenSkel<'static, Output: Skel<'static>>>(
     step: &str,
     wanted: impl Fn(&[Refused]) -> BTreeSet<String>,
     open: impl Fn(&BTreeSet<String>) -> libbpf_rs::Result<O>,
-) -> Result<(O::Output, Vec<Refused>), ProbeError> {
-    let mut refused: Vec<Refused> = Vec::new();
+    prepare: impl Fn(&mut O::Output) -> Result<(), ProbeError>,
+    order: impl Fn(&BTreeSet<String>) -> Vec<String>,
+) -> Result<Attached<O::Output>, ProbeError> {
+    let mut refused = Vec::new();
     loop {
-        let mut programs = wanted(&refused);
-        programs.retain(|name| refused.iter().all(|one| one.program != *name));
+        let (mut skeleton, so_far) = load_without(step, refused, &wanted, &open)?;
+        refused = so_far;
+        prepare(&mut skeleton)?;
+        let names = order(&left_of(wanted(&refused), &refused));
+        let (links, more) = attach(&mut skeleton, &names)?;
+        if more.is_empty() {
+            return Ok(Attached { links, skeleton, refused });
+        }
+        refused.extend(more);
+    }
+}
+
+fn left_of(mut programs: BTreeSet<String>, refused: &[Refused]) -> BTreeSet<String> {
+    programs.retain(|name| refused.iter().all(|one| one.program != *name));
+    programs
+}
+
+/// Attaches as many as the kernel lets, and gives the others. Where it lets none for want of permission, that is no matter of programs.
+fn attach<'a>(
+    skeleton: &mut impl Skel<'a>,
+    names: &[String],
+) -> Result<(Vec<Link>, Vec<Refused>), ProbeError> {
+    let (mut links, mut refused) = (Vec::new(), Vec::new());
+    let mut not_permitted = None;
+    for name in names {
+        let mut programs = skeleton.object_mut().progs_mut();
+        let Some(program) = programs.find(|program| program.name() == name.as_str()) else { continue };
+        #[cfg(test)]
+        spoilt::spoil(&program);
+        let (link, said) = log::capture(|| program.attach());
+        match link {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                let why = format!("{} ({error})", log::gist(&said));
+                refused.push(Refused { program: name.clone(), step: Step::Attach, why });
+                not_permitted =
+                    (error.kind() == ErrorKind::PermissionDenied).then_some(error).or(not_permitted);
+            }
+        }
+    }
+    match not_permitted {
+        Some(error) if links.is_empty() => Err(ProbeError::bpf("attaching the programs", error)),
+        _ => Ok((links, refused)),
+    }
+}
+
+/// Loads as many as the kernel takes, without those that were refused before.
+fn load_without<O: OpenSkel<'static>>(
+    step: &str,
+    mut refused: Vec<Refused>,
+    wanted: &impl Fn(&[Refused]) -> BTreeSet<String>,
+    open: &impl Fn(&BTreeSet<String>) -> libbpf_rs::Result<O>,
+) -> Result<(O::Output, Vec<Refused>), ProbeError> {
+    loop {
+        let programs = left_of(wanted(&refused), &refused);
         if let (true, Some(_)) = (programs.is_empty(), refused.first()) {
             let all: Vec<String> = refused.iter().map(Refused::reason).collect();
             return Err(ProbeError::NothingToSee(all.join("; ")));
         }
-        match attempt(&open, &programs) {
+        match attempt(open, &programs) {
             Tried::Loaded(skeleton) => return Ok((skeleton, refused)),
             Tried::Without(more) => refused.extend(more),
             Tried::Failed(source, said) => {
@@ -82,7 +163,7 @@ pub(crate) fn what_loads<O: OpenSkel<'static>>(
                 }
                 // Refused before the verifier saw it, so that nobody says which one it was: each by itself.
                 let alone: Vec<Refused> =
-                    programs.iter().filter_map(|name| refused_alone(&open, name)).collect();
+                    programs.iter().filter_map(|name| refused_alone(open, name)).collect();
                 if alone.is_empty() || alone.len() == programs.len() {
                     return Err(error);
                 }
@@ -100,7 +181,8 @@ fn refused_alone<O: OpenSkel<'static>>(
         Tried::Loaded(_) => None,
         Tried::Without(refused) => refused.into_iter().next(),
         Tried::Failed(error, said) => {
-            Some(Refused { program: name.to_owned(), why: format!("{} ({error})", log::gist(&said)) })
+            let why = format!("{} ({error})", log::gist(&said));
+            Some(Refused { program: name.to_owned(), step: Step::Load, why })
         }
     }
 }
@@ -139,10 +221,40 @@ fn attempt<O: OpenSkel<'static>>(
     let of_program = |(program, log): (String, Vec<u8>)| {
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]);
-        (!text.is_empty()).then(|| Refused { program, why: format!("{} ({error})", log::gist(&text)) })
+        let why = format!("{} ({error})", log::gist(&text));
+        (!text.is_empty()).then_some(Refused { program, step: Step::Load, why })
     };
     let refused: Vec<Refused> = logs.into_iter().filter_map(of_program).collect();
     if refused.is_empty() { Tried::Failed(error, said) } else { Tried::Without(refused) }
+}
+
+/// For tests: programs that the kernel is made to refuse where they are attached.
+#[cfg(test)]
+pub(crate) mod spoilt {
+    use std::cell::RefCell;
+    use std::fs::File;
+    use std::os::fd::{AsFd, AsRawFd};
+
+    thread_local! {
+        static NAMES: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// While `run` runs in this thread, these programs are loaded and are none when they come to be attached.
+    pub(crate) fn with<T>(names: &[&'static str], run: impl FnOnce() -> T) -> T {
+        NAMES.set(names.to_vec());
+        let result = run();
+        NAMES.take();
+        result
+    }
+
+    pub(super) fn spoil(program: &libbpf_rs::ProgramMut<'_>) {
+        if NAMES.with_borrow(|names| names.iter().any(|name| program.name() == *name)) {
+            let nothing = File::open("/dev/null").unwrap();
+            // SAFETY: both are open; the program's descriptor stays one, of a file that is no program.
+            let spoilt = unsafe { libc::dup2(nothing.as_raw_fd(), program.as_fd().as_raw_fd()) };
+            assert!(spoilt >= 0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -168,7 +280,7 @@ mod tests {
             spoil(&mut open);
             Ok(open)
         };
-        let (skeleton, refused) = what_loads("loading for a test", without, open).unwrap();
+        let (skeleton, refused) = load_without("loading for a test", Vec::new(), &without, &open).unwrap();
         let there = skeleton.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0);
         let mut there: Vec<String> =
             there.map(|program| program.name().to_string_lossy().into_owned()).collect();
@@ -190,6 +302,31 @@ mod tests {
         );
         let (there, refused) = loads(|_| ());
         assert_eq!((there.len(), refused.len()), (PROGRAMS.len(), 0), "{refused:?}");
+    }
+
+    #[test]
+    fn live_programs_that_are_not_attached_take_no_other_with_them() {
+        let attached = |spoilt: &[&'static str]| {
+            let open = |_: &BTreeSet<String>| {
+                RecorderSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
+            };
+            let order = |names: &BTreeSet<String>| names.iter().cloned().collect();
+            spoilt::with(spoilt, || what_attaches("loading for a test", without, open, |_| Ok(()), order))
+        };
+        let whole = attached(&[]).unwrap();
+        assert_eq!((whole.links.len(), whole.refused.len()), (PROGRAMS.len(), 0), "{:?}", whole.refused);
+        let part = attached(&["on_migrate"]).unwrap();
+        assert_eq!(part.links.len(), PROGRAMS.len() - 1);
+        let [refused] = part.refused.as_slice() else { panic!("{:?}", part.refused) };
+        assert_eq!((refused.program.as_str(), refused.step), ("on_migrate", Step::Attach));
+        assert!(
+            refused.reason().starts_with("this kernel does not attach the program on_migrate: "),
+            "{refused:?}"
+        );
+        let ProbeError::NothingToSee(why) = attached(&PROGRAMS).err().unwrap() else {
+            panic!("all were spoilt")
+        };
+        assert!(PROGRAMS.iter().all(|name| why.contains(name)), "{why}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
         duration: args.duration,
         policies: shown,
         comparison: compare(&base, &sides, &options),
-        missing: vec![ResponseProbe::missing()],
+        missing: turns.probe.missing(),
     };
     if let Some(folder) = &args.output {
         let text = serde_json::to_string(&proof)?;
@@ -164,6 +164,7 @@ pub(crate) struct Turn {
     pub(crate) levels: Vec<Level>,
     disks: [u64; 2],
     losses: Vec<latebound_model::Loss>,
+    missing: Vec<latebound_model::Missing>,
     pub(crate) tuned: Option<Tuned>,
     complete: bool,
 }
@@ -213,7 +214,7 @@ impl Turn {
             });
         }
         run.losses.clone_from(&self.losses);
-        run.missing.push(ResponseProbe::missing());
+        run.missing.extend(self.missing.iter().cloned());
         run
     }
 }
@@ -332,6 +333,7 @@ impl Turns<'_> {
             levels,
             disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
             losses,
+            missing: self.probe.missing(),
             tuned: None,
             complete: !self.stop.is_set(),
         }))

@@ -400,6 +400,10 @@ impl ByBpf {
         if let Some(source) = (0..self.requests.len() as u32).find_map(|series| shared.failed(series)) {
             return Err(DeferError::Io { doing: "requesting deferred work from a softirq", source });
         }
+        for measured in &mut measured {
+            let part = part(measured.request.mechanism, measured.request.context);
+            measured.skipped = part.map_or(0, |part| self.probe.skipped(part));
+        }
         let Requested { turns, triggers_late } = requested?;
         for turn in &turns {
             let counts = counts[turn.series as usize];

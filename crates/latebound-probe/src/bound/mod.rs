@@ -19,9 +19,8 @@ use libbpf_rs::{Link, libbpf_sys};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
-use crate::kernel::{KernelBtf, VECTOR_NAMES};
+use crate::kernel::{CALLS_ITSELF, KernelBtf, VECTOR_NAMES};
 use crate::load::{self, Refused};
-use crate::log;
 
 pub use self::memory::BoundMemory;
 pub use self::module::BoundModule;
@@ -35,7 +34,7 @@ pub use self::tracer::BoundTracer;
     clippy::unwrap_used,
     dead_code
 )]
-mod skel {
+pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/bound.skel.rs"));
 }
 
@@ -127,7 +126,7 @@ impl BoundProbe {
             return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
         }
         let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
-        let (skel, refused) = load(&kernel, &table, version, possible)?;
+        let load::Attached { links, skeleton: skel, refused } = load(&kernel, &table, version, possible)?;
         if let Some(one) = refused.iter().find(|one| NEEDED.contains(&one.program.as_str())) {
             return Err(ProbeError::NothingToSee(one.reason()));
         }
@@ -138,32 +137,12 @@ impl BoundProbe {
         for cpu in cpus.iter() {
             memory.set_state(cpu, &initial);
         }
-        let mut probe = BoundProbe {
-            links: Vec::new(),
-            skel,
-            memory,
-            cpus: cpus.clone(),
-            missing: missing(&kernel, &refused),
-        };
-        probe.attach()?;
+        let probe =
+            BoundProbe { links, skel, memory, cpus: cpus.clone(), missing: missing(&kernel, &refused) };
         for cpu in cpus.iter() {
             probe.memory.set_running(cpu, true);
         }
         Ok(probe)
-    }
-
-    fn attach(&mut self) -> Result<(), ProbeError> {
-        for program in self.skel.object_mut().progs_mut() {
-            if program.as_fd().as_raw_fd() < 0 {
-                continue;
-            }
-            let (link, said) = log::capture(|| program.attach());
-            self.links.push(link.map_err(|error| {
-                let name = program.name().to_string_lossy();
-                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
-            })?);
-        }
-        Ok(())
     }
 
     /// No more events count. What was written before can still be taken.
@@ -225,13 +204,15 @@ fn load(
     callers: &CallerTable,
     version: (u32, u32),
     possible: usize,
-) -> Result<(BoundSkel<'static>, Vec<Refused>), ProbeError> {
+) -> Result<load::Attached<BoundSkel<'static>>, ProbeError> {
     let mut programs = programs()?;
-    programs.retain(|name| kernel.has_tracepoint(name) && !crate::kernel::is_deadly(name));
-    load::what_loads(
+    programs.retain(|name| kernel.has_tracepoint(name) && !kernel.is_deadly(name));
+    load::what_attaches(
         "loading the bound's programs",
         |refused| without(&programs, refused),
         |_| open(callers, version, possible),
+        |_| Ok(()),
+        |loaded| loaded.iter().cloned().collect(),
     )
 }
 
@@ -276,12 +257,27 @@ fn lacking_events(lacking: &[&str]) -> ProbeError {
 fn missing(kernel: &KernelBtf, refused: &[Refused]) -> Vec<Missing> {
     let has_vectors = VECTOR_NAMES.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
     let mut missing = missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"));
+    if kernel.is_deadly(CALLS_ITSELF) && kernel.has_tracepoint(CALLS_ITSELF) {
+        missing.push(left_alone());
+    }
     missing.extend(refused.iter().map(|one| Missing {
         what: format!("events {}", one.program),
         why: one.reason(),
         remedy: load::REMEDY.to_owned(),
     }));
     missing
+}
+
+/// What is not seen from 7.0 on, and what follows: the model takes windows from the events that turn preemption and interrupts on and off,
+/// and this event for a rule alone. That the flag decides is read from the thread itself, as on kernels before 6.16.
+fn left_alone() -> Missing {
+    Missing {
+        what: format!("events {CALLS_ITSELF}"),
+        why: "from 7.0 on a program there calls itself until the kernel panics, so none is attached".to_owned(),
+        remedy: "nothing to do; no window is longer or shorter for it, but nobody checks that need_resched is set only with interrupts or \
+                 preemption off (rule R10), nor that its bit is the one that is known for this kernel's version"
+            .to_owned(),
+    }
 }
 
 fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
@@ -330,12 +326,37 @@ mod tests {
         let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
         let table = table.unwrap();
-        let (skel, refused) = load(&kernel, &table, version, possible).unwrap();
-        assert_eq!(refused, []);
-        let loaded = skel.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0).count();
+        let attached = load(&kernel, &table, version, possible).unwrap();
+        assert_eq!(attached.refused, []);
+        let loaded =
+            attached.skeleton.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0).count();
         assert!(loaded >= 2, "{loaded} programs: a kernel has switches and wake-ups at least");
         // And the way of older kernels, where the number of a CPU is masked and any of them has room.
         load(&kernel, &table, (5, 15), possible).unwrap();
+    }
+
+    #[test]
+    fn live_a_needed_event_that_is_not_attached_is_said_and_another_is_missing() {
+        let kernel = KernelBtf::load().unwrap();
+        let table = CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap();
+        let possible = libbpf_rs::num_possible_cpus().unwrap();
+        let spoilt = || load(&kernel, &table.table().unwrap(), (5, 15), possible).unwrap();
+        let attached = crate::load::spoilt::with(&["irq_handler_exit"], spoilt);
+        let [refused] = attached.refused.as_slice() else { panic!("{:?}", attached.refused) };
+        assert_eq!(refused.program, "irq_handler_exit");
+        let loaded = |name: &str| {
+            let mut programs = attached.skeleton.object().progs();
+            programs.any(|program| program.name() == name && program.as_fd().as_raw_fd() >= 0)
+        };
+        assert!(loaded("sched_switch") && !loaded("irq_handler_entry"), "its other half goes with it");
+        let missing = missing(&kernel, &attached.refused);
+        assert!(missing.iter().any(|one| one.what == "events irq_handler_exit"), "{missing:?}");
+    }
+
+    #[test]
+    fn what_is_left_alone_says_what_follows_for_the_answer() {
+        let said = left_alone().to_string();
+        assert!(said.contains("sched_set_need_resched_tp") && said.contains("no window is longer"), "{said}");
     }
 
     #[test]

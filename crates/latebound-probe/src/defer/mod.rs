@@ -23,7 +23,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::load::{self, Refused};
-use crate::log;
+use crate::observe::program_info;
 pub use overflow::DeferOverflow;
 pub use shared::{Answered, DeferShared};
 use skel::{DeferSkel, DeferSkelBuilder};
@@ -36,7 +36,7 @@ use skel::{DeferSkel, DeferSkelBuilder};
     clippy::unwrap_used,
     dead_code
 )]
-mod skel {
+pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/defer.skel.rs"));
 }
 
@@ -161,7 +161,7 @@ impl DeferPart {
     }
 
     /// Which of these the running kernel does not have, and why: by its names; and, where it refuses programs of the others, by
-    /// loading them for a moment. PREEMPT_RT has timers of BPF and refuses them (6.12, kernel/bpf/verifier.c,
+    /// loading and attaching them for a moment. PREEMPT_RT has timers of BPF and refuses them (6.12, kernel/bpf/verifier.c,
     /// process_timer_func).
     pub fn lacking(parts: &[DeferPart], kernel: &KernelBtf) -> Vec<(DeferPart, String)> {
         let mut lacking: Vec<(DeferPart, String)> =
@@ -170,8 +170,8 @@ impl DeferPart {
             parts.iter().copied().filter(|part| lacking.iter().all(|(other, _)| other != part)).collect();
         let uses = |part: &DeferPart, refused: &Refused| part.programs().any(|name| name == refused.program);
         match load(&named) {
-            Ok((_, refused)) => lacking.extend(named.iter().filter_map(|part| {
-                let one = refused.iter().find(|one| uses(part, one))?;
+            Ok(attached) => lacking.extend(named.iter().filter_map(|part| {
+                let one = attached.refused.iter().find(|one| uses(part, one))?;
                 Some((*part, one.reason()))
             })),
             Err(error) => lacking.extend(named.iter().map(|part| (*part, error.to_string()))),
@@ -295,7 +295,7 @@ impl DeferProbe {
 
     /// Loads and attaches what these parts take.
     pub fn start(parts: &[DeferPart]) -> Result<DeferProbe, ProbeError> {
-        let (mut skel, refused) = load(parts)?;
+        let load::Attached { links, skeleton: skel, refused } = load(parts)?;
         if let Some(one) = refused.first() {
             return Err(ProbeError::NothingToSee(one.reason()));
         }
@@ -312,19 +312,6 @@ impl DeferProbe {
                 .and_then(|builder| std::mem::take(builder).build())
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of starts", error))?;
-        let mut links = Vec::new();
-        let watchers: Vec<&str> =
-            parts.iter().flat_map(|part| part.made().watchers).map(|(program, _)| *program).collect();
-        for program in skel.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            if !watchers.contains(&name.as_str()) {
-                continue;
-            }
-            let (link, said) = log::capture(|| program.attach());
-            links.push(link.map_err(|error| {
-                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
-            })?);
-        }
         Ok(DeferProbe { _links: links, ring, records, shared, skel })
     }
 
@@ -378,6 +365,16 @@ impl DeferProbe {
         Ok(DeferReader { readers, series })
     }
 
+    /// How often the kernel skipped a program of this part, because it would have run within itself or in place of a thread that was
+    /// preempted within it: requests and starts that nobody saw.
+    pub fn skipped(&self, part: DeferPart) -> u64 {
+        let names: Vec<&str> = part.programs().collect();
+        let of_part =
+            self.skel.object().progs().filter(|program| names.iter().any(|name| program.name() == *name));
+        let infos = of_part.filter_map(|program| program_info(program.as_fd().as_raw_fd()));
+        infos.map(|info| info.recursion_misses).sum()
+    }
+
     /// The starts that programs saw since the last call.
     pub fn poll(&mut self) -> Result<Vec<Record>, ProbeError> {
         self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of starts", error))?;
@@ -385,13 +382,15 @@ impl DeferProbe {
     }
 }
 
-/// Loads the programs of these parts. Those of a part that are refused take the rest of that part with them, as far as no other
-/// has them.
-fn load(parts: &[DeferPart]) -> Result<(DeferSkel<'static>, Vec<Refused>), ProbeError> {
+/// Loads the programs of these parts, and attaches those that see starts. Those of a part that are refused take the rest of that part with
+/// them, as far as no other has them.
+fn load(parts: &[DeferPart]) -> Result<load::Attached<DeferSkel<'static>>, ProbeError> {
     let whole = |part: &DeferPart, refused: &[Refused]| {
         refused.iter().all(|one| part.programs().all(|name| name != one.program))
     };
-    load::what_loads(
+    let watchers: Vec<&str> =
+        parts.iter().flat_map(|part| part.made().watchers).map(|(program, _)| *program).collect();
+    load::what_attaches(
         "loading the programs of deferred work",
         |refused| {
             let left = parts.iter().filter(|part| whole(part, refused));
@@ -408,6 +407,8 @@ fn load(parts: &[DeferPart]) -> Result<(DeferSkel<'static>, Vec<Refused>), Probe
             open.maps.items.set_autocreate(has_items)?;
             Ok(open)
         },
+        |_| Ok(()),
+        |loaded| loaded.iter().filter(|name| watchers.contains(&name.as_str())).cloned().collect(),
     )
 }
 

@@ -21,7 +21,7 @@ use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
-use crate::{load, log};
+use crate::load;
 use layout::Mapped;
 use programs::{OBSERVABLE, Plan};
 use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
@@ -34,7 +34,7 @@ use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
     clippy::unwrap_used,
     dead_code
 )]
-mod skel {
+pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/observe.skel.rs"));
 }
 
@@ -132,7 +132,7 @@ impl Observer {
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
         let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let (mut plan, skel) = load(&wanted, &kernel, sizes)?;
+        let (mut plan, skel, links) = load(&wanted, &kernel, sizes)?;
         for mechanism in wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism)) {
             plan.missing.push(Missing {
                 what: format!("{}s", mechanism.name()),
@@ -142,7 +142,7 @@ impl Observer {
         }
         let mut observer = Observer::map(skel, sizes, plan.mechanisms.clone(), statistics)?;
         observer.missing = plan.missing;
-        observer.attach(&plan.programs)?;
+        observer.links = links;
         observer.set_live(true);
         Ok(observer)
     }
@@ -172,22 +172,6 @@ impl Observer {
             max_series,
             hot_groups,
         })
-    }
-
-    /// Attaches in the plan's order.
-    fn attach(&mut self, names: &[String]) -> Result<(), ProbeError> {
-        for name in names {
-            let Some(program) =
-                self.skel.object_mut().progs_mut().find(|program| program.name() == name.as_str())
-            else {
-                continue;
-            };
-            let (link, said) = log::capture(|| program.attach());
-            self.links.push(link.map_err(|error| {
-                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
-            })?);
-        }
-        Ok(())
     }
 
     /// Detaches the programs. The numbers stay, and no longer change.
@@ -258,19 +242,20 @@ impl Observer {
     }
 }
 
-/// Loads the programs of these mechanisms. Those that the kernel refuses take their mechanism with them, and no other.
+/// Loads the programs of these mechanisms, and attaches them in the plan's order. Those that the kernel refuses take their mechanism with
+/// them, and no other.
 fn load(
     wanted: &BTreeSet<Mechanism>,
     kernel: &KernelBtf,
     sizes: Sizes,
-) -> Result<(Plan, ObserveSkel<'static>), ProbeError> {
+) -> Result<(Plan, ObserveSkel<'static>, Vec<Link>), ProbeError> {
     let first = Plan::new(wanted, kernel, &[]);
     if first.programs.is_empty() {
         let why: Vec<String> = first.missing.iter().map(ToString::to_string).collect();
         return Err(ProbeError::NothingToSee(why.join("; ")));
     }
     let plan = RefCell::new(first);
-    let (skel, _) = load::what_loads(
+    let attached = load::what_attaches(
         "loading the programs",
         |refused| {
             if !refused.is_empty() {
@@ -279,8 +264,10 @@ fn load(
             plan.borrow().programs.iter().cloned().collect()
         },
         |_| open(&plan.borrow(), sizes),
+        |_| Ok(()),
+        |_| plan.borrow().programs.clone(),
     )?;
-    Ok((plan.into_inner(), skel))
+    Ok((plan.into_inner(), attached.skeleton, attached.links))
 }
 
 fn open(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<OpenObserveSkel<'static>> {

@@ -139,6 +139,10 @@ impl Plan {
                     continue;
                 }
                 match program.hook {
+                    Hook::Tracepoint(name) if kernel.is_deadly(name) => {
+                        absent
+                            .push(format!("a program at the trace point {name} may call itself without end"));
+                    }
                     Hook::Tracepoint(name) if !kernel.has_tracepoint(name) => {
                         absent.push(format!("there is no trace point {name}"));
                     }

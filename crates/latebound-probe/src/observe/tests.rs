@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pairing rule of softirqs, against a model of the kernel.
+//! The pairing rule of softirqs, against a model of the kernel; and what is observed where a program is not attached.
 
+use latebound_model::Mechanism;
 use proptest::prelude::*;
+
+use super::{ObserveOptions, Observer};
+use crate::load::spoilt;
 
 unsafe extern "C" {
     fn latebound_softirq_state_size() -> u32;
@@ -110,4 +114,18 @@ fn a_raise_between_the_batchs_start_and_its_own_run_is_the_next_runs_request() {
     assert_eq!(rule.began(3), 11);
     assert_eq!(rule.began(3), 12);
     assert_eq!(rule.began(3), 0);
+}
+
+#[test]
+fn live_a_program_that_is_not_attached_takes_its_mechanism_alone_with_it() {
+    let mut observer =
+        spoilt::with(&["softirq_entry"], || Observer::start(&ObserveOptions::default())).unwrap();
+    let softirqs = observer.missing().iter().find(|missing| missing.what == "softirqs");
+    assert!(softirqs.is_some_and(|one| one.why.contains("softirq_entry")), "{:?}", observer.missing());
+    assert!(!observer.mechanisms().contains(&Mechanism::Softirq));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    observer.stop();
+    let series = observer.series();
+    assert!(series.iter().any(|series| series.mechanism == Mechanism::Hrtimer));
+    assert!(series.iter().all(|series| series.mechanism != Mechanism::Softirq));
 }

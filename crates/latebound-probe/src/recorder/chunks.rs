@@ -21,8 +21,8 @@ const AT_ONCE: usize = 256;
 
 /// The shape of an array of `T` in chunks, before it is there.
 pub(super) struct Chunks<T> {
-    /// The first chunk; by it the kernel knows what the others are like.
-    first: MapHandle,
+    /// By it the kernel knows what the chunks are like.
+    like: MapHandle,
     entries: u32,
     shift: u32,
     of: PhantomData<T>,
@@ -33,7 +33,7 @@ impl<T: Copy> Chunks<T> {
     pub(super) fn of(entries: u32) -> Result<Chunks<T>, ProbeError> {
         let most = ((CHUNK_BYTES / size_of::<T>()).max(1)).ilog2();
         let shift = most.min(entries.max(1).next_power_of_two().ilog2());
-        Ok(Chunks { first: chunk::<T>(shift)?, entries, shift, of: PhantomData })
+        Ok(Chunks { like: chunk::<T>(shift)?, entries, shift, of: PhantomData })
     }
 
     /// The binary logarithm of the values in a chunk.
@@ -48,19 +48,18 @@ impl<T: Copy> Chunks<T> {
     /// Gives an array of maps its size, and what its maps are like.
     pub(super) fn shape(&self, outer: &mut OpenMapMut<'_>) -> libbpf_rs::Result<()> {
         outer.set_max_entries(self.count())?;
-        outer.set_inner_map_fd(self.first.as_fd())
+        outer.set_inner_map_fd(self.like.as_fd())
     }
 
-    /// Makes all chunks, puts them into the array of maps, and maps them into this process.
-    pub(super) fn fill(self, outer: &MapHandle) -> Result<ChunkedArray<T>, ProbeError> {
+    /// Makes all chunks, puts them into the array of maps, and maps them into this process. Each call makes its own.
+    pub(super) fn fill(&self, outer: &MapHandle) -> Result<ChunkedArray<T>, ProbeError> {
         let (count, shift) = (self.count(), self.shift);
         let mut parts = Vec::with_capacity(count as usize);
-        let mut first = Some(self.first);
         for begin in (0..count).step_by(AT_ONCE) {
             let numbers: Vec<u32> = (begin..count).take(AT_ONCE).collect();
             let mut maps = Vec::with_capacity(numbers.len());
             for _ in &numbers {
-                let map = first.take().map_or_else(|| chunk::<T>(shift), Ok)?;
+                let map = chunk::<T>(shift)?;
                 parts.push(MappedArray::map(map.as_fd(), 1 << shift)?);
                 maps.push(map);
             }
@@ -133,7 +132,7 @@ mod tests {
         let outer = {
             let options = bpf_map_create_opts {
                 sz: size_of::<bpf_map_create_opts>() as libbpf_sys::size_t,
-                inner_map_fd: chunks.first.as_fd().as_raw_fd() as u32,
+                inner_map_fd: chunks.like.as_fd().as_raw_fd() as u32,
                 ..Default::default()
             };
             MapHandle::create(MapType::ArrayOfMaps, Some("lb_outer"), 4, 4, chunks.count(), &options).unwrap()

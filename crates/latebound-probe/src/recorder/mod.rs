@@ -31,7 +31,7 @@ pub(crate) mod skeleton {
 }
 use skeleton as imp;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -204,6 +204,12 @@ fn to_bytes<T: Copy>(value: &T) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }.to_vec()
 }
 
+fn put_threshold(thresholds: &impl MapCore, slot: u32, threshold: Nanos) -> Result<(), ProbeError> {
+    thresholds
+        .update(&slot.to_ne_bytes(), &threshold.0.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| ProbeError::bpf("flight recorder: setting a threshold", error))
+}
+
 fn online_cpus() -> Result<Vec<Cpu>, ProbeError> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path)
@@ -247,29 +253,46 @@ impl Recorder {
             buckets: Chunks::of(2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32)?,
         };
         let plan = Plan::new(&btf, options.following)?;
-        let (mut skeleton, refused) = load::what_loads(
-            "flight recorder: loading the programs",
-            |refused| plan.without(refused),
-            |_| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
-        )?;
         let handle = |map: &libbpf_rs::MapMut<'_>, name: &str| {
             MapHandle::try_from(map).map_err(failed(&format!("map {name}")))
         };
+        let filled = RefCell::new(None);
+        let load::Attached { links, skeleton, refused } = load::what_attaches(
+            "flight recorder: loading the programs",
+            |refused| plan.without(refused),
+            |_| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
+            |skeleton| {
+                let maps = &skeleton.maps;
+                *filled.borrow_mut() = Some((
+                    sizes.records.fill(&handle(&maps.flight, "flight")?)?,
+                    sizes.stacks.fill(&handle(&maps.stacks, "stacks")?)?,
+                    sizes.buckets.fill(&handle(&maps.buckets, "buckets")?)?,
+                ));
+                for slot in 0..2 * slots {
+                    put_threshold(&maps.thresholds, slot, options.least_late)?;
+                }
+                prepare_cpus(&maps.cpus, &online, records_per_cpu, stacks_per_cpu)
+            },
+            // What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
+            |loaded| {
+                let mut order: Vec<String> = loaded.iter().cloned().collect();
+                order.sort_by_key(|name| name == "on_waking");
+                order
+            },
+        )?;
         let maps = &skeleton.maps;
         let cpus = handle(&maps.cpus, "cpus")?;
-        let flight = sizes.records.fill(&handle(&maps.flight, "flight")?)?;
-        let stacks = sizes.stacks.fill(&handle(&maps.stacks, "stacks")?)?;
-        let buckets = sizes.buckets.fill(&handle(&maps.buckets, "buckets")?)?;
+        let Some((flight, stacks, buckets)) = filled.into_inner() else {
+            return Err(ProbeError::NothingToSee("the recorder has no rings".to_owned()));
+        };
         let (watched, thresholds, late) = (
             handle(&maps.watched, "watched")?,
             handle(&maps.thresholds, "thresholds")?,
             handle(&maps.late, "late")?,
         );
-        prepare_cpus(&cpus, &online, records_per_cpu, stacks_per_cpu)?;
-
         let stats = if options.measure_cost { Some(enable_stats()?) } else { None };
         let mut recorder = Recorder {
-            links: Vec::new(),
+            links,
             programs: Vec::new(),
             cpus,
             watched,
@@ -292,30 +315,13 @@ impl Recorder {
             stream: Stream::default(),
             options,
         };
-        for slot in 0..2 * slots {
-            recorder.put_threshold(slot, recorder.options.least_late)?;
-        }
         if let Watch::Threads(tids) = recorder.options.watch.clone() {
             for tid in tids {
                 recorder.watch(tid)?;
             }
         }
-        // What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
-        let mut programs: Vec<_> = skeleton.object_mut().progs_mut().filter(|one| one.autoload()).collect();
-        programs.sort_by_key(|one| one.name() == "on_waking");
-        for program in programs {
+        for program in skeleton.object().progs().filter(|one| one.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
-            match program.attach() {
-                Ok(link) => recorder.links.push(link),
-                Err(error) => {
-                    recorder.missing.push(Missing {
-                        what: format!("recorder {name}"),
-                        why: format!("the kernel refused to attach it ({error})"),
-                        remedy: "run as root on a kernel that permits BPF tracing".to_owned(),
-                    });
-                    continue;
-                }
-            }
             let fd = program.as_fd().try_clone_to_owned().map_err(|source| ProbeError::Io {
                 step: format!("flight recorder: keeping {name}"),
                 source,
@@ -392,12 +398,6 @@ impl Recorder {
         self.options.max_threads.clamp(1, 1 << 14)
     }
 
-    fn put_threshold(&self, slot: u32, threshold: Nanos) -> Result<(), ProbeError> {
-        self.thresholds
-            .update(&slot.to_ne_bytes(), &threshold.0.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| ProbeError::bpf("flight recorder: setting a threshold", error))
-    }
-
     fn watched_thread(&self, tid: Tid) -> Option<lb_flight_watched> {
         from_bytes(&self.watched.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
@@ -411,7 +411,7 @@ impl Recorder {
             ))
         })?;
         self.worst.entry(tid).or_default().fixed = true;
-        self.put_threshold(thread.slot, threshold)
+        put_threshold(&self.thresholds, thread.slot, threshold)
     }
 
     /// The late wake-ups since the last call, oldest first. As a thread's list of worst ones fills, its threshold rises
@@ -466,7 +466,7 @@ impl Recorder {
                     .flatten()
             });
             if let (Some(least), Some(thread)) = (least, self.watched_thread(tid)) {
-                self.put_threshold(thread.slot, least.max(self.options.least_late))?;
+                put_threshold(&self.thresholds, thread.slot, least.max(self.options.least_late))?;
             }
         }
         Ok(out)
@@ -720,7 +720,7 @@ fn open(
     Ok(open)
 }
 
-fn prepare_cpus(cpus: &MapHandle, online: &[Cpu], records: u64, stacks: u64) -> Result<(), ProbeError> {
+fn prepare_cpus(cpus: &impl MapCore, online: &[Cpu], records: u64, stacks: u64) -> Result<(), ProbeError> {
     let step = "flight recorder: giving every CPU its ring";
     let possible = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf(step, error))?;
     let index: HashMap<u32, u32> = online.iter().zip(0u32..).map(|(cpu, index)| (cpu.0, index)).collect();

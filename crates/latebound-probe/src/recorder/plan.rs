@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use super::imp::RecorderSkelBuilder;
 use super::options::Following;
 use crate::error::ProbeError;
-use crate::kernel::{self, KernelBtf};
+use crate::kernel::{CALLS_ITSELF, KernelBtf};
 use crate::load::{self, Refused};
 
 /// How the names of the events of deferred work begin, those of softirqs first.
@@ -44,6 +44,8 @@ pub(super) struct Plan {
     /// By name, with the trace point of each.
     programs: BTreeMap<String, String>,
     absent: BTreeSet<String>,
+    /// Those where a program would end in a panic.
+    deadly: BTreeSet<String>,
 }
 
 impl Plan {
@@ -53,7 +55,7 @@ impl Plan {
             Following::RealTime => &DEFERRED_WORK[..],
             Following::Everybody => &DEFERRED_WORK[1..],
         };
-        let mut plan = Plan { programs: BTreeMap::new(), absent: BTreeSet::new() };
+        let mut plan = Plan { programs: BTreeMap::new(), absent: BTreeSet::new(), deadly: BTreeSet::new() };
         let mut storage = MaybeUninit::uninit();
         let open = RecorderSkelBuilder::default()
             .open(&mut storage)
@@ -66,7 +68,9 @@ impl Plan {
             if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
-            if btf.has_tracepoint(&tracepoint) && !kernel::is_deadly(&tracepoint) {
+            if btf.has_tracepoint(&tracepoint) && btf.is_deadly(&tracepoint) {
+                plan.deadly.insert(tracepoint);
+            } else if btf.has_tracepoint(&tracepoint) {
                 plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
             } else {
                 plan.absent.insert(tracepoint);
@@ -123,11 +127,17 @@ impl Plan {
                 "boot a kernel with CONFIG_TRACING",
             );
         }
-        if kernel::is_deadly(kernel::CALLS_ITSELF) {
+        for tracepoint in &self.deadly {
+            let remedy = match tracepoint.as_str() {
+                CALLS_ITSELF => {
+                    "nothing to do: when a thread was told to give way is told by the wake-up and the switch"
+                }
+                _ => "boot a kernel whose end of an RCU section raises its softirq once (d41e37f26b31)",
+            };
             note(
-                seen_by(kernel::CALLS_ITSELF),
-                format!("from 7.0 on a program at {} ends in a panic of the kernel", kernel::CALLS_ITSELF),
-                "nothing to do: when a thread was told to give way is told by the wake-up and the switch",
+                seen_by(tracepoint),
+                format!("from 7.0 on a program at {tracepoint} may call itself until the kernel panics"),
+                remedy,
             );
         }
         for one in refused {
@@ -141,6 +151,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Step;
 
     fn plan() -> Plan {
         let names = [
@@ -154,7 +165,7 @@ mod tests {
             ("on_softirq_raise", "softirq_raise"),
         ];
         let programs = names.map(|(name, tracepoint)| (name.to_owned(), tracepoint.to_owned())).into();
-        Plan { programs, absent: BTreeSet::new() }
+        Plan { programs, absent: BTreeSet::new(), deadly: BTreeSet::new() }
     }
 
     #[test]
@@ -166,7 +177,8 @@ mod tests {
             ("on_sched_exit", 6),
             ("on_softirq_raise", 7),
         ] {
-            let refused = [Refused { program: program.to_owned(), why: "a field is gone".to_owned() }];
+            let why = "a field is gone".to_owned();
+            let refused = [Refused { program: program.to_owned(), step: Step::Load, why }];
             let kept = plan().without(&refused);
             assert!(kept.len() == left && !kept.contains(program), "{program}: {kept:?}");
             let missing = plan().missing(&refused);

@@ -25,8 +25,7 @@ use self::flush::Flushes;
 use self::writeback::HeldBack;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::load::{self, Refused};
-use crate::log;
+use crate::load::{self, Refused, Step};
 use crate::observe::{ProbeCost, enable_statistics, program_info};
 use crate::recorder::memory::MappedArray;
 use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
@@ -39,7 +38,7 @@ use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
     clippy::unwrap_used,
     dead_code
 )]
-mod skel {
+pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/relations.skel.rs"));
 }
 
@@ -221,11 +220,10 @@ impl RelationProbe {
         // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
         // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.
         if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
-            programs.retain(|&name| name != "relation_waking");
             programs.extend(WOKEN.map(|one| one.0));
         }
         if options.no_wake_ups {
-            programs.retain(|&name| name != "relation_waking" && WOKEN.iter().all(|one| name != one.0));
+            programs.retain(|&name| name != "relation_waking" && !is_woken(name));
         }
         if programs.is_empty() {
             return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
@@ -240,7 +238,7 @@ impl RelationProbe {
         }
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
         let of_flushes = |name: &str| flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
-        let (mut skel, unloaded) = load::what_loads(
+        let load::Attached { links, skeleton: skel, refused: unloaded } = load::what_attaches(
             "loading the programs of relations",
             |refused| without(&programs, refused).map(str::to_owned).collect(),
             |wanted| {
@@ -250,9 +248,25 @@ impl RelationProbe {
                     .filter(|found| found.programs.iter().all(|&name| wanted.contains(name)));
                 open(options, flushes, held_back.clone().ok())
             },
+            |_| Ok(()),
+            |loaded| {
+                programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()
+            },
         )?;
-        let loaded: Vec<&str> = without(&programs, &unloaded).collect();
-        missing.extend(unloaded.iter().filter(|one| !of_flushes(&one.program)).map(not_loaded));
+        // Another program stands in for those that see wake-ups of real-time tasks alone.
+        let stood_in = |one: &Refused| {
+            is_woken(&one.program) && unloaded.iter().all(|other| other.program != "relation_waking")
+        };
+        missing.extend(
+            unloaded.iter().filter(|one| !of_flushes(&one.program) && !stood_in(one)).map(not_loaded),
+        );
+        let refused = match &flushes {
+            Err(why) => Some(why.clone()),
+            Ok(_) => unloaded.iter().find(|one| of_flushes(&one.program)).map(|one| match one.step {
+                Step::Load => one.reason(),
+                Step::Attach => format!("this kernel lets no probe into __flush_work: {}", one.why),
+            }),
+        };
         let told = Rc::new(RefCell::new(Vec::new()));
         let malformed = Rc::new(RefCell::new(0));
         let ring = {
@@ -272,31 +286,6 @@ impl RelationProbe {
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))?;
         let disks = DiskWaits::map(&skel.maps.disk_waits, options.hold)?;
         let woken = MappedArray::map(skel.maps.woken.as_fd(), EDGES)?;
-        let mut links = Vec::new();
-        let mut refused = flushes.as_ref().err().cloned();
-        if refused.is_none() {
-            refused = unloaded.iter().find(|one| of_flushes(&one.program)).map(Refused::reason);
-        }
-        for name in loaded {
-            let Some(program) = skel.object_mut().progs_mut().find(|program| program.name() == name) else {
-                continue;
-            };
-            let of_flushes = of_flushes(name);
-            if of_flushes && refused.is_some() {
-                continue;
-            }
-            let (link, said) = log::capture(|| program.attach());
-            match link {
-                Ok(link) => links.push(link),
-                Err(error) if of_flushes => {
-                    refused = Some(format!("this kernel lets no probe into __flush_work ({error})"));
-                }
-                Err(error) => {
-                    let doing = format!("attaching the program {name} ({})", log::gist(&said));
-                    return Err(ProbeError::bpf(doing, error));
-                }
-            }
-        }
         missing.extend(refused.map(flush::missing));
         Ok(RelationProbe {
             _links: links,
@@ -595,13 +584,21 @@ fn together(name: &str) -> Vec<&'static str> {
     all
 }
 
-/// The programs that go on without those that the kernel refused.
+fn is_woken(program: &str) -> bool {
+    WOKEN.iter().any(|one| one.0 == program)
+}
+
+/// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time
+/// tasks alone stand in for each other, the latter first.
 fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator<Item = &'a str> {
+    let woken =
+        programs.iter().any(|name| is_woken(name)) && !refused.iter().any(|one| is_woken(&one.program));
+    let unused = move |name: &str| if woken { name == "relation_waking" } else { is_woken(name) };
     let gone: Vec<&str> = refused
         .iter()
         .flat_map(|one| together(&one.program).into_iter().chain([one.program.as_str()]))
         .collect();
-    programs.iter().copied().filter(move |name| !gone.contains(name))
+    programs.iter().copied().filter(move |name| !gone.contains(name) && !unused(name))
 }
 
 fn not_loaded(refused: &Refused) -> Missing {
@@ -723,4 +720,37 @@ fn now() -> Nanos {
     // SAFETY: the pointer is to a live timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::spoilt;
+
+    #[test]
+    fn live_a_program_that_is_not_attached_takes_its_group_alone_with_it() {
+        let whole = RelationProbe::start(RelationOptions::default()).unwrap();
+        let start = || RelationProbe::start(RelationOptions::default());
+        let mut part = spoilt::with(&["relation_executed"], start).unwrap();
+        let more: Vec<&Missing> =
+            part.missing().iter().filter(|one| !whole.missing().contains(one)).collect();
+        let [items] = more.as_slice() else { panic!("{more:?}") };
+        assert_eq!(items.what, "waits for work items");
+        assert!(items.why.contains("relation_executed"), "{items:?}");
+        part.poll().unwrap();
+    }
+
+    #[test]
+    fn what_sees_every_wake_up_stands_in_for_what_sees_those_of_real_time() {
+        let programs = ["relation_waking", "relation_switch", "relation_woken_rt", "relation_woken_dl"];
+        let left = |gone: &[&str]| -> Vec<String> {
+            let one =
+                |name: &&str| Refused { program: (*name).to_owned(), step: Step::Attach, why: String::new() };
+            let refused: Vec<Refused> = gone.iter().map(one).collect();
+            without(&programs, &refused).map(str::to_owned).collect()
+        };
+        assert_eq!(left(&[]), ["relation_switch", "relation_woken_rt", "relation_woken_dl"]);
+        assert_eq!(left(&["relation_woken_dl"]), ["relation_waking", "relation_switch"]);
+        assert_eq!(left(&["relation_woken_dl", "relation_waking"]), ["relation_switch"]);
+    }
 }

@@ -28,7 +28,7 @@ use skel::{OpenResponsesSkel, ResponsesSkel, ResponsesSkelBuilder};
     clippy::unwrap_used,
     dead_code
 )]
-mod skel {
+pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/responses.skel.rs"));
 }
 
@@ -84,10 +84,14 @@ impl ResponseProbe {
             )));
         };
         let there = programs(events)?;
-        let (mut skel, unloaded) = load::what_loads(
+        let load::Attached { links, skeleton: skel, refused } = load::what_attaches(
             "loading the programs of responses",
             |refused| without(&there, refused),
             |_| open(),
+            |_| Ok(()),
+            |loaded| {
+                there.iter().map(|(name, _)| name).filter(|name| loaded.contains(*name)).cloned().collect()
+            },
         )?;
         let told = Rc::new(RefCell::new(Vec::new()));
         let ring = {
@@ -101,15 +105,7 @@ impl ResponseProbe {
                 .and_then(|builder| std::mem::take(builder).build())
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of responses", error))?;
-        let mut links = Vec::new();
-        for program in skel.object_mut().progs_mut().filter(|program| program.autoload()) {
-            let name = program.name().to_string_lossy().into_owned();
-            let (link, said) = log::capture(|| program.attach());
-            links.push(link.map_err(|error| {
-                ProbeError::bpf(format!("attaching the program {name} ({})", log::gist(&said)), error)
-            })?);
-        }
-        let missing = unloaded.iter().map(not_loaded).collect();
+        let missing = refused.iter().map(not_loaded).collect();
         Ok(ResponseProbe { _links: links, ring, told, skel, missing })
     }
 
@@ -173,18 +169,14 @@ impl ResponseProbe {
         all.chain(skipped).filter(|loss| loss.count != Some(0)).collect()
     }
 
-    /// What this kernel does not let be seen.
-    pub fn missing_here(&self) -> &[Missing] {
-        &self.missing
-    }
-
-    /// What cannot be seen on any kernel, for the account.
-    pub fn missing() -> Missing {
-        Missing {
+    /// What cannot be seen on any kernel, and what this one does not let be seen.
+    pub fn missing(&self) -> Vec<Missing> {
+        let never = Missing {
             what: "responses of tasks that wait by futex, read or recv".to_owned(),
             why: "only sleeps of time, poll, select, epoll and sigtimedwait end a response".to_owned(),
             remedy: "have such a task write its own times, and compare the Runs of these".to_owned(),
-        }
+        };
+        std::iter::once(never).chain(self.missing.iter().cloned()).collect()
     }
 }
 
@@ -247,4 +239,19 @@ fn decode(bytes: &[u8]) -> Option<Response> {
         priority: u8::try_from(half(24)?).ok()?,
         comm: String::from_utf8_lossy(comm).into_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::spoilt;
+
+    #[test]
+    fn live_a_program_that_is_not_attached_is_missing_and_the_others_go_on() {
+        let whole = ResponseProbe::start().unwrap().missing().len();
+        let probe = spoilt::with(&["response_waking"], ResponseProbe::start).unwrap();
+        let missing = probe.missing();
+        assert_eq!(missing.len(), whole + 1, "{missing:?}");
+        assert!(missing.iter().any(|one| one.why.contains("response_waking")), "{missing:?}");
+    }
 }
