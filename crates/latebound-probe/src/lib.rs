@@ -14,6 +14,8 @@ mod log;
 mod observe;
 mod recorder;
 mod relations;
+#[cfg(test)]
+mod relocations;
 mod responses;
 
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
