@@ -11,7 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use latebound_model::{CauseKind, Evidence, Explanation, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState};
+use latebound_model::{
+    CauseKind, Evidence, Explanation, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState,
+};
 
 fn lab(arguments: &[&str]) -> Output {
     let started = Instant::now();
@@ -200,8 +202,9 @@ fn live_lab_causes_planted_in_the_guest_are_counted_sized_and_named() {
 fn emulator_of(process: u32) -> Option<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    let children: Vec<u32> =
-        lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
+    let children: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect();
     let is_emulator = |id: &u32| {
         std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
     };
@@ -257,7 +260,12 @@ fn live_lab_stops_from_outside_are_charged_to_the_machine() {
     assert!(long.len() >= STOPS, "{} of {stopped:?} were seen", long.len());
     for worst in long {
         let machine = share(worst, &[CauseKind::StoodStill, CauseKind::Stolen]);
-        assert!(machine * 10 >= worst.latency().0 * 9, "{machine} ns of {}: {:#?}", worst.latency(), worst.causes);
+        assert!(
+            machine * 10 >= worst.latency().0 * 9,
+            "{machine} ns of {}: {:#?}",
+            worst.latency(),
+            worst.causes
+        );
         assert!(worst.standstills.iter().any(|still| still.sure), "{:?}", worst.standstills);
     }
 }
