@@ -265,18 +265,19 @@ mod tests {
     use libbpf_rs::skel::{Skel, SkelBuilder};
 
     use super::*;
-    use crate::recorder::skeleton::{OpenRecorderSkel, RecorderSkelBuilder};
+    use crate::observe::skel::{ObserveSkelBuilder, OpenObserveSkel};
 
-    const PROGRAMS: [&str; 4] = ["on_waking", "on_switch", "on_migrate", "on_softirq_raise"];
+    const PROGRAMS: [&str; 4] =
+        ["block_rq_complete", "workqueue_execute_start", "hrtimer_expire_entry", "softirq_raise"];
 
     fn without(refused: &[Refused]) -> BTreeSet<String> {
         let kept = PROGRAMS.into_iter().filter(|name| refused.iter().all(|one| one.program != *name));
         kept.map(str::to_owned).collect()
     }
 
-    fn loads(spoil: impl Fn(&mut OpenRecorderSkel<'static>)) -> (Vec<String>, Vec<Refused>) {
+    fn loads(spoil: impl Fn(&mut OpenObserveSkel<'static>)) -> (Vec<String>, Vec<Refused>) {
         let open = |_: &BTreeSet<String>| {
-            let mut open = RecorderSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))?;
+            let mut open = ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))?;
             spoil(&mut open);
             Ok(open)
         };
@@ -290,12 +291,12 @@ mod tests {
 
     #[test]
     fn live_programs_that_the_verifier_refuses_take_no_other_with_them() {
-        // Two programs write stacks that are longer than this.
-        let (there, refused) = loads(|open| open.maps.stacks.set_value_size(8).unwrap());
-        assert_eq!(there, ["on_migrate", "on_softirq_raise"], "{refused:?}");
+        // Two programs write who was worst, which is longer than this.
+        let (there, refused) = loads(|open| open.maps.worsts.set_value_size(8).unwrap());
+        assert_eq!(there, ["hrtimer_expire_entry", "softirq_raise"], "{refused:?}");
         let mut gone: Vec<&str> = refused.iter().map(|one| one.program.as_str()).collect();
         gone.sort_unstable();
-        assert_eq!(gone, ["on_switch", "on_waking"], "{refused:?}");
+        assert_eq!(gone, ["block_rq_complete", "workqueue_execute_start"], "{refused:?}");
         assert!(
             refused.iter().all(|one| one.reason().contains(&one.program) && one.why.len() > 20),
             "{refused:?}"
@@ -308,19 +309,19 @@ mod tests {
     fn live_programs_that_are_not_attached_take_no_other_with_them() {
         let attached = |spoilt: &[&'static str]| {
             let open = |_: &BTreeSet<String>| {
-                RecorderSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
+                ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
             };
             let order = |names: &BTreeSet<String>| names.iter().cloned().collect();
             spoilt::with(spoilt, || what_attaches("loading for a test", without, open, |_| Ok(()), order))
         };
         let whole = attached(&[]).unwrap();
         assert_eq!((whole.links.len(), whole.refused.len()), (PROGRAMS.len(), 0), "{:?}", whole.refused);
-        let part = attached(&["on_migrate"]).unwrap();
+        let part = attached(&["softirq_raise"]).unwrap();
         assert_eq!(part.links.len(), PROGRAMS.len() - 1);
         let [refused] = part.refused.as_slice() else { panic!("{:?}", part.refused) };
-        assert_eq!((refused.program.as_str(), refused.step), ("on_migrate", Step::Attach));
+        assert_eq!((refused.program.as_str(), refused.step), ("softirq_raise", Step::Attach));
         assert!(
-            refused.reason().starts_with("this kernel does not attach the program on_migrate: "),
+            refused.reason().starts_with("this kernel does not attach the program softirq_raise: "),
             "{refused:?}"
         );
         let ProbeError::NothingToSee(why) = attached(&PROGRAMS).err().unwrap() else {

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -16,7 +17,7 @@ use latebound_lab::{Event, Lab};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys::{self, bpf_insn};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{AsRawLibbpf, OpenObject};
+use libbpf_rs::{AsRawLibbpf, MapHandle, MapType, OpenObject};
 
 use crate::kernel::KernelBtf;
 
@@ -188,6 +189,15 @@ fn unresolved<'obj>(
     };
     let mut open = builder.open_opts(options, place).unwrap();
     let object = open.open_object_mut();
+    // An array of maps is made after one of them; nothing is written to it.
+    let inner = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let inner = MapHandle::create(MapType::Array, Some("lb_inner"), 4, 8, 1, &inner).unwrap();
+    for mut map in object.maps_mut().filter(|map| map.map_type() == MapType::ArrayOfMaps) {
+        map.set_inner_map_fd(inner.as_fd()).unwrap();
+    }
     let mut looked_at = Vec::new();
     for mut program in object.progs_mut() {
         let is_for = is_for(kernel, &program.section().to_string_lossy());
