@@ -4,7 +4,7 @@
 use latebound_model::Mechanism;
 use latebound_stats::{
     Better, FEWEST_BEYOND, Judged, Number, Rules, Scatter, Shift, Span, Statistic, Trimmed, Verdict,
-    fewest_runs, judge, median_interval, relabel, runs_needed, shift,
+    fewest_runs, judge, median_interval, relabel, runs_needed_trimmed, shift,
 };
 
 use crate::alike::common_series;
@@ -360,9 +360,15 @@ fn enough(raw: &Raw, logs: &Logs, frame: &Frame<'_>) -> Option<u64> {
     let Some(scatter) = scatter(&values(base), &values(new)) else { return Some(fewest_runs(level)) };
     let scatter = Scatter { deviation: scatter.deviation * logs.widened, ..scatter };
     let width = logs.spans.iter().flatten().map(|span| span.high - span.low).fold(0.0, f64::max);
-    let called = runs_needed(options.margin.ln_1p(), scatter, level, POWER)?;
     let beyond = options.margin.ln_1p() - options.least_effect.ln_1p() - width;
-    Some(called.max(runs_needed(beyond, scatter, 1.0 - CONFIDENCE, POWER)?))
+    // Both have to hold at once. Together they fail at most as often as the one and the other do, so the failures that are allowed
+    // are dealt out between them, in the way that takes the fewest Runs.
+    let dealt = |to_call: f64| {
+        let called = runs_needed_trimmed(options.margin.ln_1p(), scatter, level, 1.0 - to_call)?;
+        let power = POWER + to_call;
+        Some(called.max(runs_needed_trimmed(beyond, scatter, 1.0 - CONFIDENCE, power)?))
+    };
+    (1..20).filter_map(|of_twenty| dealt((1.0 - POWER) * f64::from(of_twenty) / 20.0)).min()
 }
 
 /// How far the Runs of both sides scatter; `None` below two Runs a side.

@@ -25,7 +25,7 @@ pub use blocks::{distant_agree, neighbours_agree, runs_agree};
 pub use bootstrap::bootstrap;
 pub use gev::{Fitness, Gev, fitness, merge_blocks};
 pub use order::{QuantileRanks, histogram_quantile_interval, median_interval, quantile_ranks};
-pub use power::{Scatter, fewest_runs, runs_needed};
+pub use power::{Scatter, fewest_runs, runs_needed, runs_needed_trimmed};
 pub use profile::return_level;
 pub use rank::{Shift, Span, shift};
 pub use relabel::{Judged, Relabelled, Statistic, relabel};

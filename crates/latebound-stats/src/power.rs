@@ -44,6 +44,21 @@ pub fn runs_needed(shift: f64, scatter: Scatter, level: f64, power: f64) -> Opti
     (each < 1e9).then(|| (each.ceil() as u64).max(fewest_runs(level)))
 }
 
+/// The same for [`crate::Trimmed`], which a call has to pass as well. Its trimmed means of normal values scatter by the square root of
+/// 1.114 more than means do (the winsorised variance 0.4952 over the square of the part that is kept, 2/3: Tukey and McLaughlin,
+/// Sankhya A 25, 1963), and only what is kept counts for the degrees of freedom.
+pub fn runs_needed_trimmed(shift: f64, scatter: Scatter, level: f64, power: f64) -> Option<u64> {
+    const VARIANCE: f64 = 1.114;
+    const KEPT: f64 = 2.0 / 3.0;
+    let Scatter { deviation, freedom } = scatter;
+    // What is not sound there is not here either.
+    let by_ranks = runs_needed(shift, scatter, level, power)?;
+    let normal_quantile = normal_quantile(1.0 - level / 2.0);
+    let z = reach(normal_quantile, freedom, power);
+    let each = 2.0 * VARIANCE * (z * deviation / shift).powi(2) + normal_quantile.powi(2) / 4.0 / KEPT;
+    (each < 1e9).then(|| by_ranks.max(each.ceil() as u64))
+}
+
 /// The quantile of Student's distribution that is not central, by Abramowitz and Stegun 26.7.10.
 fn reach(shift: f64, freedom: f64, p: f64) -> f64 {
     let share =
@@ -69,6 +84,15 @@ mod tests {
         assert_eq!(fewest_runs(0.05), 4);
         assert_eq!(fewest_runs(0.01), 5);
         assert_eq!(fewest_runs(0.001), 7);
+    }
+
+    #[test]
+    fn trimmed_means_need_more_runs_than_ranks_where_scatter_decides() {
+        // By hand: z = 1.960 + 0.842 = 2.802; 2 * 1.114 * 2.802^2 / 0.5^2 = 69.96, and 1.960^2 / 4 * 1.5 = 1.44 more.
+        assert_eq!(runs_needed_trimmed(0.5, known(1.0), 0.05, 0.8), Some(72));
+        assert!(runs_needed_trimmed(0.5, known(1.0), 0.05, 0.8) > runs_needed(0.5, known(1.0), 0.05, 0.8));
+        assert_eq!(runs_needed_trimmed(5.0, known(0.1), 0.05, 0.8), Some(4));
+        assert_eq!(runs_needed_trimmed(0.0, known(0.1), 0.05, 0.8), None);
     }
 
     #[test]
