@@ -41,6 +41,11 @@ impl Nanos {
         Nanos(self.0.saturating_sub(other.0))
     }
 
+    /// The sum, or nothing where no clock comes so far: for times that a file may claim.
+    pub fn checked_add(self, other: Nanos) -> Option<Nanos> {
+        self.0.checked_add(other.0).map(Nanos)
+    }
+
     /// As microseconds, for display only.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1_000.0

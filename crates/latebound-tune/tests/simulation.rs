@@ -118,6 +118,37 @@ fn a_device_takes_its_time_before_its_thread_has_work() {
 }
 
 #[test]
+fn what_ends_later_than_any_clock_comes_never_ends() {
+    let most = u64::MAX;
+    let steps = [Step::Sleep(Nanos(most)), run(most), ask(0, most, true), run(most)];
+    let late = |release| work(release, &steps);
+    let tasks = vec![
+        task("long", 50, vec![work(1, &[run(most - 2)]), late(2)]),
+        task("late", 40, vec![late(0), late(most - 1), late(most)]),
+    ];
+    let workload = Workload { duration: Nanos(most), servers: vec![server(5, 800)], tasks };
+    for kind in [PolicyKind::Off, PolicyKind::Pip, PolicyKind::WeightedAverage] {
+        let outcome = simulate(&workload, kind).unwrap();
+        for responses in &outcome.tasks {
+            assert!(responses.mean() <= responses.worst());
+        }
+    }
+    // Three responses whose sum is more than 64 bits hold.
+    let three = (0..3).map(|cpu| SimulatedTask { cpu, ..task("one", 50, vec![work(0, &[run(most - 1)])]) });
+    let workload = Workload { duration: Nanos(most), servers: vec![], tasks: three.collect() };
+    let found = fit(&workload, FitOptions { loss: 0.0, simulations: 9 }, &mut |_, _| true).unwrap();
+    assert_eq!(found.after.tasks[2].mean(), Some(Nanos(most - 1)));
+}
+
+#[test]
+fn ten_thousand_tasks_that_wake_at_once_need_no_deep_stack() {
+    let steps = [Step::Sleep(Nanos::ZERO), ask(0, 1_000, false), run(1_000)];
+    let tasks = (0..10_000).map(|at| task(&at.to_string(), 50, vec![work(0, &steps)])).collect();
+    let workload = Workload { duration: Nanos(100), servers: vec![server(5, 800)], tasks };
+    assert_eq!(simulate(&workload, PolicyKind::Off).unwrap().tasks[9_999].unfinished, 1);
+}
+
+#[test]
 fn what_is_not_finished_is_counted_and_overruns_wait_for_their_turn() {
     let workload = Workload {
         duration: Nanos(20),

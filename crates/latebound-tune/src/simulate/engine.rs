@@ -72,6 +72,7 @@ struct Engine<'a> {
     /// What is with a device, by when it is done and the order of asking.
     devices: BTreeMap<(Nanos, u64), Arrival>,
     asked: u64,
+    arriving: bool,
     tail: i64,
     head: i64,
     outcome: Outcome,
@@ -98,6 +99,7 @@ impl<'a> Engine<'a> {
             waiters: vec![Waiters::default(); workload.servers.len()],
             devices: BTreeMap::new(),
             asked: 0,
+            arriving: false,
             tail: 0,
             head: 0,
             outcome: Outcome {
@@ -116,7 +118,9 @@ impl<'a> Engine<'a> {
             self.release();
             self.arrive();
             let running = self.running();
-            let ends = running.iter().map(|&thread| self.now + self.threads[thread].remaining);
+            // What ends when no clock comes so far ends never.
+            let ends =
+                running.iter().filter_map(|&thread| self.now.checked_add(self.threads[thread].remaining));
             let releases = self.workload.tasks.iter().zip(&self.progress).filter_map(|(task, progress)| {
                 task.activations.get(progress.released).map(|work| work.release)
             });
@@ -221,7 +225,9 @@ impl<'a> Engine<'a> {
                 Step::Sleep(time) => {
                     self.threads[task].place = None;
                     self.asked += 1;
-                    self.devices.insert((self.now + time, self.asked), Arrival::WakeUp(task));
+                    if let Some(due) = self.now.checked_add(time) {
+                        self.devices.insert((due, self.asked), Arrival::WakeUp(task));
+                    }
                     return;
                 }
                 Step::Ask { server, after, demand, wait, hard } => {
@@ -242,12 +248,19 @@ impl<'a> Engine<'a> {
             self.follow_policy(server);
         }
         self.asked += 1;
-        self.devices.insert((self.now + after, self.asked), Arrival::Request(server, request));
+        if let Some(due) = self.now.checked_add(after) {
+            self.devices.insert((due, self.asked), Arrival::Request(server, request));
+        }
         self.arrive();
     }
 
     /// Requests that the devices are done with go to their kernel threads.
+    ///
+    /// What is asked for while they go arrives in the same loop: calling itself for each would need a stack as deep as there are steps.
     fn arrive(&mut self) {
+        if std::mem::replace(&mut self.arriving, true) {
+            return;
+        }
         while let Some(entry) = self.devices.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (server, request) = match entry.remove() {
                 Arrival::Request(server, request) => (server, request),
@@ -263,6 +276,7 @@ impl<'a> Engine<'a> {
             }
             self.queues[server].push_back(request);
         }
+        self.arriving = false;
     }
 
     /// A thread has run for as long as its step or request takes.

@@ -85,7 +85,7 @@ const TRIED: [u32; 14] = [100, 200, 400, 600, 700, 800, 900, 1000, 1100, 1200, 1
 
 /// The lower the better: unfinished activations, loss above what is allowed, then the worst responses of the tasks from the
 /// highest priority down, then the sum of all responses.
-type Score = (usize, u64, Vec<Nanos>, u64);
+type Score = (usize, u64, Vec<Nanos>, u128);
 
 /// Searches w for each kernel thread: the best worst case at no loss above the share allowed. `goes_on` is told after each simulation how many there
 /// were and how many there will be at most, and says whether to go on; what was found until then is the answer.
@@ -164,14 +164,14 @@ impl Search<'_> {
             // What did not end at all with the policy off has no worst case that could be kept.
             if let (Some(now), Some(then), 0) = (now.worst(), then.worst(), then.unfinished) {
                 let allowed = then.0.saturating_add((then.0 as f64 * self.options.loss) as u64);
-                loss += now.0.saturating_sub(allowed);
+                loss = u64::saturating_add(loss, now.0.saturating_sub(allowed));
             }
         }
         let mut order: Vec<usize> = (0..self.workload.tasks.len()).collect();
         order.sort_by_key(|&task| std::cmp::Reverse(self.workload.tasks[task].priority));
         let worst = order.iter().map(|&task| outcome.tasks[task].worst().unwrap_or(Nanos::ZERO)).collect();
         let unfinished = outcome.tasks.iter().map(|task| task.unfinished).sum();
-        let sum = outcome.tasks.iter().flat_map(|task| &task.times).map(|time| time.0).sum();
+        let sum = outcome.tasks.iter().flat_map(|task| &task.times).map(|time| u128::from(time.0)).sum();
         Ok((unfinished, loss, worst, sum))
     }
 

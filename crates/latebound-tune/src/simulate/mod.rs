@@ -153,8 +153,10 @@ impl Responses {
 
     /// The mean, rounded down.
     pub fn mean(&self) -> Option<Nanos> {
-        let number = self.times.len() as u64;
-        (number > 0).then(|| Nanos(self.times.iter().map(|time| time.0).sum::<u64>() / number))
+        let number = self.times.len() as u128;
+        let sum: u128 = self.times.iter().map(|time| u128::from(time.0)).sum();
+        // A mean is at most the greatest.
+        (number > 0).then(|| Nanos((sum / number) as u64))
     }
 }
 
