@@ -57,6 +57,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A table could not be encoded.
+    #[cfg(feature = "write")]
     #[error("cannot encode the table {file}: {source}; this is a defect of latebound")]
     Encode {
         /// The file's name.

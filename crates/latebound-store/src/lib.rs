@@ -5,15 +5,20 @@
 //! the state before or the state after, never a mixture) and how it is read back, with every check that a file
 //! from elsewhere needs. It never measures, never renders, and never removes what a Run's record does not name.
 
+#[cfg(feature = "write")]
 mod columns;
 mod error;
+#[cfg(feature = "write")]
 mod folder;
 mod read;
+#[cfg(feature = "write")]
 mod tables;
 
 pub use error::StoreError;
+#[cfg(feature = "write")]
 pub use folder::RunFolder;
 pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
+#[cfg(feature = "write")]
 pub use tables::{
     ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,
     WORKLOAD_CURVES_FILE, WORST_SPANS_FILE,

@@ -75,6 +75,7 @@ pub fn parse_run(bytes: &[u8], path: &Path) -> Result<Run, StoreError> {
 }
 
 /// The bytes of a Run's `run.json`, if they could be read back.
+#[cfg(feature = "write")]
 pub(crate) fn encode_run(run: &Run, path: &Path) -> Result<Vec<u8>, StoreError> {
     check_size(run.series.len(), "series", MAX_SERIES as u64, path)?;
     check(run, path)?;
