@@ -99,7 +99,7 @@ impl TracePoints {
 
 /// The string section of BTF is names that end with a NUL; a name is found without reading the types, for no other
 /// string has this prefix.
-fn trace_point_names(btf: &[u8]) -> BTreeSet<String> {
+pub fn trace_point_names(btf: &[u8]) -> BTreeSet<String> {
     let prefix = b"\0btf_trace_";
     memchr::memmem::find_iter(btf, prefix)
         .filter_map(|at| {

@@ -30,6 +30,7 @@ pub mod undo;
 
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
+pub use evidence::trace_point_names;
 pub use facts::Facts;
 pub use findings::quota_finding;
 pub use pages::{LruPages, lru_pages};

@@ -126,6 +126,11 @@ impl Changes {
         known.up_to = known.up_to.max(up_to);
     }
 
+    /// Of how many threads.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

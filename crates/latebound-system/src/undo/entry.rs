@@ -139,6 +139,24 @@ mod tests {
         )
     }
 
+    #[test]
+    fn a_journal_is_read_by_its_text_alone() {
+        use super::super::{JournalText, read_journal};
+        let thread = ThreadIdentity { tid: Tid(5), start: 7 };
+        let owner = Owner { boot: "b0-07".to_owned(), namespace: 4, process: thread };
+        let fifo = Schedule::fifo(50);
+        let first = Entry::Owner(owner.clone()).line();
+        let set = Entry::Thread { thread, was: fifo, set: Schedule::fifo(60) }.line();
+        let text = format!(
+            "{first}{set}{}00000000 thread 5\n",
+            Entry::Raises { thread, was: fifo, up_to: 70 }.line()
+        );
+        let journal = JournalText { owner: Some(owner), threads: 1, unreadable: 1 };
+        assert_eq!(read_journal(&text), Some(journal));
+        assert_eq!(read_journal(""), Some(JournalText::default()));
+        assert_eq!(read_journal(&set), None, "its first line is nobody's");
+    }
+
     proptest! {
         #[test]
         fn a_line_is_read_as_it_was_written(tid in 1_i32.., start: u64, was in any_schedule(), set in any_schedule()) {

@@ -36,6 +36,6 @@ pub use entry::Owner;
 pub use handle::ThreadHandle;
 pub use journal::{Journal, UndoError};
 pub use raiser::{Raised, RaisedOver, Raiser, RaiserCounts};
-pub use recover::{LeftOver, Outcome, Recovered, left_over, recover};
+pub use recover::{JournalText, LeftOver, Outcome, Recovered, left_over, read_journal, recover};
 pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule, set_schedule_within};
 pub use watchdog::{Ending, Watchdog};

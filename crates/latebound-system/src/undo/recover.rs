@@ -117,18 +117,46 @@ enum Content {
     Whole(Owner, Changes, usize),
 }
 
+impl Content {
+    /// From a journal's text; `None` where it is none that this version writes.
+    fn of(text: &str) -> Option<Content> {
+        let mut lines = text.split('\n').filter(|line| !line.is_empty());
+        match lines.next().map(Entry::parse) {
+            None => Some(Content::Empty),
+            Some(Some(Entry::Owner(owner))) => {
+                let (changes, unreadable) = Changes::read(lines);
+                Some(Content::Whole(owner, changes, unreadable))
+            }
+            Some(None) if lines.next().is_none() => Some(Content::Empty),
+            Some(_) => None,
+        }
+    }
+}
+
 fn content(path: &Path, file: &File) -> Result<Content, UndoError> {
     let text = read(file).map_err(failed(path, "reading"))?;
-    let mut lines = text.split('\n').filter(|line| !line.is_empty());
-    match lines.next().map(Entry::parse) {
-        None => Ok(Content::Empty),
-        Some(Some(Entry::Owner(owner))) => {
-            let (changes, unreadable) = Changes::read(lines);
-            Ok(Content::Whole(owner, changes, unreadable))
+    Content::of(&text).ok_or_else(|| UndoError::Foreign(path.to_owned()))
+}
+
+/// What the text of a journal says, whoever wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalText {
+    /// Whose it is; `None` of one in which nothing was acted upon.
+    pub owner: Option<Owner>,
+    /// Of how many threads it speaks.
+    pub threads: usize,
+    /// How many lines could not be read.
+    pub unreadable: usize,
+}
+
+/// Reads the text of a journal and acts upon nothing; `None` where it is none that this version writes.
+pub fn read_journal(text: &str) -> Option<JournalText> {
+    Some(match Content::of(text)? {
+        Content::Empty => JournalText::default(),
+        Content::Whole(owner, changes, unreadable) => {
+            JournalText { owner: Some(owner), threads: changes.len(), unreadable }
         }
-        Some(None) if lines.next().is_none() => Ok(Content::Empty),
-        Some(_) => Err(UndoError::Foreign(path.to_owned())),
-    }
+    })
 }
 
 enum Lock {
