@@ -118,12 +118,7 @@ fn read(path: &Path) -> Result<Proof> {
     let file = path.display();
     let text = latebound_files::read_text(path, session::MAX_DOCUMENT_BYTES)
         .with_context(|| format!("cannot read {file}"))?;
-    let proof: Proof = serde_json::from_str(&text)
-        .with_context(|| format!("{file} is no document of `latebound tune prove --format json`"))?;
-    if proof.schema != prove_text::PROVE_SCHEMA {
-        bail!("{file} has the schema {}, and this is for {}", proof.schema, prove_text::PROVE_SCHEMA);
-    }
-    Ok(proof)
+    Proof::parse(&text).with_context(|| format!("cannot read {file}"))
 }
 
 fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {

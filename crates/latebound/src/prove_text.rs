@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use latebound_compare::Comparison;
 use latebound_model::{Emulation, Histogram, Missing, Nanos};
 use latebound_report::html::{ProofArm, ProofPictures, proof_pictures, proofs_together};
@@ -13,8 +13,6 @@ use latebound_report::terminal::{self, Style};
 use latebound_report::{grouped, printable};
 use latebound_tune::PolicyKind;
 use serde::{Deserialize, Serialize};
-
-use crate::tuning::Shares;
 
 pub(crate) const PROVE_SCHEMA: &str = "latebound.tune-prove/1";
 
@@ -39,6 +37,21 @@ impl Level {
         };
         Ok(Level { at, dirty_kib: of("Dirty:") + of("Writeback:"), free_kib: of("MemFree:") })
     }
+}
+
+/// Equation (3): the shares of pages that belonged to those that waited for reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shares {
+    /// How often it was asked for.
+    pub(crate) asked: u64,
+    /// How often it was measured; where the rest is missing, whoever reads it came to run too late or not at all.
+    pub(crate) measured: u64,
+    /// How often nobody keeps an account of one of these tasks, so that it counted as 1.
+    pub(crate) unknown: u64,
+    /// The least, the most and the last that was measured.
+    pub(crate) least: Option<f64>,
+    pub(crate) most: Option<f64>,
+    pub(crate) last: Option<f64>,
 }
 
 /// What a tuner said at its end; the rest of its document is left out.
@@ -134,6 +147,16 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
+    /// From the JSON that `tune prove` writes.
+    pub(crate) fn parse(text: &str) -> Result<Proof> {
+        let proof: Proof = serde_json::from_str(text)
+            .context("it is no document of `latebound tune prove --format json`")?;
+        if proof.schema != PROVE_SCHEMA {
+            bail!("it has the schema {}, and this is for {PROVE_SCHEMA}", proof.schema);
+        }
+        Ok(proof)
+    }
+
     /// Where its times come from.
     fn origin(&self) -> String {
         match &self.emulation {
@@ -172,7 +195,7 @@ impl Proof {
             }
         }
         for policy in self.policies.iter().filter(|policy| !policy.tuned.is_empty()) {
-            let sum = |of: fn(&Tuned) -> u64| policy.tuned.iter().map(of).sum::<u64>();
+            let sum = |of: fn(&Tuned) -> u64| policy.tuned.iter().map(of).fold(0, u64::saturating_add);
             let medians: Vec<Nanos> = policy.tuned.iter().filter_map(|one| one.reaction_median).collect();
             let range = match (medians.iter().min(), medians.iter().max()) {
                 (Some(least), Some(most)) => {
@@ -236,7 +259,7 @@ fn page_shares(tuned: &[Tuned]) -> String {
     if shares.is_empty() {
         return String::new();
     }
-    let sum = |of: fn(&Shares) -> u64| shares.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Shares) -> u64| shares.iter().map(of).fold(0, u64::saturating_add);
     let (asked, measured, unknown) = (sum(|one| one.asked), sum(|one| one.measured), sum(|one| one.unknown));
     let least = shares.iter().filter_map(|one| one.least).reduce(f64::min);
     let most = shares.iter().filter_map(|one| one.most).reduce(f64::max);
@@ -280,6 +303,16 @@ pub(crate) fn write_together(proofs: &[(&str, &Proof)], folder: &Path) -> Result
 
 /// Response over time, cumulative distribution, dirty and free memory, as SVG files in this folder.
 pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
+    for (name, svg) in pictures(proof) {
+        let path = folder.join(name);
+        latebound_files::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Those files: name and content of each.
+pub(crate) fn pictures(proof: &Proof) -> Vec<(String, String)> {
+    let mut files = Vec::new();
     let mut names: Vec<(&str, bool)> = Vec::new();
     for task in proof.policies.iter().flat_map(|policy| &policy.tasks) {
         if !names.contains(&(task.name.as_str(), task.other)) {
@@ -304,10 +337,42 @@ pub(crate) fn write_pictures(proof: &Proof, folder: &Path) -> Result<()> {
             .collect();
         let shown = ProofPictures { task: name, origin: &origin, arms: &arms };
         for (kind, picture) in proof_pictures(&shown) {
-            let path = folder.join(format!("{}-{kind}.svg", name.replace('/', "_")));
-            latebound_files::write(&path, picture.svg)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            files.push((format!("{}-{kind}.svg", name.replace('/', "_")), picture.svg));
         }
     }
-    Ok(())
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(policies: &str) -> String {
+        let comparison = include_str!("../../latebound-report/tests/compare.json");
+        format!(
+            r#"{{"schema":"{PROVE_SCHEMA}","command":["x"],"emulation":null,"release":"6.12","duration":1,"policies":[{policies}],
+            "comparison":{comparison},"missing":[]}}"#
+        )
+    }
+
+    #[test]
+    fn counts_that_no_tuner_has_are_told_as_the_greatest() {
+        let tuned = format!(
+            r#"{{"changes":{most},"failed":1,"reactions":{most},"reaction_median":7,"reaction_worst":9,"left":[],
+            "page_shares":{{"asked":{most},"measured":{most},"unknown":{most},"least":null,"most":null,"last":null}}}}"#,
+            most = u64::MAX
+        );
+        let policy = format!(
+            r#"{{"policy":"pip","rounds":2,"measured":5,"tasks":[],"levels":[],"disks":[0,0],"lost":0,"tuned":[{tuned},{tuned}]}}"#
+        );
+        let proof = Proof::parse(&document(&policy)).unwrap();
+        assert!(proof.text(&Style::default()).contains("18 446 744 073 709 551 615 changes"));
+        assert!(pictures(&proof).is_empty());
+    }
+
+    #[test]
+    fn a_document_of_another_schema_is_refused_by_name() {
+        let other = document("").replacen("tune-prove/1", "tune-prove/9", 1);
+        assert!(Proof::parse(&other).unwrap_err().to_string().contains("tune-prove/9"));
+    }
 }

@@ -13,8 +13,9 @@ use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
 use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
 use serde::Serialize;
 
+use crate::prove_text::Shares;
 use crate::tune_daemon::Account;
-use crate::tuning::{Shares, Tuning};
+use crate::tuning::Tuning;
 use crate::verbs::tune::named;
 
 /// A task that waited.

@@ -14,6 +14,7 @@ use latebound_tune::{
 };
 
 use crate::aside::{self, Answer, Aside, Errand};
+use crate::prove_text::Shares;
 use crate::tune_metrics::Metrics;
 
 /// What is seen and what follows from it.
@@ -47,21 +48,6 @@ pub(crate) struct Tuning {
     share_asked: bool,
     /// Whether the probe's word on what is urgent may be old.
     cover_due: bool,
-}
-
-/// Equation (3): the shares of pages that belonged to those that waited for reclaim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Shares {
-    /// How often it was asked for.
-    pub(crate) asked: u64,
-    /// How often it was measured; where the rest is missing, whoever reads it came to run too late or not at all.
-    pub(crate) measured: u64,
-    /// How often nobody keeps an account of one of these tasks, so that it counted as 1.
-    pub(crate) unknown: u64,
-    /// The least, the most and the last that was measured.
-    pub(crate) least: Option<f64>,
-    pub(crate) most: Option<f64>,
-    pub(crate) last: Option<f64>,
 }
 
 impl Shares {
