@@ -42,6 +42,13 @@ test: packages-build+test tracefs ## Install what is missing, and run the whole 
 # One test at a time: live tests measure latencies and plant delays, and would measure each other.
 	@$(CARGO) test --workspace --no-fail-fast -- --test-threads=1
 
+# How long each fuzz target runs: make fuzz SECONDS=600
+SECONDS := 60
+
+.PHONY: fuzz
+fuzz: packages-build+fuzz ## Fuzz every reader of foreign bytes, SECONDS=60 for each (docs/fuzzing.md)
+	@scripts/fuzz.sh $(SECONDS)
+
 .PHONY: check
 check: ## The quick loop: format, lints, and unit tests that need no root and no kernel
 	@scripts/check-spdx.sh

@@ -3,7 +3,7 @@
 #
 # Installs the Debian packages that a purpose needs and that are missing; says which and what for, before it does.
 #
-#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, test, bench
+#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, fuzz, test, bench
 #     scripts/install-packages.sh --list PURPOSE...   only prints the packages' names
 #
 # With nothing missing it does nothing and needs neither the network nor root. Without root and without a sudo that
@@ -32,6 +32,7 @@ build gcc               compiles libbpf, libelf and the shared C, and links
 build libc6-dev         the C library to link with
 build make              builds libbpf and libelf
 build pkg-config        libbpf asks it for libelf and zlib
+fuzz  g++               compiles the fuzzer
 test  bc                builds the lab's traced kernel
 test  bison             builds the lab's traced kernel
 test  bpftool           the kernel's types, read by another program
@@ -79,11 +80,11 @@ if [ "${1-}" = --list ]; then
     list_only=true
     shift
 fi
-[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or test, bench)"
+[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or fuzz, test, bench)"
 for purpose in "$@"; do
     case $purpose in
-        build | test | bench) ;;
-        *) fail "\"$purpose\" is not a purpose; the purposes are build, test and bench" ;;
+        build | fuzz | test | bench) ;;
+        *) fail "\"$purpose\" is not a purpose; the purposes are build, fuzz, test and bench" ;;
     esac
 done
 

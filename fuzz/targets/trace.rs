@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes as a saved trace of any kind: an error, or events and flaws that are counted as they are told.
-//!
-//! Start from the fixtures: cargo +nightly fuzz run read_trace fuzz/corpus/read_trace crates/latebound-trace/tests/fixtures
 #![no_main]
 
-use latebound_trace::{Item, PerfTrace, Record, TextTrace, TraceFile, TraceKind, for_each_event};
+use latebound_fuzz::within;
+use latebound_trace::{Item, PerfTrace, Record, TextTrace, TraceError, TraceFile, TraceKind, for_each_event};
 use libfuzzer_sys::fuzz_target;
 
-fn read_dat(bytes: &[u8]) -> Result<(), latebound_trace::TraceError> {
+fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
     let trace = TraceFile::open(bytes)?;
     let decoder = trace.decoder()?;
     // Damaged names are an error of their own, and no reason not to read the events.
@@ -34,13 +33,13 @@ fn read_dat(bytes: &[u8]) -> Result<(), latebound_trace::TraceError> {
     Ok(())
 }
 
-fuzz_target!(|bytes: &[u8]| {
-    let _ = match TraceKind::of(bytes) {
-        Ok(TraceKind::TraceDat) => read_dat(bytes),
-        Ok(TraceKind::PerfData) => {
-            PerfTrace::open(bytes).and_then(|mut trace| trace.for_each(|_| {}).map(drop))
-        }
-        Ok(TraceKind::Text) => TextTrace::open(bytes).and_then(|trace| trace.for_each(|_| {}).map(drop)),
-        Err(error) => Err(error),
+fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
+    let read = || match TraceKind::of(bytes)? {
+        TraceKind::TraceDat => read_dat(bytes),
+        TraceKind::PerfData => PerfTrace::open(bytes)?.for_each(|_| {}).map(drop),
+        TraceKind::Text => TextTrace::open(bytes)?.for_each(|_| {}).map(drop),
     };
+    if let Err(error) = within(bytes, 64, 48 << 20, read) {
+        assert!(!error.to_string().is_empty());
+    }
 });

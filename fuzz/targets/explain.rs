@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any bytes as a saved trace, and what follows: the worst wake-ups explained, the thread model's observations, the views, the bound.
+#![no_main]
+
+use latebound_analysis::bound::{Observations, SavedOptions, ViewKind, observe_saved};
+use latebound_analysis::{KernelFacts, Watched, explain_saved};
+use latebound_fuzz::within;
+use latebound_report::terminal::{self, Style};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
+    within(bytes, 512, 64 << 20, || {
+        match explain_saved(|| Ok(bytes), "", &Watched::RealTime, 3, &KernelFacts::default()) {
+            Ok(found) => {
+                for worst in &found.worst {
+                    assert!(worst.adds_up());
+                    terminal::explanation(worst, found.start.unwrap_or_default(), &Style::default());
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    });
+    within(bytes, 512, 64 << 20, || {
+        // Text names its functions and has no need of the symbols; a binary trace may lack them.
+        let kallsyms = b"ffffffff81000000 T _stext\nffffffff81000100 T schedule\nffffffff81000200 t __schedule\n".to_vec();
+        let options = SavedOptions { kallsyms: Some(kallsyms), preempt_rt: true, ..SavedOptions::default() };
+        match observe_saved(bytes, &options) {
+            Ok(saved) => {
+                let observations = saved.observations;
+                if let Ok(views) = observations.views() {
+                    observations.bound_of(&views, ViewKind::SlidingWindow);
+                    let text = observations.to_json().expect("observations have a JSON form");
+                    Observations::from_json(&text).expect("its own JSON");
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    });
+});

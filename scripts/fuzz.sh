@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Builds the fuzz targets and runs each of them for so long, two beside each other where there are two processors.
+#
+#     scripts/fuzz.sh SECONDS [TARGET...]
+#
+# A panic, more memory than a reader may have, or an input that takes longer than 10 s fails it, and leaves that input in fuzz/artifacts/.
+# What is found on the way is kept in fuzz/corpus/, and is where the next run begins. docs/fuzzing.md says more.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+all=(compare explain import observations run system trace tune)
+long=${1:?for how many seconds each? Type: scripts/fuzz.sh 60}
+shift
+[[ $long =~ ^[1-9][0-9]*$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$long" >&2; exit 1; }
+targets=("${@:-${all[@]}}")
+for target in "${targets[@]}"; do
+    if [[ " ${all[*]} " != *" $target "* ]]; then
+        printf 'latebound: there is no target "%s"; there are: %s\n' "$target" "${all[*]}" >&2
+        exit 1
+    fi
+done
+
+# The counters that libFuzzer reads, of every crate but not of build scripts and macros: those are built without because of --target.
+# All of it is what a stable compiler takes.
+host=$(scripts/with-cargo.sh rustc -vV | sed -n 's/^host: //p')
+flags=(--cfg fuzzing -Cpasses=sancov-module)
+for flag in level=4 inline-8bit-counters pc-table trace-compares; do
+    flags+=("-Cllvm-args=-sanitizer-coverage-$flag")
+done
+bins=(--bin seeds)
+for target in "${targets[@]}"; do bins+=(--bin "$target"); done
+printf 'latebound: building the fuzz targets; the first time takes some minutes\n'
+RUSTFLAGS="${flags[*]}" scripts/with-cargo.sh cargo build --quiet --locked --release --target "$host" \
+    --manifest-path fuzz/Cargo.toml --target-dir fuzz/target "${bins[@]}"
+
+built=fuzz/target/$host/release
+work=fuzz/target/work
+rm -rf "$work"
+mkdir -p "$work/seeds" "$work/logs" fuzz/artifacts
+"$built/seeds" "$work/seeds" >"$work/logs/seeds" 2>&1 || { cat "$work/logs/seeds" >&2; exit 1; }
+
+# One target; its log, and a file beside it where it failed.
+one() {
+    local target=$1 options=(-timeout=10 -rss_limit_mb=512 -max_len=65536 -print_final_stats=1)
+    mkdir -p "fuzz/corpus/$target"
+    "$built/$target" "${options[@]}" "-max_total_time=$long" "-artifact_prefix=fuzz/artifacts/$target-" \
+        "fuzz/corpus/$target" "$work/seeds/$target" >"$work/logs/$target" 2>&1 || : >"$work/logs/$target.failed"
+}
+printf 'latebound: fuzzing %s targets for %s s each\n' "${#targets[@]}" "$long"
+for target in "${targets[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || :; done
+    one "$target" &
+done
+wait
+
+failed=0
+printf '%-14s %12s %10s %9s %8s\n' target executions 'a second' coverage corpus
+for target in "${targets[@]}"; do
+    log=$work/logs/$target
+    stat() { sed -n "s/^stat::$1: *//p" "$log" | tail -n 1; }
+    last=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1 || :)
+    printf '%-14s %12s %10s %9s %8s\n' "$target" "$(stat number_of_executed_units)" "$(stat average_exec_per_sec)" \
+        "$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' <<<"$last")" "$(sed -n 's/.* corp: \([0-9]*\).*/\1/p' <<<"$last")"
+    if [ -e "$log.failed" ]; then
+        failed=1
+        printf '\nlatebound: %s failed:\n' "$target" >&2
+        grep -vE '^#[0-9]+' "$log" | tail -n 60 >&2
+        printf 'again: %s/%s %s\n' "$built" "$target" "$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)" >&2
+    fi
+done
+exit "$failed"
