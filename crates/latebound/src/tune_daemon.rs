@@ -108,6 +108,22 @@ impl Hand {
         }
     }
 
+    /// For a run that ends by an error. The watchdog does the same where this process is gone, but where this is the first process
+    /// of a container the watchdog goes with it.
+    fn give_back(&mut self, output: &Output) {
+        let Hand::Real { journal, watchdog, module, .. } = std::mem::replace(self, Hand::Dry) else { return };
+        if let Some(module) = module {
+            module.raiser().stop();
+        }
+        let left = journal.undo().left.len();
+        watchdog.end();
+        if left > 0 {
+            output.note(&format!(
+                "{left} threads are not as they were; `latebound doctor` says what is known of them"
+            ));
+        }
+    }
+
     /// Tells the watchdog that this goes on.
     fn beat(&self) {
         if let Hand::Real { watchdog, .. } = self {
@@ -204,17 +220,31 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     if let Some(policy) = args.policy {
         config.policy = policy.into();
     }
-    let (policy, daemon) = (config.policy, config.daemon);
     let stop = Stop::on_signals()?;
     // The watchdog first: it is forked, and this process has no other thread yet.
     let mut hand = if args.dry_run { Hand::Dry } else { prepare(args, &config, output)? };
+    let followed = follow_by(&mut hand, args, config, &stop, output);
+    if followed.is_err() {
+        hand.give_back(output);
+    }
+    followed
+}
+
+fn follow_by(
+    hand: &mut Hand,
+    args: &TuneRunArgs,
+    config: Config,
+    stop: &Stop,
+    output: &Output,
+) -> Result<()> {
+    let (policy, daemon) = (config.policy, config.daemon);
     let metrics = args.metrics.clone().or_else(|| config.metrics.file.clone());
     let aside = Aside::start(metrics.clone())?;
     let started = monotonic();
     let mut tuning = Tuning::start(config, Some(aside), started)?;
     hand.hold(&tuning);
     hand.look_ahead(&mut tuning, true, started)?;
-    if let Hand::Real { module: Some(module), .. } = &hand {
+    if let Hand::Real { module: Some(module), .. } = &*hand {
         tuning.probe.wait_also_for(module.raiser().as_fd()).context("cannot wait for the module")?;
     }
     let mut account = Account::new();
@@ -298,7 +328,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     }
     progress.clear();
     account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-    let undone = match hand {
+    let undone = match std::mem::replace(hand, Hand::Dry) {
         Hand::Dry => None,
         Hand::Real { journal, watchdog, module, .. } => {
             if let Some(module) = module {
