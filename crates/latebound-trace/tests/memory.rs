@@ -41,13 +41,16 @@ fn reading_stays_within_64_mib_for_a_million_events_and_for_4096_cpus() {
     let path = std::env::temp_dir().join(format!("latebound-trace-memory-{}", std::process::id()));
     std::fs::write(&path, trace.bytes()).unwrap();
     drop(trace);
+    // What the allocator keeps of it would hide what reading takes.
+    // SAFETY: takes a number; memory that is in use stays.
+    unsafe { libc::malloc_trim(0) };
     // Writing 5 resets the peak to what is held now (proc_pid_clear_refs(5)); writing the trace took more.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = kilobytes("VmRSS");
+    assert!(kilobytes("VmHWM") < before + 4096, "the peak was not reset");
     let file = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(read(file), 4096 * 120);
     let taken = kilobytes("VmHWM").saturating_sub(before);
     assert!(taken < 64 * 1024, "{taken} kB");
-    assert!(taken > 0, "the peak was not reset");
 }
