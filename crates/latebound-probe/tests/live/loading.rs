@@ -42,3 +42,21 @@ fn live_every_program_that_this_kernel_has_a_hook_for_loads() {
         others.into_iter().filter(|part| lacking.iter().all(|(lacks, _)| lacks != part)).collect();
     DeferProbe::start(&had).unwrap();
 }
+
+/// Older kernels have no trace point for these. Whether this one has is asked of its symbols, not of what the probe asks.
+#[test]
+fn live_relations_that_the_kernel_has_no_trace_point_for_are_missing() {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let probe = RelationProbe::start(RelationOptions::default()).unwrap();
+    for (what, tracepoint) in [
+        ("waits for block requests", "block_io_start"),
+        ("waits for writeback", "writeback_single_inode_start"),
+        ("wake-ups with data of a socket", "sk_data_ready"),
+    ] {
+        let symbol = format!(" __traceiter_{tracepoint}");
+        let has =
+            symbols.lines().any(|line| line.split('\t').next().is_some_and(|line| line.ends_with(&symbol)));
+        let missing = probe.missing().iter().any(|missing| missing.what.contains(what));
+        assert_eq!(missing, !has, "{what}: {:?}", probe.missing());
+    }
+}

@@ -264,9 +264,10 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     let tables = starved.iter().map(plant::table).collect::<String>();
     let signature =
         if plant::facts().fair_server.is_some() { Signature::FairServer } else { Signature::RtThrottling };
-    // The first rescue comes within the first second. What the server gives then (50 ms) can last a thread that runs for
+    // The first rescue by the server comes within the first second. What it gives then (50 ms) can last a thread that runs for
     // microseconds until the hog ends, or be used up by others, so there can be more rescues, and shorter waits. The
-    // longest wait is the server's period less its runtime.
+    // longest wait is the server's period less its runtime. Throttling counts by periods that begin at any time: what the hog ran in
+    // the one before is forgotten up to the runtime (kernel/sched/rt.c, `do_sched_rt_period_timer`), so it can run for two.
     let hog_share = |explanation: &_| plant::share(explanation, CauseKind::TaskFirst, "lb-hog");
     let behind_hog: Vec<_> = starved
         .iter()
@@ -275,7 +276,8 @@ fn live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue() {
     let rescues = behind_hog.iter().filter(|explanation| explanation.signatures.contains(&signature)).count();
     assert!((1..=5).contains(&rescues) && rescues == behind_hog.len(), "{rescues} rescues\n{tables}");
     let longest = starved.iter().map(|explanation| explanation.latency().0).max().unwrap();
-    assert!((850 * MS..1_000 * MS).contains(&longest), "{tables}");
+    let most = if signature == Signature::FairServer { 1_000 * MS } else { 2 * 1_000 * MS };
+    assert!((850 * MS..most).contains(&longest), "{tables}");
     let hogged: u64 = starved.iter().map(|e| plant::share(e, CauseKind::TaskFirst, "lb-hog")).sum();
     assert!(hogged > HOG / 3 && hogged < to - from, "{hogged}\n{tables}");
     for explanation in &starved {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of this program once more, in a guest of each kernel: one CPU on instruction time, so that the host's load leaves no mark,
+//! and a disk of its own. On the newest kernels the tool's own `check`, `explain` and `bound --by estimate` as well.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use latebound_lab::{Clock, Event, Job, Lab, Machine, Payload};
+use latebound_model::{Bound, Mechanism, Missing, Nanos, Quantity, Run, Verdict};
+
+use crate::{loading, plant};
+
+/// What runs in each guest: whether every program loads, exact counts, the corpus of planted causes, quotas, and relations.
+const PARTS: &str = "loading:: observe:: planted:: quota:: relations::";
+
+/// How many tests have to pass in a guest: fewer means that some were not even begun.
+const TESTS: usize = 30;
+
+/// What cannot pass on 6.1: it has no trace point for block requests (since 6.5) and none for data of a socket (6.3). `loading` holds that
+/// the tool says so.
+const NOT_ON_6_1: [&str; 4] = [
+    "live_every_program_s_cost_is_known_and_every_wait_is_counted",
+    "live_planted_block_requests_are_one_wait_and_are_counted_each",
+    "live_planted_datagrams_wake_their_reader_once_each",
+    "live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_priority",
+];
+
+/// What cannot be planted on PREEMPT_RT: the timers of a normal task expire in `ktimers/N`, of FIFO 1, which the hog keeps from running.
+/// So the thread that is to starve is not woken before the hog ends.
+const NOT_ON_RT: [&str; 1] = ["live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue"];
+
+/// Without what only a debugger wants: a guest reads a program from the host, page by page.
+fn stripped(program: &Path, to: PathBuf) -> PathBuf {
+    let status = Command::new("strip").arg("--strip-debug").arg("-o").args([&to, program]).status().unwrap();
+    assert!(status.success(), "{}: {status}", program.display());
+    to
+}
+
+/// The tool, of the same build: `cargo build --workspace` comes before the tests (Makefile).
+fn tool() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let tool = own.parent().and_then(Path::parent).unwrap().join("latebound");
+    assert!(tool.is_file(), "{} is not there; type: cargo build -p latebound", tool.display());
+    tool
+}
+
+/// Runs this script in a guest; what it said, and its exit status.
+fn in_guest(kernel: &str, folder: &Path, script: String) -> (String, i32) {
+    let written: Mutex<Vec<u8>> = Mutex::default();
+    let started = Instant::now();
+    let listener = |event: Event<'_>| match event {
+        Event::Stdout(bytes) | Event::Stderr(bytes) => {
+            println!(
+                "{kernel}, {:.0} s: {}",
+                started.elapsed().as_secs_f64(),
+                String::from_utf8_lossy(bytes).trim_end()
+            );
+            written.lock().unwrap().extend_from_slice(bytes);
+        }
+        Event::StartsAgain => written.lock().unwrap().clear(),
+        Event::Note(text) => println!("{text}"),
+        Event::Progress(_) => {}
+    };
+    let stop = AtomicBool::new(false);
+    let lab = Lab::new(Lab::default_cache().unwrap(), &listener, &stop);
+    let obtained = latebound_lab::obtain(&lab, &kernel.parse().unwrap()).unwrap();
+    let job = Job {
+        machine: Machine {
+            cpus: 1,
+            clock: Clock::INSTRUCTIONS,
+            disk_bytes: Some(512 << 20),
+            ..Machine::default()
+        },
+        payload: Payload::Command(["sh", "-c", &script].map(str::to_owned).to_vec()),
+        timeout: Duration::from_secs(1200),
+        module: None,
+        directory: "/".into(),
+        interrupt: false,
+    };
+    let result = latebound_lab::run(&lab, &obtained, &job, &folder.join("job.run"), false);
+    let said = String::from_utf8_lossy(&written.into_inner().unwrap()).into_owned();
+    let outcome = result.unwrap_or_else(|failure| panic!("{kernel}: {}", failure.error));
+    println!("{kernel}: booted in {:?}, done in {:?}", outcome.boot, outcome.total);
+    (said, outcome.status)
+}
+
+/// Runs the parts in a guest, but for those tests that are left out there.
+fn all_in(kernel: &str, left_out: &[&str], newest: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = stripped(&std::env::current_exe().unwrap(), folder.path().join("live"));
+    // One CPU has nowhere to move a thread to, and lets nobody write while a worker writes back.
+    let one_cpu = ["live_moving_a_running_thread", "live_an_inode_that_is_written_to_while"];
+    let skip: String = one_cpu.iter().chain(left_out).map(|name| format!(" --skip {name}")).collect();
+    let mut script = format!(
+        "cp {program} /run/live && /sbin/modprobe ext4 && /sbin/mkfs.ext4 -q /dev/vda && mkdir /run/disk && \
+         mount -t ext4 /dev/vda /run/disk || exit 1
+         {disk}=/run/disk /run/live --test-threads=1 {PARTS}{skip} || exit 2\n",
+        program = program.display(),
+        disk = plant::DISK,
+    );
+    if newest {
+        let tool = stripped(&tool(), folder.path().join("latebound"));
+        script += &format!(
+            "TOOL=/run/latebound-under-test; cp {tool} $TOOL
+             $TOOL check --duration 2s --load ipc:rate=200 --format json >/run/check || exit 3
+             $TOOL explain --rt --duration 3s --format json -- chrt -f 70 sh -c 'for i in 1 2 3 4 5 6 7; do sleep 0.1; done' >/run/explain || exit 4
+             $TOOL bound --by estimate --duration 2s --load ipc:rate=200 --format json >/run/bound || exit 5
+             for verb in check explain bound; do echo -n \"$verb \"; tr -d '\\n' </run/$verb; echo; done\n",
+            tool = tool.display(),
+        );
+    }
+    let (said, status) = in_guest(kernel, folder.path(), script);
+    assert_eq!(status, 0, "{kernel}");
+    let passed = said.lines().filter(|line| line.ends_with("... ok")).count();
+    assert!(passed >= TESTS - left_out.len(), "{kernel}: {passed} tests passed");
+    if newest {
+        main_job(&said);
+    }
+}
+
+/// What `check`, `explain` and `bound --by estimate` answered.
+fn main_job(said: &str) {
+    let answer = |verb: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(verb)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{verb} is not in what was said"))
+    };
+    let check: Run = serde_json::from_str(answer("check")).unwrap();
+    let explain: Run = serde_json::from_str(answer("explain")).unwrap();
+    let bound: Bound = serde_json::from_str(answer("bound")).unwrap();
+    let is_refused = |missing: &&Missing| loading::is_refused(&missing.why);
+    let refused: Vec<&Missing> = check.missing.iter().chain(&explain.missing).filter(is_refused).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(!bound.reasons.iter().any(|reason| loading::is_refused(reason)), "{:?}", bound.reasons);
+    // What is left out by intent is said.
+    let left_out = "sched_set_need_resched_tp";
+    assert!(check.missing.iter().any(|missing| missing.why.contains(left_out)), "{:#?}", check.missing);
+
+    for mechanism in
+        [Mechanism::Vector, Mechanism::Softirq, Mechanism::Work, Mechanism::KernelThread, Mechanism::Hrtimer]
+    {
+        let of = check.series.iter().filter(|series| series.mechanism == mechanism);
+        assert!(of.map(|series| series.histogram.count()).sum::<u64>() > 0, "no {mechanism} was seen");
+    }
+    assert!(!check.worst.is_empty(), "why is not known: {:?}", check.missing);
+    let slept: u64 = explain
+        .series
+        .iter()
+        .filter(|series| series.subject.task.as_ref().is_some_and(|task| task.comm == "sleep"))
+        .filter(|series| matches!(series.quantity, Quantity::Latency | Quantity::LatencyNaive))
+        .map(|series| series.histogram.count())
+        .sum();
+    assert!(slept >= 7, "{slept} wake-ups of seven sleeps");
+    assert!(!explain.worst.is_empty());
+    for worst in check.worst.iter().chain(&explain.worst) {
+        let causes: u64 = worst.causes.iter().map(|cause| cause.duration.0).sum();
+        assert_eq!(causes, worst.latency().0, "the causes of {} add up to it", worst.series);
+    }
+    assert_eq!(bound.verdict, Verdict::Estimate);
+    for cpu in &bound.cpus {
+        assert!(!cpu.interrupts.is_empty() && cpu.interference_free > Nanos::ZERO, "{cpu:?}");
+    }
+}
+
+#[test]
+fn live_lab_the_probes_work_on_6_1() {
+    all_in("debian:6.1", &NOT_ON_6_1, false);
+}
+
+#[test]
+fn live_lab_the_probes_work_on_6_12() {
+    all_in("debian:6.12", &[], false);
+}
+
+#[test]
+fn live_lab_the_probes_work_on_6_12_rt() {
+    all_in("debian:6.12-rt", &NOT_ON_RT, false);
+}
+
+#[test]
+fn live_lab_the_probes_and_the_tool_work_on_7() {
+    all_in("debian:7", &[], true);
+}
+
+#[test]
+fn live_lab_the_probes_and_the_tool_work_on_7_rt() {
+    all_in("debian:7-rt", &NOT_ON_RT, true);
+}
