@@ -31,16 +31,15 @@ build: packages-build ## Build the release binary
 	@echo "latebound: built $(TARGET)/release/latebound"
 
 .PHONY: test
-test: packages-build+test tracefs ## Install what is missing, and run the whole test suite
+test: packages-build+test+fuzz tracefs ## Install what is missing, and run the whole test suite
 	@scripts/check-spdx.sh
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
-	@$(CARGO) test --quiet --workspace --no-run
-# One test at a time: live tests measure latencies and plant delays, and would measure each other.
-	@$(CARGO) test --workspace --no-fail-fast -- --test-threads=1
+# Fuzzing belongs to a whole run where no one waits for it.
+	@scripts/run-tests.sh $(if $(CI),$(SECONDS),0)
 
 # How long each fuzz target runs: make fuzz SECONDS=600
 SECONDS := 60

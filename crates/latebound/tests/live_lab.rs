@@ -220,7 +220,7 @@ fn signal(process: u32, name: &str) {
 /// guest's clock is the host's, so that the guest sees what it sees where a hypervisor runs something else: time passes, and
 /// nothing happens on any CPU.
 #[test]
-fn live_lab_stops_from_outside_are_charged_to_the_machine() {
+fn live_stops_from_outside_are_charged_to_the_machine() {
     const STOP: Duration = Duration::from_millis(350);
     const STOPS: usize = 5;
     let folder = tempfile::tempdir().unwrap();
