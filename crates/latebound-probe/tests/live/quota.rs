@@ -186,6 +186,6 @@ fn live_a_quota_is_the_cause_for_as_long_as_cpu_stat_says() {
         sum_of_causes <= held + held / 50 && sum_of_causes + held / 10 >= held,
         "{sum_of_causes} of {held} ns"
     );
-    assert_eq!(recorder.losses(), []);
+    plant::assert_nothing_lost(&recorder.losses());
     println!("{}", plant::table(explained.iter().max_by_key(|e| e.latency()).unwrap()));
 }

@@ -63,7 +63,7 @@ fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told
         wakeups.len()
     );
     assert_eq!(mine.summary.max, Some(worst.latency()));
-    assert_eq!(recorder.losses(), []);
+    plant::assert_nothing_lost(&recorder.losses());
 }
 
 /// How often this thread gave its CPU up to wait (kernel/sched/core.c, `__schedule`, 6.12: not where it runs on).

@@ -149,7 +149,7 @@ impl Seen {
 }
 
 fn assert_nothing_lost(probe: &RelationProbe) {
-    assert_eq!(probe.losses(), []);
+    plant::assert_nothing_lost(&probe.losses());
 }
 
 /// Covers all that was waited for, but for what is of this device.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use latebound_model::{Nanos, Tid};
 use latebound_probe::{Response, ResponseProbe};
 
+use crate::plant;
+
 fn now() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec.
@@ -42,7 +44,7 @@ fn observed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (T,
     });
     let (tid, value) = thread.unwrap().join().unwrap();
     let responses = probe.poll(|| {}).unwrap();
-    assert_eq!(probe.losses(), []);
+    plant::assert_nothing_lost(&probe.losses());
     (value, responses.into_iter().filter(|one| one.task == tid).collect())
 }
 
