@@ -25,12 +25,6 @@ pub enum Event<'a> {
     StartsAgain,
 }
 
-/// An unfinished folder, kept from others' tidying for as long as this lives.
-pub(crate) struct Part {
-    pub(crate) path: PathBuf,
-    _held: Folder,
-}
-
 /// The lab: a cache folder, a listener and a stop flag.
 pub struct Lab<'a> {
     cache: PathBuf,
@@ -83,20 +77,6 @@ impl<'a> Lab<'a> {
         fs::create_dir_all(&path).map_err(LabError::io("make the folder", &path))?;
         self.is_safe()?;
         Ok(path)
-    }
-
-    /// A folder in a folder of the cache, to make in it what is then put in its place there. Nobody can guess its name; those whose makers are
-    /// gone are removed first.
-    pub(crate) fn part(&self, name: &str) -> Result<Part, LabError> {
-        let place = self.folder(name)?;
-        let failed = |source| LabError::Io { doing: "make a folder in", path: place.clone(), source };
-        let folder = Folder::open(&place).map_err(failed)?;
-        for (left, held) in folder.left_by_the_dead() {
-            crate::debian::remove(&place.join(left))?;
-            drop(held);
-        }
-        let (name, held) = folder.make_locked(0o755).map_err(failed)?;
-        Ok(Part { path: place.join(name), _held: held })
     }
 
     /// Refuses a cache that another user could put kernels and programs into.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
+use crate::folder::Part;
 use crate::{archive, program};
 
 /// Where packages come from.
@@ -255,8 +256,8 @@ fn unpacked_with(
     if folder.is_dir() {
         return Ok(folder);
     }
-    let made = lab.part("packages")?;
-    let part = &made.path;
+    let made = Part::make(lab, "packages")?;
+    let part = made.path();
     let log = part.join("apt.log");
     // As root, apt downloads as the user _apt, who may not write here, and warns that it then does so as root.
     let mut download = apt(lab, source, "apt-get")?;
@@ -301,8 +302,7 @@ fn unpacked_with(
             format!("unpacking {package} {version}")
         })?;
     }
-    fs::rename(&files, &folder).map_err(LabError::io("put in its place", &folder))?;
-    remove(part)?;
+    made.put_one("files", &folder)?;
     Ok(folder)
 }
 

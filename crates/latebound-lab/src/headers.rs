@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
+use crate::folder::Part;
 use crate::program;
 
 /// What build tools of a newer suite than the system's are linked with.
@@ -37,8 +38,8 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
     if build.is_dir() {
         return Ok(build);
     }
-    let made = lab.part("headers")?;
-    let part = &made.path;
+    let made = Part::make(lab, "headers")?;
+    let part = made.path();
     for folder in &folders {
         program::output(
             "join a kernel's headers",
@@ -54,7 +55,7 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
     }
     use_this_compiler(&place)?;
     make_tools_run(lab, source, part)?;
-    fs::rename(part, &joined).map_err(LabError::io("put in its place", &joined))?;
+    made.put(&joined)?;
     Ok(build)
 }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::context::{Lab, key};
 use crate::debian::{self, Source};
 use crate::error::LabError;
+use crate::folder::Part;
 use crate::name::Flavour;
 use crate::program::{self, header, program as need};
 
@@ -61,13 +62,12 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     }
     let files = debian::unpacked(lab, Source::System, &package)?;
     let archive = files.join(format!("usr/src/{package}.tar.xz"));
-    let made = lab.part("sources")?;
-    let part = &made.path;
+    let part = Part::make(lab, "sources")?;
     let mut unpack = Command::new("tar");
-    unpack.arg("-xf").arg(&archive).arg("-C").arg(part).arg("--strip-components=1");
+    unpack.arg("-xf").arg(&archive).arg("-C").arg(part.path()).arg("--strip-components=1");
     let log = lab.folder("sources")?.join(format!("{package}.log"));
     program::logged(lab, "unpack a kernel's source", &mut unpack, &log, || format!("unpacking {exact}"))?;
-    fs::rename(part, &folder).map_err(LabError::io("put in its place", &folder))?;
+    part.put(&folder)?;
     // 150 MB that nobody asks for again.
     debian::remove(&files)?;
     Ok((folder, exact))

@@ -9,9 +9,13 @@ use std::process::Command;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
+use crate::folder::Part;
 use crate::kernel::{self, Kernel};
 use crate::name::{Flavour, KernelName, Origin};
 use crate::{debian, program, traced};
+
+/// Where the clones that are built in lie in the cache.
+const WORK: &str = "worktrees";
 
 /// A row of commits, good first and bad last, and where they are built.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ pub fn commits(lab: &Lab<'_>, tree: &Path, good: &str, bad: &str, rt: bool) -> R
     }
     let name = key(&tree.display().to_string());
     let lock = lab.lock(&format!("tree-{name}"), "the commits of this source tree")?;
-    let work = lab.folder("worktrees")?.join(name);
+    let work = lab.folder(WORK)?.join(name);
     Ok(Commits { tree, work, rt, hashes, _lock: lock })
 }
 
@@ -69,12 +73,11 @@ impl Commits {
         lab.progress(&format!("checking out {hash}"));
         if !self.work.join(".git").exists() {
             debian::remove(&self.work)?;
-            let part = self.work.with_extension("part");
-            debian::remove(&part)?;
-            let place = part.display().to_string();
+            let part = Part::make(lab, WORK)?;
+            let place = part.path().display().to_string();
             let clone = ["clone", "--shared", "--no-checkout", "--quiet", ".", &place];
             git(&self.tree, "make a clone to build in", &clone)?;
-            fs::rename(&part, &self.work).map_err(LabError::io("put in its place", &self.work))?;
+            part.put(&self.work)?;
         }
         git(&self.work, "check out a commit", &["checkout", "--detach", "--force", "--quiet", hash])?;
         let folder = lab.folder("bisect")?.join(format!(
