@@ -26,9 +26,10 @@
  *   sched_switch, sched_waking                       lb_bound_switch, lb_bound_waking
  *   sched_entry_tp, sched_exit_tp,
  *   sched_set_need_resched_tp (6.16 and later)       lb_bound_sched_entry, _exit, lb_bound_set_need_resched
- * Attach everything first, then set cpu.running, from anywhere: until then each does nothing. To end, clear it: nothing is
- * written any more, though counts may go on until the programs are gone. Memory begins zeroed, with tm.features set
- * (lb_tm_init does both for the model).
+ * Attach everything first, then set cpu.running, from anywhere. Until then nothing is written or counted and the model stays as it is; what is
+ * kept is who called (known_...) and which thread ran last, and what is missing of that at the start is kept again at the next event. To end,
+ * clear it: nothing is written any more, though counts may go on until the programs are gone. Memory begins zeroed, with tm.features set
+ * (lb_tm_init does both for the model), which may be set while the calls come already.
  *
  * Memory. A struct lb_bound_memory per possible CPU, one after the other from the beginning of a page, or its two parts so in two
  * places (the first with its padding), mapped shared and writable by one reader. The reader writes cpu.running, ring.taken and the words that it has taken, and nothing else.

@@ -94,7 +94,8 @@ impl BoundMemory {
         Ok(BoundMemory { cpus: states, rings: Some(rings), readers: vec![RingReader::default(); cpus] })
     }
 
-    /// Lays down the bytes of a CPU's state, before anything runs.
+    /// Lays down the bytes of a CPU's state, before it is let run ([`BoundMemory::set_running`]). Programs may be attached already: what they keep
+    /// until then is kept again at the next event (latebound/bound_record.h).
     pub fn set_state(&self, cpu: Cpu, bytes: &[u8]) {
         assert!(bytes.len() <= BOUND_CPU_BYTES, "{} bytes for a state of {BOUND_CPU_BYTES}", bytes.len());
         let to = self.cpus.at(cpu);

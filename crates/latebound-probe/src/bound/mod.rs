@@ -134,6 +134,7 @@ impl BoundProbe {
         let has_exit = kernel.has_tracepoint(&exit) && !without(&[exit], &refused).is_empty();
         let initial = BoundCpu::initial(has_exit);
         let memory = BoundMemory::map_parts(skel.maps.bss_cpus.as_fd(), skel.maps.rings.as_fd(), possible)?;
+        // Which of the programs are attached is known only now; until one may run they leave the model alone.
         for cpu in cpus.iter() {
             memory.set_state(cpu, &initial);
         }
