@@ -71,5 +71,6 @@ fn wilson(hits: u64, of: u64) -> (f64, f64) {
     let (n, p, z) = (of as f64, hits as f64 / of as f64, 1.959_963_985);
     let middle = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-    (middle - half, middle + half)
+    // Of no hit at all the two halves are the same number but for its last digit.
+    ((middle - half).max(0.0), (middle + half).min(1.0))
 }
