@@ -93,10 +93,11 @@ impl KernelBtf {
         u32::try_from(prototype.len()).ok()?.checked_sub(1)
     }
 
-    /// Whether no program may be attached to this trace point of the running kernel. Where the version is not known, none is.
+    /// Whether no program may be attached to this trace point of the running kernel. A kernel whose version is not known counts as one from
+    /// 7.0 on.
     pub(crate) fn is_deadly(&self, tracepoint: &str) -> bool {
-        may_be_from_7_0_on(&release())
-            && calls_itself(tracepoint, || self.has_field("rcu_data", "defer_qs_pending"))
+        let from_7_0 = || may_be_from_7_0_on(&release());
+        calls_itself(tracepoint, from_7_0, || self.has_field("rcu_data", "defer_qs_pending"))
     }
 
     /// Whether the running kernel's structure of this name has a member of this name.
@@ -169,11 +170,20 @@ fn may_be_from_7_0_on(release: &str) -> bool {
     release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_none_or(|major| major >= 7)
 }
 
-/// Whether a program at this trace point of a kernel from 7.0 on may call itself without end. `raises_once`: whether the end of an RCU section
-/// that finds its quiescent state due raises the softirq of RCU once and not each time (rcu_data::defer_qs_pending; d41e37f26b31, 7.0, and
-/// in the stable kernels of early 2026): without that `softirq_raise` is the same trap, wherever an interrupt raises a softirq.
-fn calls_itself(tracepoint: &str, raises_once: impl FnOnce() -> bool) -> bool {
-    tracepoint == CALLS_ITSELF || tracepoint == "softirq_raise" && !raises_once()
+/// Whether a program at this trace point may call itself without end, which only a kernel from 7.0 on lets it. `raises_once`: whether the end of
+/// an RCU section that finds its quiescent state due raises the softirq of RCU once and not each time (rcu_data::defer_qs_pending;
+/// d41e37f26b31, 7.0, and in the stable kernels of early 2026): without that `softirq_raise` is the same trap, wherever an interrupt raises a
+/// softirq. Neither is asked where it does not matter.
+fn calls_itself(
+    tracepoint: &str,
+    from_7_0: impl FnOnce() -> bool,
+    raises_once: impl FnOnce() -> bool,
+) -> bool {
+    match tracepoint {
+        CALLS_ITSELF => from_7_0(),
+        "softirq_raise" => from_7_0() && !raises_once(),
+        _ => false,
+    }
 }
 
 /// Whether another thread can come between two instructions of a trace point's program, which then may find what it left on its CPU
@@ -198,9 +208,14 @@ mod tests {
     fn a_trace_point_that_calls_itself_is_left_alone_from_7_0_on() {
         assert!(["7.0-rc1", "7.3.4+deb13-amd64", "10.1", ""].into_iter().all(may_be_from_7_0_on));
         assert!(!["6.18.44-fc", "6.19.14+deb13", "5.15.0"].into_iter().any(may_be_from_7_0_on));
-        assert!(calls_itself("sched_set_need_resched_tp", || true));
-        assert!(calls_itself("softirq_raise", || false) && !calls_itself("softirq_raise", || true));
-        assert!(!calls_itself("sched_switch", || false));
+        let unasked = || -> bool { panic!("nothing is to be read for this trace point") };
+        for from_7_0 in [true, false] {
+            let deadly = |raises_once| calls_itself("softirq_raise", || from_7_0, || raises_once);
+            assert_eq!([deadly(false), deadly(true)], [from_7_0, false]);
+            assert_eq!(calls_itself("sched_set_need_resched_tp", || from_7_0, unasked), from_7_0);
+        }
+        assert!(!calls_itself("softirq_raise", || false, unasked));
+        assert!(!calls_itself("sched_switch", unasked, unasked));
     }
 
     #[test]
