@@ -83,12 +83,13 @@ pub(crate) struct Attached<S> {
 /// Loads and attaches an object with as many of its programs as the kernel takes.
 ///
 /// `wanted` says which programs are to be loaded without those that were refused so far: what is nothing without one of
-/// these goes with it. `open` opens the object with these programs alone. `step` is for errors. `prepare` writes what the programs need before the first of them runs; it is
-/// called anew for each object. `order` gives those that are to be attached, in order, of those that were loaded.
+/// these goes with it. `open` opens the object for these programs, without those that were refused so far. `step` is for errors. `prepare` writes
+/// what the programs need before the first of them runs; it is called anew for each object. `order` gives those that are to be attached, in
+/// order, of those that were loaded.
 pub(crate) fn what_attaches<O: OpenSkel<'static, Output: Skel<'static>>>(
     step: &str,
     wanted: impl Fn(&[Refused]) -> BTreeSet<String>,
-    open: impl Fn(&BTreeSet<String>) -> libbpf_rs::Result<O>,
+    open: impl Fn(&BTreeSet<String>, &[Refused]) -> libbpf_rs::Result<O>,
     prepare: impl Fn(&mut O::Output) -> Result<(), ProbeError>,
     order: impl Fn(&BTreeSet<String>) -> Vec<String>,
 ) -> Result<Attached<O::Output>, ProbeError> {
@@ -145,7 +146,7 @@ fn load_without<O: OpenSkel<'static>>(
     step: &str,
     mut refused: Vec<Refused>,
     wanted: &impl Fn(&[Refused]) -> BTreeSet<String>,
-    open: &impl Fn(&BTreeSet<String>) -> libbpf_rs::Result<O>,
+    open: &impl Fn(&BTreeSet<String>, &[Refused]) -> libbpf_rs::Result<O>,
 ) -> Result<(O::Output, Vec<Refused>), ProbeError> {
     loop {
         let programs = left_of(wanted(&refused), &refused);
@@ -153,7 +154,8 @@ fn load_without<O: OpenSkel<'static>>(
             let all: Vec<String> = refused.iter().map(Refused::reason).collect();
             return Err(ProbeError::NothingToSee(all.join("; ")));
         }
-        match attempt(open, &programs) {
+        let open = |programs: &BTreeSet<String>| open(programs, &refused);
+        match attempt(&open, &programs) {
             Tried::Loaded(skeleton) => return Ok((skeleton, refused)),
             Tried::Without(more) => refused.extend(more),
             Tried::Failed(source, said) => {
@@ -163,7 +165,7 @@ fn load_without<O: OpenSkel<'static>>(
                 }
                 // Refused before the verifier saw it, so that nobody says which one it was: each by itself.
                 let alone: Vec<Refused> =
-                    programs.iter().filter_map(|name| refused_alone(open, name)).collect();
+                    programs.iter().filter_map(|name| refused_alone(&open, name)).collect();
                 if alone.is_empty() || alone.len() == programs.len() {
                     return Err(error);
                 }
@@ -276,7 +278,7 @@ mod tests {
     }
 
     fn loads(spoil: impl Fn(&mut OpenObserveSkel<'static>)) -> (Vec<String>, Vec<Refused>) {
-        let open = |_: &BTreeSet<String>| {
+        let open = |_: &BTreeSet<String>, _: &[Refused]| {
             let mut open = ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))?;
             spoil(&mut open);
             Ok(open)
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn live_programs_that_are_not_attached_take_no_other_with_them() {
         let attached = |spoilt: &[&'static str]| {
-            let open = |_: &BTreeSet<String>| {
+            let open = |_: &BTreeSet<String>, _: &[Refused]| {
                 ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
             };
             let order = |names: &BTreeSet<String>| names.iter().cloned().collect();

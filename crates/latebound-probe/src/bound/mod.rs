@@ -211,7 +211,7 @@ fn load(
     load::what_attaches(
         "loading the bound's programs",
         |refused| without(&programs, refused),
-        |_| open(callers, version, possible),
+        |_, _| open(callers, version, possible),
         |_| Ok(()),
         |loaded| loaded.iter().cloned().collect(),
     )

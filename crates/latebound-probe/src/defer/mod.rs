@@ -396,7 +396,7 @@ fn load(parts: &[DeferPart]) -> Result<load::Attached<DeferSkel<'static>>, Probe
             let left = parts.iter().filter(|part| whole(part, refused));
             left.flat_map(|part| part.programs()).map(str::to_owned).collect()
         },
-        |wanted| {
+        |wanted, _| {
             // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
             let place = Box::leak(Box::new(MaybeUninit::uninit()));
             let mut open = DeferSkelBuilder::default().open(place)?;

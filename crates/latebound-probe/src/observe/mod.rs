@@ -263,7 +263,7 @@ fn load(
             }
             plan.borrow().programs.iter().cloned().collect()
         },
-        |_| open(&plan.borrow(), sizes),
+        |_, _| open(&plan.borrow(), sizes),
         |_| Ok(()),
         |_| plan.borrow().programs.clone(),
     )?;

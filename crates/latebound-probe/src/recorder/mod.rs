@@ -260,7 +260,7 @@ impl Recorder {
         let load::Attached { links, skeleton, refused } = load::what_attaches(
             "flight recorder: loading the programs",
             |refused| plan.without(refused),
-            |_| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
+            |_, _| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
             |skeleton| {
                 let maps = &skeleton.maps;
                 *filled.borrow_mut() = Some((

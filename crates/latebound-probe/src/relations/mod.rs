@@ -5,7 +5,7 @@
 //! those that the running kernel has hooks for and turns what they say into observations. It never decides a priority and
 //! changes nothing.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -239,15 +239,14 @@ impl RelationProbe {
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
         let of_flushes = |name: &str| flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
         // Work items can be read for the others also where nothing may be attached to their flushes, as without kprobes.
-        let readable = Cell::new(true);
+        let readable = |refused: &[Refused]| {
+            let of_loading = |one: &Refused| one.step == Step::Load && of_flushes(&one.program);
+            flushes.as_ref().ok().filter(|_| !refused.iter().any(of_loading))
+        };
         let load::Attached { links, skeleton: skel, refused: unloaded } = load::what_attaches(
             "loading the programs of relations",
-            |refused| {
-                let of_loading = |one: &Refused| matches!(one.step, Step::Load) && of_flushes(&one.program);
-                readable.set(!refused.iter().any(of_loading));
-                without(&programs, refused).map(str::to_owned).collect()
-            },
-            |_| open(options, flushes.as_ref().ok().filter(|_| readable.get()), held_back.clone().ok()),
+            |refused| without(&programs, refused).map(str::to_owned).collect(),
+            |_, refused| open(options, readable(refused), held_back.clone().ok()),
             |_| Ok(()),
             |loaded| {
                 programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()

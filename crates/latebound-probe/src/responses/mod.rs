@@ -87,7 +87,7 @@ impl ResponseProbe {
         let load::Attached { links, skeleton: skel, refused } = load::what_attaches(
             "loading the programs of responses",
             |refused| without(&there, refused),
-            |_| open(),
+            |_, _| open(),
             |_| Ok(()),
             |loaded| {
                 there.iter().map(|(name, _)| name).filter(|name| loaded.contains(*name)).cloned().collect()
