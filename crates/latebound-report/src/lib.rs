@@ -28,4 +28,4 @@ pub use markup::Markup;
 pub use rows::{Row, observe_rows};
 pub use scope::{Scope, ScopeBar, ScopeLane};
 pub use tail::Quantile;
-pub use text::{grouped, loss_text, printable, printable_json, printable_lines};
+pub use text::{grouped, loss_text, printable, printable_json, printable_lines, shell_words};

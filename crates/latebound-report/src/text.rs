@@ -61,6 +61,22 @@ fn is_foreground(number: &str) -> bool {
     matches!(number.as_bytes(), [b'3' | b'9', b'0'..=b'7'])
 }
 
+/// A command line as it can be pasted into a shell: words with anything unusual in them are quoted.
+pub fn shell_words(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    let quoted: Vec<String> = words
+        .iter()
+        .map(|word| {
+            if !word.is_empty() && word.chars().all(plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect();
+    quoted.join(" ")
+}
+
 /// JSON text with such characters as escapes of JSON (RFC 8259, section 7): the same value to a reader, and safe on a terminal. They
 /// stand in strings alone; line breaks are the layout's.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
@@ -242,6 +258,12 @@ pub(crate) fn json_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_back() {
+        let words = ["latebound", "check", "--load", "sh -c 'x'", ""].map(str::to_owned);
+        assert_eq!(shell_words(&words), r"latebound check --load 'sh -c '\''x'\''' ''");
+    }
 
     #[test]
     fn characters_that_steer_a_terminal_are_written_out() {

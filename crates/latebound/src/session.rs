@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latebound_model::{CpuSet, Missing, Nanos, RUN_SCHEMA, Run, RunState, Tool};
-use latebound_report::printable;
+use latebound_report::{printable, shell_words};
 use latebound_store::{RunFolder, StoreError};
 use latebound_system::Doctor;
 
-use crate::cli::{ColorChoice, RecordArgs};
+use crate::cli::RecordArgs;
 use crate::output::Output;
 
 /// How often a Run in progress is written again. Each time costs a few milliseconds of a CPU and one small file, so
@@ -282,13 +282,18 @@ impl Record {
 
     /// Writes the Run for good, with its report. Where that fails the Run says so, and is still to be printed before the
     /// error is: then nothing that was measured is lost.
-    pub(crate) fn finish(self, run: &mut Run, report: impl FnOnce(&Run) -> String) -> Result<()> {
+    pub(crate) fn finish(
+        self,
+        run: &mut Run,
+        output: &Output,
+        report: impl FnOnce(&Run) -> String,
+    ) -> Result<()> {
         let Some(folder) = self.folder else { return Ok(()) };
         match folder.finish_with(run, |run| Some(report(run))) {
             Ok(written) => {
                 *run = written;
                 if let Some(note) = self.path.as_deref().and_then(for_who_typed_sudo) {
-                    Output::new(None, ColorChoice::Auto).note(&note);
+                    output.note(&note);
                 }
                 Ok(())
             }
@@ -307,14 +312,15 @@ impl Record {
 /// What to type where sudo(8) made this process root: a Run is its owner's, and that is root then. It is not given away here: root writes to it
 /// until the end, and never to what is another user's.
 fn for_who_typed_sudo(path: &Path) -> Option<String> {
-    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != 0);
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     // SAFETY: no arguments.
     let is_root = unsafe { libc::geteuid() } == 0;
-    let (user, group) = (id("SUDO_UID")?, id("SUDO_GID")?);
+    let (user, group) = (id("SUDO_UID").filter(|&user| user != 0)?, id("SUDO_GID")?);
+    let path = path.display().to_string();
     is_root.then(|| {
         format!(
-            "latebound: {0} is root's; to make it yours: sudo chown -R {user}:{group} {0}",
-            path.display()
+            "latebound: {path} is root's; to make it yours: sudo chown -R {user}:{group} {}",
+            shell_words(std::slice::from_ref(&path))
         )
     })
 }

@@ -23,7 +23,7 @@ use latebound_model::{Nanos, Run};
 
 use crate::digest::{self, Sentence};
 use crate::markup::Markup;
-use crate::text::{any_lost, loss_text};
+use crate::text::{any_lost, loss_text, shell_words};
 use parts::{number, prose, quantile, section, time, value};
 
 pub use compare::{Distributions, compare_page};
@@ -292,7 +292,7 @@ fn losses(m: &mut Markup, run: &Run) {
 
 fn command(m: &mut Markup, run: &Run) {
     section(m, "command", "How this was made", "", |m| {
-        m.leaf("pre", &[], &parts::shell(&run.command));
+        m.leaf("pre", &[], &shell_words(&run.command));
         if let Some(settings) = &run.measure {
             m.leaf(
                 "p",

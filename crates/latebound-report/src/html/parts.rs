@@ -129,22 +129,6 @@ pub(super) fn picture(
     .line();
 }
 
-/// A command line as it can be pasted into a shell: words with anything unusual in them are quoted.
-pub(super) fn shell(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| {
-            if !word.is_empty() && word.chars().all(plain) {
-                word.clone()
-            } else {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-        })
-        .collect();
-    quoted.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,11 +139,5 @@ mod tests {
             prose("Up to 133 us, 12 seconds, let us see 5 s. 3 shares of 10 240 wake-ups, 2 ms/s"),
             "Up to 133\u{202f}µs, 12 seconds, let us see 5\u{202f}s. 3 shares of 10\u{202f}240 wake-ups, 2 ms/s"
         );
-    }
-
-    #[test]
-    fn a_command_line_can_be_pasted_back() {
-        let words = ["latebound", "check", "--load", "sh -c 'x'", ""].map(str::to_owned);
-        assert_eq!(shell(&words), r"latebound check --load 'sh -c '\''x'\''' ''");
     }
 }

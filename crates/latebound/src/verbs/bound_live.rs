@@ -151,7 +151,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         let head = terminal::failed_loads(&run, &style);
         output.text(&(head + &bound_text::live(&reading.bound, &footer, &style)))
     };
-    record.finish(&mut run, html::page)?;
+    record.finish(&mut run, output, html::page)?;
     said?;
     // What was followed until it failed, or until the terminal was gone, is kept.
     followed?;

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let report = record.path().map(|path| {
         shown.as_deref().unwrap_or(path).join(latebound_store::REPORT_FILE).display().to_string()
     });
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
     let report = report.filter(|_| written.is_ok());
 
     if output.is_json() {

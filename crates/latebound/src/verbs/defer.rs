@@ -94,7 +94,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     for phase in &phases {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(&phase.name)));
     }
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
     print(&phases, &run, way.by(), &facts, args.intervals, output)?;
     written?;

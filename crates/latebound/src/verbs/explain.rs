@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let cut_short = stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(record.take_problem());
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
     print(&run, output)?;
     written?;
     beside::demand_all(&run)?;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     run.state = if measured.interrupted { RunState::Interrupted } else { RunState::Complete };
     wakeups::record(&mut run, measured);
     run.missing.extend(record.take_problem());
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
 
     if output.is_json() {
         output.json(&run)?;

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let cut_short = shown.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(record.take_problem());
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
 
     match format {
         Format::Json => output.json(&run)?,

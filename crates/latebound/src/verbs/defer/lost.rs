@@ -74,7 +74,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
         let [latency, execution] = trial.measured.series(&format!("trains{counter}, {}", trial.load));
         run.series.extend([latency, execution]);
     }
-    let written = record.finish(&mut run, html::page);
+    let written = record.finish(&mut run, output, html::page);
     print(&trials, &run, args.train.irqs, output)?;
     written?;
     beside::demand_all(&run)?;

@@ -85,7 +85,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     if let Some(scope) = &scope {
         record.write_trace(&scope.trace_json())?;
     }
-    let written = record.finish(&mut run, |run| html::scope_page(run, scope.as_ref(), &rows));
+    let written = record.finish(&mut run, output, |run| html::scope_page(run, scope.as_ref(), &rows));
     print(scope.as_ref(), &edges, &trains, &run, output)?;
     written?;
     beside::demand_all(&run)?;
