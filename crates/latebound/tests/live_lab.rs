@@ -9,7 +9,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use latebound_model::{
     CauseKind, Evidence, Explanation, Mechanism, Nanos, PreemptionModel, Quantity, Run, RunState,
@@ -41,18 +41,17 @@ fn guest_run(kernel: &str, machine: &[&str], job: &[&str]) -> Run {
     latebound_store::read_run(&place).unwrap()
 }
 
-/// Waits until the Run that a guest of this lab writes, while its verb goes on, is as wanted.
+/// Waits until the Run that a guest of this lab writes, while its verb goes on, is as wanted. Other labs may be at work: the folder of this one's job
+/// is the one that it holds open.
 fn await_progress(lab: &mut Child, wanted: impl Fn(&Run) -> bool) {
-    let since = SystemTime::now();
     let jobs = latebound_lab::Lab::default_cache().unwrap().join("jobs");
+    let process = lab.id();
     let is_wanted = || {
-        let records = jobs.read_dir().into_iter().flatten().flatten();
-        let mut runs = records.map(|entry| entry.path().join("share/run"));
-        runs.any(|run| {
-            let written = run.join("run.json").metadata().and_then(|found| found.modified());
-            written.is_ok_and(|written| written >= since)
-                && latebound_store::read_run(&run).is_ok_and(|run| wanted(&run))
-        })
+        let jobs = jobs.canonicalize().unwrap_or_default();
+        let open = Path::new("/proc").join(process.to_string()).join("fd").read_dir();
+        let open = open.into_iter().flatten().flatten().filter_map(|entry| entry.path().read_link().ok());
+        let mut own = open.filter(|path| path.parent() == Some(&jobs));
+        own.any(|job| latebound_store::read_run(&job.join("share/run")).is_ok_and(|run| wanted(&run)))
     };
     let started = Instant::now();
     while !is_wanted() {
