@@ -554,9 +554,14 @@ impl Options {
     fn name_cpus(&mut self, cpus: usize, offset: u64) -> Result<(), TraceError> {
         self.buffers_named += 1;
         self.cpus_named += cpus;
-        let (size, limit) = (self.cpus_named as u64, BUFFER_LIMIT as u64 * 256);
-        if self.buffers_named > BUFFER_LIMIT || size > limit {
-            return Err(TraceError::TooLarge { part: "the list of buffers", offset, size, limit });
+        for (part, named, limit) in [
+            ("the number of buffers", self.buffers_named, BUFFER_LIMIT),
+            ("the number of CPUs of all buffers", self.cpus_named, BUFFER_LIMIT * 256),
+        ] {
+            if named > limit {
+                let (size, limit) = (named as u64, limit as u64);
+                return Err(TraceError::TooLarge { part, offset, size, limit });
+            }
         }
         Ok(())
     }
