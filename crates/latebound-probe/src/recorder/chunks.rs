@@ -16,6 +16,9 @@ use crate::error::ProbeError;
 
 /// 32 pages: below 0.6 ms where each is new to a virtual machine (4.4 ms for 1 MiB), and some 30 us where it is not.
 const CHUNK_BYTES: usize = 128 << 10;
+/// The most chunks of an array, which are larger then. Each is a mapping of its own, of which a process may have 65 530 (vm.max_map_count), and a
+/// recorder has three arrays: 32 MiB for each of 256 CPUs would take as many.
+const MOST: u32 = 1 << 14;
 /// As many are given to the kernel at once: each time it waits for the programs that run, and until then they are open files.
 const AT_ONCE: usize = 256;
 
@@ -31,8 +34,7 @@ pub(super) struct Chunks<T> {
 impl<T: Copy> Chunks<T> {
     /// Of so many values at least.
     pub(super) fn of(entries: u32) -> Result<Chunks<T>, ProbeError> {
-        let most = ((CHUNK_BYTES / size_of::<T>()).max(1)).ilog2();
-        let shift = most.min(entries.max(1).next_power_of_two().ilog2());
+        let shift = shift(entries, size_of::<T>());
         Ok(Chunks { like: chunk::<T>(shift)?, entries, shift, of: PhantomData })
     }
 
@@ -67,6 +69,14 @@ impl<T: Copy> Chunks<T> {
         }
         Ok(ChunkedArray { parts, shift })
     }
+}
+
+/// The binary logarithm of the values in a chunk, of so many values of so many bytes.
+fn shift(entries: u32, bytes: usize) -> u32 {
+    let usual = (CHUNK_BYTES / bytes).max(1).ilog2();
+    let to_be_few = entries.div_ceil(MOST).max(1).next_power_of_two().ilog2();
+    let all = entries.max(1).checked_next_power_of_two().map_or(u32::BITS - 1, u32::ilog2);
+    usual.max(to_be_few).min(all)
 }
 
 fn chunk<T>(shift: u32) -> Result<MapHandle, ProbeError> {
@@ -124,6 +134,20 @@ impl<T: Copy> ChunkedArray<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_are_of_128_kib_unless_they_would_be_too_many() {
+        // 8 MiB of records of 64 bytes, then 32 MiB for each of 512 CPUs.
+        assert_eq!(shift(1 << 17, 64), 11);
+        let entries = 512 * (1 << 19);
+        assert_eq!((shift(entries, 64), entries.div_ceil(1 << shift(entries, 64))), (14, MOST));
+        for entries in [0, 1, 100, MOST, MOST + 1, (1 << 31) + 1, u32::MAX] {
+            for bytes in [8, 64, 512] {
+                assert!(entries.div_ceil(1 << shift(entries, bytes)) <= MOST, "{entries} of {bytes} bytes");
+            }
+        }
+        assert_eq!([0, 1, 100].map(|entries| shift(entries, 8)), [0, 0, 7]);
+    }
 
     #[test]
     fn live_an_array_in_chunks_reads_as_one() {
