@@ -26,6 +26,8 @@ enum When {
     Load,
     /// Where a page or metrics are written.
     File,
+    /// Where /proc shows tasks of others to few.
+    HiddenTasks,
 }
 
 /// One line of the table: a capability, when it is kept, and what for.
@@ -53,6 +55,10 @@ const SYMBOLS: Kept = Kept { capability: CapabilitySet::SYSLOG, name: "CAP_SYSLO
 
 const PRIORITIES: Kept =
     Kept { capability: CapabilitySet::SYS_NICE, name: "CAP_SYS_NICE", when: When::Always };
+/// Where /proc is mounted with `hidepid=`, root without this is shown its own tasks alone, whoever it is (fs/proc/base.c,
+/// has_pid_permissions(), ptrace_may_access()): a kernel thread that cannot be seen would be taken for one that has ended.
+const TASKS: Kept =
+    Kept { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::HiddenTasks };
 /// A page or metrics, in a folder that may be another user's.
 const FILE: Kept =
     Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
@@ -99,12 +105,12 @@ impl Work {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe | Work::Explain => &[MAPS, FOLDER, LOADS],
-            Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE],
-            Work::Watchdog => &[PRIORITIES, MEMORY],
+            Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
+            Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
             Work::TuneMap => &[MAPS, FILE],
-            Work::TuneRecord => &[PRIORITIES, MAPS, WRITE],
-            Work::TuneTasks => &[PRIORITIES, MEMORY, WRITE],
-            Work::TuneUndo => &[PRIORITIES, READ],
+            Work::TuneRecord => &[PRIORITIES, MAPS, WRITE, TASKS],
+            Work::TuneTasks => &[PRIORITIES, MEMORY, WRITE, TASKS],
+            Work::TuneUndo => &[PRIORITIES, READ, TASKS],
             Work::Files => &[READ, WRITE, SYMBOLS],
         }
     }
@@ -139,10 +145,36 @@ pub(crate) struct Needs {
     pub(crate) file: bool,
 }
 
-fn set(work: Work, needs: Needs, maps_by_file: bool) -> CapabilitySet {
+/// What of this machine decides over the lines of the table.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    /// Whether maps are read by their file ([`MAPS_BY_FILE`]).
+    maps_by_file: bool,
+    /// Whether /proc shows tasks of others to few.
+    hides_tasks: bool,
+}
+
+impl Machine {
+    fn of(release: &str) -> Machine {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Machine { maps_by_file: maps_by_file(release), hides_tasks: hides_tasks(&mounts) }
+    }
+}
+
+/// Whether /proc is mounted so, by the lines of mountinfo (Documentation/filesystems/proc.rst 3.5 and 4.1); of mounts over each other
+/// the last one is seen.
+fn hides_tasks(mounts: &str) -> bool {
+    let proc = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    let options = proc.and_then(|line| line.split_once(" - ")?.1.split(' ').nth(2));
+    let hidden = options.and_then(|options| options.split(',').find_map(|one| one.strip_prefix("hidepid=")));
+    hidden.is_some_and(|hidden| !["0", "off"].contains(&hidden))
+}
+
+fn set(work: Work, needs: Needs, machine: Machine) -> CapabilitySet {
     let is_kept = |kept: &&Kept| match kept.when {
         When::Always => true,
-        When::OldKernel => !maps_by_file,
+        When::HiddenTasks => machine.hides_tasks,
+        When::OldKernel => !machine.maps_by_file,
         When::Run => needs.run,
         When::Load => needs.load,
         When::File => needs.file,
@@ -163,7 +195,7 @@ fn maps_by_file(release: &str) -> bool {
 /// themselves. Where that fails, the Run says so.
 pub(crate) fn give_up(work: Work, needs: Needs, run: &mut Run) {
     let release = run.system.kernel_release.as_deref().unwrap_or_default();
-    if let Err(error) = keep_only(set(work, needs, maps_by_file(release))) {
+    if let Err(error) = keep_only(set(work, needs, Machine::of(release))) {
         let kept: Vec<&str> = work.kept().iter().map(|kept| kept.name).collect();
         run.missing.push(Missing {
             what: format!("running with few privileges ({} at most)", kept.join(", ")),
@@ -176,7 +208,7 @@ pub(crate) fn give_up(work: Work, needs: Needs, run: &mut Run) {
 /// Gives up what this work does not need, in this thread and so in all that it starts from here on.
 pub(crate) fn keep(work: Work, needs: Needs) -> std::io::Result<()> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    keep_only(set(work, needs, maps_by_file(&release)))
+    keep_only(set(work, needs, Machine::of(&release)))
 }
 
 /// [`keep`]; where that fails, a note says so.
@@ -190,7 +222,8 @@ pub(crate) fn keep_or_note(work: Work, needs: Needs, output: &Output) {
 
 /// As [`give_up`], at once, for verbs that read files alone. A failure is no reason not to read them.
 pub(crate) fn give_up_for_files() {
-    let _ = keep_only(set(Work::Files, Needs::default(), true));
+    let machine = Machine { maps_by_file: true, hides_tasks: false };
+    let _ = keep_only(set(Work::Files, Needs::default(), machine));
 }
 
 #[cfg(test)]
@@ -207,6 +240,7 @@ mod tests {
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
                     When::File => " (where a page or metrics are written)",
+                    When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)
             };
@@ -226,16 +260,35 @@ mod tests {
     fn what_is_kept_follows_from_what_is_done() {
         let all = Needs { run: true, load: true, file: true };
         let none = Needs::default();
-        assert_eq!(set(Work::Observe, none, true), CapabilitySet::empty());
-        assert_eq!(set(Work::Observe, none, false), CapabilitySet::BPF);
+        let new = Machine { maps_by_file: true, hides_tasks: false };
+        let old = Machine { maps_by_file: false, hides_tasks: true };
+        assert_eq!(set(Work::Observe, none, new), CapabilitySet::empty());
+        assert_eq!(set(Work::Observe, none, old), CapabilitySet::BPF);
+        assert!(!set(Work::TuneUndo, none, new).contains(CapabilitySet::SYS_PTRACE));
+        assert!(set(Work::TuneUndo, none, old).contains(CapabilitySet::SYS_PTRACE));
         assert_eq!(
-            set(Work::Check, all, true),
+            set(Work::Check, all, new),
             CapabilitySet::IPC_LOCK | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::KILL
         );
         for work in Work::ALL {
             let large = CapabilitySet::SYS_ADMIN | CapabilitySet::SETPCAP | CapabilitySet::PERFMON;
-            assert!((set(work, all, false) & large).is_empty(), "{work:?}");
+            assert!((set(work, all, old) & large).is_empty(), "{work:?}");
         }
+    }
+
+    #[test]
+    fn a_proc_that_hides_tasks_is_told_by_its_last_mount() {
+        let mount = |place: &str, options: &str| {
+            format!("22 1 0:21 / {place} rw,nosuid shared:12 - proc proc rw{options}\n")
+        };
+        assert!(!hides_tasks("") && !hides_tasks(&mount("/proc", "")));
+        for hidden in [",hidepid=invisible", ",hidepid=2,gid=20", ",gid=20,hidepid=ptraceable", ",hidepid=1"]
+        {
+            assert!(hides_tasks(&mount("/proc", hidden)), "{hidden}");
+        }
+        assert!(!hides_tasks(&mount("/proc", ",hidepid=0")) && !hides_tasks(&mount("/proc", ",hidepid=off")));
+        assert!(!hides_tasks(&mount("/jail/proc", ",hidepid=2")));
+        assert!(!hides_tasks(&(mount("/proc", ",hidepid=2") + &mount("/proc", ""))));
     }
 
     #[test]
