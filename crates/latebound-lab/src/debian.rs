@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::folder::Part;
-use crate::{archive, program};
+use crate::{archive, program, told};
 
 /// Where packages come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,35 +105,24 @@ pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<St
         let names = package_names(lab, source, "linux-image-")?;
         match names.iter().find(|name| **name == wanted) {
             Some(exact) => resolve_metapackage(lab, source, exact).map(Some),
-            None => Ok(choose_image(&names, version, rt, architecture())),
+            None => Ok(told::choose_image(&names, version, rt, architecture())),
         }
     })?;
     if let Some((_, package)) = found {
         return Ok(package);
     }
-    let mut has: Vec<String> = series(&package_names(lab, Source::Archive, "linux-image-")?, rt);
-    has.extend(series(&package_names(lab, Source::System, "linux-image-")?, rt));
-    has.sort_by_key(|name| numbers(name));
+    let mut has: Vec<String> =
+        told::series(&package_names(lab, Source::Archive, "linux-image-")?, rt, architecture());
+    has.extend(told::series(&package_names(lab, Source::System, "linux-image-")?, rt, architecture()));
+    has.sort_by_key(|name| told::numbers(name));
     has.dedup();
     Err(LabError::NoKernel { package: wanted, suites: archive::suites(), has: has.join(", ") })
-}
-
-/// The series that there are images of: `6.12`.
-fn series(names: &[String], rt: bool) -> Vec<String> {
-    let images = names.iter().filter_map(|name| image_name(name, architecture()));
-    let of_flavour = images.filter(|(_, flavour)| (*flavour == "rt") == rt).map(|(version, _)| version);
-    of_flavour
-        .filter_map(|version| match numbers(version)[..] {
-            [major, minor, ..] => Some(format!("{major}.{minor}{}", if rt { "-rt" } else { "" })),
-            _ => None,
-        })
-        .collect()
 }
 
 /// What a package cannot be without.
 fn depends(lab: &Lab<'_>, source: Source, package: &str) -> Result<Vec<String>, LabError> {
     let text = asked(lab, source, "ask apt what a package needs", &["depends", "--important", package])?;
-    Ok(text.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
+    Ok(told::depends(&text))
 }
 
 /// A metapackage is followed to the package that it depends on.
@@ -149,33 +138,6 @@ pub(crate) fn package_names(lab: &Lab<'_>, source: Source, prefix: &str) -> Resu
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The parts of an image package's name: version and flavour (`""`, `rt`), for signed images of this architecture.
-pub(crate) fn image_name<'a>(package: &'a str, architecture: &str) -> Option<(&'a str, &'a str)> {
-    let rest = package.strip_prefix("linux-image-")?.strip_suffix(architecture)?.strip_suffix('-')?;
-    let (version, flavour) = match rest.strip_suffix("-rt") {
-        Some(version) => (version, "rt"),
-        None => (rest, ""),
-    };
-    let odd = ["cloud", "unsigned", "dbg", "powerpc", "16k"].iter().any(|word| version.contains(word));
-    (version.starts_with(|c: char| c.is_ascii_digit()) && !odd).then_some((version, flavour))
-}
-
-/// The newest image whose version begins with this one: `6.1` finds `6.1.0-56`.
-fn choose_image(names: &[String], version: &str, rt: bool, architecture: &str) -> Option<String> {
-    let fits = |name: &&String| {
-        image_name(name, architecture).is_some_and(|(found, flavour)| {
-            (flavour == "rt") == rt
-                && found.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-', '+']))
-        })
-    };
-    names.iter().filter(fits).max_by_key(|name| numbers(name)).cloned()
-}
-
-/// The numbers in a version, to compare by.
-pub(crate) fn numbers(text: &str) -> Vec<u64> {
-    text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-}
-
 /// The version of a package that apt would install.
 pub(crate) fn candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<String, LabError> {
     maybe_candidate(lab, source, package)?.ok_or_else(|| LabError::NoPackage { package: package.to_owned() })
@@ -183,8 +145,7 @@ pub(crate) fn candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<
 
 fn maybe_candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<Option<String>, LabError> {
     let text = asked(lab, source, "ask apt for a version", &["policy", package])?;
-    let version = text.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
-    Ok(version.filter(|version| *version != "(none)").map(str::to_owned))
+    Ok(told::candidate(&text))
 }
 
 /// Where a package of a kernel is to be had.
@@ -313,51 +274,5 @@ pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
             Err(LabError::Io { doing: "remove", path: path.to_owned(), source: error })
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names() -> Vec<String> {
-        [
-            "linux-image-6.1.0-9-amd64",
-            "linux-image-6.1.0-56-amd64",
-            "linux-image-6.1.0-57-amd64-unsigned",
-            "linux-image-6.1.0-56-rt-amd64",
-            "linux-image-6.1.0-56-cloud-amd64",
-            "linux-image-6.12.117+deb12-amd64",
-            "linux-image-6.12.9+deb12-amd64",
-            "linux-image-amd64",
-        ]
-        .map(str::to_owned)
-        .to_vec()
-    }
-
-    #[test]
-    fn a_short_version_means_the_newest_image_that_begins_with_it() {
-        let choose = |version, rt| choose_image(&names(), version, rt, "amd64");
-        assert_eq!(choose("6.1", false).as_deref(), Some("linux-image-6.1.0-56-amd64"));
-        assert_eq!(choose("6.1", true).as_deref(), Some("linux-image-6.1.0-56-rt-amd64"));
-        assert_eq!(choose("6.12", false).as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
-        assert_eq!(choose("6.12", true), None);
-        assert_eq!(choose("6", false).as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
-    }
-
-    #[test]
-    fn series_that_can_be_had_are_named_by_flavour() {
-        if architecture() == "amd64" {
-            assert_eq!(series(&names(), true), ["6.1-rt"]);
-            assert_eq!(series(&names(), false), ["6.1", "6.1", "6.12", "6.12"]);
-        }
-    }
-
-    #[test]
-    fn cloud_debug_and_unsigned_images_are_not_kernels_to_choose() {
-        assert_eq!(image_name("linux-image-6.1.0-56-cloud-amd64", "amd64"), None);
-        assert_eq!(image_name("linux-image-6.1.0-57-amd64-unsigned", "amd64"), None);
-        assert_eq!(image_name("linux-image-amd64", "amd64"), None);
-        assert_eq!(image_name("linux-image-6.12-rt-amd64", "amd64"), Some(("6.12", "rt")));
     }
 }

@@ -10,7 +10,7 @@ use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::folder::Part;
-use crate::program;
+use crate::{program, told};
 
 /// What build tools of a newer suite than the system's are linked with.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "libzstd1", "zlib1g"];
@@ -92,7 +92,7 @@ fn change(path: &Path, how: impl FnOnce(&str) -> String) -> Result<(), LabError>
 fn use_this_compiler(place: &Path) -> Result<(), LabError> {
     let variables = place.join(".kernelvariables");
     let Ok(text) = fs::read_to_string(&variables) else { return Ok(()) };
-    let Some(named) = named_compiler(&text).filter(|name| program::find(name).is_none()) else {
+    let Some(named) = told::named_compiler(&text).filter(|name| program::find(name).is_none()) else {
         return Ok(());
     };
     change(&variables, |text| text.replace(&named, "gcc"))?;
@@ -101,21 +101,9 @@ fn use_this_compiler(place: &Path) -> Result<(), LabError> {
     flag.args(["-fmin-function-alignment=16", "-E", "-x", "c", "-o", "/dev/null", "/dev/null"]);
     let options = place.join("include/config/auto.conf");
     if program::output("ask what the compiler knows", &mut flag).is_err() && options.is_file() {
-        change(&options, |text| without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y"))?;
+        change(&options, |text| told::without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y"))?;
     }
     Ok(())
-}
-
-/// The compiler in `CC = … $(CROSS_COMPILE)gcc-14`, as this machine would name it.
-fn named_compiler(variables: &str) -> Option<String> {
-    let line = variables.lines().find(|line| line.starts_with("CC = "))?;
-    let (_, name) = line.rsplit_once("$(CROSS_COMPILE)")?;
-    let name = name.trim();
-    name.starts_with("gcc-").then(|| name.to_owned())
-}
-
-fn without_line(text: &str, line: &str) -> String {
-    text.lines().filter(|found| *found != line).map(|found| format!("{found}\n")).collect()
 }
 
 /// Build tools of a newer suite do not run with this system's C library: then each is started with its own.
@@ -180,15 +168,6 @@ fn tools(folder: &Path) -> Result<Vec<PathBuf>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_compiler_of_a_kernel_is_read_from_its_variables() {
-        let text =
-            "override ARCH = x86\nCC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-14\n";
-        assert_eq!(named_compiler(text).as_deref(), Some("gcc-14"));
-        assert_eq!(named_compiler("CC = $(CROSS_COMPILE)clang\n"), None);
-        assert_eq!(named_compiler(""), None);
-    }
 
     #[test]
     fn references_of_an_installed_system_are_turned_to_the_cache() {

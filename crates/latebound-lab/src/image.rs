@@ -8,35 +8,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::program;
+use crate::told::{self, ImageHeader};
 
-/// The header of the boot protocol (Linux 6.12, Documentation/arch/x86/boot.rst).
-struct Header([u8; 0x268]);
-
-impl Header {
-    fn read(image: &mut fs::File) -> Option<Header> {
-        let mut header = [0u8; 0x268];
-        image.read_exact(&mut header).ok()?;
-        (header.get(0x202..0x206)? == b"HdrS").then_some(Header(header))
-    }
-
-    fn u16(&self, at: usize) -> u64 {
-        u64::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
-    }
-
-    fn u32(&self, at: usize) -> u64 {
-        self.u16(at) | self.u16(at + 2) << 16
-    }
+fn header(image: &mut fs::File) -> Option<ImageHeader> {
+    let mut bytes = [0u8; ImageHeader::SIZE];
+    image.read_exact(&mut bytes).ok()?;
+    ImageHeader::parse(bytes)
 }
 
-/// The release in an image's header: the offset of the version's text, less 0x200, stands at 0x20e.
+/// The release in an image's header.
 pub(crate) fn release(image: &Path) -> Option<String> {
     let mut file = latebound_files::open(image).ok()?;
-    let offset = Header::read(&mut file)?.u16(0x20e) + 0x200;
-    file.seek(SeekFrom::Start(offset)).ok()?;
+    let place = header(&mut file)?.release();
+    file.seek(SeekFrom::Start(place.start)).ok()?;
     let mut text = Vec::new();
-    file.take(128).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    text.split([' ', '\0']).next().filter(|release| !release.is_empty()).map(str::to_owned)
+    file.take(place.end - place.start).read_to_end(&mut text).ok()?;
+    told::release(&text)
 }
 
 /// How payloads are packed: the first bytes, and the program that unpacks standard input to standard output.
@@ -51,18 +38,10 @@ const PACKED: [(&[u8], &str); 4] = [
 /// image itself is booted, which takes longer and gives the same.
 pub(crate) fn unpack(image: &Path, to: &Path) -> Option<()> {
     let mut file = latebound_files::open(image).ok()?;
-    let header = Header::read(&mut file)?;
-    // payload_offset and payload_length, since protocol 2.08; the offset counts from the end of the set-up code.
-    if header.u16(0x206) < 0x208 {
-        return None;
-    }
-    let set_up = match header.0[0x1f1] {
-        0 => 4,
-        sectors => u64::from(sectors),
-    };
-    file.seek(SeekFrom::Start((set_up + 1) * 512 + header.u32(0x248))).ok()?;
+    let place = header(&mut file)?.payload()?;
+    file.seek(SeekFrom::Start(place.start)).ok()?;
     let mut packed = Vec::new();
-    file.take(header.u32(0x24c)).read_to_end(&mut packed).ok()?;
+    file.take(place.end - place.start).read_to_end(&mut packed).ok()?;
     let (_, unpacker) = PACKED.iter().find(|(magic, _)| packed.starts_with(magic))?;
     // gzip ends in the unpacked size; behind the others the build appends it (Linux 6.12, scripts/Makefile.lib,
     // size_append), and it is not part of the stream.

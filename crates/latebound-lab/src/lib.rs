@@ -25,6 +25,7 @@ mod module;
 mod name;
 mod program;
 mod shell;
+mod told;
 mod traced;
 mod tree;
 mod virtme;

@@ -13,7 +13,7 @@ use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::name::Flavour;
-use crate::traced;
+use crate::{told, traced};
 
 /// A kernel that can be named.
 #[derive(Clone, Debug, Serialize)]
@@ -32,13 +32,13 @@ pub struct Listed {
 pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
     let mut found: BTreeMap<(Vec<u64>, String), Listed> = BTreeMap::new();
     let mut add = |listed: Listed| {
-        found.entry((debian::numbers(&listed.name), listed.name.clone())).or_insert(listed);
+        found.entry((told::numbers(&listed.name), listed.name.clone())).or_insert(listed);
     };
     // The system's suites first: that is where a name is looked for first.
     let archive = archive::is_here(lab)?.then_some(Source::Archive);
     for source in [Source::System].into_iter().chain(archive) {
         let images = debian::package_names(lab, source, "linux-image-")?;
-        for (name, package) in newest_images(&images, debian::architecture()) {
+        for (name, package) in told::newest_images(&images, debian::architecture()) {
             let Ok(version) = debian::candidate(lab, source, &package) else { continue };
             let folder =
                 lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
@@ -62,7 +62,7 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
         let flavours = [(false, false), (true, false), (false, true), (true, true)]
             .map(|(rt, checked)| Flavour { rt, checked })
             .into_iter()
-            .filter(|flavour| !flavour.rt || debian::numbers(version) >= vec![6, 12]);
+            .filter(|flavour| !flavour.rt || told::numbers(version) >= vec![6, 12]);
         for flavour in flavours {
             let folder = traced::built(lab, version, flavour);
             let config = folder.as_ref().and_then(|folder| fs::read_to_string(folder.join(".config")).ok());
@@ -82,28 +82,6 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
 /// What a traced kernel's configuration will have that is not in the fragment because Kconfig selects it.
 fn expected(flavour: Flavour) -> String {
     traced::fragment(flavour) + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
-}
-
-/// For each version and flavour the shortest name and the newest package: a metapackage `linux-image-6.12-amd64`
-/// stands for its series; where there is none, the first two numbers do.
-fn newest_images(names: &[String], architecture: &str) -> BTreeMap<String, String> {
-    let mut newest: BTreeMap<String, String> = BTreeMap::new();
-    for package in names {
-        let Some((version, flavour)) = debian::image_name(package, architecture) else { continue };
-        let mut parts = version.split('.');
-        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else { continue };
-        // A metapackage has no third part; the packages that it stands for are in the list themselves.
-        if parts.next().is_none() {
-            continue;
-        }
-        let minor: String = minor.chars().take_while(char::is_ascii_digit).collect();
-        let name = format!("debian:{major}.{minor}{}", if flavour == "rt" { "-rt" } else { "" });
-        let best = newest.entry(name).or_insert_with(|| package.clone());
-        if debian::numbers(package) > debian::numbers(best) {
-            *best = package.clone();
-        }
-    }
-    newest
 }
 
 fn on_host() -> Vec<Listed> {
@@ -141,7 +119,7 @@ fn by_configuration(config: &str, release: &str) -> Vec<EvidenceLevel> {
     };
     let events = lacks(&["BPF_SYSCALL", "DEBUG_INFO_BTF", "PERF_EVENTS"]);
     let mut scheduler = events.clone();
-    if debian::numbers(release) < vec![6, 16] {
+    if told::numbers(release) < vec![6, 16] {
         scheduler.push("kernel 6.16 or later".to_owned());
     }
     let mut bound = events.clone();
@@ -196,29 +174,5 @@ mod tests {
             [Evidence::User, Evidence::Events, Evidence::Bound]
         );
         assert_eq!(available(&expected(Flavour::traced(false)), "6.12"), [Evidence::User, Evidence::Events]);
-    }
-
-    #[test]
-    fn the_newest_image_of_each_series_and_flavour_is_listed() {
-        let names = [
-            "linux-image-6.1.0-9-amd64",
-            "linux-image-6.1.0-56-amd64",
-            "linux-image-6.1.0-56-rt-amd64",
-            "linux-image-6.12-amd64",
-            "linux-image-6.12.117+deb12-amd64",
-            "linux-image-6.12.117+deb12-cloud-amd64",
-        ]
-        .map(str::to_owned);
-        let found = newest_images(&names, "amd64");
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|(name, package)| (name.as_str(), package.as_str())).collect();
-        assert_eq!(
-            found,
-            [
-                ("debian:6.1", "linux-image-6.1.0-56-amd64"),
-                ("debian:6.1-rt", "linux-image-6.1.0-56-rt-amd64"),
-                ("debian:6.12", "linux-image-6.12.117+deb12-amd64"),
-            ]
-        );
     }
 }
