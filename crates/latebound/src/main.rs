@@ -8,6 +8,7 @@ mod beside;
 mod bound_run;
 mod bound_text;
 mod cli;
+mod experiment;
 mod firmware;
 mod follow;
 mod generate;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound compare preemption`: the same work on each preemption model, several times and in turns, in the lab or over the
-//! boots of this machine. Owns the plan, which is in the folder, so that what is lacking can be made later.
+//! boots of this machine. The plan is in the folder, so that what is lacking can be made later.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,20 +13,17 @@ use anyhow::{Context, Result, bail};
 use latebound_compare::{Options, Side, TRADEOFF_SCHEMA, Tradeoff, workload};
 use latebound_lab::{Accelerator, Clock, Job, Kernel, KernelName, Lab, LabError, Machine, Payload};
 use latebound_measure::LoadSpec;
-use latebound_model::{Nanos, PreemptionModel, Run, RunState};
+use latebound_model::{PreemptionModel, Run, RunState};
 use latebound_report::html::{self, TradeoffPage};
 use latebound_report::terminal;
 use latebound_system::{Facts, Root};
-use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 use crate::cli::PreemptionArgs;
+use crate::experiment::{Cell, MAX_PLAN_BYTES, PLAN_FILE, Plan, PlannedMachine, loads, slug};
 use crate::output::Output;
 use crate::session::Stop;
 
-/// The plan, in the folder of the experiment.
-const PLAN_FILE: &str = "experiment.json";
-const PLAN_SCHEMA: &str = "latebound.experiment/1";
 /// The seed's pairs: messages within the machine, over TCP and UDP, and something closer to a system.
 const WORKLOADS: [&str; 4] = ["ipc", "tcp:size=300", "udp:size=300", "sqlite"];
 /// The fewest Runs whose median has a 95 % interval (two halves of Runs on one side: 1 - 2^(1 - 6)).
@@ -34,39 +31,6 @@ const RUNS: u32 = 6;
 /// Any difference at all is called in at most this share of comparisons of a system with itself; smaller ones than the margin do
 /// not matter.
 const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
-
-/// What is to be run, and how.
-#[derive(Debug, Serialize, Deserialize)]
-struct Plan {
-    schema: String,
-    /// Kernels of the lab, or models of this machine; the first is the baseline.
-    systems: Vec<String>,
-    workloads: Vec<String>,
-    runs: u32,
-    duration: Nanos,
-    period: Nanos,
-    /// The machine of the lab; absent where this machine itself is measured.
-    machine: Option<PlannedMachine>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct PlannedMachine {
-    clock: String,
-    cpus: u32,
-    memory_mib: u64,
-    append: Vec<String>,
-    emulate: bool,
-    timeout: Nanos,
-}
-
-/// One Run that is lacking.
-#[derive(Clone, Debug)]
-struct Cell {
-    system: usize,
-    workload: usize,
-    run: u32,
-    place: PathBuf,
-}
 
 pub(crate) fn run(args: &PreemptionArgs, output: &Output) -> Result<Outcome> {
     let stop = Stop::on_signals()?;
@@ -95,14 +59,11 @@ pub(crate) fn run(args: &PreemptionArgs, output: &Output) -> Result<Outcome> {
 fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
     if let Some(folder) = &args.resume {
         let file = folder.join(PLAN_FILE);
-        let text = latebound_files::read(&file, crate::session::MAX_DOCUMENT_BYTES).with_context(|| {
+        let text = latebound_files::read(&file, MAX_PLAN_BYTES).with_context(|| {
             format!("cannot read {}; name a folder that compare preemption has begun", file.display())
         })?;
-        let mut plan: Plan =
-            serde_json::from_slice(&text).with_context(|| format!("{} is no plan", file.display()))?;
-        if plan.schema != PLAN_SCHEMA {
-            bail!("{} is of schema {}, and {PLAN_SCHEMA} is read", file.display(), plan.schema);
-        }
+        let mut plan = Plan::parse(&text).with_context(|| format!("cannot go on by {}", file.display()))?;
+        understood(&plan).with_context(|| format!("cannot go on by {}", file.display()))?;
         if plan.machine.is_none() && args.jobs != 1 {
             bail!(
                 "--jobs {} does nothing here: {} was begun with --here, on this machine alone; leave it out",
@@ -111,7 +72,7 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
             );
         }
         if let Some(runs) = args.runs.filter(|runs| *runs != plan.runs) {
-            plan.runs = runs;
+            plan = plan.with_runs(runs)?;
             write(&file, serde_json::to_vec_pretty(&plan)?)?;
         }
         return Ok((folder.clone(), plan));
@@ -120,15 +81,9 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
         [] => WORKLOADS.map(str::to_owned).to_vec(),
         given => given.to_vec(),
     };
-    for load in workloads.iter().flat_map(|workload| loads(workload)) {
-        load.parse::<LoadSpec>()?;
-    }
     let machine = match args.here {
         true => None,
         false => {
-            for name in &args.kernels {
-                name.parse::<KernelName>()?;
-            }
             let machine = &args.machine;
             for (option, is_given) in [
                 ("--disk", machine.disk.is_some()),
@@ -152,24 +107,10 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
             })
         }
     };
-    let plan = Plan {
-        schema: PLAN_SCHEMA.to_owned(),
-        systems: if args.here { args.models.clone() } else { args.kernels.clone() },
-        workloads,
-        runs: args.runs.unwrap_or(RUNS),
-        duration: args.duration,
-        period: args.period,
-        machine,
-    };
-    for (what, names) in [("system", &plan.systems), ("workload", &plan.workloads)] {
-        let mut seen = HashSet::new();
-        if let Some(twice) = names.iter().find(|name| !seen.insert(slug(name))) {
-            bail!("the {what} {twice} is given twice");
-        }
-    }
-    if plan.systems.len() < 2 {
-        bail!("one system alone cannot be compared; name two at least");
-    }
+    let systems = if args.here { args.models.clone() } else { args.kernels.clone() };
+    let runs = args.runs.unwrap_or(RUNS);
+    let plan = Plan::new((systems, workloads), runs, (args.duration, args.period), machine)?;
+    understood(&plan)?;
     let folder = super::lab::folder_for("preemption", args.output.as_ref())?;
     fs::create_dir(&folder).with_context(|| {
         format!(
@@ -181,39 +122,27 @@ fn plan(args: &PreemptionArgs) -> Result<(PathBuf, Plan)> {
     Ok((folder, plan))
 }
 
+/// Refuses names that mean nothing before anything is begun.
+fn understood(plan: &Plan) -> Result<()> {
+    for load in plan.workloads.iter().flat_map(|workload| loads(workload)) {
+        load.parse::<LoadSpec>()?;
+    }
+    if let Some(machine) = &plan.machine {
+        machine.clock.parse::<Clock>()?;
+        for name in &plan.systems {
+            name.parse::<KernelName>()?;
+        }
+    }
+    Ok(())
+}
+
 fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     latebound_files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The loads of a workload: `tcp:size=300+cpu:threads=8`.
-fn loads(workload: &str) -> impl Iterator<Item = &str> {
-    workload.split('+').map(str::trim)
-}
-
-/// A name for files.
-fn slug(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
-    name.chars().map(plain).collect()
-}
-
-fn place(folder: &Path, plan: &Plan, workload: usize, system: usize, run: u32) -> PathBuf {
-    folder.join(slug(&plan.workloads[workload])).join(slug(&plan.systems[system])).join(format!("{run}.run"))
-}
-
-/// What is not there yet, in the order in which it is made: by turns, so that what changes over the time falls on all alike.
+/// What is not there yet, in the order in which it is made.
 fn lacking(folder: &Path, plan: &Plan) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for run in 1..=plan.runs {
-        for workload in 0..plan.workloads.len() {
-            for system in 0..plan.systems.len() {
-                let place = place(folder, plan, workload, system, run);
-                if !is_whole(&place) {
-                    cells.push(Cell { system, workload, run, place });
-                }
-            }
-        }
-    }
-    cells
+    plan.cells(folder).filter(|cell| !is_whole(&cell.place)).collect()
 }
 
 fn is_whole(place: &Path) -> bool {
@@ -227,14 +156,6 @@ fn whole(place: &Path) -> Option<Run> {
     let asked = run.command.iter().filter(|word| *word == "--load").count();
     let ran = run.loads.iter().filter(|load| load.error.is_none()).count();
     (run.state == RunState::Complete && ran == asked).then_some(run)
-}
-
-/// `measure` and its options for a workload.
-fn words(plan: &Plan, workload: usize) -> Vec<String> {
-    let mut words: Vec<String> = ["measure", "--period"].map(str::to_owned).to_vec();
-    words.extend([format!("{}ns", plan.period.0), "--duration".to_owned(), format!("{}ns", plan.duration.0)]);
-    words.extend(loads(&plan.workloads[workload]).flat_map(|load| ["--load".to_owned(), load.to_owned()]));
-    words
 }
 
 /// Makes what is lacking in virtual machines; what failed, in words.
@@ -254,7 +175,7 @@ fn in_lab(
     }
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
     let directory = std::env::current_dir().context("cannot find the current folder")?;
-    let boots = boots(plan, lacking);
+    let boots = plan.boots(lacking);
     let job = |boot: &[&Cell]| Job {
         machine: Machine {
             cpus: machine.cpus,
@@ -267,7 +188,7 @@ fn in_lab(
         },
         payload: Payload::Verbs {
             binary: binary.clone(),
-            each: boot.iter().map(|cell| (words(plan, cell.workload), cell.place.clone())).collect(),
+            each: boot.iter().map(|cell| (plan.words(cell.workload), cell.place.clone())).collect(),
         },
         timeout: machine.timeout.to_duration(),
         module: None,
@@ -303,24 +224,6 @@ fn in_lab(
         });
         Ok(failed.into_inner().unwrap_or_default())
     })
-}
-
-/// What one machine runs before the next is booted: one Run of each workload that lacks it. Which of them comes first moves on
-/// from boot to boot, so that none is always the one after the boot.
-fn boots<'a>(plan: &Plan, lacking: &'a [Cell]) -> Vec<Vec<&'a Cell>> {
-    let mut boots = Vec::new();
-    for run in 1..=plan.runs {
-        for system in 0..plan.systems.len() {
-            let mut boot: Vec<&Cell> =
-                lacking.iter().filter(|cell| cell.run == run && cell.system == system).collect();
-            if !boot.is_empty() {
-                let by = run as usize % boot.len();
-                boot.rotate_left(by);
-                boots.push(boot);
-            }
-        }
-    }
-    boots
 }
 
 fn one(lab: &Lab<'_>, kernel: &Kernel, job: &Job, boot: &[&Cell], console: &Path) -> Result<()> {
@@ -375,7 +278,7 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
                 .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         }
         let status = Command::new("/proc/self/exe")
-            .args(words(plan, cell.workload))
+            .args(plan.words(cell.workload))
             .arg("--force")
             .arg("--output")
             .arg(&cell.place)
@@ -427,7 +330,7 @@ fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
         for (system, model) in names.iter().enumerate() {
             let mut side = Side::new(model);
             for run in 1..=plan.runs {
-                let place = place(folder, plan, at, system, run);
+                let place = plan.place(folder, at, system, run);
                 if let Some(run) = whole(&place) {
                     emulated = emulated.or(run.system.emulation.clone());
                     side.add(&run, &place.strip_prefix(folder).unwrap_or(&place).display().to_string());
@@ -491,7 +394,7 @@ fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
 fn names(folder: &Path, plan: &Plan) -> Vec<String> {
     let model = |system: usize| -> Option<String> {
         let mut places = (0..plan.workloads.len())
-            .flat_map(|at| (1..=plan.runs).map(move |run| place(folder, plan, at, system, run)));
+            .flat_map(|at| (1..=plan.runs).map(move |run| plan.place(folder, at, system, run)));
         let run = places.find_map(|place| latebound_store::read_run(place).ok())?;
         Some(name_of(run.system.preemption?))
     };
@@ -503,50 +406,4 @@ fn names(folder: &Path, plan: &Plan) -> Vec<String> {
         .collect();
     let distinct: HashSet<&String> = names.iter().collect();
     if distinct.len() == names.len() { names } else { plan.systems.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan() -> Plan {
-        Plan {
-            schema: PLAN_SCHEMA.to_owned(),
-            systems: vec!["debian:6.12@none".to_owned(), "debian:6.12-rt".to_owned()],
-            workloads: vec!["tcp:size=14+cpu:threads=2".to_owned(), "sqlite".to_owned()],
-            runs: 2,
-            duration: Nanos::from_secs(1),
-            period: Nanos::from_micros(997),
-            machine: None,
-        }
-    }
-
-    #[test]
-    fn systems_take_turns_and_every_run_has_a_place_of_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let cells = lacking(folder.path(), &plan());
-        let order: Vec<(u32, usize, usize)> =
-            cells.iter().map(|cell| (cell.run, cell.workload, cell.system)).collect();
-        assert_eq!(order[..5], [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1), (2, 0, 0)]);
-        let places: HashSet<&PathBuf> = cells.iter().map(|cell| &cell.place).collect();
-        assert_eq!(places.len(), 8);
-        assert!(cells[0].place.ends_with("tcp-size-14-cpu-threads-2/debian-6.12-none/1.run"));
-    }
-
-    #[test]
-    fn a_machine_runs_every_workload_that_lacks_a_run_and_begins_with_another_each_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let (plan, mut cells) = (plan(), lacking(folder.path(), &plan()));
-        cells.retain(|cell| !(cell.run == 2 && cell.system == 1 && cell.workload == 0));
-        let boots: Vec<Vec<usize>> =
-            boots(&plan, &cells).iter().map(|boot| boot.iter().map(|cell| cell.workload).collect()).collect();
-        assert_eq!(boots, [vec![1, 0], vec![1, 0], vec![0, 1], vec![1]]);
-    }
-
-    #[test]
-    fn a_workload_may_be_several_loads() {
-        let words = words(&plan(), 0);
-        assert_eq!(words[5..], ["--load", "tcp:size=14", "--load", "cpu:threads=2"]);
-        assert_eq!(words[..5], ["measure", "--period", "997000ns", "--duration", "1000000000ns"]);
-    }
 }

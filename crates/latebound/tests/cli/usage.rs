@@ -132,6 +132,37 @@ fn options_that_bear_on_nothing_are_refused() {
     assert_eq!(config["policy"], "weighted-average");
 }
 
+/// A plan may be somebody else's: it is held to all that the command line is, and nothing is begun by one that is not.
+#[test]
+fn an_experiment_goes_on_by_a_plan_that_could_be_a_new_one_alone() {
+    let folder = folder();
+    let place = folder.path().join("models");
+    fs::create_dir(&place).unwrap();
+    let plan = |system: &str, load: &str, machine: &str| {
+        format!(
+            r#"{{"schema":"latebound.experiment/1","systems":["{system}","debian:6.12"],"workloads":["{load}"],"runs":1,
+                "duration":1000,"period":1000,"machine":{machine}}}"#
+        )
+    };
+    let machine =
+        r#"{"clock":"sundial","cpus":1,"memory_mib":512,"append":[],"emulate":true,"timeout":1000}"#;
+    for (plan, parts) in [
+        ("{}".to_owned(), &["models/experiment.json", "it is no plan"][..]),
+        (plan("none", "", "null"), &["models/experiment.json", "a workload has no name"]),
+        (plan("none", "..", "null"), &["models/experiment.json", "\"..\" is not a load"]),
+        (plan("none", "exec:rm", "null"), &["models/experiment.json", "\"exec\" is not a load"]),
+        (plan("none", "ipc", machine), &["\"sundial\" is not a clock", "instructions"]),
+        (
+            plan("gnu", "ipc", &machine.replace("sundial", "host")),
+            &["\"gnu\" is not a kernel", "lab kernels"],
+        ),
+    ] {
+        fs::write(place.join("experiment.json"), plan).unwrap();
+        refused(folder.path(), &["compare", "preemption", "--resume", "models"], parts);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
+    }
+}
+
 /// BPF requests on a stock kernel; an option that bears on none of the mechanisms is refused before anything is requested.
 #[test]
 fn live_options_of_defer_that_bear_on_no_mechanism_are_refused() {
