@@ -4,19 +4,18 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
+#[path = "../../latebound/tests/counting/mod.rs"]
+mod counting;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use common::sample_run;
+use counting::Counting;
 use latebound_model::{Histogram, Run, Summary};
 use latebound_store::parse_run;
 use proptest::prelude::*;
-
-/// Counts what a thread holds and the most it ever held.
-struct Counting;
 
 thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
@@ -31,23 +30,8 @@ fn count(change: isize) {
     });
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(count);
 
 /// Reads these bytes as a Run, checks what must be true of it, and gives the most memory that reading took.
 fn read(bytes: &[u8]) -> (Option<Run>, usize) {

@@ -3,20 +3,27 @@
 //! most so many bytes for a byte of it, and a constant (docs/fuzzing.md has the table). One test alone, since the whole process is counted.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod counting;
+#[path = "../src/experiment.rs"]
+#[allow(dead_code, reason = "a plan is read here and nothing more")]
+mod experiment;
+#[path = "../../latebound-lab/src/told.rs"]
+mod told;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
+use counting::Counting;
+use experiment::Plan;
 use latebound_analysis::bound::{Observations, SavedOptions, observe_saved};
 use latebound_analysis::{KernelFacts, Watched, explain_saved};
 use latebound_system::undo;
 use latebound_trace::{PerfTrace, Symbols, TextTrace, TraceFile, TraceKind, for_each_event};
 use latebound_tune::Config;
 use latebound_tune::simulate::Workload;
-
-/// Counts what is held, and the most that ever was.
-struct Counting;
+use told::ImageHeader;
 
 static HELD: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
@@ -26,29 +33,8 @@ fn count(change: isize) {
     MOST.fetch_max(held, Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(count);
 
 /// A reader, and what it may hold.
 struct Reader {
@@ -58,20 +44,46 @@ struct Reader {
     each: usize,
     /// Besides.
     base: usize,
+    /// What it held of all that it was given.
+    held: Mutex<Held>,
+}
+
+/// The most that a reader held.
+#[derive(Default)]
+struct Held {
+    inputs: u32,
+    bytes: usize,
+    /// For each byte of an input of [`NOT_SMALL`] bytes or more.
+    each: f64,
+    /// Of what it may hold for that input.
+    share: f64,
+}
+
+/// Of a shorter input the constant part is most of what is held.
+const NOT_SMALL: usize = 4096;
+
+impl Reader {
+    const fn new(name: &'static str, read: fn(&[u8]), each: usize, base: usize) -> Reader {
+        let held = Mutex::new(Held { inputs: 0, bytes: 0, each: 0.0, share: 0.0 });
+        Reader { name, read, each, base, held }
+    }
 }
 
 const MIB: usize = 1 << 20;
 
-const SAVED: [Reader; 3] = [
-    Reader { name: "trace", read: trace, each: 64, base: 48 * MIB },
-    Reader { name: "explain", read: explain, each: 512, base: 64 * MIB },
-    Reader { name: "bound", read: bound, each: 512, base: 64 * MIB },
+static SAVED: [Reader; 3] = [
+    Reader::new("trace", trace, 64, 48 * MIB),
+    Reader::new("explain", explain, 512, 64 * MIB),
+    Reader::new("bound", bound, 512, 64 * MIB),
 ];
-const IMPORT: Reader = Reader { name: "import", read: import, each: 8192, base: MIB };
-const RUN: Reader = Reader { name: "run", read: run, each: 1024, base: MIB };
-const OBSERVATIONS: Reader = Reader { name: "observations", read: observations, each: 512, base: MIB };
-const TUNE: Reader = Reader { name: "tune", read: tune, each: 1024, base: MIB };
-const SYSTEM: Reader = Reader { name: "system", read: system, each: 256, base: MIB };
+static IMPORT: Reader = Reader::new("import", import, 8192, MIB);
+static RUN: Reader = Reader::new("run", run, 1024, MIB);
+static OBSERVATIONS: Reader = Reader::new("observations", observations, 512, MIB);
+static TUNE: Reader = Reader::new("tune", tune, 1024, MIB);
+static SYSTEM: Reader = Reader::new("system", system, 256, MIB);
+
+static EXPERIMENT: Reader = Reader::new("experiment", experiment, 1024, MIB);
+static LAB: Reader = Reader::new("lab", lab, 256, MIB);
 
 fn trace(bytes: &[u8]) {
     let _ = match TraceKind::of(bytes) {
@@ -117,6 +129,22 @@ fn system(bytes: &[u8]) {
     Symbols::parse(bytes.to_vec()).describe(0xffff_ffff_8100_0100);
     undo::read_journal(&String::from_utf8_lossy(bytes));
     latebound_system::trace_point_names(bytes);
+}
+
+fn experiment(bytes: &[u8]) {
+    let _ = Plan::parse(bytes);
+}
+
+fn lab(bytes: &[u8]) {
+    if let Some(header) = bytes.first_chunk().and_then(|header| ImageHeader::parse(*header)) {
+        let _ = (header.release(), header.payload());
+    }
+    let _ = told::release(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    let names: Vec<String> = text.lines().map(str::to_owned).collect();
+    let _ = (told::choose_image(&names, "6.12", true, "amd64"), told::series(&names, false, "amd64"));
+    let _ = (told::newest_images(&names, "amd64"), told::depends(&text), told::candidate(&text));
+    let _ = (told::mirror(&text, "Debian"), told::named_compiler(&text), told::without_line(&text, "x=y"));
 }
 
 /// xorshift64: the same damage everywhere.
@@ -181,6 +209,14 @@ fn hold(reader: &Reader, file: &Path, whole: &[u8], damages: u64) {
         (reader.read)(&bytes);
         let most = (MOST.load(Relaxed) - before) as usize;
         let limit = reader.each * bytes.len() + reader.base;
+        let mut held = reader.held.lock().unwrap();
+        held.inputs += 1;
+        held.bytes = held.bytes.max(most);
+        if bytes.len() >= NOT_SMALL {
+            held.each = held.each.max(most as f64 / bytes.len() as f64);
+        }
+        held.share = held.share.max(most as f64 / limit as f64);
+        drop(held);
         assert!(
             most <= limit,
             "{} held {most} bytes for {} bytes of {} (damage {number}), and may hold {limit}",
@@ -220,4 +256,31 @@ fn no_reader_takes_memory_by_a_number_that_it_reads() {
     let symbols: String =
         (0..2_000).map(|at| format!("{:x} t f{at}\n", 0xffff_ffff_8100_0000_u64 + at)).collect();
     hold(&SYSTEM, Path::new("kallsyms"), symbols.as_bytes(), 100);
+    let names: Vec<String> = (0..400).map(|name| format!("\"ipc:groups={name}\"")).collect();
+    let plan = format!(
+        r#"{{"schema":"latebound.experiment/1","systems":["none","full"],"workloads":[{}],
+        "runs":6,"duration":1000000,"period":1000,"machine":null}}"#,
+        names.join(",")
+    );
+    Plan::parse(plan.as_bytes()).unwrap();
+    hold(&EXPERIMENT, Path::new("experiment.json"), plan.as_bytes(), 200);
+    let packages: String = (0..400).map(|at| format!("linux-image-6.12.{at}+deb12-amd64\n")).collect();
+    hold(&LAB, Path::new("pkgnames"), packages.as_bytes(), 200);
+    let mut image = vec![0; 4096];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    hold(&LAB, Path::new("vmlinuz"), &image, 200);
+
+    eprintln!("{:12} {:>7} {:>12} {:>10} {:>14}", "reader", "inputs", "most bytes", "a byte", "of its limit");
+    for reader in SAVED.iter().chain([&IMPORT, &RUN, &OBSERVATIONS, &TUNE, &SYSTEM, &EXPERIMENT, &LAB]) {
+        let held = reader.held.lock().unwrap();
+        assert!(held.inputs > 0 && held.each > 0.0, "{} was given nothing", reader.name);
+        eprintln!(
+            "{:12} {:>7} {:>12} {:>10.1} {:>12.1} %",
+            reader.name,
+            held.inputs,
+            held.bytes,
+            held.each,
+            100.0 * held.share
+        );
+    }
 }
