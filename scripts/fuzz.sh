@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Builds the fuzz targets and runs each of them for so long, two beside each other where there are two processors.
+# Builds the fuzz targets and runs each of them for so long.
 #
 #     scripts/fuzz.sh SECONDS [TARGET...]
 #
+# FUZZ_LANES says how many targets run at once (as many as there are processors where it is not set), CARGO_BUILD_JOBS how many parts
+# are built at once.
+#
 # A panic, more memory than a reader may have, or an input that takes longer than 10 s fails it, and leaves that input in fuzz/artifacts/.
-# What is found on the way is kept in fuzz/corpus/, and is where the next run begins. docs/fuzzing.md says more.
+# What is found on the way is kept in fuzz/corpus/, and is where the next run begins. Where CI is set it begins from the seeds alone, with
+# the same random numbers each time, and an input may take 60 s, because other tests run beside it. docs/fuzzing.md says more.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(compare explain import observations run system trace tune)
+all=(compare explain import lab observations run system trace tune)
 long=${1:?for how many seconds each? Type: scripts/fuzz.sh 60}
 shift
 [[ $long =~ ^[1-9][0-9]*$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$long" >&2; exit 1; }
 targets=("${@:-${all[@]}}")
+lanes=${FUZZ_LANES:-$(nproc)}
+[[ $lanes =~ ^[1-9][0-9]*$ ]] || { printf 'latebound: FUZZ_LANES=%s is no number of targets\n' "$lanes" >&2; exit 1; }
 for target in "${targets[@]}"; do
     if [[ " ${all[*]} " != *" $target "* ]]; then
         printf 'latebound: there is no target "%s"; there are: %s\n' "$target" "${all[*]}" >&2
@@ -40,18 +46,28 @@ built=fuzz/target/$host/release
 work=fuzz/target/work
 rm -rf "$work"
 mkdir -p "$work/seeds" "$work/logs" fuzz/artifacts
+corpus=fuzz/corpus fixed=()
+common=(-rss_limit_mb=512 -max_len=65536 -print_final_stats=1 "-max_total_time=$long")
+if [ -n "${CI-}" ]; then
+    corpus=$work/corpus
+    common+=(-seed=1 -timeout=60)
+    # libFuzzer goes by addresses too.
+    if setarch -R true 2>/dev/null; then fixed=(setarch -R); fi
+else
+    common+=(-timeout=10)
+fi
 "$built/seeds" "$work/seeds" >"$work/logs/seeds" 2>&1 || { cat "$work/logs/seeds" >&2; exit 1; }
 
 # One target; its log, and a file beside it where it failed.
 one() {
-    local target=$1 options=(-timeout=10 -rss_limit_mb=512 -max_len=65536 -print_final_stats=1)
-    mkdir -p "fuzz/corpus/$target"
-    "$built/$target" "${options[@]}" "-max_total_time=$long" "-artifact_prefix=fuzz/artifacts/$target-" \
-        "fuzz/corpus/$target" "$work/seeds/$target" >"$work/logs/$target" 2>&1 || : >"$work/logs/$target.failed"
+    local target=$1
+    mkdir -p "$corpus/$target"
+    "${fixed[@]}" "$built/$target" "${common[@]}" "-artifact_prefix=fuzz/artifacts/$target-" \
+        "$corpus/$target" "$work/seeds/$target" >"$work/logs/$target" 2>&1 || : >"$work/logs/$target.failed"
 }
 printf 'latebound: fuzzing %s targets for %s s each\n' "${#targets[@]}" "$long"
 for target in "${targets[@]}"; do
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || :; done
+    while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n || :; done
     one "$target" &
 done
 wait

@@ -81,6 +81,7 @@ fn write() -> Done<()> {
     tune.add("workload.json", &fs::read(format!("{CRATES}/../docs/tune-workload.json"))?)?;
     tune.add("config.toml", Config::COMMENTED.as_bytes())?;
     told_by_the_system(&Seeds::of("system", &root)?)?;
+    told_to_the_lab(&Seeds::of("lab", &root)?)?;
     Ok(())
 }
 
@@ -131,6 +132,30 @@ fn told_by_the_system(seeds: &Seeds) -> io::Result<()> {
     seeds.add("cpus", b"0-3,6")?;
     seeds.add("duration", b"200.5us")?;
     seeds.add("gate", b"timer.p99.9 worse by 10%")
+}
+
+/// An image, answers of apt, consoles and plans.
+fn told_to_the_lab(seeds: &Seeds) -> io::Result<()> {
+    let mut image = vec![0; 0x268];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x206..0x208].copy_from_slice(&0x20f_u16.to_le_bytes());
+    image[0x20e..0x210].copy_from_slice(&0x68_u16.to_le_bytes());
+    image[0x24c..0x250].copy_from_slice(&8_u32.to_le_bytes());
+    image.extend_from_slice(b"6.12.117+deb12-amd64 (x) #1\0");
+    seeds.add("image", &image)?;
+    seeds.add(
+        "names",
+        b"linux-image-6.1.0-9-amd64\nlinux-image-6.12.117+deb12-amd64\nlinux-image-6.12.9-rt-amd64\nlinux-image-6.12-amd64\n",
+    )?;
+    seeds.add("policy", b"linux-image-6.1:\n  Installed: (none)\n  Candidate: 6.1.1-1~deb12u1\n")?;
+    seeds.add("depends", b"linux-image-6.1\n  Depends: linux-base-6.1\n  Depends: kmod\n")?;
+    seeds.add("mirrors", b"Debian-Security http://a/\nDebian http://b/\n")?;
+    seeds.add("variables", b"override ARCH = x86\nCC = $(CCACHE) $(CROSS_COMPILE)gcc-14\n")?;
+    seeds.files("latebound-lab/tests/consoles", ".log")?;
+    seeds.add("plan.json", br#"{"schema":"latebound.experiment/1","systems":["none","full"],"workloads":["ipc","tcp:size=14,mode=stream+cpu:threads=2"],
+"runs":2,"duration":1000000,"period":1000,"machine":null}"#)?;
+    seeds.add("plan-lab.json", br#"{"schema":"latebound.experiment/1","systems":["debian:6.12@none","traced:6.12-rt"],"workloads":["rt-hog:period=2ms"],
+"runs":6,"duration":1000000,"period":1000,"machine":{"clock":"instructions:8ns","cpus":1,"memory_mib":1024,"append":["quiet"],"emulate":true,"timeout":600000000000}}"#)
 }
 
 /// Whole traces of each kind, and small ones: most of what is tried in a second is small.
