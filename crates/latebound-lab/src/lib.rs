@@ -26,6 +26,8 @@ mod name;
 mod program;
 mod shell;
 mod told;
+#[cfg(test)]
+mod told_tests;
 mod traced;
 mod tree;
 mod virtme;

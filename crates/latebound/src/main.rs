@@ -9,6 +9,8 @@ mod bound_run;
 mod bound_text;
 mod cli;
 mod experiment;
+#[cfg(test)]
+mod experiment_tests;
 mod firmware;
 mod follow;
 mod generate;
