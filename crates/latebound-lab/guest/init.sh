@@ -9,7 +9,8 @@
 # In the environment, from the kernel's command line: latebound_busybox (a static busybox in the host's file system),
 # latebound_share (the mount tag of the folder that is shared with the host), virtme_link_mods (the kernel's modules).
 # In the shared folder: "job", a shell script. Out comes "started", "stdout", "stderr" and, last of all, "status". A line on
-# the console interrupts the job, as Ctrl-C would.
+# the console interrupts the job, as Ctrl-C would. With latebound_first=1 the job takes the place of this process, for jobs that start a
+# service manager; it then has to write "status" and to end the machine itself.
 
 bb=${latebound_busybox:?} share=${latebound_share:?}
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
@@ -83,6 +84,7 @@ done
 
 cd /run/latebound || off "cannot enter the folder shared with the host"
 "$bb" cat /proc/uptime >started
+[ -z "$latebound_first" ] || exec sh ./job </dev/null >stdout 2>stderr
 # Whoever waits for the console costs nothing meanwhile. The job is not the one in the background: a shell has those ignore
 # the interrupt.
 { read -r _ && "$bb" kill -INT -- "-$("$bb" cat /run/job.group)"; } </dev/console &

@@ -183,11 +183,15 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
     Ok((words, true))
 }
 
+/// On the kernel's command line: the job takes the place of the guest's first process (guest/init.sh).
+const IS_FIRST: &str = "latebound_first=1";
+
 /// The shell script that the guest runs, and whether a Run comes out.
 fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool), LabError> {
     // By instructions, anything that waits for the host takes as long as the next timer: so the job does not meet the
-    // host between its first and its last line.
-    let staged = job.machine.clock.counts_instructions();
+    // host between its first and its last line. One that takes the place of the guest's first process sees to that itself.
+    let is_first = job.machine.append.iter().any(|option| option == IS_FIRST);
+    let staged = job.machine.clock.counts_instructions() && !is_first;
     let place = if staged { "/run/stage/run".to_owned() } else { format!("{GUEST_FOLDER}/run") };
     let verb = |binary: &Path, arguments: &[String], place: &str| -> Result<(Vec<String>, bool), LabError> {
         visible(binary, "the program")?;

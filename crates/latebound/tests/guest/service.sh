@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=sh
+#
+# The first process of a lab machine (latebound_first=1): puts latebound and its unit where the unit expects them, and becomes systemd, which
+# runs the rest of this file as a service. Says on standard output, a line each, what the unit let the tuner do; the test reads those.
+#
+# sh service.sh BINARY UNIT
+share=/run/share
+
+# Kernel threads with their class and priority.
+threads() { ps -eo pid,ppid,cls,rtprio --no-headers | awk '$2 == 2 || $1 == 2 { print $1, $3, $4 }' | sort; }
+# The lines of those that were there before and are there still, and are not the same; workers come and go.
+changed() { threads >/run/now; join /run/before /run/now | awk '$2 != $4 || $3 != $5'; }
+same() { if [ -z "$(changed)" ]; then echo "$1: as before"; else changed >&2; echo "$1: changed"; fi; }
+main() { systemctl show -P MainPID latebound-tune; }
+# Up to 20 s.
+until_true() { for _ in $(seq 200); do "$@" && return; sleep 0.1; done; echo "never: $*"; }
+differs() { [ -n "$(changed)" ]; }
+is_active() { systemctl -q is-active latebound-tune; }
+
+if [ "$1" = inside ]; then
+    # The guest's clock does not wait for the host: what is said goes there at the end.
+    exec >/run/stdout 2>/run/stderr
+    echo "up: $(cut -d' ' -f1 /proc/uptime)" >&2
+    threads >/run/before
+    systemctl start latebound-tune
+    echo "start: $?, $(systemctl is-active latebound-tune)"
+    for process in $(main) $(pgrep -P "$(main)"); do
+        awk -F'\t' '/^(Name|CapEff|CapBnd|NoNewPrivs|Seccomp):/ { printf "%s %s ", $1, $2 } END { print "" }' "/proc/$process/status"
+    done
+    echo "journals: $(stat -c '%a %U' /run/latebound), $(find /run/latebound -mindepth 1 | wc -l)"
+    latebound tune tasks --duration 60s --folder /run echo:name=planted,priority=60,period=20ms,bytes=16 &
+    tasks=$!
+    until_true differs && echo "at work: $(changed | wc -l) threads changed"
+    kill -KILL "$(main)"
+    kill -KILL $tasks
+    sleep 1
+    same killed
+    until_true is_active
+    echo "again: $(systemctl is-active latebound-tune), restarts $(systemctl show -P NRestarts latebound-tune)"
+    systemctl stop latebound-tune
+    echo "stop: $?, $(systemctl show -P Result latebound-tune), status $(systemctl show -P ExecMainStatus latebound-tune)"
+    same stopped
+    systemctl status --no-pager --lines=50 latebound-tune >&2
+    echo "up: $(cut -d' ' -f1 /proc/uptime)" >&2
+    cat /run/stdout >>$share/stdout
+    cat /run/stderr >>$share/stderr
+    echo 0 >$share/status
+    sync
+    exec poweroff -ff
+fi
+
+mkdir -p $share && mount --move /run/latebound $share && cd / || exit 1
+cp "$0" /run/service.sh
+# The unit hides home folders, in which a build may lie; and what is read from the host takes none of its time in here.
+mkdir -p /etc/latebound /usr/local/bin
+cp "$1" /usr/local/bin/latebound
+cp "$2" /etc/systemd/system/latebound-tune.service
+# Emulated processors are slow.
+printf '[daemon]\nruntime = "1ms"\nperiod = "2ms"\n' >/etc/latebound/tune.toml
+cat >/etc/systemd/system/lab-job.service <<END
+[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /run/service.sh inside
+TimeoutStartSec=infinity
+END
+# Programs and libraries are there once they ran.
+for program in latebound systemctl; do $program --version; done >/dev/null
+threads | join - /dev/null
+exec /lib/systemd/systemd --unit=lab-job.service --log-target=console --show-status=no
