@@ -133,7 +133,7 @@ fn sources(known: &str) -> Result<String, LabError> {
 }
 
 /// apt reads this before its other files, and so is told here that there are none.
-fn configuration(folder: &str, network: &[&str]) -> String {
+pub(crate) fn configuration(folder: &str, network: &[&str]) -> String {
     let mut text = String::new();
     for (key, value) in [
         ("Dir::Etc::main", "/dev/null".to_owned()),

@@ -75,26 +75,23 @@ impl<'a> Lab<'a> {
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
         let path = self.cache.join(name);
         fs::create_dir_all(&path).map_err(LabError::io("make the folder", &path))?;
-        self.is_safe()?;
+        is_safe(&self.cache)?;
+        is_safe(&path)?;
         Ok(path)
     }
 
-    /// Refuses a cache that another user could put kernels and programs into.
-    fn is_safe(&self) -> Result<(), LabError> {
-        let found = fs::metadata(&self.cache).map_err(LabError::io("look at", &self.cache))?;
-        // SAFETY: these only return numbers.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-        let by_others = found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != group);
-        if found.uid() == user && !by_others {
-            return Ok(());
+    /// Whether a folder of a folder of the cache is there already. Anything else by that name is refused: what a link leads to is not what
+    /// the lab put there.
+    pub(crate) fn has(&self, folder: &Path) -> Result<bool, LabError> {
+        match fs::symlink_metadata(folder) {
+            Ok(found) if found.is_dir() => Ok(true),
+            Ok(_) => Err(LabError::unexpected(
+                folder.display().to_string(),
+                "is no folder; look at it, then remove it",
+            )),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(LabError::io("look at", folder)(error)),
         }
-        let how = if by_others { "can be written to by others" } else { "belongs to another user" };
-        Err(LabError::unexpected(
-            self.cache.display().to_string(),
-            format!(
-                "the folder {how}, and what lies there is run; set XDG_CACHE_HOME to a folder that is yours alone"
-            ),
-        ))
     }
 
     /// Keeps other processes out of one thing in the cache until the file is dropped.
@@ -119,6 +116,24 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// Refuses a folder of the cache that another user could put kernels and programs into.
+fn is_safe(folder: &Path) -> Result<(), LabError> {
+    let found = fs::metadata(folder).map_err(LabError::io("look at", folder))?;
+    // SAFETY: these only return numbers.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let by_others = found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != group);
+    if found.uid() == user && !by_others {
+        return Ok(());
+    }
+    let how = if by_others { "can be written to by others" } else { "belongs to another user" };
+    Err(LabError::unexpected(
+        folder.display().to_string(),
+        format!(
+            "the folder {how}, and what lies there is run; set XDG_CACHE_HOME to a folder that is yours alone"
+        ),
+    ))
+}
+
 /// A key for a name in the cache: FNV-1a, 64 bits (RFC 9923). Whoever uses it compares the whole input besides.
 pub(crate) fn key(input: &str) -> String {
     let hash = input.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -141,6 +156,20 @@ mod tests {
         fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = lab.folder("kernels").unwrap_err().to_string();
         assert!(error.contains("by others") && error.contains("XDG_CACHE_HOME"), "{error}");
+    }
+
+    /// Needs root, to give a folder away.
+    #[test]
+    fn live_a_folder_of_the_cache_that_is_another_users_is_refused() {
+        let cache = tempfile::tempdir().unwrap();
+        let (stop, listener) = (AtomicBool::new(false), |_: Event<'_>| {});
+        let lab = Lab::new(cache.path().to_owned(), &listener, &stop);
+        let packages = lab.folder("packages").unwrap();
+        std::os::unix::fs::chown(&packages, Some(12_345), None).unwrap();
+        let error = lab.folder("packages").unwrap_err().to_string();
+        assert!(error.contains("packages") && error.contains("another user"), "{error}");
+        assert!(crate::folder::Part::make(&lab, "packages").is_err());
+        lab.folder("headers").unwrap();
     }
 
     #[test]

@@ -76,9 +76,8 @@ fn asked(lab: &Lab<'_>, source: Source, doing: &str, question: &[&str]) -> Resul
         return Ok(answer.to_owned());
     }
     let answer = program::output(doing, apt(lab, source, "apt-cache")?.args(question).env("LC_ALL", "C"))?;
-    // By renaming, so that another process reads the old answer or the new one. One that cannot be kept is asked for again.
-    let part = kept.with_extension(std::process::id().to_string());
-    let _ = fs::write(&part, stamp + &answer).and_then(|()| fs::rename(&part, &kept));
+    // Whole or not at all, so that another process reads the old answer or the new one. One that cannot be kept is asked for again.
+    let _ = latebound_files::write_in_memory(&kept, stamp + &answer);
     Ok(answer)
 }
 
@@ -210,11 +209,11 @@ fn unpacked_with(
     let version = candidate(lab, source, package)?;
     let name = format!("{package}_{}", version.replace(':', "%3a"));
     let folder = lab.folder("packages")?.join(&name);
-    if folder.is_dir() {
+    if lab.has(&folder)? {
         return Ok(folder);
     }
     let _lock = lab.lock(&format!("package-{name}"), package)?;
-    if folder.is_dir() {
+    if lab.has(&folder)? {
         return Ok(folder);
     }
     let made = Part::make(lab, "packages")?;
@@ -274,5 +273,85 @@ pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
             Err(LabError::Io { doing: "remove", path: path.to_owned(), source: error })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::context::Event;
+
+    /// A package of one file, and the lab's archive set up for a folder with that alone: apt fetches from it, and nothing from anywhere else.
+    fn planted_archive(lab: &Lab<'_>, place: &Path) {
+        let run = |command: &mut Command| {
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let files = place.join("files");
+        fs::create_dir_all(files.join("DEBIAN")).unwrap();
+        fs::write(files.join("content"), "new").unwrap();
+        let control = "Package: planted\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: one file\n";
+        fs::write(files.join("DEBIAN/control"), control).unwrap();
+        let package = place.join("planted_1.0_all.deb");
+        run(Command::new("dpkg-deb").arg("--build").arg(&files).arg(&package));
+        let sum = run(Command::new("sha256sum").arg(&package));
+        let sum = sum.split_whitespace().next().unwrap();
+        let size = fs::metadata(&package).unwrap().len();
+        let about = format!("{control}Filename: ./planted_1.0_all.deb\nSize: {size}\nSHA256: {sum}\n");
+        fs::write(place.join("Packages"), about).unwrap();
+
+        let folder = lab.folder("archive").unwrap();
+        for part in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        let source = format!("deb [trusted=yes] file:{} ./\n", place.display());
+        fs::write(folder.join("sources.list"), source).unwrap();
+        fs::write(folder.join("status"), "").unwrap();
+        let text = archive::configuration(&folder.display().to_string(), &[]);
+        fs::write(folder.join("apt.conf"), text).unwrap();
+        run(archive::command(lab, "apt-get").unwrap().arg("update"));
+        fs::write(folder.join("fetched"), "").unwrap();
+    }
+
+    #[test]
+    fn a_package_is_put_in_place_past_whatever_lies_where_it_may_be_expected() {
+        let (cache, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (stop, listener) = (AtomicBool::new(false), |_: Event<'_>| {});
+        let lab = Lab::new(cache.path().join("lab"), &listener, &stop);
+        planted_archive(&lab, place.path());
+        let victim = place.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("content"), "mine").unwrap();
+        let packages = lab.folder("packages").unwrap();
+        let (part, folder) = (packages.join(".planted_1.0.part"), packages.join("planted_1.0"));
+        let is_whole = || {
+            assert_eq!(unpacked(&lab, Source::Archive, "planted").unwrap(), folder);
+            assert_eq!(fs::read_to_string(folder.join("content")).unwrap(), "new");
+            assert_eq!(fs::read_to_string(victim.join("content")).unwrap(), "mine");
+            assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+            remove(&folder).unwrap();
+        };
+        is_whole();
+        assert!(Command::new("mkfifo").arg(&part).status().unwrap().success());
+        is_whole();
+        fs::remove_file(&part).unwrap();
+        symlink(&victim, &part).unwrap();
+        is_whole();
+        assert_eq!(fs::read_link(&part).unwrap(), victim);
+        fs::remove_file(&part).unwrap();
+        // By the name of what comes out, what is not the lab's is neither taken nor replaced.
+        for target in [victim.as_path(), Path::new("/nowhere")] {
+            symlink(target, &folder).unwrap();
+            let error = unpacked(&lab, Source::Archive, "planted").unwrap_err().to_string();
+            assert!(error.contains("planted_1.0") && error.contains("is no folder"), "{error}");
+            assert_eq!(fs::read_to_string(victim.join("content")).unwrap(), "mine");
+            fs::remove_file(&folder).unwrap();
+        }
+        is_whole();
+        assert_eq!(fs::read_dir(&packages).unwrap().count(), 0, "nothing half done is left");
     }
 }

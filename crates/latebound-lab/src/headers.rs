@@ -31,11 +31,11 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
         .to_owned();
     let joined = lab.folder("headers")?.join(&name);
     let build = joined.join("usr/src").join(&package);
-    if build.is_dir() {
+    if lab.has(&joined)? {
         return Ok(build);
     }
     let _lock = lab.lock(&format!("headers-{release}"), &package)?;
-    if build.is_dir() {
+    if lab.has(&joined)? {
         return Ok(build);
     }
     let made = Part::make(lab, "headers")?;

@@ -52,12 +52,12 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     let package = format!("linux-source-{version}");
     let exact = format!("{package} {}", debian::candidate(lab, Source::System, &package)?);
     let folder = lab.folder("sources")?.join(exact.replace([' ', ':'], "_"));
-    if folder.is_dir() {
+    if lab.has(&folder)? {
         return Ok((folder, exact));
     }
     program::require("a kernel's source", &[need("tar", "tar"), need("xz", "xz-utils")])?;
     let _lock = lab.lock(&format!("source-{version}"), &exact)?;
-    if folder.is_dir() {
+    if lab.has(&folder)? {
         return Ok((folder, exact));
     }
     let files = debian::unpacked(lab, Source::System, &package)?;
