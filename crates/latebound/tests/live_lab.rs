@@ -51,7 +51,7 @@ fn await_progress(lab: &mut Child, wanted: impl Fn(&Run) -> bool) {
         let open = Path::new("/proc").join(process.to_string()).join("fd").read_dir();
         let open = open.into_iter().flatten().flatten().filter_map(|entry| entry.path().read_link().ok());
         let mut own = open.filter(|path| path.parent() == Some(&jobs));
-        own.any(|job| latebound_store::read_run(&job.join("share/run")).is_ok_and(|run| wanted(&run)))
+        own.any(|job| latebound_store::read_run(job.join("share/run")).is_ok_and(|run| wanted(&run)))
     };
     let started = Instant::now();
     while !is_wanted() {
