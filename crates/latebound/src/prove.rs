@@ -225,26 +225,6 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// What is under way at the end of a turn, for the tasks of these responses: it lasts until now at least, and is counted with that. Left
-    /// out, a task that is held up for the rest of the turn would look as if nothing had been late.
-    fn unfinished(
-        &self,
-        responses: &[Response],
-        (started, now): (Nanos, Nanos),
-        reserved: &mut Reserved,
-    ) -> Vec<Response> {
-        let mut unfinished = Vec::new();
-        for (task, start) in self.probe.under_way(now, || reserved.pause()) {
-            reserved.pause();
-            let own: Vec<&Response> = responses.iter().filter(|one| one.task == task).collect();
-            let (Some(last), true) = (own.last(), start >= started) else { continue };
-            for start in due_until(own.iter().map(|one| one.start), start, now) {
-                unfinished.push(Response { start, end: now, ..(*last).clone() });
-            }
-        }
-        unfinished
-    }
-
     /// One policy, once. `None`: it was asked to stop.
     fn one(&mut self, kind: PolicyKind) -> Result<Option<Turn>> {
         let tuner = match kind {
@@ -261,15 +241,19 @@ impl Turns<'_> {
         command.end();
         reserved.give_up();
         let tuned = tuner.map(Tuner::end).transpose()?;
-        Ok(turn?.map(|turn| Turn { tuned, ..turn }))
+        Ok(turn?.map(|Watched { turn, under_way, ended }| {
+            let unfinished = unfinished(&turn.responses, &under_way, (turn.started, ended));
+            Turn { tuned, unfinished, ..turn }
+        }))
     }
 
+    /// The turn itself, without what its end leaves unfinished.
     fn watch(
         &mut self,
         command: &mut Workload,
         reserved: &mut Reserved,
         tuner: Option<Tid>,
-    ) -> Result<Option<Turn>> {
+    ) -> Result<Option<Watched>> {
         let settled = Instant::now() + self.args.settle.to_duration();
         while Instant::now() < settled {
             if self.stop.is_set() {
@@ -280,9 +264,10 @@ impl Turns<'_> {
         }
         // What began before is not of this time.
         self.probe.poll(|| reserved.pause())?;
+        reserved.pause();
+        let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
-        let before = disks();
-        let lost: Vec<_> = self.probe.losses();
+        let before = disks(|| reserved.pause());
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
         let (mut responses, mut own, mut levels) = (Vec::new(), HashMap::new(), Vec::new());
         let elapsed = || monotonic().saturating_sub(started);
@@ -293,6 +278,7 @@ impl Turns<'_> {
             let over = elapsed() >= self.args.duration || self.stop.is_set();
             command.must_run()?;
             if !over {
+                reserved.pause();
                 levels.push(Level::now(elapsed())?);
                 std::thread::sleep(LOOK.min(self.args.duration.saturating_sub(elapsed()).to_duration()));
             }
@@ -311,28 +297,61 @@ impl Turns<'_> {
                 break;
             }
         }
-        let unfinished = self.unfinished(&responses, (started, ended), reserved);
-        let after = disks();
-        let mut losses = self.probe.losses();
+        let under_way = self.probe.under_way(ended, || reserved.pause());
+        reserved.pause();
+        let after = disks(|| reserved.pause());
+        let duration = elapsed();
+        let mut losses = self.probe.losses(|| reserved.pause());
         for loss in &mut losses {
             let old = lost.iter().find(|old| old.place == loss.place).and_then(|old| old.count).unwrap_or(0);
             loss.count = loss.count.map(|count| count - old);
         }
         losses.retain(|loss| loss.count != Some(0));
-        Ok(Some(Turn {
+        let turn = Turn {
             responses,
-            unfinished,
+            unfinished: Vec::new(),
             own,
             started,
-            duration: elapsed(),
+            duration,
             levels,
             disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
             losses,
             missing: self.probe.missing(),
             tuned: None,
             complete: !self.stop.is_set(),
-        }))
+        };
+        Ok(Some(Watched { turn, under_way, ended }))
     }
+}
+
+/// A turn that was watched to its end.
+struct Watched {
+    turn: Turn,
+    /// Who had a response under way at the end, and since when.
+    under_way: Vec<(Tid, Nanos)>,
+    ended: Nanos,
+}
+
+/// What is under way at the end of a turn, for the tasks of these responses: it lasts until then at least, and is counted with that. Left
+/// out, a task that is held up for the rest of the turn would look as if nothing had been late.
+fn unfinished(
+    responses: &[Response],
+    under_way: &[(Tid, Nanos)],
+    (started, ended): (Nanos, Nanos),
+) -> Vec<Response> {
+    let mut by_task: HashMap<Tid, Vec<&Response>> = HashMap::new();
+    for one in responses {
+        by_task.entry(one.task).or_default().push(one);
+    }
+    let mut unfinished = Vec::new();
+    for &(task, start) in under_way.iter().filter(|one| one.1 >= started) {
+        let own = by_task.get(&task).map_or(&[][..], Vec::as_slice);
+        let Some(&last) = own.last() else { continue };
+        for start in due_until(own.iter().map(|one| one.start), start, ended) {
+            unfinished.push(Response { start, end: ended, ..last.clone() });
+        }
+    }
+    unfinished
 }
 
 /// A response that is under way, and those that were due since: of a task whose last starts, and this one, lie the same number of
@@ -466,11 +485,12 @@ fn die_with_parent(command: &mut Command, signal: i32) {
     };
 }
 
-/// Bytes that all disks read and wrote since boot: whole disks, not what lies on others.
-fn disks() -> [u64; 2] {
+/// Bytes that all disks read and wrote since boot: whole disks, not what lies on others. Between any two it calls `pause`.
+fn disks(mut pause: impl FnMut()) -> [u64; 2] {
     let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
     let mut bytes = [0; 2];
     for line in text.lines() {
+        pause();
         // Documentation/admin-guide/iostats.rst: sectors of 512 bytes read are field 3, written field 7, behind the name.
         let words: Vec<&str> = line.split_whitespace().collect();
         let (Some(name), Some(read), Some(written)) = (words.get(2), words.get(5), words.get(9)) else {

@@ -13,13 +13,40 @@ use crate::output::Output;
 /// 200 us in each 2 ms.
 const RUNTIME_NS: u64 = 200_000;
 const PERIOD_NS: u64 = 2_000_000;
-/// After so much processor time a pause waits for the next period.
-const STRETCH_NS: u64 = RUNTIME_NS / 2;
+
+/// What the calling thread has run in one go, against half of its reservation's runtime: so much is done before every real-time task.
+pub(crate) struct Stretch {
+    /// The processor time of this thread when it began.
+    began: u64,
+    most: u64,
+}
+
+impl Stretch {
+    /// From here on, in a reservation of this runtime in nanoseconds.
+    pub(crate) fn of(runtime: u64) -> Stretch {
+        Stretch { began: processor_time(), most: runtime / 2 }
+    }
+
+    /// The thread has slept, and others ran.
+    pub(crate) fn begin(&mut self) {
+        self.began = processor_time();
+    }
+
+    /// Waits for the next period where the thread ran for long since the last one.
+    pub(crate) fn pause(&mut self) {
+        if processor_time().saturating_sub(self.began) >= self.most {
+            // Of a reservation it gives up what is left of this period (sched_yield(2), kernel/sched/deadline.c, yield_task_dl).
+            // SAFETY: no arguments.
+            unsafe { libc::sched_yield() };
+            self.begin();
+        }
+    }
+}
 
 /// The calling thread's reservation, until it ends or [`Reserved::give_up`].
 pub(crate) struct Reserved {
-    /// The processor time of this thread when its last stretch began.
-    began: Option<u64>,
+    /// `None`: the kernel refused it.
+    stretch: Option<Stretch>,
 }
 
 impl Reserved {
@@ -27,31 +54,27 @@ impl Reserved {
     /// `None`: it says nothing.
     pub(crate) fn take(otherwise: &str, output: Option<&Output>) -> Reserved {
         match set_own_schedule(Schedule::deadline(RUNTIME_NS, PERIOD_NS, PERIOD_NS)) {
-            Ok(()) => Reserved { began: Some(processor_time()) },
+            Ok(()) => Reserved { stretch: Some(Stretch::of(RUNTIME_NS)) },
             Err(error) => {
                 if let Some(output) = output {
                     output.note(&format!(
                         "{otherwise}: no SCHED_DEADLINE reservation for this process ({error})"
                     ));
                 }
-                Reserved { began: None }
+                Reserved { stretch: None }
             }
         }
     }
 
     /// Whether the kernel gave it.
     pub(crate) fn is_there(&self) -> bool {
-        self.began.is_some()
+        self.stretch.is_some()
     }
 
     /// Waits for the next period where the thread ran for long since the last one.
     pub(crate) fn pause(&mut self) {
-        let Some(began) = &mut self.began else { return };
-        if processor_time().saturating_sub(*began) >= STRETCH_NS {
-            // Of a reservation it gives up what is left of this period (sched_yield(2), kernel/sched/deadline.c, yield_task_dl).
-            // SAFETY: no arguments.
-            unsafe { libc::sched_yield() };
-            *began = processor_time();
+        if let Some(stretch) = &mut self.stretch {
+            stretch.pause();
         }
     }
 
@@ -62,7 +85,7 @@ impl Reserved {
 
     /// Ordinary again: what is left to do may wait.
     pub(crate) fn give_up(self) {
-        if self.began.is_some() {
+        if self.stretch.is_some() {
             // Going back is refused to nobody.
             let _ = set_own_schedule(Schedule::other(0));
         }
@@ -88,7 +111,7 @@ mod tests {
     fn live_who_pauses_does_not_use_more_than_is_reserved() {
         let work = || {
             let mut reserved = Reserved::take("", Some(&Output::new(None, ColorChoice::Never)));
-            assert!(reserved.began.is_some(), "a reservation is refused here");
+            assert!(reserved.stretch.is_some(), "a reservation is refused here");
             let (started, before) = (Instant::now(), processor_time());
             while started.elapsed() < Duration::from_millis(500) {
                 reserved.pause();

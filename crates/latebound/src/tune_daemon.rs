@@ -18,6 +18,7 @@ use crate::aside::Aside;
 use crate::cli::TuneRunArgs;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
+use crate::reserved::Stretch;
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_metrics::Metrics;
 use crate::tune_module::{self, Module};
@@ -263,11 +264,15 @@ fn follow_by(
     let mut ended_by = None;
     let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
     let mut again = false;
+    // The kernel looks at its ticks alone whether the reservation is used up. From a wait to the priority that follows goes on all the same; all
+    // that is not urgent waits for the next period.
+    let mut stretch = account.overruns.map(|_| Stretch::of(daemon.runtime.0.0));
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
         hand.beat();
         if !again {
             tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
+            stretch.iter_mut().for_each(Stretch::begin);
         }
         let now = monotonic();
         let by_module = hand.raised();
@@ -275,7 +280,11 @@ fn follow_by(
         account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
         tuning.lend()?;
-        let results: Vec<Option<String>> = changes.iter().map(|change| hand.make(change).err()).collect();
+        let mut results: Vec<Option<String>> = Vec::with_capacity(changes.len());
+        for change in &changes {
+            stretch.iter_mut().for_each(Stretch::pause);
+            results.push(hand.make(change).err());
+        }
         // One that was below its default and has it again answers no wait.
         let raised = |(change, error): (&Change, &Option<String>)| {
             let default = tuning.tuner.default_of(change.thread).map_or(0, Scheduling::rank);
@@ -286,6 +295,7 @@ fn follow_by(
         if let (1.., Some(begun)) = (raises, begun.filter(|&begun| begun >= ready)) {
             account.reactions.record(monotonic().saturating_sub(begun));
         }
+        stretch.iter_mut().for_each(Stretch::pause);
         account.raises += raises;
         tuning.looked(raises > 0 || !by_module.is_empty());
         let changed: Vec<Tid> = changes.iter().map(|change| change.thread).collect();
@@ -303,10 +313,13 @@ fn follow_by(
             }
         }
         again = tuning.cover(&changed)?;
+        stretch.iter_mut().for_each(Stretch::pause);
         hand.look_ahead(&mut tuning, now >= seldom, now)?;
         if now >= seldom {
             seldom = now + SELDOM;
+            stretch.iter_mut().for_each(Stretch::pause);
             tuning.seldom(now)?;
+            stretch.iter_mut().for_each(Stretch::pause);
             for tid in hand.ended() {
                 tuning.gone(tid, now);
             }
@@ -315,6 +328,7 @@ fn follow_by(
                 break;
             }
             account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
+            stretch.iter_mut().for_each(Stretch::pause);
             if metrics.is_some()
                 && now >= publish
                 && tuning.publish(account.metrics(&tuning, policy, args.dry_run))

@@ -38,8 +38,9 @@ const SYSCALLS: [&str; 2] =
 /// A system call that every kernel with events for system calls has.
 const EVERY: &str = "sys_enter_clock_nanosleep";
 
-/// Responses that are taken between two pauses: some tens of microseconds.
-const AT_ONCE: usize = 32;
+/// Responses that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a hundred million
+/// instructions a second.
+const AT_ONCE: usize = 8;
 
 /// One response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +150,9 @@ impl ResponseProbe {
     }
 
     /// What was lost since the start.
-    pub fn losses(&self) -> Vec<Loss> {
+    ///
+    /// Between any two programs it calls `pause`, as [`ResponseProbe::poll`] does.
+    pub fn losses(&self, mut pause: impl FnMut()) -> Vec<Loss> {
         let lost = self.skel.maps.bss_data.as_deref().map_or([0; 2], |bss| bss.lost);
         let places = ["responses: no room to tell of one", "responses: tasks that there was no room for"];
         let kinds = [LossKind::RingFull, LossKind::MapFull];
@@ -159,6 +162,7 @@ impl ResponseProbe {
             count: Some(count),
         });
         let skipped = self.skel.object().progs().filter_map(|program| {
+            pause();
             let info = program_info(program.as_fd().as_raw_fd())?;
             Some(Loss {
                 kind: LossKind::ProgramSkipped,

@@ -44,7 +44,7 @@ fn observed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (T,
     });
     let (tid, value) = thread.unwrap().join().unwrap();
     let responses = probe.poll(|| {}).unwrap();
-    plant::assert_nothing_lost(&probe.losses());
+    plant::assert_nothing_lost(&probe.losses(|| {}));
     (value, responses.into_iter().filter(|one| one.task == tid).collect())
 }
 

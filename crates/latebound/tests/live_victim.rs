@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `latebound tune record` adds to how late a real-time task is that is above all others.
+//!
+//! The test boots a guest whose clock counts its own instructions, so that nothing of the host is in the times, and runs itself in there.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends, and says what it saw"
+)]
+
+mod victims;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use victims::{Messages, PRIORITY, Victim};
+
+#[test]
+fn live_lab_record_adds_less_than_1_ms_to_a_victim() {
+    let started = Instant::now();
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "200s"])
+        .args(["--", "exec"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--nocapture", "--test-threads=1", "guest_"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+    eprintln!("{:.1} s\n{said}", started.elapsed().as_secs_f64());
+}
+
+/// What a victim met beside a load of many switches while something was done, from before it began until it ended.
+fn beside<T>(what: &str, work: impl FnOnce() -> T) -> (Duration, T) {
+    let load = nice_messages();
+    let victim = Victim::start();
+    let started = Instant::now();
+    let done = work();
+    let took = started.elapsed();
+    let lateness = victim.end();
+    drop(load);
+    println!(
+        "{what}: {:?} late at most of {} wake-ups in {took:?}; {:?}",
+        lateness.worst, lateness.wakes, lateness.often
+    );
+    (lateness.worst, done)
+}
+
+/// [`Messages`] whose threads have the lowest nice value: behind what they are to be a load for, which shares the only CPU with them.
+fn nice_messages() -> Messages {
+    let start = || {
+        // SAFETY: takes integers; 0 is this thread, and those that it starts are as nice.
+        assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }, 0);
+        Messages::start(2, Duration::from_secs(240))
+    };
+    std::thread::spawn(start).join().unwrap()
+}
+
+#[test]
+#[ignore = "runs in the guest that the test above boots"]
+fn guest_record_holds_nobody_up() {
+    // Pages that are not there yet come from the host, for which the guest's clock does not wait.
+    let tool = Path::new("/run/latebound-under-test");
+    std::fs::copy(env!("CARGO_BIN_EXE_latebound"), tool).unwrap();
+    let tool = tool.to_str().unwrap();
+    assert!(Command::new(tool).arg("--version").output().unwrap().status.success());
+    let (alone, ()) = beside("alone", || std::thread::sleep(Duration::from_secs(3)));
+
+    let (with_record, output) = beside("with record", || {
+        let mut record = Command::new(tool);
+        record.args(["tune", "record", "--duration", "2s", "--format", "json", "--output"]);
+        record.arg("/run/workload.json").output().unwrap()
+    });
+    assert!(output.status.success(), "{output:?}");
+    let account: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let tasks = account["tasks"].as_array().unwrap();
+    let victim = tasks.iter().find(|task| task["name"].as_str().unwrap().starts_with("victim ")).unwrap();
+    assert_eq!(victim["priority"], PRIORITY, "{account:#}");
+    assert!(victim["activations"].as_u64().unwrap() > 1_000, "{account:#}");
+    assert!(account["lost_events"].is_u64() && account["losses"].is_array(), "{account:#}");
+    assert!(account["events"].as_u64().unwrap() > 10_000, "the load was too small: {account:#}");
+
+    assert!(with_record < alone + Duration::from_millis(1), "{with_record:?} with, {alone:?} alone");
+}
