@@ -12,14 +12,24 @@ use roxmltree::Document;
 
 use crate::tool::{assert_says, folder, live};
 
-/// A timer slack of 20 ms for all that the step starts from then on: ordinary threads that sleep until a message is due wake up
-/// milliseconds late, real-time threads have no slack.
+/// A real-time thread for each CPU that holds everything ordinary up for 45 ms of each 60, below the priority of who measures. It ends by its
+/// own clock, should nobody switch back.
 const SWITCH_TO: &str = r#"#!/bin/bash
 set -eu
-case $1 in
-    base) echo 50000 ;;
-    new) echo 20000000 ;;
-esac >"/proc/$PPID/timerslack_ns"
+[ ! -e others ] || kill $(<others) || :
+rm -f others
+[ "$1" = new ] || exit 0
+for cpu in $(seq 0 $(($(nproc --all) - 1))); do
+    taskset -c "$cpu" python3 -c '
+import os, time
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+end = time.monotonic() + 30
+while (now := time.monotonic()) < end:
+    while time.monotonic() < now + 0.045: pass
+    time.sleep(0.015)
+' >/dev/null 2>&1 &
+    echo $! >>others
+done
 "#;
 
 /// The scripts of the job, in their order: what stands below `run: |`, without its margin.
@@ -72,6 +82,7 @@ fn live_the_pipeline_of_the_documentation_measures_by_turns_compares_and_fails_a
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let measured = step(&measure);
+    step("./switch-to base");
     assert!(measured.status.success(), "{}", text(&measured.stderr));
     let compared = step(&compare);
     let out = text(&compared.stdout);
@@ -80,7 +91,6 @@ fn live_the_pipeline_of_the_documentation_measures_by_turns_compares_and_fails_a
 
     let junit = fs::read_to_string(place("compare.xml")).unwrap();
     let (failures, late) = junit_suite(&junit);
-    // Most messages are sent milliseconds late: whatever else this machine did, that is called.
     assert!(late.contains("worse (p 0.0"), "{late}\n{out}");
     let expected = if failures > 0 { 2 } else { 0 };
     assert_eq!(
@@ -128,12 +138,14 @@ fn junit_suite(junit: &str) -> (usize, String) {
     for inner in cases.iter().flat_map(|case| case.children()).filter(roxmltree::Node::is_element) {
         assert!(["failure", "skipped", "system-out"].contains(&inner.tag_name().name()), "{junit}");
     }
-    let late = cases.iter().find(|case| {
-        case.attribute("classname").unwrap().contains("operation ipc messages")
-            && case.attribute("name") == Some("p50")
-    });
-    let said = late.and_then(|case| case.children().find(|inner| inner.tag_name().name() == "system-out"));
-    (with("failure"), said.and_then(|said| said.text()).unwrap_or_else(|| panic!("{junit}")).to_owned())
+    let late: Vec<&str> = cases
+        .iter()
+        .filter(|case| case.attribute("classname").unwrap().contains("operation ipc messages"))
+        .flat_map(|case| case.children().filter(|inner| inner.tag_name().name() == "system-out"))
+        .filter_map(|said| said.text())
+        .collect();
+    assert!(!late.is_empty(), "{junit}");
+    (with("failure"), late.join("\n"))
 }
 
 /// The tables of a page as a renderer makes them, which drops what is in a row and in no column.
