@@ -59,9 +59,9 @@ impl Watchdog {
     /// Refused where this process has more than one thread: what a fork leaves of the others (locks held by nobody) must not
     /// be what undoing depends on.
     ///
-    /// From the first [`Watchdog::beat`] on there has to be one within `patience`. Once it has its priority and its memory, it calls
-    /// `prepared` in its own process, as for giving privileges up; setting priorities is what it needs from there on. When it undid
-    /// something, it tells there, with what this process had open when it was forked.
+    /// From the first [`Watchdog::beat`] on there has to be one within `patience`. Once it has its memory, it calls `prepared` in its own
+    /// process, as for giving privileges up; setting priorities, its own first, is what it needs from there on. When it undid something, it
+    /// tells there, with what this process had open when it was forked.
     pub fn start(
         journal: &Journal,
         raiser: Option<&Raiser>,
@@ -102,10 +102,9 @@ impl Watchdog {
         }
         if pid == 0 {
             drop(ready);
-            let status = match prepare(owner, priority) {
+            let status = match prepare(owner, priority, prepared) {
                 Err(_) => 1,
                 Ok(()) => {
-                    prepared();
                     // SAFETY: one byte from a live buffer.
                     unsafe { libc::write(say.as_raw_fd(), b"r".as_ptr().cast(), 1) };
                     drop(say);
@@ -190,7 +189,7 @@ fn refused(why: String) -> UndoError {
     UndoError::Watchdog(why)
 }
 
-fn prepare(owner: ThreadIdentity, priority: u32) -> io::Result<()> {
+fn prepare(owner: ThreadIdentity, priority: u32, prepared: impl FnOnce()) -> io::Result<()> {
     // SAFETY: none of these touches memory of this process.
     unsafe {
         // Away from the terminal and the group, so that Ctrl-C and hang-ups of the parent do not come here.
@@ -205,6 +204,8 @@ fn prepare(owner: ThreadIdentity, priority: u32) -> io::Result<()> {
     }
     // Best where it may: memory pressure must not end the one that would mend it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    prepared();
+    // Last: it is above every task that may not wait.
     Schedule::fifo(priority).apply(Tid(0))?;
     // Between the fork and here the owner may have died: its mutex is given on all the same, but a parent that is another one
     // by now says so at once.
