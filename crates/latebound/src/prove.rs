@@ -4,9 +4,10 @@
 //! Owns the order of turns and the processes: the tuner is this program again, as a user would start it. What the times mean is
 //! for `latebound-compare`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,16 @@ use latebound_tune::{Config, PolicyKind};
 use crate::cli::{TuneProveArgs, TuneShowArgs};
 use crate::output::Output;
 use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned};
-use crate::reserved::Reserved;
+use crate::reserved::{Reserved, lock_memory};
 use crate::session::{self, Progress, Stop, monotonic};
 
 /// How often the memory is looked at, and responses are fetched: seldom, because both keep a processor from the tasks that are timed.
 const LOOK: Duration = Duration::from_millis(100);
+/// Room for the responses of a turn. So much comes from the kernel page by page when it is used, and is not moved where it grows: glibc maps
+/// what is larger than 32 MiB (mallopt(3), M_MMAP_THRESHOLD), and has the kernel move such a mapping.
+const ROOM: usize = 1 << 20;
+/// Room for what is few.
+const ROOM_AT_ONCE: usize = 1 << 12;
 /// A tuner on an emulated processor takes some seconds to load its programs.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// For a command after SIGTERM, until SIGKILL.
@@ -47,6 +53,8 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
     let probe = ResponseProbe::start()?;
+    // What is done in the reservation waits for no page.
+    lock_memory(libc::MCL_CURRENT, output);
     let mut turns = Turns { args, place: place.path(), probe, stop: &stop, output, refused: false };
     let mut sides: Vec<Side> = policies.iter().map(|kind| Side::new(kind.name())).collect();
     let mut shown: Vec<ProofPolicy> = policies.iter().map(|&kind| ProofPolicy::new(kind)).collect();
@@ -166,11 +174,11 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// By name, those of the command first; the unfinished too.
-    pub(crate) fn tasks(&self) -> BTreeMap<(bool, &str), Vec<&Response>> {
-        let mut tasks: BTreeMap<(bool, &str), Vec<&Response>> = BTreeMap::new();
+    pub(crate) fn tasks(&self) -> BTreeMap<(bool, Cow<'_, str>), Vec<&Response>> {
+        let mut tasks: BTreeMap<(bool, Cow<'_, str>), Vec<&Response>> = BTreeMap::new();
         for response in self.responses.iter().chain(&self.unfinished) {
             let other = !self.own.get(&response.process).copied().unwrap_or(false);
-            tasks.entry((other, response.comm.as_str())).or_default().push(response);
+            tasks.entry((other, response.name())).or_default().push(response);
         }
         tasks
     }
@@ -182,7 +190,7 @@ impl Turn {
         for ((other, name), responses) in self.tasks() {
             let mut histogram = Histogram::new();
             responses.iter().for_each(|one| histogram.record(one.end.saturating_sub(one.start)));
-            let name = if other { format!("{name} (other)") } else { name.to_owned() };
+            let name = if other { format!("{name} (other)") } else { name.into_owned() };
             run.throughput.push(Throughput {
                 name: format!("{name} responses"),
                 unit: "responses".to_owned(),
@@ -254,6 +262,9 @@ impl Turns<'_> {
         reserved: &mut Reserved,
         tuner: Option<Tid>,
     ) -> Result<Option<Watched>> {
+        let (mut fetched, mut own) = (Vec::with_capacity(ROOM_AT_ONCE), HashMap::with_capacity(ROOM_AT_ONCE));
+        let mut levels = Vec::with_capacity(ROOM_AT_ONCE);
+        let mut memory = Text::open("/proc/meminfo")?;
         let settled = Instant::now() + self.args.settle.to_duration();
         while Instant::now() < settled {
             if self.stop.is_set() {
@@ -263,13 +274,17 @@ impl Turns<'_> {
             std::thread::sleep(LOOK.min(settled.saturating_duration_since(Instant::now())));
         }
         // What began before is not of this time.
-        self.probe.poll(|| reserved.pause())?;
+        while self.probe.take_some(&mut fetched)? {
+            fetched.clear();
+            reserved.pause();
+        }
+        fetched.clear();
         reserved.pause();
         let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
         let before = disks(|| reserved.pause());
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
-        let (mut responses, mut own, mut levels) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut responses = Vec::with_capacity(ROOM);
         let elapsed = || monotonic().saturating_sub(started);
         // What comes after is held up by the fetching itself.
         let mut ended;
@@ -279,19 +294,24 @@ impl Turns<'_> {
             command.must_run()?;
             if !over {
                 reserved.pause();
-                levels.push(Level::now(elapsed())?);
+                levels.push(Level::of(elapsed(), memory.read()?));
+                reserved.pause();
                 std::thread::sleep(LOOK.min(self.args.duration.saturating_sub(elapsed()).to_duration()));
             }
-            for response in self.probe.poll(|| reserved.pause())? {
-                reserved.pause();
-                // What begins after is of no turn: the reservation may have the fetching end late.
-                let began = response.start.saturating_sub(started);
-                let of_turn = response.start >= started && began <= self.args.duration;
-                if ignored.contains(&Some(response.process)) || !of_turn {
-                    continue;
+            let mut more = true;
+            while more {
+                more = self.probe.take_some(&mut fetched)?;
+                for response in fetched.drain(..) {
+                    reserved.pause();
+                    // What begins after is of no turn: the reservation may have the fetching end late.
+                    let began = response.start.saturating_sub(started);
+                    let of_turn = response.start >= started && began <= self.args.duration;
+                    if ignored.contains(&Some(response.process)) || !of_turn {
+                        continue;
+                    }
+                    own.entry(response.process).or_insert_with(|| command.has(response.process));
+                    responses.push(response);
                 }
-                own.entry(response.process).or_insert_with(|| command.has(response.process));
-                responses.push(response);
             }
             if over {
                 break;
@@ -324,6 +344,25 @@ impl Turns<'_> {
     }
 }
 
+/// A file whose text is read again and again, without memory for it being looked for.
+struct Text {
+    file: fs::File,
+    text: String,
+}
+
+impl Text {
+    fn open(path: &'static str) -> Result<Text> {
+        let file = fs::File::open(path).with_context(|| format!("cannot open {path}"))?;
+        Ok(Text { file, text: String::with_capacity(16 * 1024) })
+    }
+
+    fn read(&mut self) -> Result<&str> {
+        self.text.clear();
+        self.file.rewind().and_then(|()| self.file.read_to_string(&mut self.text)).context("cannot read")?;
+        Ok(&self.text)
+    }
+}
+
 /// A turn that was watched to its end.
 struct Watched {
     turn: Turn,
@@ -348,7 +387,7 @@ fn unfinished(
         let own = by_task.get(&task).map_or(&[][..], Vec::as_slice);
         let Some(&last) = own.last() else { continue };
         for start in due_until(own.iter().map(|one| one.start), start, ended) {
-            unfinished.push(Response { start, end: ended, ..last.clone() });
+            unfinished.push(Response { start, end: ended, ..*last });
         }
     }
     unfinished
@@ -512,7 +551,7 @@ impl ProofPolicy {
         for ((other, name), responses) in turn.tasks() {
             let place = self.tasks.iter().position(|task| task.name == name && task.other == other);
             let place = place.unwrap_or_else(|| {
-                self.tasks.push(ProofTask::new(name, other, curve(turn, &responses)));
+                self.tasks.push(ProofTask::new(&name, other, curve(turn, &responses)));
                 self.tasks.len() - 1
             });
             let task = &mut self.tasks[place];
@@ -520,7 +559,7 @@ impl ProofPolicy {
                 task.priority = task.priority.max(one.priority);
                 task.responses.record(one.end.saturating_sub(one.start));
             }
-            task.unfinished += turn.unfinished.iter().filter(|one| one.comm == name).count() as u64;
+            task.unfinished += turn.unfinished.iter().filter(|one| one.name() == name).count() as u64;
         }
         if self.levels.is_empty() {
             self.levels.clone_from(&turn.levels);

@@ -29,13 +29,13 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    pub(crate) fn now(at: Nanos) -> Result<Level> {
-        let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    /// By the text of /proc/meminfo.
+    pub(crate) fn of(at: Nanos, text: &str) -> Level {
         let of = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name));
             line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0)
         };
-        Ok(Level { at, dirty_kib: of("Dirty:") + of("Writeback:"), free_kib: of("MemFree:") })
+        Level { at, dirty_kib: of("Dirty:") + of("Writeback:"), free_kib: of("MemFree:") }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reserved processor time for who has to come to run beside real-time tasks, and may not hold them up. Owns the reservation and the account of
-//! it.
+//! Reserved processor time for who has to come to run beside real-time tasks, and may not hold them up. Owns the reservation, the account of
+//! it, and that memory is there.
 //!
 //! A SCHED_DEADLINE thread runs before every real-time task. The kernel looks only at its ticks whether the runtime is used up
 //! (kernel/sched/features.h: HRTICK_DL is off, 6.18), which are up to 10 ms apart. So who has more to do than that asks this thread to pause.
@@ -34,12 +34,30 @@ impl Stretch {
 
     /// Waits for the next period where the thread ran for long since the last one.
     pub(crate) fn pause(&mut self) {
-        if processor_time().saturating_sub(self.began) >= self.most {
+        self.pause_after(self.most);
+    }
+
+    /// The same for what is urgent: it may use the whole runtime.
+    pub(crate) fn pause_at_the_end(&mut self) {
+        self.pause_after(2 * self.most);
+    }
+
+    fn pause_after(&mut self, most: u64) {
+        if processor_time().saturating_sub(self.began) >= most {
             // Of a reservation it gives up what is left of this period (sched_yield(2), kernel/sched/deadline.c, yield_task_dl).
             // SAFETY: no arguments.
             unsafe { libc::sched_yield() };
             self.begin();
         }
+    }
+}
+
+/// Has the memory of this process that is there (MCL_CURRENT), and what comes (MCL_FUTURE), where the kernel finds it at once. Without it, the
+/// process goes on and this says so.
+pub(crate) fn lock_memory(flags: i32, output: &Output) {
+    // SAFETY: takes flags only.
+    if unsafe { libc::mlockall(flags) } != 0 {
+        output.note(&format!("memory is not locked: {}", std::io::Error::last_os_error()));
     }
 }
 

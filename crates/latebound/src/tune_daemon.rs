@@ -18,7 +18,7 @@ use crate::aside::Aside;
 use crate::cli::TuneRunArgs;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::reserved::Stretch;
+use crate::reserved::{Stretch, lock_memory};
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_metrics::Metrics;
 use crate::tune_module::{self, Module};
@@ -250,10 +250,14 @@ fn follow_by(
     }
     let mut account = Account::new();
     if !args.dry_run {
-        account.overruns = reserve(daemon, output)?;
+        lock_memory(libc::MCL_CURRENT | libc::MCL_FUTURE, output);
     }
+    // Before the reservation, in which every real-time task would wait for it.
     let needs = Needs { file: metrics.is_some(), ..Needs::default() };
     privileges::keep_or_note(Work::TuneRun, needs, output);
+    if !args.dry_run {
+        account.overruns = reserve(daemon, output)?;
+    }
     // What was waited for before waited for the start.
     let ready = monotonic();
     notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
@@ -264,8 +268,8 @@ fn follow_by(
     let mut ended_by = None;
     let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
     let mut again = false;
-    // The kernel looks at its ticks alone whether the reservation is used up. From a wait to the priority that follows goes on all the same; all
-    // that is not urgent waits for the next period.
+    // The kernel looks at its ticks alone whether the reservation is used up. From a wait to the priority that follows may take all of it; what is
+    // not urgent waits for the next period earlier.
     let mut stretch = account.overruns.map(|_| Stretch::of(daemon.runtime.0.0));
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
@@ -276,13 +280,13 @@ fn follow_by(
         }
         let now = monotonic();
         let by_module = hand.raised();
-        let begun = tuning.step(now)?;
+        let begun = tuning.step(now, || stretch.iter_mut().for_each(Stretch::pause_at_the_end))?;
         account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
         tuning.lend()?;
         let mut results: Vec<Option<String>> = Vec::with_capacity(changes.len());
         for change in &changes {
-            stretch.iter_mut().for_each(Stretch::pause);
+            stretch.iter_mut().for_each(Stretch::pause_at_the_end);
             results.push(hand.make(change).err());
         }
         // One that was below its default and has it again answers no wait.
@@ -342,21 +346,24 @@ fn follow_by(
     }
     progress.clear();
     account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-    let undone = match std::mem::replace(hand, Hand::Dry) {
-        Hand::Dry => None,
-        Hand::Real { journal, watchdog, module, .. } => {
+    let (undone, released) = match std::mem::replace(hand, Hand::Dry) {
+        Hand::Dry => (None, BTreeMap::new()),
+        Hand::Real { journal, watchdog, module, held, .. } => {
             if let Some(module) = module {
                 let late = module.stop(&mut account);
                 account.learn(&mut tuning, &late, started, monotonic());
             }
+            stretch.iter_mut().for_each(Stretch::pause);
             let undone = journal.undo();
+            stretch.iter_mut().for_each(Stretch::pause);
             watchdog.end();
-            Some(undone)
+            (Some(undone), held)
         }
     };
-    // All is given back. Taking the programs away and giving memory back takes milliseconds, in which no real-time task is to wait; going back is
-    // refused to nobody.
+    // All is given back. Taking the programs away, closing files and giving memory back takes milliseconds, in which no real-time task is to
+    // wait; going back is refused to nobody.
     let _ = undo::set_own_schedule(Schedule::other(0));
+    drop(released);
     if let Some(path) = &metrics {
         let mut metrics = account.metrics(&tuning, policy, args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);
@@ -435,13 +442,8 @@ static OVERRUNS: AtomicU64 = AtomicU64::new(0);
 /// Has the kernel say where a reservation is used up (include/uapi/linux/sched.h).
 const SCHED_FLAG_DL_OVERRUN: u64 = 0x04;
 
-/// Locks the memory and takes the reservation. Without either it goes on, and says so. Returns the number of overruns so far, where there
-/// is a reservation.
+/// Takes the reservation. Without it, it goes on and says so. Returns the number of overruns so far, where there is one.
 fn reserve(daemon: latebound_tune::Daemon, output: &Output) -> Result<Option<u64>> {
-    // SAFETY: takes flags only.
-    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
-        output.note(&format!("memory is not locked: {}", std::io::Error::last_os_error()));
-    }
     // SAFETY: what is done at the signal is one addition to an atomic.
     unsafe {
         signal_hook::low_level::register(libc::SIGXCPU, || {

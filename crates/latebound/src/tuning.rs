@@ -48,6 +48,10 @@ pub(crate) struct Tuning {
     share_asked: bool,
     /// Whether the probe's word on what is urgent may be old.
     cover_due: bool,
+    /// Whether the last step left something unread.
+    cut: bool,
+    /// Room for what a step reads, empty between two.
+    read: Vec<Observation>,
 }
 
 impl Shares {
@@ -66,6 +70,8 @@ impl Shares {
     }
 }
 
+/// Events that are taken between two pauses.
+const AT_ONCE: usize = 8;
 /// Names are kept of so many; of more, only those that are still there have one.
 const MOST_NAMES: usize = 100_000;
 /// A daemon may stay for months, with its memory locked: it keeps accounts of so many pairs of thread and task.
@@ -119,6 +125,8 @@ impl Tuning {
             asked: BTreeSet::new(),
             share_asked: false,
             cover_due: true,
+            cut: false,
+            read: Vec::new(),
         };
         for thread in threads {
             tuning.take_in(thread, now);
@@ -128,9 +136,15 @@ impl Tuning {
 
     /// Takes what began and ended since the last time. Returns when the first of the highest waits that it met began: of those that were
     /// urgent, where there are some. Those that were covered have been there unread, and raise nobody.
-    pub(crate) fn step(&mut self, now: Nanos) -> Result<Option<Nanos>> {
-        let seen = self.probe.poll_waits()?;
-        self.observe(&seen, now);
+    ///
+    /// Between any few events it calls `pause`.
+    pub(crate) fn step(&mut self, now: Nanos, mut pause: impl FnMut()) -> Result<Option<Nanos>> {
+        let mut seen = std::mem::take(&mut self.read);
+        self.cut = self.probe.poll_waits(&mut seen, &mut pause)?;
+        for some in seen.chunks(AT_ONCE) {
+            self.observe(some, now);
+            pause();
+        }
         let began = |observation: &Observation| match *observation {
             Observation::Begin { at, object, priority, thread, strength, .. } => {
                 let (kind, of) = match (object.kind, thread) {
@@ -149,7 +163,10 @@ impl Tuning {
             true => other,
             false => one,
         });
-        Ok(first_of_the_highest.map(|(_, at)| at))
+        let first = first_of_the_highest.map(|(_, at)| at);
+        seen.clear();
+        self.read = seen;
+        Ok(first)
     }
 
     /// What is not urgent: takes what was only counted, gives up what never ended, asks which pages are whose.
@@ -213,13 +230,14 @@ impl Tuning {
     }
 
     /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say which threads were changed. Returns whether to
-    /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody.
+    /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody; or
+    /// the step left some unread.
     pub(crate) fn cover(&mut self, changed: &[Tid]) -> Result<bool> {
+        let mut fell = std::mem::take(&mut self.cut);
         if !std::mem::take(&mut self.cover_due) && changed.is_empty() {
-            return Ok(false);
+            return Ok(fell && self.probe.has_unread());
         }
         let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
-        let mut fell = false;
         for &thread in changed {
             fell |= self.cover_worker(thread)?;
         }

@@ -28,6 +28,7 @@ use crate::kernel::KernelBtf;
 use crate::load::{self, Refused, Step};
 use crate::observe::{ProbeCost, enable_statistics, program_info};
 use crate::recorder::memory::MappedArray;
+use crate::responses::AT_ONCE;
 use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
 
 #[allow(
@@ -48,6 +49,9 @@ struct Group {
     programs: &'static [(&'static str, &'static str)],
     since: &'static str,
 }
+
+/// Events that one call reads at most.
+const MOST_READ: usize = 512;
 
 /// Each with its trace points, in the order in which they are attached: ends before begins.
 const GROUPS: [Group; 9] = [
@@ -306,7 +310,8 @@ impl RelationProbe {
 
     /// What was seen since the last call, in the order of events; wake-ups last.
     pub fn poll(&mut self) -> Result<Vec<Observation>, ProbeError> {
-        let mut seen = self.poll_waits()?;
+        let mut seen = Vec::new();
+        while self.poll_waits(&mut seen, || {})? {}
         seen.extend(self.poll_counts());
         Ok(seen)
     }
@@ -333,23 +338,40 @@ impl RelationProbe {
         unsafe { libc::epoll_wait(self.ring.epoll_fd(), &raw mut events, 1, millis) };
     }
 
-    /// What began and ended since the last call: one look at the ring, and one at each wait for a disk.
-    pub fn poll_waits(&mut self) -> Result<Vec<Observation>, ProbeError> {
-        self.ring.consume().map_err(|error| ProbeError::bpf("reading the ring of relations", error))?;
-        let told = std::mem::take(&mut *self.told.borrow_mut());
-        let mut seen = Vec::with_capacity(told.len());
-        for Told { observation, lasts } in told {
-            self.held_back.told(observation, lasts);
-            let (observation, place) = disks::without_place(observation);
-            if let (Observation::Begin { at, .. }, Some(place)) = (observation, place) {
-                self.disks.told(place, at);
+    /// Appends what began and ended since the last call: one look at the ring, and one at each wait for a disk. Whether there is more: events
+    /// may come faster than they are read, and what was read has to be answered at some time.
+    ///
+    /// Between any few events it calls `pause`, for who may not keep a processor for long.
+    pub fn poll_waits(
+        &mut self,
+        seen: &mut Vec<Observation>,
+        mut pause: impl FnMut(),
+    ) -> Result<bool, ProbeError> {
+        let mut read = 0;
+        let more = loop {
+            let taken = self.ring.consume_raw_n(AT_ONCE);
+            for Told { observation, lasts } in self.told.borrow_mut().drain(..) {
+                self.held_back.told(observation, lasts);
+                let (observation, place) = disks::without_place(observation);
+                if let (Observation::Begin { at, .. }, Some(place)) = (observation, place) {
+                    self.disks.told(place, at);
+                }
+                seen.push(observation);
             }
-            seen.push(observation);
-        }
+            let taken = usize::try_from(taken).map_err(|_| {
+                let error = libbpf_rs::Error::from_raw_os_error(-taken);
+                ProbeError::bpf("reading the ring of relations", error)
+            })?;
+            read += taken;
+            if taken < AT_ONCE || read >= MOST_READ {
+                break taken == AT_ONCE;
+            }
+            pause();
+        };
         let now = now();
         seen.extend(self.disks.over(now));
         seen.extend(self.held_back.over(now));
-        Ok(seen)
+        Ok(more)
     }
 
     /// What is only counted: the wake-ups, and who completed requests, since the last call.

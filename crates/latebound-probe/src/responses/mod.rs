@@ -3,6 +3,7 @@
 //!
 //! Owns the programs that time sleeps, and the decoding of what they say. Whose responses matter is for the caller to decide.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -38,12 +39,12 @@ const SYSCALLS: [&str; 2] =
 /// A system call that every kernel with events for system calls has.
 const EVERY: &str = "sys_enter_clock_nanosleep";
 
-/// Responses that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a hundred million
+/// Responses, tasks or events that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a hundred million
 /// instructions a second.
-const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// One response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// When the task should have gone on: the time that it asked to sleep until, else its wake-up.
     pub start: Nanos,
@@ -55,8 +56,15 @@ pub struct Response {
     pub process: Tid,
     /// Its real-time priority at the end.
     pub priority: u8,
-    /// Its name.
-    pub comm: String,
+    /// Its name, with zeros behind it: whoever reads it in a reservation gets no memory for it.
+    pub comm: [u8; 16],
+}
+
+impl Response {
+    /// The name of the task.
+    pub fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.comm.split(|&byte| byte == 0).next().unwrap_or_default())
+    }
 }
 
 /// Programs that time sleeps, until dropped.
@@ -110,26 +118,21 @@ impl ResponseProbe {
         Ok(ResponseProbe { _links: links, ring, told, skel, missing })
     }
 
-    /// The responses that ended since the last call, in that order for each task.
+    /// Appends some responses that ended since the last call, in that order for each task. Whether there are more.
     ///
-    /// Between any few of them it calls `pause`, for who may not keep a processor for long.
-    pub fn poll(&mut self, mut pause: impl FnMut()) -> Result<Vec<Response>, ProbeError> {
-        loop {
-            let taken = self.ring.consume_raw_n(AT_ONCE);
-            match usize::try_from(taken) {
-                Ok(AT_ONCE) => pause(),
-                Ok(_) => return Ok(std::mem::take(&mut *self.told.borrow_mut())),
-                Err(_) => {
-                    let error = libbpf_rs::Error::from_raw_os_error(-taken);
-                    return Err(ProbeError::bpf("reading the ring of responses", error));
-                }
-            }
-        }
+    /// A call takes few, for who may not keep a processor for long.
+    pub fn take_some(&mut self, responses: &mut Vec<Response>) -> Result<bool, ProbeError> {
+        let taken = self.ring.consume_raw_n(AT_ONCE);
+        responses.append(&mut self.told.borrow_mut());
+        usize::try_from(taken).map(|taken| taken == AT_ONCE).map_err(|_| {
+            let error = libbpf_rs::Error::from_raw_os_error(-taken);
+            ProbeError::bpf("reading the ring of responses", error)
+        })
     }
 
     /// The responses that are not over, and since when they last: of a task that blocks in the middle of one nothing else is seen.
     ///
-    /// Between any few tasks it calls `pause`, as [`ResponseProbe::poll`] does.
+    /// Between any few tasks it calls `pause`, for who may not keep a processor for long.
     pub fn under_way(&self, now: Nanos, mut pause: impl FnMut()) -> Vec<(Tid, Nanos)> {
         let tasks = &self.skel.maps.tasks;
         let begun = |key: Vec<u8>| {
@@ -151,7 +154,7 @@ impl ResponseProbe {
 
     /// What was lost since the start.
     ///
-    /// Between any two programs it calls `pause`, as [`ResponseProbe::poll`] does.
+    /// Between any two programs it calls `pause`, as [`ResponseProbe::under_way`] does.
     pub fn losses(&self, mut pause: impl FnMut()) -> Vec<Loss> {
         let lost = self.skel.maps.bss_data.as_deref().map_or([0; 2], |bss| bss.lost);
         let places = ["responses: no room to tell of one", "responses: tasks that there was no room for"];
@@ -234,14 +237,13 @@ fn not_loaded(refused: &Refused) -> Missing {
 fn decode(bytes: &[u8]) -> Option<Response> {
     let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let comm = bytes.get(32..48)?.split(|&byte| byte == 0).next()?;
     Some(Response {
         start: Nanos(word(0)?),
         end: Nanos(word(8)?),
         task: Tid(half(16)? as i32),
         process: Tid(half(20)? as i32),
         priority: u8::try_from(half(24)?).ok()?,
-        comm: String::from_utf8_lossy(comm).into_owned(),
+        comm: bytes.get(32..48)?.try_into().ok()?,
     })
 }
 

@@ -76,7 +76,7 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let left = args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
         std::thread::sleep(left.min(SELDOM).to_duration());
-        tuning.step(monotonic())?;
+        tuning.step(monotonic(), || {})?;
         tuning.lend()?;
         tuning.seldom(monotonic())?;
         progress.show(|| format!("{} watched", elapsed()));
