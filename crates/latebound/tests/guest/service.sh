@@ -45,7 +45,8 @@ if [ "$1" = inside ]; then
     echo "up: $(cut -d' ' -f1 /proc/uptime)" >&2
     cat /run/stdout >>$share/stdout
     cat /run/stderr >>$share/stderr
-    echo 0 >$share/status
+    # The machine may be ended as soon as that file is there: it comes with what it says.
+    echo 0 >$share/said && mv $share/said $share/status
     sync
     exec poweroff -ff
 fi
