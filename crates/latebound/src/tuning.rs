@@ -169,6 +169,11 @@ impl Tuning {
         Ok(first)
     }
 
+    /// Whether the last step left something unread.
+    pub(crate) fn left_some(&self) -> bool {
+        self.cut
+    }
+
     /// What is not urgent: takes what was only counted, gives up what never ended, asks which pages are whose.
     pub(crate) fn seldom(&mut self, now: Nanos) -> Result<()> {
         let counted = self.probe.poll_counts();

@@ -39,8 +39,8 @@ const SYSCALLS: [&str; 2] =
 /// A system call that every kernel with events for system calls has.
 const EVERY: &str = "sys_enter_clock_nanosleep";
 
-/// Responses, tasks or events that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a hundred million
-/// instructions a second.
+/// Responses, tasks or events that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a
+/// hundred million instructions a second.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// One response.

@@ -77,6 +77,9 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
         let left = args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
         std::thread::sleep(left.min(SELDOM).to_duration());
         tuning.step(monotonic(), || {})?;
+        while tuning.left_some() && !stop.is_set() {
+            tuning.step(monotonic(), || {})?;
+        }
         tuning.lend()?;
         tuning.seldom(monotonic())?;
         progress.show(|| format!("{} watched", elapsed()));
