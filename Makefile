@@ -30,30 +30,45 @@ build: packages-build ## Build the release binary
 	@$(CARGO) build --release --package latebound
 	@echo "latebound: built $(TARGET)/release/latebound"
 
-.PHONY: test
-test: packages-build+test+fuzz tracefs ## Install what is missing, and run the whole test suite
+# Formats, lints and licence headers: what needs no package but those of the build.
+.PHONY: lint
+lint:
 	@scripts/check-spdx.sh
-	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
+
+.PHONY: test
+test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test
+	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
+# Building the tool takes minutes, which CI has, and whose cache keeps it.
+	@if [ -n "$(CI)" ] || scripts/deny.sh --is-there; then scripts/deny.sh; fi
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it.
-	@scripts/run-tests.sh $(if $(CI),$(SECONDS),0)
+	@scripts/run-tests.sh all $(if $(CI),$(SECONDS),0)
+
+.PHONY: test-live
+test-live: packages-build+test tracefs ## Run the tests of this machine's kernel, as root: they measure latencies and plant delays
+	@scripts/run-tests.sh live
+
+.PHONY: test-lab
+test-lab: packages-build+test ## Run the tests that boot guests
+	@scripts/run-tests.sh lab
+
+.PHONY: deny
+deny: packages-build ## Check licences, sources and advisories of all dependencies
+	@scripts/deny.sh
 
 # How long each fuzz target runs: make fuzz SECONDS=600
 SECONDS := 60
 
 .PHONY: fuzz
-fuzz: packages-build+fuzz ## Fuzz every reader of foreign bytes, SECONDS=60 for each (docs/fuzzing.md)
+fuzz: packages-build+fuzz ## Fuzz every reader of foreign bytes, SECONDS=60 for each (docs/src/reference/fuzzing.md)
 	@scripts/fuzz.sh $(SECONDS)
 
 .PHONY: check
-check: ## The quick loop: format, lints, and unit tests that need no root and no kernel
-	@scripts/check-spdx.sh
-	@$(CARGO) fmt --all --check
-	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
-	@$(CARGO) test --quiet --workspace --lib --bins
+check: packages-build+test lint ## The quick loop: format, lints, and every test that needs no root and no kernel
+	@scripts/run-tests.sh pure
 
 .PHONY: static
 static: packages-build ## Build a binary that needs no library at all, to copy to a target machine
@@ -63,12 +78,13 @@ static: packages-build ## Build a binary that needs no library at all, to copy t
 	@scripts/check-static.sh $(TARGET)/static/$(HOST)/release/latebound
 
 .PHONY: docs
-docs: packages-build ## Generate the man pages and completions again
+docs: packages-build ## Generate the man pages and completions again, and build the manuals as a book into target/book
 	@$(CARGO) build --quiet --package latebound
 	@rm -rf docs/man docs/completions && mkdir -p docs/man docs/completions
 	@$(TARGET)/debug/latebound generate man docs/man
 	@$(TARGET)/debug/latebound generate completions docs/completions
 	@echo "latebound: wrote docs/man and docs/completions"
+	@scripts/book.sh
 
 .PHONY: install
 install: ## Install binary, man pages and completions under PREFIX (after `make build`)
@@ -84,7 +100,7 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
 .PHONY: bench
-bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for hours (docs/benchmarks.md)
+bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for hours (docs/src/evidence/benchmarks.md)
 	@$(CARGO) build --release --package latebound-probe --example observe --example bound_follow
 	@$(CARGO) build --release --package latebound-trace --example trace_events
 	@TRACE="$(TRACE)" benches/all $(TARGET)/release/latebound $(TARGET)/bench

@@ -10,7 +10,7 @@
 #
 # A panic, more memory than a reader may have, or an input that takes longer than 10 s fails it, and leaves that input in fuzz/artifacts/.
 # What is found on the way is kept in fuzz/corpus/, and is where the next run begins. Where CI is set it begins from the seeds alone, with
-# the same random numbers each time, and an input may take 60 s, because other tests run beside it. docs/fuzzing.md says more.
+# the same random numbers each time, and an input may take 60 s, because other tests run beside it. docs/src/reference/fuzzing.md says more.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Runs every test of the workspace, after building it, and the fuzz targets where a time is given for them.
+# Builds the tests of the workspace and runs a part of them, and the fuzz targets where a time is given for them.
 #
-#     scripts/run-tests.sh [SECONDS FOR EACH FUZZ TARGET [PART OF A TEST PROGRAM'S NAME]]
+#     scripts/run-tests.sh [pure | live | lab | all [SECONDS FOR EACH FUZZ TARGET [PART OF A TEST PROGRAM'S NAME]]]
 #
-# Tests whose names begin with live_lab_ boot guests of their own, and those without live_ need no kernel: neither measures this
-# machine, so as many of them run at once as there are processors. Tests of the running kernel (live_) measure latencies and plant
-# delays, and would measure each other and everything else: they run after all of those, one at a time.
+# The names of the tests say to which part each belongs:
+#     pure  no live_ in the name: needs no root and no kernel
+#     lab   live_lab_: boots a guest of its own
+#     live  any other live_: runs on this machine's kernel as root, measures latencies and plants delays
+# Neither pure nor lab measures this machine, so as many of them run at once as there are processors. A live test would measure
+# everything else, so the live tests run after all of those, one at a time.
 #
 # Where a hypervisor takes the processors away, a test of times can fail by that alone. So of the tests that touch a kernel, up to six that
 # failed run again at the end, alone and at most twice; each that passes then is named. No other test has a second try.
@@ -15,7 +18,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-fuzz=${1:-0} part=${2-}
+what=${1:-all} fuzz=${2:-0} part=${3-}
+case $what in
+    pure | live | lab | all) ;;
+    *) printf 'latebound: "%s" is no part of the tests; the parts are pure, live, lab and all\n' "$what" >&2; exit 1 ;;
+esac
 [[ $fuzz =~ ^[0-9]+$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$fuzz" >&2; exit 1; }
 # A guest takes 2 GiB at most.
 lanes=$(nproc)
@@ -42,8 +49,8 @@ one() {
     local folder=$1 from=$SECONDS log status=0
     shift
     log=$(mktemp -p "$work")
-    # A shell has what it starts beside itself ignore the interrupt; some tests send it.
-    (cd "$folder" && exec env --default-signal=INT,QUIT "$@") >"$log" 2>&1 </dev/null || status=$?
+    # A shell has what it starts beside itself ignore the interrupt, and nohup the hangup; some tests send both.
+    (cd "$folder" && exec env --default-signal=INT,QUIT,HUP "$@") >"$log" 2>&1 </dev/null || status=$?
     (
         flock 9
         printf '\n=== %s s, status %s: %s\n' "$((SECONDS - from))" "$status" "${*##*/}"
@@ -82,28 +89,41 @@ again() {
     printf '%s %s\n' "${2##*/}" "$3" >>"$work/failed"
 }
 
+includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+
 tests() { (cd "$1" && "$2" --list --format terse "${@:3}") | sed -n 's/: test$//p'; }
 
 # What takes long comes first, so that the last to end has little left to do alone.
 if [ "$fuzz" -gt 0 ]; then
     CARGO_BUILD_JOBS=1 FUZZ_LANES=1 beside . scripts/fuzz.sh "$fuzz"
 fi
-while IFS=$'\t' read -r folder program; do
-    for name in $(tests "$folder" "$program" live_lab_); do
-        beside "$folder" "$program" --exact "$name"
-    done
-done <"$work/programs"
-while IFS=$'\t' read -r folder program; do
-    beside "$folder" "$program" --skip live_ --test-threads=1
-done <"$work/programs"
-[ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+if includes lab; then
+    while IFS=$'\t' read -r folder program; do
+        for name in $(tests "$folder" "$program" live_lab_); do
+            beside "$folder" "$program" --exact "$name"
+        done
+    done <"$work/programs"
+fi
+if includes pure; then
+    # By themselves the threads of a program are enough to keep the processors busy; beside guests each program has one.
+    threads=1
+    if [ "$what" = pure ]; then threads=$(nproc) lanes=2; fi
+    while IFS=$'\t' read -r folder program; do
+        if [ -n "$(tests "$folder" "$program" --skip live_ --skip guest_)" ]; then
+            beside "$folder" "$program" --skip live_ --skip guest_ --test-threads="$threads"
+        fi
+    done <"$work/programs"
+    [ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+fi
 wait
 
-while IFS=$'\t' read -r folder program; do
-    if [ -n "$(tests "$folder" "$program" live_ --skip live_lab_)" ]; then
-        one "$folder" "$program" live_ --skip live_lab_ --test-threads=1 || :
-    fi
-done <"$work/programs"
+if includes live; then
+    while IFS=$'\t' read -r folder program; do
+        if [ -n "$(tests "$folder" "$program" live_ --skip live_lab_)" ]; then
+            one "$folder" "$program" live_ --skip live_lab_ --test-threads=1 || :
+        fi
+    done <"$work/programs"
+fi
 
 if [ -s "$work/again" ]; then
     mv "$work/again" "$work/second"
@@ -116,7 +136,7 @@ if [ -s "$work/again" ]; then
     fi
 fi
 
-printf '\nlatebound: all of it took %s min\n' "$((SECONDS / 60))"
+printf '\nlatebound: tests (%s) took %s s\n' "$what" "$SECONDS"
 if [ -e "$work/spoiled" ]; then
     printf 'latebound: failed, and passed when they ran again:\n'
     sed 's/^/    /' "$work/spoiled"
