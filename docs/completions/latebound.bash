@@ -238,7 +238,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__check)
-            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --worst --recorder-memory --no-observe --format --color --help --version"
+            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --worst --keep --recorder-memory --no-observe --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -297,6 +297,10 @@ _latebound() {
                     return 0
                     ;;
                 --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -784,7 +788,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --duration --max-latency --worst --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --duration --max-latency --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -815,6 +819,10 @@ _latebound() {
                     return 0
                     ;;
                 --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

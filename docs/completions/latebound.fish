@@ -57,11 +57,12 @@ complete -c latebound -n "__fish_latebound_using_subcommand check" -l offset -d 
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l duration -d 'For how long to measure' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l timer-slack -d 'Allow the kernel to fire the timers of --policy other so much later; the process\'s own value where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l block -d 'Keep the maximum latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l worst -d 'How many of the worst wake-ups are explained' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l keep -d 'Which activations the Run\'s `activations.parquet` has, of at most 1 048 576 [default: those that are explained]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
@@ -84,7 +85,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand measure" -l offset -
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l duration -d 'For how long to measure' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l dma-latency -d 'Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system\'s own behaviour is measured where not given. (cyclictest holds 0.)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l timer-slack -d 'Allow the kernel to fire the timers of --policy other so much later; the process\'s own value where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
+complete -c latebound -n "__fish_latebound_using_subcommand measure" -l block -d 'Keep the maximum latency of every stretch of this length; of 1 s, or of a longer period, where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l max-latency -d 'End with exit status 2 where a latency was greater than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
@@ -104,6 +105,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 where a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l keep -d 'Which activations the Run\'s `activations.parquet` has, of at most 1 048 576 [default: those that are explained]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l recorder-memory -d 'Memory for each CPU\'s last events, in MiB; more explains longer waits under heavier loads' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l load -d 'A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -s o -l output -d 'The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none' -r -F
@@ -292,7 +294,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l duration -d 'How long' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l trigger -d 'What to trigger on' -r -f -a "late\t'The latest run'
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l trigger -d 'What to trigger on' -r -f -a "late\t'The worst run'
 lost\t'The run into which most raises were merged'"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l mechanism -d 'The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l cpu -d 'The CPU that the interrupts come to' -r

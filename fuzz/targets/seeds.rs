@@ -78,7 +78,7 @@ fn write() -> Done<()> {
     measured(&samples, &Seeds::of("run", &root)?, &Seeds::of("compare", &root)?)?;
     observed(&Seeds::of("observations", &root)?)?;
     let tune = Seeds::of("tune", &root)?;
-    tune.add("workload.json", &fs::read(format!("{CRATES}/../docs/tune-workload.json"))?)?;
+    tune.add("workload.json", &fs::read(format!("{CRATES}/../docs/src/reference/tune-workload.json"))?)?;
     tune.add("config.toml", Config::COMMENTED.as_bytes())?;
     told_by_the_system(&Seeds::of("system", &root)?)?;
     told_to_the_lab(&Seeds::of("lab", &root)?)?;

@@ -26,7 +26,7 @@ pub const BOUND_RING_TOTAL_WORDS: usize = RING_HEAD + BOUND_RING_WORDS;
 const RING_HEAD: usize = 8;
 const RECENT: usize = 16;
 const EVENT_BYTES: u64 = 32;
-/// Words of a breach before its events.
+/// Words of a violation before its events.
 const BREACH_HEAD: usize = 6;
 
 const WHAT_BITS: u32 = 12;
@@ -38,7 +38,7 @@ const KIND_BITS: u32 = 4;
 
 const WIDE_INTERRUPT: (u64, u64) = (2, 4);
 const WIDE_WINDOW: (u64, u64) = (3, 12);
-const WIDE_BREACH: (u64, u64) = (4, 70);
+const WIDE_VIOLATION: (u64, u64) = (4, 70);
 
 #[repr(C)]
 struct Ring {
@@ -78,7 +78,7 @@ struct RawCpu {
     position: u64,
     last_start: u64,
     refused: u64,
-    breaches: u64,
+    violations: u64,
     unsettled: u64,
     strange_flags: u64,
 }
@@ -96,8 +96,8 @@ pub struct BoundCounts {
     pub words: u64,
     /// Records that did not fit the ring.
     pub refused: u64,
-    /// Breaches of rules, whether their events were kept or not.
-    pub breaches: u64,
+    /// Violations of rules, whether their events were kept or not.
+    pub violations: u64,
     /// Times at which interrupts kept coming while the clock was read.
     pub unsettled: u64,
     /// need_resched set by a flag that is not known.
@@ -135,7 +135,7 @@ impl BoundCpu {
             model,
             words: raw.position,
             refused: raw.refused,
-            breaches: raw.breaches,
+            violations: raw.violations,
             unsettled: raw.unsettled,
             strange_flags: raw.strange_flags,
         }
@@ -163,7 +163,7 @@ pub struct BoundWindow {
     pub end_comm: String,
 }
 
-/// What an event before a breach was; its arguments are not kept.
+/// What an event before a violation was; its arguments are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreachKind {
     /// Preemption went off.
@@ -195,9 +195,9 @@ impl BreachKind {
     }
 }
 
-/// An event before a breach.
+/// An event before a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreachEvent {
+pub struct ViolationEvent {
     /// What it was.
     pub kind: BreachKind,
     /// The address that turned something on or off; 0 where there is none.
@@ -221,7 +221,7 @@ pub enum BoundRecord {
     /// A blocking window, longer than any before it on this CPU.
     Window(BoundWindow),
     /// A rule that was broken.
-    Breach {
+    Violation {
         /// Which.
         rule: Rule,
         /// When; `None` where nothing depended on the time.
@@ -229,7 +229,7 @@ pub enum BoundRecord {
         /// The current thread.
         tid: i32,
         /// What led there, oldest first; the last one broke it.
-        events: Vec<BreachEvent>,
+        events: Vec<ViolationEvent>,
     },
     /// Words that make no sense: writer and reader do not belong together, or the memory was damaged.
     Senseless,
@@ -252,7 +252,7 @@ impl RingReader {
         }
         let place = |position: u64| &words[position as usize % BOUND_RING_WORDS];
         let begun = self.taken;
-        let mut record = [0; WIDE_BREACH.1 as usize];
+        let mut record = [0; WIDE_VIOLATION.1 as usize];
         while self.taken - begun < limit as u64 {
             let first = place(self.taken).load(Ordering::Acquire);
             if first == 0 {
@@ -290,7 +290,7 @@ impl RingReader {
                 }
             }),
             (0, n) if n == WIDE_WINDOW.0 => wide_window(record),
-            (0, n) if n == WIDE_BREACH.0 => wide_breach(record),
+            (0, n) if n == WIDE_VIOLATION.0 => wide_violation(record),
             _ => None,
         };
         decoded.unwrap_or(BoundRecord::Senseless)
@@ -300,7 +300,7 @@ impl RingReader {
 /// Words of the record that begins with this one.
 fn length_of(first: u64) -> u64 {
     match first & ((1 << WHAT_BITS) - 1) {
-        what if [WIDE_INTERRUPT, WIDE_WINDOW, WIDE_BREACH].contains(&(what, first >> WHAT_BITS)) => {
+        what if [WIDE_INTERRUPT, WIDE_WINDOW, WIDE_VIOLATION].contains(&(what, first >> WHAT_BITS)) => {
             first >> WHAT_BITS
         }
         _ => 1,
@@ -348,7 +348,7 @@ fn comm(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
+fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
     let (head, kept) = record.split_at_checked(BREACH_HEAD)?;
     let rule = Rule::from_number(u32::try_from(head[1]).ok()?)?;
     let mut events = Events::default();
@@ -359,21 +359,21 @@ fn wide_breach(record: &[u64]) -> Option<BoundRecord> {
             let (kind, lasted) =
                 if preempt { (BreachKind::PreemptEnable, fourth) } else { (BreachKind::IrqEnable, !fourth) };
             events.begin(first, since, preempt);
-            events.push(BreachEvent { kind, caller: third, at: Some(since.wrapping_add(lasted)) });
-        } else if let Some(kind) = breach_kind(second & ((1 << KIND_BITS) - 1)) {
+            events.push(ViolationEvent { kind, caller: third, at: Some(since.wrapping_add(lasted)) });
+        } else if let Some(kind) = violation_kind(second & ((1 << KIND_BITS) - 1)) {
             let at = !((second as i64 >> KIND_BITS) as u64);
             let caller = if kind.has_caller() { first } else { 0 };
-            events.push(BreachEvent { kind, caller, at: (at != 0).then_some(at) });
+            events.push(ViolationEvent { kind, caller, at: (at != 0).then_some(at) });
         }
     }
     if head[5] != 0 {
         events.open(head[4], head[5] >> 1, head[5] & 1 != 0);
     }
     let at = (head[2] != 0).then_some(head[2]);
-    Some(BoundRecord::Breach { rule, at, tid: head[3] as i64 as i32, events: events.last() })
+    Some(BoundRecord::Violation { rule, at, tid: head[3] as i64 as i32, events: events.last() })
 }
 
-fn breach_kind(number: u64) -> Option<BreachKind> {
+fn violation_kind(number: u64) -> Option<BreachKind> {
     Some(match number {
         1 => BreachKind::PreemptDisable,
         2 => BreachKind::PreemptEnable,
@@ -392,11 +392,11 @@ fn breach_kind(number: u64) -> Option<BreachKind> {
 /// Events in their order, of which the beginnings of POIDs are told behind what came within them.
 #[derive(Default)]
 struct Events {
-    told: Vec<BreachEvent>,
+    told: Vec<ViolationEvent>,
 }
 
 impl Events {
-    fn push(&mut self, event: BreachEvent) {
+    fn push(&mut self, event: ViolationEvent) {
         self.told.push(event);
     }
 
@@ -428,11 +428,11 @@ impl Events {
             _ => off,
         });
         let kind = if off > 0 { BreachKind::PreemptDisable } else { BreachKind::IrqDisable };
-        self.told.insert(place, BreachEvent { kind, caller, at: Some(since) });
+        self.told.insert(place, ViolationEvent { kind, caller, at: Some(since) });
     }
 
     /// The last of them, as many as there are places.
-    fn last(mut self) -> Vec<BreachEvent> {
+    fn last(mut self) -> Vec<ViolationEvent> {
         self.told.split_off(self.told.len().saturating_sub(RECENT))
     }
 }

@@ -12,8 +12,8 @@ pub mod tune;
 
 pub use bound_record::{
     BOUND_CPU_BYTES, BOUND_CPU_ROOM, BOUND_MAX_CPUS, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_BYTES,
-    BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS, BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent,
-    BreachKind, RingReader,
+    BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS, BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachKind,
+    RingReader, ViolationEvent,
 };
 pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{

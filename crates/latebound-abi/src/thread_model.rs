@@ -412,7 +412,7 @@ impl ThreadModel {
     }
 
     /// Of windows that are blocking, gives out only those of at least this length from now on; all are counted.
-    pub fn pass_over_below(&mut self, kind: WindowKind, least: u64) {
+    pub fn pass_over_below(&mut self, kind: WindowKind, lowest: u64) {
         let output = match kind {
             WindowKind::Poid => 1,
             WindowKind::Psd => 2,
@@ -421,7 +421,7 @@ impl ThreadModel {
             // Every interrupt counts.
             WindowKind::Interrupt(_) => return,
         };
-        self.raw.floor[output] = least;
+        self.raw.floor[output] = lowest;
     }
 
     /// Takes in the next event of the CPU.

@@ -441,7 +441,7 @@ impl Reference {
                 return;
             }
             if !matches!(self.preemption, Preemption::Scheduling(_)) {
-                // The latest moment at which the scheduler had not been entered.
+                // The worst moment at which the scheduler had not been entered.
                 let before = here.place.checked_sub(1).filter(|&place| self.events[place].at < event.at);
                 self.enter_implicitly(before.unwrap_or(here.place), event, said);
             }

@@ -7,7 +7,6 @@ mod explain;
 mod saved_events;
 
 pub use explain::{
-    KernelFacts, LateActivation, SavedExplanations, Usual, Watched, explain, explain_saved, limits,
-    may_be_standstill,
+    KernelFacts, SavedExplanations, Usual, Watched, explain, explain_saved, limits, may_be_standstill,
 };
 pub use saved_events::{Counted as SavedCounts, visit as visit_saved};

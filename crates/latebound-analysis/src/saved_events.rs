@@ -89,7 +89,9 @@ fn converted(
             TypedItem::Event(TypedEvent { cpu, at, decoded, .. }) => converter
                 .convert(vectors, symbols, cpu, at, &decoded.record)
                 .map(|event| Event { current: Some(decoded.tid), ..event }),
-            TypedItem::Flaw(flaw) => lost_event(&flaw, Nanos(flaw.after.unwrap_or(0))),
+            TypedItem::Discontinuity(discontinuity) => {
+                lost_event(&discontinuity, Nanos(discontinuity.after.unwrap_or(0)))
+            }
         };
         if let Some(event) = event {
             visit(event);

@@ -159,11 +159,11 @@ fn the_real_trace_lacks_events_that_the_kernel_counted() {
         bound.reasons,
         ["CPU 0: 184 events are not there, by the count of the kernel or the head of the text"]
     );
-    let latest =
+    let worst =
         |cpu: usize| bound.cpus[cpu].measured.as_ref().map(|wakeup| (wakeup.latency, wakeup.comm.as_str()));
     // On CPU 1 by CPU 0, whose clock is the same.
-    assert_eq!(latest(0), Some((Nanos(2_326_655), "cyclictest")));
-    assert_eq!(latest(1), Some((Nanos(485_563), "rcu_preempt")));
+    assert_eq!(worst(0), Some((Nanos(2_326_655), "cyclictest")));
+    assert_eq!(worst(1), Some((Nanos(485_563), "rcu_preempt")));
 }
 
 #[test]

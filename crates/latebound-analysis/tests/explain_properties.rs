@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use latebound_analysis::{KernelFacts, LateActivation, explain};
+use latebound_analysis::{KernelFacts, explain};
 use latebound_model::{
-    CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel, Stack,
-    SwitchReason, Task, Tid,
+    Activation, CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
+    Stack, SwitchReason, Task, Tid,
 };
 use proptest::prelude::*;
 
@@ -83,15 +83,9 @@ fn any_event(span: u64) -> impl Strategy<Value = Event> {
     })
 }
 
-fn late(from: u64, to: u64, timer: bool) -> LateActivation {
-    LateActivation {
-        series: "s".into(),
-        mechanism: if timer { Mechanism::TimerWakeup } else { Mechanism::ThreadWakeup },
-        task: task(1, 50),
-        cpu: Cpu(0),
-        requested_at: Nanos(from),
-        started_at: Nanos(to),
-    }
+fn late(from: u64, to: u64, timer: bool) -> Activation {
+    let mechanism = if timer { Mechanism::TimerWakeup } else { Mechanism::ThreadWakeup };
+    Activation::of_thread("s".into(), mechanism, task(1, 50), Cpu(0), Nanos(from), Nanos(to))
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use crate::facts::Side;
 /// How often the Runs are drawn again for an interval.
 const DRAWS: usize = 1000;
 
-/// The shares of every kind of cause that either side has, the greatest of either side first.
+/// The shares of every kind of cause that either side has, the maximum of either side first.
 pub(crate) fn causes(base: &Side, new: &Side, seed: u64) -> Vec<CauseShare> {
     let mut names: Vec<&'static str> =
         base.runs.iter().chain(&new.runs).flat_map(|run| run.causes.keys().copied()).collect();
@@ -24,8 +24,8 @@ pub(crate) fn causes(base: &Side, new: &Side, seed: u64) -> Vec<CauseShare> {
         })
         .filter(|cause| cause.base.share > 0.0 || cause.new.share > 0.0)
         .collect();
-    let greatest = |cause: &CauseShare| cause.base.share.max(cause.new.share);
-    shares.sort_by(|a, b| greatest(b).total_cmp(&greatest(a)).then_with(|| a.cause.cmp(&b.cause)));
+    let highest = |cause: &CauseShare| cause.base.share.max(cause.new.share);
+    shares.sort_by(|a, b| highest(b).total_cmp(&highest(a)).then_with(|| a.cause.cmp(&b.cause)));
     shares
 }
 

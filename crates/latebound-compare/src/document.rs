@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The document that a comparison is: its JSON form is `latebound.compare/1`, described in `docs/compare.md`.
+//! The document that a comparison is: its JSON form is `latebound.compare/1`, described in `docs/src/reference/compare.md`.
 
 use latebound_model::Mechanism;
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ pub struct SideSummary {
     pub runs: Vec<RunName>,
     /// Measuring time of all Runs together, in nanoseconds.
     pub measured_ns: u64,
-    /// The greatest latencies to expect in longer times, where the block maxima allow a forecast.
+    /// The maximum latencies to expect in longer times, where the block maxima allow a forecast.
     pub forecasts: Vec<Forecast>,
 }
 
@@ -148,7 +148,7 @@ pub struct ValueOnRuns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// Wake-ups and operations that were timed, and throughput. They have the greatest part of the stated share of comparisons
+    /// Wake-ups and operations that were timed, and throughput. They have the maximum part of the stated share of comparisons
     /// that call anything falsely.
     Main,
     /// The same, each CPU by itself.
@@ -216,10 +216,12 @@ pub struct Estimate {
     /// Whether nothing is known of the median but that it lies above this: the source's histogram ended there.
     #[serde(default)]
     pub above: bool,
-    /// The least of the Runs.
-    pub least: f64,
-    /// The greatest of the Runs.
-    pub greatest: f64,
+    /// The minimum of the Runs.
+    #[serde(alias = "least")]
+    pub min: f64,
+    /// The maximum of the Runs.
+    #[serde(alias = "greatest")]
+    pub max: f64,
     /// The lower end of the median's 95 % interval over Runs; absent below six Runs.
     pub low: Option<f64>,
     /// Its upper end.
@@ -264,7 +266,7 @@ pub struct Share {
     pub cases: u64,
 }
 
-/// The greatest latencies to expect: a forecast from block maxima, not a bound.
+/// The maximum latencies to expect: a forecast from block maxima, not a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecast {
     /// Of what.

@@ -43,7 +43,7 @@ pub(crate) const OF_CPUS: (&str, f64) = ("p99", 0.99);
 pub(crate) struct OfCpu {
     /// The quantile [`OF_CPUS`].
     pub(crate) tail: Option<Number>,
-    /// The greatest value.
+    /// The maximum value.
     pub(crate) max: Option<Number>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct SeriesFacts {
     pub(crate) cpus: Vec<u32>,
     /// The numbers of each CPU, where there are several.
     pub(crate) by_cpu: BTreeMap<u32, OfCpu>,
-    /// How long a block is, and the greatest value on any CPU in each.
+    /// How long a block is, and the maximum value on any CPU in each.
     pub(crate) blocks: Option<(Nanos, Vec<Option<f64>>)>,
 }
 
@@ -214,7 +214,7 @@ fn facts(series: &[&Series], keep: bool) -> Option<SeriesFacts> {
     let mut histogram = Histogram::new();
     series.iter().for_each(|one| histogram.merge(&one.histogram));
     let blocks = blocks(series);
-    // Another tool may have kept the greatest value and no distribution.
+    // Another tool may have kept the maximum value and no distribution.
     let of_blocks = || {
         let (_, maxima) = blocks.as_ref()?;
         maxima.iter().flatten().copied().reduce(f64::max).map(Number::exact)
@@ -232,11 +232,11 @@ fn facts(series: &[&Series], keep: bool) -> Option<SeriesFacts> {
     let limit = censored.map(|censored| censored.above.0 as f64);
     let cut = |number: Number| limit.map_or(number, |limit| number.cut_at(limit));
     let sample = Sample::of(&histogram, censored, resolution);
-    let max = greatest(&histogram, censored, resolution).or_else(of_blocks)?;
+    let max = highest(&histogram, censored, resolution).or_else(of_blocks)?;
     let by_cpu = |one: &&Series| {
         let censored = one.censored().ok()?;
         let sample = Sample::of(&one.histogram, censored, one.resolution);
-        let max = greatest(&one.histogram, censored, one.resolution);
+        let max = highest(&one.histogram, censored, one.resolution);
         Some((one.subject.cpu?.0, OfCpu { tail: sample.quantile(OF_CPUS.1), max }))
     };
     let each: BTreeMap<u32, _> =
@@ -255,8 +255,8 @@ fn facts(series: &[&Series], keep: bool) -> Option<SeriesFacts> {
     })
 }
 
-/// The greatest value; of values above the source's histogram it is known where that lies above the limit itself.
-fn greatest(histogram: &Histogram, censored: Option<Censored>, resolution: Option<Nanos>) -> Option<Number> {
+/// The maximum value; of values above the source's histogram it is known where that lies above the limit itself.
+fn highest(histogram: &Histogram, censored: Option<Censored>, resolution: Option<Nanos>) -> Option<Number> {
     let max = histogram.max().map(|max| max.0 as f64);
     match (max, censored.filter(|one| one.count > 0)) {
         (max, Some(limit)) if max.is_none_or(|max| max < limit.above.0 as f64) => {
@@ -270,7 +270,7 @@ fn greatest(histogram: &Histogram, censored: Option<Censored>, resolution: Optio
     }
 }
 
-/// The greatest value on any CPU in each block that all CPUs have.
+/// The maximum value on any CPU in each block that all CPUs have.
 fn blocks(series: &[&Series]) -> Option<(Nanos, Vec<Option<f64>>)> {
     let maxima: Vec<_> = series.iter().map(|one| one.block_maxima.as_ref()).collect::<Option<Vec<_>>>()?;
     let first = maxima.first()?;
@@ -278,11 +278,11 @@ fn blocks(series: &[&Series]) -> Option<(Nanos, Vec<Option<f64>>)> {
         return None;
     }
     let length = maxima.iter().map(|one| one.maxima.len()).min()?;
-    let greatest = |at: usize| {
+    let highest = |at: usize| {
         let values: Option<Vec<Nanos>> = maxima.iter().map(|one| one.maxima[at]).collect();
         values?.into_iter().max().map(|value| value.0 as f64)
     };
-    Some((first.block, (0..length).map(greatest).collect()))
+    Some((first.block, (0..length).map(highest).collect()))
 }
 
 #[cfg(test)]

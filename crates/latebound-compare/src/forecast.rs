@@ -59,7 +59,7 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
     if runs.iter().any(|(other, _)| *other != block) {
         return none(0, None, "the Runs have blocks of different lengths".to_owned());
     }
-    // Longer blocks come nearer to the theory; the shortest that it describes lose the least.
+    // Longer blocks come nearer to the theory; the shortest that it describes lose the minimum.
     let all: usize = runs.iter().map(|(_, maxima)| maxima.len()).sum();
     let first = all.div_ceil(MOST_BLOCKS).next_power_of_two();
     let whole: Vec<Vec<f64>> = runs.iter().map(|(_, maxima)| merge_blocks(maxima, first)).collect();
@@ -69,7 +69,7 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
             all,
             None,
             format!(
-                "the Runs differ in their greatest values (p {agree:.3}), and blocks of one Run say nothing of the next Run"
+                "the Runs differ in their maxima (p {agree:.3}), and blocks of one Run say nothing of the next Run"
             ),
         );
     }
@@ -79,7 +79,7 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
             all,
             None,
             format!(
-                "the greatest values rise and fall over many blocks (p {far:.3}): they are not of one distribution"
+                "the maxima rise and fall over many blocks (p {far:.3}): they are not of one distribution"
             ),
         );
     }
@@ -97,7 +97,7 @@ fn forecast(side: &Side, key: &SeriesKey, seed: u64) -> Forecast {
                 Some((blocks, p)) => none(
                     blocks,
                     p,
-                    "the greatest values of the blocks follow no extreme-value distribution: there is more than one kind of worst case, or they come in bursts".to_owned(),
+                    "the maxima of the blocks follow no extreme-value distribution: there is more than one kind of worst case, or they come in bursts".to_owned(),
                 ),
             };
         }

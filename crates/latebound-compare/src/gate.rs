@@ -263,8 +263,8 @@ mod tests {
             values: 5000,
             median: 1.0,
             above: false,
-            least: 1.0,
-            greatest: 1.0,
+            min: 1.0,
+            max: 1.0,
             low: None,
             high: None,
         };

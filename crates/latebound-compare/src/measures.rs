@@ -17,7 +17,7 @@ use crate::turns::Turns;
 const CONFIDENCE: f64 = 0.95;
 /// The power that "enough Runs" means.
 const POWER: f64 = 0.8;
-/// The greatest value is compared where the counts behind it differ by no more than this: more values reach farther.
+/// The maximum value is compared where the counts behind it differ by no more than this: more values reach farther.
 const MAX_COUNTS_DIFFER: f64 = 0.1;
 /// A tail is compared where one side's Runs have at most so many times as many values: thinning makes the counts equal, and
 /// does not make values that come in bursts as rare on both sides.
@@ -193,13 +193,13 @@ fn of_series(
     // What one Run knows no more of, no Run is asked for.
     let limit = facts.iter().flatten().filter_map(|facts| facts.limit).reduce(f64::min);
     let cut = |number: Number| limit.map_or(number, |limit| number.cut_at(limit));
-    let least = counts.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
+    let lowest = counts.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
     let number = |run: usize, facts: &SeriesFacts, at: usize| {
-        let whole = facts.count as f64 <= least as f64 * (1.0 + SAME_COUNT);
+        let whole = facts.count as f64 <= lowest as f64 * (1.0 + SAME_COUNT);
         match &facts.sample {
             // Each Run is thinned by numbers of its own.
             Some(sample) if !whole && !facts.cut_off => sample
-                .thinned(least, seed.wrapping_mul(0x9e37_79b9).wrapping_add(run as u64))
+                .thinned(lowest, seed.wrapping_mul(0x9e37_79b9).wrapping_add(run as u64))
                 .quantile(QUANTILES[at].1),
             _ => facts.quantiles[at],
         }
@@ -230,7 +230,7 @@ fn of_series(
             raw.push(new(of.clone(), key.family, name, values, &counts));
         } else if facts.iter().flatten().any(|facts| facts.quantiles[at].is_some()) {
             left_out.push(format!(
-                "{name} of {of} is not compared: a Run has {least} values, and it takes {:.0}",
+                "{name} of {of} is not compared: a Run has {lowest} values, and it takes {:.0}",
                 (FEWEST_BEYOND / (1.0 - q)).ceil()
             ));
         }
@@ -244,7 +244,7 @@ fn of_series(
         raw.push(new(of.clone(), Family::Main, "max", cut_if_any(max, limit), &counts));
     } else {
         left_out.push(format!(
-            "the greatest values of {of} are not compared: they are of {counted}, and more values reach farther; see the forecasts"
+            "the maxima of {of} are not compared: they are of {counted}, and more values reach farther; see the forecasts"
         ));
     }
     let cpus: Vec<&Vec<u32>> = facts.iter().flatten().map(|facts| &facts.cpus).collect();
@@ -348,7 +348,7 @@ fn widened(shift: Shift, by: f64) -> Shift {
 }
 
 /// How many Runs a side tell a difference of the margin: its p-value has to come down to the level among all measures, and its
-/// interval has to lie beyond the least effect, whatever the values are within what is known of them.
+/// interval has to lie beyond the minimum effect, whatever the values are within what is known of them.
 fn enough(raw: &Raw, logs: &Logs, frame: &Frame<'_>) -> Option<u64> {
     let options = frame.options;
     if raw.values.iter().flatten().any(Number::is_censored) {
@@ -397,8 +397,8 @@ fn estimate(values: &[Option<Number>], counts: &[u64]) -> Estimate {
         values: counts.iter().sum(),
         median,
         above,
-        least: here.iter().copied().reduce(f64::min).unwrap_or(0.0),
-        greatest: here.iter().copied().reduce(f64::max).unwrap_or(0.0),
+        min: here.iter().copied().reduce(f64::min).unwrap_or(0.0),
+        max: here.iter().copied().reduce(f64::max).unwrap_or(0.0),
         low: interval.and_then(|interval| end(interval.low)),
         high: interval.and_then(|interval| end(interval.high)),
     }

@@ -115,8 +115,8 @@ mod tests {
             values: 1,
             median,
             above: false,
-            least: median,
-            greatest: median,
+            min: median,
+            max: median,
             low: None,
             high: None,
         };

@@ -25,13 +25,13 @@ pub struct Advice {
     pub context: Context,
     /// The rest of what it was called: `, to CPU 1`, `, pool busy`; mostly nothing.
     pub place: String,
-    /// `idle`, `loaded`, or the load that stood alone; where there were several, that under which it was the latest.
+    /// `idle`, `loaded`, or the load that stood alone; where there were several, that under which it was the worst.
     pub load: String,
     /// How many starts the verdict rests on.
     pub starts: u64,
     /// How many were later than the budget.
     pub late: u64,
-    /// The latest.
+    /// The worst.
     pub max: Nanos,
     /// Whether some of its requests or starts were lost, so that a later one may not have been seen.
     pub is_lossy: bool,
@@ -45,7 +45,7 @@ impl Advice {
         self.late == 0 && self.starts > 0 && !self.is_lossy
     }
 
-    /// What was left of the budget at the latest start; below zero what was missing.
+    /// What was left of the budget at the worst start; below zero what was missing.
     pub fn margin_ns(&self, budget: Nanos) -> i128 {
         i128::from(budget.0) - i128::from(self.max.0)
     }
@@ -75,7 +75,7 @@ fn read_name(name: &str) -> Option<(Mechanism, Context, String, String)> {
 }
 
 /// The ways that can do what is needed, under the loads where the Run has any: those that met the budget before those that
-/// did not, the least late first. What is no deferral at all (the plain call, a thread of user space) is left out.
+/// did not, the minimum late first. What is no deferral at all (the plain call, a thread of user space) is left out.
 pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
     let mut all: Vec<Advice> = run
         .series
@@ -92,7 +92,7 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
                 .map(|bucket| bucket.count)
                 .sum();
             let max = histogram.max()?;
-            // Exact where the greatest value decides.
+            // Exact where the maximum value decides.
             let late = if max <= needs.budget { 0 } else { late };
             Some(Advice {
                 mechanism,
@@ -120,7 +120,7 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
     all
 }
 
-/// Of each way that under which load it was the latest; lossy where it was so under any.
+/// Of each way that under which load it was the worst; lossy where it was so under any.
 fn worst_of_each(all: Vec<Advice>) -> Vec<Advice> {
     let mut worst: Vec<Advice> = Vec::new();
     for advice in all {
@@ -232,7 +232,7 @@ mod tests {
         Series::new(latebound_model::Mechanism::Work, Quantity::Latency, subject, Evidence::User, histogram)
     }
 
-    /// The least of a Run that has to be there.
+    /// The minimum of a Run that has to be there.
     fn run(series: Vec<Series>) -> Run {
         let mut run: Run = serde_json::from_value(serde_json::json!({
             "schema": "latebound.run/1", "tool": {"name": "latebound", "version": "0"}, "verb": "defer", "command": [],

@@ -87,7 +87,7 @@ pub enum Signature {
     Starved {
         /// Who made them.
         by: Starved,
-        /// How often in a row, by the greatest latency.
+        /// How often in a row, by the maximum latency.
         times: u64,
     },
     /// They kept from its CPU either that thread or the real-time one that wakes it, and which of them is not known.
@@ -173,7 +173,7 @@ mod tests {
     use latebound_abi::defer::Record;
     use latebound_model::Cpu;
 
-    fn latest(mechanism: &str, latency: u64) -> Measured {
+    fn worst(mechanism: &str, latency: u64) -> Measured {
         let request = Request {
             mechanism: mechanism.parse().unwrap(),
             context: "hardirq".parse().unwrap(),
@@ -200,13 +200,13 @@ mod tests {
         // under ten SCHED_RR threads; and its tasklet, which is late for another reason.
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         for (mechanism, micros) in [("work", 950_022), ("private", 950_070), ("kthread", 950_160)] {
-            let found = latest(mechanism, micros * 1_000).signatures(&facts);
+            let found = worst(mechanism, micros * 1_000).signatures(&facts);
             assert_eq!(found, [Signature::Starved { by: THROTTLING, times: 1 }], "{mechanism}");
             assert!(found[0].to_string().contains("RT throttling"), "{}", found[0]);
         }
-        assert_eq!(latest("tasklet", 9_992_000).signatures(&facts), []);
+        assert_eq!(worst("tasklet", 9_992_000).signatures(&facts), []);
         // A thread that is passed over once more waits as long again.
-        let twice = latest("work", 1_897_000_000).signatures(&facts);
+        let twice = worst("work", 1_897_000_000).signatures(&facts);
         assert_eq!(twice, [Signature::Starved { by: THROTTLING, times: 2 }]);
     }
 
@@ -214,14 +214,14 @@ mod tests {
     fn what_no_ordinary_thread_runs_never_waits_for_the_fair_server() {
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         for mechanism in ["irq_work", "irq_work_hard", "hrtimer_hard", "smp_call", "irq_thread", "direct"] {
-            assert_eq!(latest(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
+            assert_eq!(worst(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
         }
         let above = Facts { runner_is_real_time: true, ..facts };
         for mechanism in ["kthread", "perf_overflow"] {
-            assert_eq!(latest(mechanism, 960_000_000).signatures(&above), []);
-            assert_eq!(latest(mechanism, 960_000_000).signatures(&facts).len(), 1);
+            assert_eq!(worst(mechanism, 960_000_000).signatures(&above), []);
+            assert_eq!(worst(mechanism, 960_000_000).signatures(&facts).len(), 1);
         }
-        assert_eq!(latest("work", 960_000_000).signatures(&above).len(), 1);
+        assert_eq!(worst("work", 960_000_000).signatures(&above).len(), 1);
     }
 
     #[test]
@@ -229,15 +229,15 @@ mod tests {
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         let rt = Facts { preempt_rt: true, ..facts };
         for (mechanism, waker) in [("timerfd", "ktimers/N"), ("perf_overflow", "irq_work/N")] {
-            let measured = latest(mechanism, 2_040_000_000);
+            let measured = worst(mechanism, 2_040_000_000);
             assert_eq!(measured.signatures(&facts), [Signature::Starved { by: THROTTLING, times: 2 }]);
             let found = measured.signatures(&rt);
             assert_eq!(found, [Signature::Waits { by: THROTTLING, waker }]);
             let text = found[0].to_string();
             assert!(text.contains(waker) && text.contains("which is not known"), "{text}");
-            assert_eq!(latest(mechanism, 500_000_000).signatures(&rt), []);
+            assert_eq!(worst(mechanism, 500_000_000).signatures(&rt), []);
         }
-        assert_eq!(latest("user", 950_000_000).signatures(&rt).len(), 1, "its requester wakes it itself");
+        assert_eq!(worst("user", 950_000_000).signatures(&rt).len(), 1, "its requester wakes it itself");
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         for mechanism in ["hrtimer_soft", "tasklet", "rcu"] {
             // ktimers, rcuc or whoever else ran it.
-            let mut measured = latest(mechanism, 1_000_000_000);
+            let mut measured = worst(mechanism, 1_000_000_000);
             let starved =
                 |found: &[Signature]| found.iter().any(|one| matches!(one, Signature::Starved { .. }));
             assert!(!starved(&measured.signatures(&facts)), "{mechanism}");
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn waiting_for_the_tick_is_named_only_of_what_is_meant_to() {
         let facts = Facts { tick: Some(Nanos::from_millis(4)), ..Facts::default() };
-        assert_eq!(latest("timer", 3_000_000).signatures(&facts), [Signature::Tick(Nanos::from_millis(4))]);
-        assert_eq!(latest("work", 3_000_000).signatures(&facts), []);
-        assert_eq!(latest("rcu", 3_000_000).signatures(&facts), [Signature::GracePeriod]);
+        assert_eq!(worst("timer", 3_000_000).signatures(&facts), [Signature::Tick(Nanos::from_millis(4))]);
+        assert_eq!(worst("work", 3_000_000).signatures(&facts), []);
+        assert_eq!(worst("rcu", 3_000_000).signatures(&facts), [Signature::GracePeriod]);
     }
 }

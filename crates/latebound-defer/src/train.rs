@@ -29,7 +29,7 @@ impl Train {
     }
 
     /// From a raise to its run, at worst.
-    pub fn latest(&self) -> Option<Nanos> {
+    pub fn worst(&self) -> Option<Nanos> {
         self.starts.iter().map(latency).max()
     }
 
@@ -87,7 +87,7 @@ pub struct TrainSums {
     pub starts: u64,
     /// Raises without a run of their own.
     pub merged: u64,
-    /// Runs in a train: the least, the median, the most.
+    /// Runs in a train: the minimum, the median, the most.
     pub starts_least: u64,
     /// The median.
     pub starts_median: u64,
@@ -171,7 +171,7 @@ mod tests {
         for train in &trains {
             assert_eq!(train.top_halves.len() as u64, train.starts.len() as u64 + train.merged());
         }
-        assert_eq!(trains[0].latest(), Some(Nanos(9_800)));
+        assert_eq!(trains[0].worst(), Some(Nanos(9_800)));
         assert_eq!((trains[0].by_ksoftirqd, trains[0].first_by_ksoftirqd), (1, Some(2)));
         let sums = sums(&trains);
         assert_eq!((sums.trains, sums.raises, sums.starts, sums.merged), (2, 6, 4, 2));

@@ -53,11 +53,11 @@ pub(crate) struct Counted {
     pub(crate) limit: u64,
     /// How many values the tool took, where it kept no distribution of them.
     pub(crate) only: Option<u64>,
-    /// The exact least value, where the tool kept it.
+    /// The exact minimum value, where the tool kept it.
     pub(crate) min: Option<u64>,
     /// The mean of all values as the tool gave it.
     pub(crate) mean: Option<u64>,
-    /// The exact greatest value, where the tool kept it.
+    /// The exact maximum value, where the tool kept it.
     pub(crate) max: Option<u64>,
     pub(crate) cpu: Option<u32>,
     /// How far values that are one number here may lie apart: the tool's unit, or the width of its buckets.
@@ -84,35 +84,35 @@ impl Counted {
         let pair = |a: &str, x: u64, b: &str, y: u64| {
             Err(format!("{a} is {}, and {b} {}: {WHY}", Nanos(x), Nanos(y)))
         };
-        if let (Some(least), Some(min)) = (filled().min(), self.min)
-            && min > least
+        if let (Some(lowest), Some(min)) = (filled().min(), self.min)
+            && min > lowest
         {
-            return pair("the least value", min, "there are values in a bucket of", least);
+            return pair("the minimum", min, "there are values in a bucket of", lowest);
         }
-        if let (Some(greatest), Some(max)) = (filled().max(), self.max) {
-            if max < greatest {
-                return pair("the greatest value", max, "there are values in a bucket of", greatest);
+        if let (Some(highest), Some(max)) = (filled().max(), self.max) {
+            if max < highest {
+                return pair("the maximum", max, "there are values in a bucket of", highest);
             }
-            if self.above > 0 && max == greatest {
+            if self.above > 0 && max == highest {
                 return Err(format!(
-                    "{} values lay above the buckets, and the greatest is {}",
+                    "{} values lay above the buckets, and the maximum is {}",
                     self.above,
                     Nanos(max)
                 ));
             }
         }
-        for (name, value) in [("mean", self.mean), ("least value", self.min)] {
+        for (name, value) in [("mean", self.mean), ("minimum", self.min)] {
             if let (Some(value), Some(max)) = (value, self.max)
                 && value > max
             {
-                return pair(&format!("the {name}"), value, "the greatest is", max);
+                return pair(&format!("the {name}"), value, "the maximum is", max);
             }
         }
         if let (Some(min), Some(mean)) = (self.min, self.mean)
-            // A mean may be rounded down to a microsecond, and so may the least value.
+            // A mean may be rounded down to a microsecond, and so may the minimum value.
             && min > mean.saturating_add(999)
         {
-            return pair("the least value", min, "the mean is", mean);
+            return pair("the minimum", min, "the mean is", mean);
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ pub(crate) struct Of<'a> {
     pub(crate) subject: &'a str,
 }
 
-/// Adds a series. Of the values above the tool's histogram only the greatest is known, so it is counted and the others are
+/// Adds a series. Of the values above the tool's histogram only the maximum is known, so it is counted and the others are
 /// lost; without any bucket there is no distribution, and the numbers that the tool printed stand in the summary alone.
 pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
     let mut histogram = Histogram::new();
@@ -138,7 +138,7 @@ pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
     if above > 0
         && let Some(max) = counted.max
     {
-        // Where all values lay above, the least of them is known too.
+        // Where all values lay above, the minimum of them is known too.
         if let Some(min) = counted.min.filter(|_| above > 1 && histogram.count() == 0) {
             histogram.record(Nanos(min));
             above -= 1;

@@ -47,7 +47,7 @@ struct Thread {
     priority: Option<u64>,
     /// Of its values one by one: the number of the last.
     last: Option<u64>,
-    /// The least and the greatest value of its last line.
+    /// The minimum and the maximum value of its last line.
     line: Option<(u64, u64)>,
 }
 
@@ -95,10 +95,10 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
             if counted.above == 0 && greatest.is_some() && greatest != counted.max {
                 return Err(malformed(format!("{name} has a value above its buckets and no overflow")));
             }
-            let least = counted.buckets.iter().map(|(value, _)| *value).min();
-            if counted.min.is_some() && least.is_some() && least != counted.min {
+            let lowest = counted.buckets.iter().map(|(value, _)| *value).min();
+            if counted.min.is_some() && lowest.is_some() && lowest != counted.min {
                 return Err(malformed(format!(
-                    "{name} has another least value than its buckets; was it changed?"
+                    "{name} has another minimum than its buckets; was it changed?"
                 )));
             }
         } else if text.histogram {
@@ -129,7 +129,7 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
             &mut run,
             "every value",
             &format!(
-                "{} cycles are not among the values: cyclictest was run with -o, which prints the greatest of several, or its values came faster than it printed them",
+                "{} cycles are not among the values: cyclictest was run with -o, which prints the maximum of several, or its values came faster than it printed them",
                 text.skipped
             ),
             "run it with -h 400 instead of -v",
@@ -216,7 +216,7 @@ impl<'t> Text<'t> {
             skipped: 0,
             early: Vec::new(),
         };
-        // With -H the rows have one column more, of all threads together, which only the line of the least values has not.
+        // With -H the rows have one column more, of all threads together, which only the line of the minimum values has not.
         let columns = part
             .lines()
             .find_map(|(_, line)| line.strip_prefix("# Min Latencies:"))

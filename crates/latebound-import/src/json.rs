@@ -174,12 +174,12 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     let read: Vec<(Counted, Option<u64>)> =
         threads.iter().map(|(name, thread)| reader.counted(name, thread)).collect::<Result<_, _>>()?;
     run.duration = Nanos(read.iter().filter_map(|(_, time)| *time).max().unwrap_or(0));
-    let mut greatest = None;
+    let mut highest = None;
     for (counted, _) in &read {
-        greatest = greatest.max(counted.max);
+        highest = highest.max(counted.max);
         build::add(&mut run, of, counted);
     }
-    said_by_the_tool(&mut run, of, &document, greatest);
+    said_by_the_tool(&mut run, of, &document, highest);
     if of.quantity == Quantity::LatencyNaive && of.mechanism == Mechanism::TimerWakeup {
         build::note_omission(&mut run);
     }
@@ -209,7 +209,7 @@ fn system(run: &mut Run, document: &Document) {
 }
 
 /// Whether the tool failed or ended at a threshold.
-fn said_by_the_tool(run: &mut Run, of: Of<'_>, document: &Document, greatest: Option<u64>) {
+fn said_by_the_tool(run: &mut Run, of: Of<'_>, document: &Document, highest: Option<u64>) {
     if let Some(code) = document.return_code.filter(|code| *code != 0) {
         build::ended_early(
             run,
@@ -218,8 +218,8 @@ fn said_by_the_tool(run: &mut Run, of: Of<'_>, document: &Document, greatest: Op
         );
     }
     // It returns 0 also where it ended at a threshold (cyclictest.c, `timerthread`: `diff > tracelimit`).
-    if let (Some(threshold), Some(greatest)) = (options::time_of(&run.settings, options::BREAK), greatest)
-        && greatest > threshold
+    if let (Some(threshold), Some(highest)) = (options::time_of(&run.settings, options::BREAK), highest)
+        && highest > threshold
     {
         build::ended_early(
             run,
@@ -366,17 +366,18 @@ impl Reader {
         counted.above = cycles.unwrap_or(seen).saturating_sub(seen);
         let last = counted.buckets.last().map_or(0, |(last, _)| last.saturating_add(self.unit));
         counted.limit = range.map_or(last, |range| range.saturating_mul(self.unit)).max(last);
-        if let Some(least) = counted.buckets.first().map(|(least, _)| *least)
-            && counted.min.is_some_and(|min| min != least)
+        if let Some(lowest) = counted.buckets.first().map(|(lowest, _)| *lowest)
+            && counted.min.is_some_and(|min| min != lowest)
         {
-            return Err("its least value is another than that of its buckets: was it changed?".to_owned());
+            return Err("its minimum is another than that of its buckets: was it changed?".to_owned());
         }
         if counted.above == 0
             && counted.max.is_some()
             && counted.max != counted.buckets.last().map(|(last, _)| *last)
         {
-            return Err("its greatest value is in no bucket, and none lay above: was it cut off or changed?"
-                .to_owned());
+            return Err(
+                "its maximum is in no bucket, and none lay above: was it cut off or changed?".to_owned()
+            );
         }
         counted.check(cycles)
     }

@@ -18,18 +18,18 @@ pub(crate) const OF: Of<'static> = Of {
     subject: "oslat turn",
 };
 
-/// Says that `-B` added to every value (`insert_bucket`: the bias is the least value of the preheat).
+/// Says that `-B` added to every value (`insert_bucket`: the bias is the minimum value of the preheat).
 pub(crate) fn note_bias(run: &mut Run) {
     build::set(run, "bias", "yes");
     build::note(
         run,
         "the values without a bias",
-        "oslat was run with --bias, which adds the least value of its first second to every other",
+        "oslat was run with --bias, which adds the minimum of its first second to every other",
         "run it without",
     );
 }
 
-/// oslat counts everything above its last bucket into it (`insert_bucket`), unmarked in JSON: where the greatest value lies
+/// oslat counts everything above its last bucket into it (`insert_bucket`), unmarked in JSON: where the maximum value lies
 /// above that bucket, what the bucket holds is above it or in it, and nobody knows which.
 pub(crate) fn unclamp(counted: &mut Counted) {
     counted.buckets.sort_unstable();

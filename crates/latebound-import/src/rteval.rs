@@ -150,11 +150,11 @@ fn core_of(
         buckets.push((value, at.count(attribute("value"))?));
     }
     let (min, max) = (number("minimum")?, number("maximum")?);
-    let greatest = buckets.iter().map(|(value, _)| *value).max();
+    let highest = buckets.iter().map(|(value, _)| *value).max();
     let counted = Counted {
-        // The greatest latency may be the one of the bucket that there is none for: `get_max() > buckets` lets it pass.
-        above: u64::from(greatest.is_some_and(|greatest| max.is_some_and(|max| max > greatest))),
-        limit: greatest.map_or(0, |greatest| greatest.saturating_add(MICROSECOND)),
+        // The maximum latency may be the one of the bucket that there is none for: `get_max() > buckets` lets it pass.
+        above: u64::from(highest.is_some_and(|highest| max.is_some_and(|max| max > highest))),
+        limit: highest.map_or(0, |highest| highest.saturating_add(MICROSECOND)),
         min,
         // Of the buckets alone.
         mean: None,

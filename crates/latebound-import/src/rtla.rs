@@ -158,7 +158,7 @@ fn heads_of(at: At, tool: Tool, heads: &str) -> Result<Vec<Column>, ImportError>
 
 impl Column {
     fn put(&mut self, at: At, line: &str, value: &str, unit: u64) -> Result<(), ImportError> {
-        // A context without values has "-", and the least one of Linux up to 6.8 all bits set.
+        // A context without values has "-", and the minimum one of Linux up to 6.8 all bits set.
         let none = self.count == 0 && matches!(value, "-" | "18446744073709551615" | "0");
         match line {
             "over:" => self.counted.above = at.count(value)?,
@@ -175,24 +175,24 @@ impl Column {
     fn add(&self, run: &mut Run, last: Option<u64>, width: u64) -> Result<(), String> {
         let name =
             |what: String| format!("{} of CPU {}: {what}", self.of.subject, self.counted.cpu.unwrap_or(0));
-        // With buckets wider than a unit the least value may lie anywhere in its own.
+        // With buckets wider than a unit the minimum value may lie anywhere in its own.
         Counted { min: None, ..self.counted.clone() }.check(Some(self.count)).map_err(name)?;
         let mut counted = self.counted.clone();
-        let greatest = counted.buckets.iter().map(|(value, _)| *value).max();
-        if let (Some(greatest), Some(max), 0) = (greatest, counted.max, counted.above) {
-            if max - greatest >= width {
+        let highest = counted.buckets.iter().map(|(value, _)| *value).max();
+        if let (Some(highest), Some(max), 0) = (highest, counted.max, counted.above) {
+            if max - highest >= width {
                 return Err(name(format!(
                     "a value of {} lies above the last bucket that has any, and \"over:\" has none",
                     Nanos(max)
                 )));
             }
-            // The greatest value is exact, and one of those in the last bucket.
-            if let Some(bucket) = counted.buckets.iter_mut().find(|(value, _)| *value == greatest) {
+            // The maximum value is exact, and one of those in the last bucket.
+            if let Some(bucket) = counted.buckets.iter_mut().find(|(value, _)| *value == highest) {
                 bucket.1 -= 1;
             }
             counted.buckets.push((max, 1));
         }
-        // Rows of zeros are not printed, so that the last bucket may be a later one; without any row only the least value is known.
+        // Rows of zeros are not printed, so that the last bucket may be a later one; without any row only the minimum value is known.
         counted.limit = last.map(|last| last.saturating_add(width)).or(counted.min).unwrap_or(0);
         counted.resolution = width;
         build::add(run, self.of, &counted);

@@ -52,7 +52,7 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
         let half = text.find("Summary: Round trip is").is_none();
         let subject = format!("sockperf {protocol} {}", if half { "half round trip" } else { "round trip" });
         let histogram = percentiles(text)?.ok_or_else(|| {
-            malformed("the percentiles are not whole, or do not rise from the least to the greatest; was it cut off?")
+            malformed("the percentiles are not whole, or do not rise from the minimum to the maximum; was it cut off?")
         })?;
         let subject = Subject { name: subject, task: None, cpu: None };
         let mut series =
@@ -218,7 +218,7 @@ fn percentiles(text: Text<'_>) -> Result<Option<Histogram>, ImportError> {
     let sum = u128::from(mean) * u128::from(total);
     let min = if total == 1 { max } else { min };
     counts.retain(|_, count| *count > 0);
-    // The stretch that ends at the greatest value may be empty where there are few values.
+    // The stretch that ends at the maximum value may be empty where there are few values.
     if total > 1 && !counts.contains_key(&bucket_index(max)) {
         return Ok(None);
     }

@@ -84,7 +84,7 @@ fn above(series: &Series) -> u64 {
 fn values_above_cyclictests_histogram_are_counted_though_its_json_leaves_them_out() {
     let run = sample("cyclictest.json");
     let first = of_cpu(&run, 0);
-    // 3000 cycles, of which the buckets hold what they hold; the greatest is known, so one is not lost.
+    // 3000 cycles, of which the buckets hold what they hold; the maximum is known, so one is not lost.
     assert_eq!(first.histogram.count() + above(first), 3000);
     assert!(above(first) > 0);
     assert_eq!(first.histogram.max(), Some(Nanos::from_micros(323)));
@@ -485,7 +485,7 @@ fn values_above_a_histogram_have_its_end_as_their_limit() {
         ("oslat.txt", 0, 32_000, 1000),
         ("rtla-timerlat-hist.txt", 0, 60_000, 1000),
         ("rtla7-osnoise-hist.txt", 0, 400_000, 10_000),
-        // Nothing is in its buckets; each value is at least the least one.
+        // Nothing is in its buckets; each value is at least the minimum one.
         ("rtla7-timerlat-over.txt", 0, 27_749, 0),
     ] {
         let series = &sample(name).series[at];

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::context::Lab;
 use crate::error::LabError;
-use crate::{program, told};
+use crate::{parsing, program};
 
 /// Where kernels are looked for: an archive by the label that it gives itself, and its suite. All are small but the third, whose C library runs the build
 /// tools of the last.
@@ -123,7 +123,7 @@ fn write_configuration(folder: &Path) -> Result<(), LabError> {
 /// Lines for apt, from the label and the mirror of each archive that the system knows.
 fn sources(known: &str) -> Result<String, LabError> {
     let line = |(label, suite): (&str, &str)| {
-        let mirror = told::mirror(known, label).ok_or_else(|| {
+        let mirror = parsing::mirror(known, label).ok_or_else(|| {
             let what = "apt knows no mirror of it; add its source and type `apt-get update`";
             LabError::unexpected(format!("the archive {label}"), what)
         })?;

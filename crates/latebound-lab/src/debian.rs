@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::folder::Part;
-use crate::{archive, program, told};
+use crate::{archive, parsing, program};
 
 /// Where packages come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,16 +104,16 @@ pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<St
         let names = package_names(lab, source, "linux-image-")?;
         match names.iter().find(|name| **name == wanted) {
             Some(exact) => resolve_metapackage(lab, source, exact).map(Some),
-            None => Ok(told::choose_image(&names, version, rt, architecture())),
+            None => Ok(parsing::choose_image(&names, version, rt, architecture())),
         }
     })?;
     if let Some((_, package)) = found {
         return Ok(package);
     }
     let mut has: Vec<String> =
-        told::series(&package_names(lab, Source::Archive, "linux-image-")?, rt, architecture());
-    has.extend(told::series(&package_names(lab, Source::System, "linux-image-")?, rt, architecture()));
-    has.sort_by_key(|name| told::numbers(name));
+        parsing::series(&package_names(lab, Source::Archive, "linux-image-")?, rt, architecture());
+    has.extend(parsing::series(&package_names(lab, Source::System, "linux-image-")?, rt, architecture()));
+    has.sort_by_key(|name| parsing::numbers(name));
     has.dedup();
     Err(LabError::NoKernel { package: wanted, suites: archive::suites(), has: has.join(", ") })
 }
@@ -121,7 +121,7 @@ pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<St
 /// What a package cannot be without.
 fn depends(lab: &Lab<'_>, source: Source, package: &str) -> Result<Vec<String>, LabError> {
     let text = asked(lab, source, "ask apt what a package needs", &["depends", "--important", package])?;
-    Ok(told::depends(&text))
+    Ok(parsing::depends(&text))
 }
 
 /// A metapackage is followed to the package that it depends on.
@@ -144,7 +144,7 @@ pub(crate) fn candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<
 
 fn maybe_candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<Option<String>, LabError> {
     let text = asked(lab, source, "ask apt for a version", &["policy", package])?;
-    Ok(told::candidate(&text))
+    Ok(parsing::candidate(&text))
 }
 
 /// Where a package of a kernel is to be had.

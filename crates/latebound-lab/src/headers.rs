@@ -10,7 +10,7 @@ use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::folder::Part;
-use crate::{program, told};
+use crate::{parsing, program};
 
 /// What build tools of a newer suite than the system's are linked with.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "libzstd1", "zlib1g"];
@@ -92,7 +92,7 @@ fn change(path: &Path, how: impl FnOnce(&str) -> String) -> Result<(), LabError>
 fn use_this_compiler(place: &Path) -> Result<(), LabError> {
     let variables = place.join(".kernelvariables");
     let Ok(text) = fs::read_to_string(&variables) else { return Ok(()) };
-    let Some(named) = told::named_compiler(&text).filter(|name| program::find(name).is_none()) else {
+    let Some(named) = parsing::named_compiler(&text).filter(|name| program::find(name).is_none()) else {
         return Ok(());
     };
     change(&variables, |text| text.replace(&named, "gcc"))?;
@@ -101,7 +101,7 @@ fn use_this_compiler(place: &Path) -> Result<(), LabError> {
     flag.args(["-fmin-function-alignment=16", "-E", "-x", "c", "-o", "/dev/null", "/dev/null"]);
     let options = place.join("include/config/auto.conf");
     if program::output("ask what the compiler knows", &mut flag).is_err() && options.is_file() {
-        change(&options, |text| told::without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y"))?;
+        change(&options, |text| parsing::without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y"))?;
     }
     Ok(())
 }

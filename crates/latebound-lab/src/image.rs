@@ -7,8 +7,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::parsing::{self, ImageHeader};
 use crate::program;
-use crate::told::{self, ImageHeader};
 
 fn header(image: &mut fs::File) -> Option<ImageHeader> {
     let mut bytes = [0u8; ImageHeader::SIZE];
@@ -23,7 +23,7 @@ pub(crate) fn release(image: &Path) -> Option<String> {
     file.seek(SeekFrom::Start(place.start)).ok()?;
     let mut text = Vec::new();
     file.take(place.end - place.start).read_to_end(&mut text).ok()?;
-    told::release(&text)
+    parsing::release(&text)
 }
 
 /// How payloads are packed: the first bytes, and the program that unpacks standard input to standard output.

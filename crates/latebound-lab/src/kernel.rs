@@ -48,7 +48,7 @@ pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
 fn has_model(name: &KernelName, release: &str, config: Option<&str>) -> Result<(), LabError> {
     let Some(model) = name.preemption else { return Ok(()) };
     let refuse = |why: String| Err(LabError::KernelName { name: name.to_string(), why });
-    let version = crate::told::numbers(release);
+    let version = crate::parsing::numbers(release);
     if model == PreemptionModel::Lazy && version.len() >= 2 && version < vec![6, 13] {
         return refuse(format!(
             "the lazy model came with Linux 6.13, and this is {release}; debian:7@lazy has it"

@@ -23,9 +23,9 @@ mod matrix;
 mod metric;
 mod module;
 mod name;
+mod parsing;
 mod program;
 mod shell;
-mod told;
 #[cfg(test)]
 mod told_tests;
 mod traced;

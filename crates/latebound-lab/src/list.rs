@@ -13,7 +13,7 @@ use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
 use crate::name::Flavour;
-use crate::{told, traced};
+use crate::{parsing, traced};
 
 /// A kernel that can be named.
 #[derive(Clone, Debug, Serialize)]
@@ -32,13 +32,13 @@ pub struct Listed {
 pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
     let mut found: BTreeMap<(Vec<u64>, String), Listed> = BTreeMap::new();
     let mut add = |listed: Listed| {
-        found.entry((told::numbers(&listed.name), listed.name.clone())).or_insert(listed);
+        found.entry((parsing::numbers(&listed.name), listed.name.clone())).or_insert(listed);
     };
     // The system's suites first: that is where a name is looked for first.
     let archive = archive::is_here(lab)?.then_some(Source::Archive);
     for source in [Source::System].into_iter().chain(archive) {
         let images = debian::package_names(lab, source, "linux-image-")?;
-        for (name, package) in told::newest_images(&images, debian::architecture()) {
+        for (name, package) in parsing::newest_images(&images, debian::architecture()) {
             let Ok(version) = debian::candidate(lab, source, &package) else { continue };
             let folder =
                 lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
@@ -62,7 +62,7 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
         let flavours = [(false, false), (true, false), (false, true), (true, true)]
             .map(|(rt, checked)| Flavour { rt, checked })
             .into_iter()
-            .filter(|flavour| !flavour.rt || told::numbers(version) >= vec![6, 12]);
+            .filter(|flavour| !flavour.rt || parsing::numbers(version) >= vec![6, 12]);
         for flavour in flavours {
             let folder = traced::built(lab, version, flavour);
             let config = folder.as_ref().and_then(|folder| fs::read_to_string(folder.join(".config")).ok());
@@ -119,7 +119,7 @@ fn by_configuration(config: &str, release: &str) -> Vec<EvidenceLevel> {
     };
     let events = lacks(&["BPF_SYSCALL", "DEBUG_INFO_BTF", "PERF_EVENTS"]);
     let mut scheduler = events.clone();
-    if told::numbers(release) < vec![6, 16] {
+    if parsing::numbers(release) < vec![6, 16] {
         scheduler.push("kernel 6.16 or later".to_owned());
     }
     let mut bound = events.clone();

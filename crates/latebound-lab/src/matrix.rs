@@ -48,7 +48,7 @@ pub struct Cell {
     pub p99: Option<Nanos>,
     /// 99.9 %.
     pub p99_9: Option<Nanos>,
-    /// The greatest.
+    /// The maximum.
     pub max: Option<Nanos>,
     /// Why there is no Run.
     pub error: Option<String>,
@@ -79,9 +79,9 @@ pub struct Row {
     pub p99: Option<Nanos>,
     /// 99.9 %.
     pub p99_9: Option<Nanos>,
-    /// The greatest of all runs.
+    /// The maximum of all runs.
     pub max: Option<Nanos>,
-    /// The least of the runs' greatest: with `max`, how far the worst case varies from run to run.
+    /// The minimum of the runs' maximum: with `max`, how far the worst case varies from run to run.
     pub least_max: Option<Nanos>,
     /// The latencies of each run, to draw.
     #[serde(skip)]
@@ -257,7 +257,7 @@ impl Matrix {
             "p99",
             "p99.9",
             "max",
-            "least max",
+            "lowest max",
         ];
         let time = |value: Option<Nanos>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let word = |value: Option<serde_json::Value>| {
@@ -334,9 +334,9 @@ mod tests {
         assert_eq!(
             matrix.table(),
             "\
-kernel            preemption  evidence          runs  wake-ups      p50  p99  p99.9      max  least max
-debian:6.12@full  full        events    4 (1 failed)     12000  30.0 us    -      -  1.50 ms          -
-traced:6.12       full        events    4 (1 failed)     12000  30.0 us    -      -        -          -
+kernel            preemption  evidence          runs  wake-ups      p50  p99  p99.9      max  lowest max
+debian:6.12@full  full        events    4 (1 failed)     12000  30.0 us    -      -  1.50 ms           -
+traced:6.12       full        events    4 (1 failed)     12000  30.0 us    -      -        -           -
 
 In machines on the clock \"instructions\": to compare with each other, not with hardware.
 "

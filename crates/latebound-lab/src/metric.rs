@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(metric.statistic, Statistic::Percent(99.9));
         assert_eq!("hard-irq.max".parse::<Metric>().unwrap().mechanism, Mechanism::HardIrq);
         for bad in
-            ["", "timer", "timer.", "timer.p0", "timer.p100", "timer.pNaN", "tomato.max", "timer.least"]
+            ["", "timer", "timer.", "timer.p0", "timer.p100", "timer.pNaN", "tomato.max", "timer.minimum"]
         {
             assert!(bad.parse::<Metric>().unwrap_err().to_string().contains("timer.max"), "{bad}");
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of [`crate::told`], apart from it because the tests of every reader's memory have that file too and may hold no other test.
 
-use crate::told::*;
+use crate::parsing::*;
 
 fn names() -> Vec<String> {
     [

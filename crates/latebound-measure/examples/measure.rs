@@ -57,7 +57,7 @@ fn measure() -> Result<(), Failure> {
     while !measurement.is_finished() {
         std::thread::sleep(Duration::from_millis(10));
         for late in measurement.drain_late() {
-            eprintln!("late: CPU {} {} at {} ns", late.cpu, late.latency(), late.requested_at.0);
+            eprintln!("late: CPU {} {} at {} ns", late.started_cpu, late.latency(), late.requested_at.0);
         }
     }
     let measured = measurement.finish()?;

@@ -34,7 +34,7 @@ pub enum MeasureError {
         allowed: CpuSet,
     },
     /// The period is too short to mean anything.
-    #[error("a period of {} ns is below the least of 1 us; pass for example --period 1ms", period.0)]
+    #[error("a period of {} ns is below the minimum of 1 us; pass for example --period 1ms", period.0)]
     PeriodTooShort {
         /// The period that was asked for.
         period: Nanos,

@@ -22,5 +22,5 @@ mod wakeup;
 
 pub use error::MeasureError;
 pub use load::{LoadDone, LoadError, LoadProcess, LoadSpec, NetMode, NetPath, ParseLoadError, load_main};
-pub use measurement::{LateWakeup, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency};
+pub use measurement::{MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency};
 pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};

@@ -12,8 +12,8 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 use latebound_model::{
-    CStateControl, Cpu, CpuSet, Evidence, Loss, LossKind, MeasureSettings, Mechanism, Missing, Nanos, Policy,
-    Quantity, Series, Subject, Task, Tid,
+    Activation, CStateControl, Cpu, CpuSet, Evidence, Loss, LossKind, MeasureSettings, Mechanism, Missing,
+    Nanos, Policy, Quantity, Series, Subject, Task, Tid,
 };
 
 use crate::error::MeasureError;
@@ -128,28 +128,6 @@ impl MeasureOptions {
 /// What `/dev/cpu_dma_latency` takes: microseconds in a signed 32-bit number.
 fn dma_micros(value: Nanos) -> i32 {
     i32::try_from(value.0 / 1_000).unwrap_or(i32::MAX)
-}
-
-/// One of the worst wake-ups of its thread up to then.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LateWakeup {
-    /// The CPU it came on.
-    pub cpu: Cpu,
-    /// The measuring thread.
-    pub task: Task,
-    /// When its timer was to expire, on `CLOCK_MONOTONIC`.
-    pub requested_at: Nanos,
-    /// When the thread read its clock.
-    pub started_at: Nanos,
-    /// Periods that passed meanwhile.
-    pub missed: u64,
-}
-
-impl LateWakeup {
-    /// From the expiry to the clock read.
-    pub fn latency(&self) -> Nanos {
-        self.started_at.saturating_sub(self.requested_at)
-    }
 }
 
 /// What was measured, so far or in all.
@@ -457,19 +435,18 @@ impl Measurement {
 
     /// Takes the worst wake-ups that came since the last call. Call it every few milliseconds: what waits
     /// too long is dropped, and counted.
-    pub fn drain_late(&self) -> Vec<LateWakeup> {
+    pub fn drain_late(&self) -> Vec<Activation> {
         let mut taken = Vec::new();
         for worker in &self.workers {
             let mut reader = worker.reader.lock().unwrap_or_else(PoisonError::into_inner);
             reader.drain_stalls(&worker.recorder);
             reader.drain_late(&worker.recorder, |late| {
-                taken.push(LateWakeup {
-                    cpu: late.cpu,
-                    task: worker.task.clone(),
-                    requested_at: late.requested_at,
-                    started_at: late.started_at,
-                    missed: late.missed,
-                });
+                let series = format!("timer_wakeup/measure/cpu{}/latency", late.cpu);
+                let (task, mechanism) = (worker.task.clone(), Mechanism::TimerWakeup);
+                let (requested_at, started_at) = (late.requested_at, late.started_at);
+                let served =
+                    Activation::of_thread(series, mechanism, task, late.cpu, requested_at, started_at);
+                taken.push(Activation { missed: late.missed, ..served });
             });
         }
         taken

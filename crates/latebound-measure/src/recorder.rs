@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) period: Nanos,
     /// The length of a block.
     pub(crate) block: Nanos,
-    /// How many of the worst wake-ups decide what is late.
+    /// How many of the worst wake-ups decide what is late; where it is `usize::MAX`, all are.
     pub(crate) worst_kept: usize,
 }
 
@@ -119,7 +119,8 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(crate) fn new(recorder: &'a Recorder) -> Writer<'a> {
         let kept = recorder.plan.worst_kept;
-        Writer { recorder, worst: vec![0; kept], threshold: if kept == 0 { u64::MAX } else { 0 } }
+        let worst = vec![0; if kept == usize::MAX { 0 } else { kept }];
+        Writer { recorder, worst, threshold: if kept == 0 { u64::MAX } else { 0 } }
     }
 
     /// Writes down that the expiry at `expected` was served at `now` on this CPU; returns the next expiry to serve.
@@ -157,9 +158,12 @@ impl<'a> Writer<'a> {
     fn keep(&mut self, late: Late) {
         let value = (late.started_at - late.requested_at).0;
         let place = self.worst.partition_point(|&kept| kept < value);
-        self.worst.copy_within(1..place, 0);
-        self.worst[place - 1] = value;
-        self.threshold = self.worst[0];
+        // None are kept where all are handed over.
+        if let Some(last) = place.checked_sub(1) {
+            self.worst.copy_within(1..place, 0);
+            self.worst[last] = value;
+            self.threshold = self.worst[0];
+        }
         let record = [late.requested_at.0, late.started_at.0, late.missed, u64::from(late.cpu.0)];
         if !self.recorder.late.push(record) {
             raise(&self.recorder.rare.0.late_dropped);
@@ -330,9 +334,9 @@ mod tests {
             prop_assert_eq!(recorded.naive, histogram_of(&reference.naive));
             prop_assert_eq!(recorded.free, histogram_of(&reference.free));
             prop_assert_eq!(recorded.missed, reference.missed);
-            let greatest = |maxima: &BlockMaxima| maxima.maxima.iter().copied().flatten().max();
-            prop_assert_eq!(greatest(&recorded.naive_maxima), reference.naive.iter().max().copied().map(Nanos));
-            prop_assert_eq!(greatest(&recorded.free_maxima), reference.free.iter().max().copied().map(Nanos));
+            let highest = |maxima: &BlockMaxima| maxima.maxima.iter().copied().flatten().max();
+            prop_assert_eq!(highest(&recorded.naive_maxima), reference.naive.iter().max().copied().map(Nanos));
+            prop_assert_eq!(highest(&recorded.free_maxima), reference.free.iter().max().copied().map(Nanos));
         }
 
         #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
 /// The ring. [`Ring::push`] is for one thread, [`Ring::pop`] for one other; being plain atomics, a
-/// breach of that can mix up records but not memory.
+/// violation of that can mix up records but not memory.
 pub(crate) struct Ring<const WORDS: usize> {
     written: OwnLine<AtomicU64>,
     read: OwnLine<AtomicU64>,

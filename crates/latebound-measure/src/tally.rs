@@ -19,7 +19,7 @@ const READ_ATTEMPTS: u32 = 64;
 pub(crate) struct Tally {
     hot: Hot,
     buckets: Box<[AtomicU64]>,
-    /// The greatest value of each block plus one; 0 where there is none.
+    /// The maximum value of each block plus one; 0 where there is none.
     blocks: Box<[AtomicU64]>,
     /// When the first block begins.
     start: u64,
@@ -148,15 +148,15 @@ impl Tally {
     }
 
     #[inline]
-    fn reach(&self, least: u64, greatest: u64, sum: u64) {
+    fn reach(&self, lowest: u64, highest: u64, sum: u64) {
         let hot = &self.hot;
         // 64 bits of nanoseconds hold the lateness of 584 years.
         hot.sum.store(hot.sum.load(Ordering::Relaxed).wrapping_add(sum), Ordering::Relaxed);
-        if least < hot.min.load(Ordering::Relaxed) {
-            hot.min.store(least, Ordering::Relaxed);
+        if lowest < hot.min.load(Ordering::Relaxed) {
+            hot.min.store(lowest, Ordering::Relaxed);
         }
-        if greatest > hot.max.load(Ordering::Relaxed) {
-            hot.max.store(greatest, Ordering::Relaxed);
+        if highest > hot.max.load(Ordering::Relaxed) {
+            hot.max.store(highest, Ordering::Relaxed);
         }
     }
 
@@ -165,9 +165,9 @@ impl Tally {
         if expiry >= self.hot.block_end.load(Ordering::Relaxed) {
             self.enter_block(expiry);
         }
-        let greatest = &self.blocks[self.hot.block_index.load(Ordering::Relaxed) as usize];
-        if value >= greatest.load(Ordering::Relaxed) {
-            greatest.store(value.saturating_add(1), Ordering::Relaxed);
+        let highest = &self.blocks[self.hot.block_index.load(Ordering::Relaxed) as usize];
+        if value >= highest.load(Ordering::Relaxed) {
+            highest.store(value.saturating_add(1), Ordering::Relaxed);
         }
     }
 
@@ -269,7 +269,7 @@ impl Copied {
     }
 }
 
-/// The greatest values of both, block by block. Blocks that were folded more often decide the length.
+/// The maximum values of both, block by block. Blocks that were folded more often decide the length.
 pub(crate) fn merge_maxima(mut a: BlockMaxima, mut b: BlockMaxima) -> BlockMaxima {
     let fold = |maxima: &mut BlockMaxima| {
         maxima.maxima = maxima.maxima.chunks(2).map(|pair| pair.iter().copied().flatten().max()).collect();

@@ -44,7 +44,7 @@ impl Setup {
         }
     }
 
-    /// At least DL_SCALE's 1024 ns (kernel/sched/deadline.c, __checkparam_dl).
+    /// At minimum DL_SCALE's 1024 ns (kernel/sched/deadline.c, __checkparam_dl).
     fn runtime(&self) -> Nanos {
         Nanos((self.period.0 / 4).max(1_024))
     }

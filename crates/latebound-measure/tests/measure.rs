@@ -171,8 +171,8 @@ fn the_worst_wake_up_is_handed_over_with_its_times() {
     assert!(late.len() >= 16 && late.len() < 400, "{}", late.len());
     for late in &late {
         assert_eq!((late.requested_at - start).0 % 1_000_000, 0, "an expiry lies on the grid");
-        assert_eq!((late.cpu, late.task.tid), threads[0]);
-        assert_eq!(late.task.priority_text(), "FIFO 80");
+        assert_eq!((late.started_cpu, late.runner_tid()), threads[0]);
+        assert_eq!(late.runner.as_ref().unwrap().priority_text(), "FIFO 80");
     }
     assert!(measured.losses.iter().all(|loss| loss.kind != LossKind::SampleDropped));
 }

@@ -72,13 +72,17 @@ pub enum Context {
 /// Something that was requested, started and ended. Latency is `started_at - requested_at`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Activation {
+    /// The series that it belongs to ([`Series::id`](crate::Series::id)).
+    #[serde(default)]
+    pub series: String,
     /// By which mechanism.
     pub mechanism: Mechanism,
     /// What exactly: `NET_RX`, a work function, an interrupt's name.
     pub subject: String,
     /// When it was first asked for.
     pub requested_at: Nanos,
-    /// When the mechanism let it through (a work item leaves `max_active` waiting), where there is such a step.
+    /// When the mechanism let it through, where there is such a step: a work item leaves `max_active` waiting, a timer that
+    /// expired wakes its thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activated_at: Option<Nanos>,
     /// When its own code began.
@@ -95,8 +99,9 @@ pub struct Activation {
     /// Who ran it, where that is a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<Task>,
-    /// The CPU of the request.
-    pub requested_cpu: Cpu,
+    /// The CPU of the request, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_cpu: Option<Cpu>,
     /// The CPU of the start.
     pub started_cpu: Cpu,
     /// Further requests that this one activation served.
@@ -106,6 +111,38 @@ pub struct Activation {
 }
 
 impl Activation {
+    /// A thread that was due to run and ran, as nothing but its clock or the scheduler tells it.
+    pub fn of_thread(
+        series: String,
+        mechanism: Mechanism,
+        thread: Task,
+        cpu: Cpu,
+        requested_at: Nanos,
+        started_at: Nanos,
+    ) -> Activation {
+        Activation {
+            series,
+            mechanism,
+            subject: thread.comm.clone(),
+            requested_at,
+            activated_at: None,
+            started_at,
+            ended_at: None,
+            requester: None,
+            requester_context: None,
+            runner: Some(thread),
+            requested_cpu: None,
+            started_cpu: cpu,
+            merged: 0,
+            missed: 0,
+        }
+    }
+
+    /// The thread that ran it; the idle task (0) where none did.
+    pub fn runner_tid(&self) -> Tid {
+        self.runner.as_ref().map_or(Tid(0), |runner| runner.tid)
+    }
+
     /// From the request to the start.
     pub fn latency(&self) -> Nanos {
         self.started_at.saturating_sub(self.requested_at)

@@ -150,7 +150,7 @@ pub struct BlockingWindow {
     pub finish: WindowEdge,
 }
 
-/// The latest wake-up of a recording that the theorem speaks of: the woken thread was the most urgent one of the CPU
+/// The worst wake-up of a recording that the theorem speaks of: the woken thread was the most urgent one of the CPU
 /// from the wake-up until it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredWakeup {
@@ -420,7 +420,7 @@ impl GrowthSample {
 
 /// A rule of the thread model that the events broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RuleBreach {
+pub struct RuleViolation {
     /// On which CPU.
     pub cpu: Cpu,
     /// The rule, in a sentence.
@@ -458,7 +458,7 @@ pub struct CpuBound {
     /// The longest window of each variable, where it was noted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<BlockingWindow>,
-    /// The latest wake-up of the same time, where somebody looked.
+    /// The worst wake-up of the same time, where somebody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredWakeup>,
     /// The interrupts, by source: what took the most in all comes first.
@@ -503,7 +503,8 @@ pub struct Bound {
     pub cpus: Vec<CpuBound>,
     /// The first rules of the model that were broken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub breaches: Vec<RuleBreach>,
+    #[serde(alias = "breaches")]
+    pub violations: Vec<RuleViolation>,
 }
 
 impl Bound {
@@ -534,7 +535,7 @@ impl Bound {
     }
 }
 
-/// The most that interrupts demand of a CPU within a window, as a staircase: a row of `workload_curves.parquet` each corner.
+/// The most that interrupts demand of a CPU within a window, as an arrival curve: a row of `workload_curves.parquet` each corner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadCurve {
     /// The CPU.

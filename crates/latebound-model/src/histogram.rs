@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// Buckets per power of two. At least 100 are needed for 1 %; 128 makes the rule two shifts.
+/// Buckets per power of two. At minimum 100 are needed for 1 %; 128 makes the rule two shifts.
 pub const SUB_BUCKETS: u64 = 128;
 const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
 
 /// How many buckets cover every 64-bit value.
 pub const BUCKET_COUNT: usize = bucket_index(u64::MAX) + 1;
 
-/// Whether so many values tell a quantile: at least one is expected beyond it. With fewer the quantile would be the greatest value
+/// Whether so many values tell a quantile: at least one is expected beyond it. With fewer the quantile would be the maximum value
 /// under another name. Whatever shows a quantile asks this; a comparison asks for more (`latebound_stats::FEWEST_BEYOND`).
 pub fn tells_quantile(count: u64, q: f64) -> bool {
     // Guards the float product: 1000 * (1 - 0.999) is a hair below 1.
@@ -33,7 +33,7 @@ pub const fn bucket_index(value: u64) -> usize {
     shift as usize * SUB_BUCKETS as usize + (value >> shift) as usize
 }
 
-/// The least and the greatest value of a bucket, both inclusive.
+/// The minimum and the maximum value of a bucket, both inclusive.
 ///
 /// # Panics
 /// Where `index` is not below [`BUCKET_COUNT`].
@@ -53,9 +53,9 @@ pub const fn bucket_bounds(index: usize) -> (u64, u64) {
 pub struct Bucket {
     /// Its index by [`bucket_index`].
     pub index: usize,
-    /// The least value that falls into it.
+    /// The minimum value that falls into it.
     pub low: Nanos,
-    /// The greatest value that falls into it.
+    /// The maximum value that falls into it.
     pub high: Nanos,
     /// How many values fell into it.
     pub count: u64,
@@ -164,12 +164,12 @@ impl Histogram {
         self.sum
     }
 
-    /// The exact least value; `None` where nothing was counted.
+    /// The exact minimum value; `None` where nothing was counted.
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0).then_some(Nanos(self.min))
     }
 
-    /// The exact greatest value; `None` where nothing was counted.
+    /// The exact maximum value; `None` where nothing was counted.
     pub fn max(&self) -> Option<Nanos> {
         (self.count > 0).then_some(Nanos(self.max))
     }
@@ -180,7 +180,7 @@ impl Histogram {
         u64::try_from(mean).ok().map(Nanos)
     }
 
-    /// The `q`-quantile by nearest rank (the ceil(q n)-th smallest value), as the greatest value of its bucket but
+    /// The `q`-quantile by nearest rank (the ceil(q n)-th smallest value), as the maximum value of its bucket but
     /// never above the exact maximum: it errs by less than 1 %, and upward.
     ///
     /// `None` where [`tells_quantile`] says that the values are too few.
@@ -200,7 +200,7 @@ impl Histogram {
     }
 
     /// The `q`-quantile of these values together with `above` further ones that were not counted because they lay above what
-    /// could be; the greatest value here may be one of that kind. `None` where the quantile lies among them.
+    /// could be; the maximum value here may be one of that kind. `None` where the quantile lies among them.
     pub fn quantile_with_above(&self, q: f64, above: u64) -> Option<Nanos> {
         if above == 0 {
             return self.quantile(q);
@@ -235,9 +235,9 @@ struct Packed {
     count: u64,
     /// The exact sum of all values, in nanoseconds, as a decimal text: it can pass 2^64.
     sum_ns: String,
-    /// The exact least value in nanoseconds; 0 where nothing was counted.
+    /// The exact minimum value in nanoseconds; 0 where nothing was counted.
     min_ns: u64,
-    /// The exact greatest value in nanoseconds; 0 where nothing was counted.
+    /// The exact maximum value in nanoseconds; 0 where nothing was counted.
     max_ns: u64,
     /// `[bucket index, count]` of each bucket that is not empty, in ascending order of the index.
     buckets: Vec<(usize, u64)>,

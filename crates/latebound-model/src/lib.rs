@@ -13,15 +13,17 @@ mod evidence;
 mod finding;
 mod histogram;
 mod mechanism;
+mod priority;
 mod run;
 mod series;
 mod system;
 mod units;
+mod wait;
 
 pub use activation::{Activation, Context, Task};
 pub use bound::{
     BOUND_SCHEMA, BlockingWindow, Bound, BoundView, BoundViews, CpuBound, CurveCorner, GrowthSample,
-    InterruptRecord, MeasuredWakeup, RuleBreach, SourceKind, SourceName, SourceShare, SourceSummary,
+    InterruptRecord, MeasuredWakeup, RuleViolation, SourceKind, SourceName, SourceShare, SourceSummary,
     Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstill};
@@ -32,6 +34,7 @@ pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
 };
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
+pub use priority::{NoPriority, Priority, Scheduling};
 pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
 pub use series::{BlockMaxima, Censored, Quantity, Series, Subject, Summary, UnknownCount};
 pub use system::{
@@ -39,3 +42,4 @@ pub use system::{
     SystemSnapshot,
 };
 pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};
+pub use wait::{Completer, Dependency, Object, Relation, RelationKind, WaitEvent};

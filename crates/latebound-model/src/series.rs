@@ -57,14 +57,14 @@ pub struct Subject {
     pub cpu: Option<Cpu>,
 }
 
-/// The greatest value in each block of time: what extreme-value statistics need.
+/// The maximum value in each block of time: what extreme-value statistics need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockMaxima {
     /// How long a block is.
     pub block: Nanos,
     /// When the first block began, on `CLOCK_MONOTONIC`.
     pub start: Nanos,
-    /// The greatest value of each block, in order; `None` for a block without any.
+    /// The maximum value of each block, in order; `None` for a block without any.
     pub maxima: Vec<Option<Nanos>>,
 }
 
@@ -73,7 +73,7 @@ pub struct BlockMaxima {
 pub struct Summary {
     /// How many values.
     pub count: u64,
-    /// The exact least value.
+    /// The exact minimum value.
     pub min: Option<Nanos>,
     /// The mean, rounded down.
     pub mean: Option<Nanos>,
@@ -89,7 +89,7 @@ pub struct Summary {
     pub p99_99: Option<Nanos>,
     /// 99.999 %.
     pub p99_999: Option<Nanos>,
-    /// The exact greatest value.
+    /// The exact maximum value.
     pub max: Option<Nanos>,
 }
 
@@ -117,7 +117,7 @@ impl Summary {
 pub struct Censored {
     /// Each of them is at or above this.
     pub above: Nanos,
-    /// How many there are. The greatest value of all, where its tool kept it, is in the histogram and not in this number.
+    /// How many there are. The maximum value of all, where its tool kept it, is in the histogram and not in this number.
     pub count: u64,
 }
 
@@ -163,6 +163,15 @@ pub struct Series {
 }
 
 impl Series {
+    /// The id of the series of these parts: `work/wb_workfn/latency`.
+    pub fn id_of(mechanism: Mechanism, quantity: Quantity, subject: &Subject) -> String {
+        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let mechanism = word(serde_json::to_value(mechanism).unwrap_or_default());
+        let quantity = word(serde_json::to_value(quantity).unwrap_or_default());
+        let cpu = subject.cpu.map(|cpu| format!("/cpu{cpu}")).unwrap_or_default();
+        format!("{mechanism}/{}{cpu}/{quantity}", subject.name)
+    }
+
     /// A series of this histogram, without losses or merges. The id is made of the parts.
     pub fn new(
         mechanism: Mechanism,
@@ -171,12 +180,8 @@ impl Series {
         evidence: Evidence,
         histogram: Histogram,
     ) -> Series {
-        let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        let mechanism_word = word(serde_json::to_value(mechanism).unwrap_or_default());
-        let quantity_word = word(serde_json::to_value(quantity).unwrap_or_default());
-        let cpu = subject.cpu.map(|cpu| format!("/cpu{cpu}")).unwrap_or_default();
         Series {
-            id: format!("{mechanism_word}/{}{cpu}/{quantity_word}", subject.name),
+            id: Series::id_of(mechanism, quantity, &subject),
             mechanism,
             quantity,
             subject,
@@ -194,7 +199,7 @@ impl Series {
     }
 
     /// The values above the source's histogram. A Run that names no limit has only the loss on record: the limit is then the
-    /// greatest value but one that was counted, because the greatest may be one of those above. `Err` where values lay
+    /// maximum value but one that was counted, because the maximum may be one of those above. `Err` where values lay
     /// above and nobody knows how many.
     pub fn censored(&self) -> Result<Option<Censored>, UnknownCount> {
         if self.censored.is_some() {

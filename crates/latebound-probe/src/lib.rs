@@ -12,6 +12,7 @@ mod kernel;
 mod load;
 mod log;
 mod observe;
+mod program;
 mod recorder;
 mod relations;
 #[cfg(test)]
@@ -25,6 +26,6 @@ pub use defer::{
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
-pub use recorder::{Following, LateWakeup, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
+pub use recorder::{Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
 pub use relations::{RelationOptions, RelationProbe, ThreadWaits};
 pub use responses::{Response, ResponseProbe};

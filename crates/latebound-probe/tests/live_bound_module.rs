@@ -94,7 +94,7 @@ fn is_sound(who: &str, cpu: Cpu, state: &BoundCpu) {
     println!("{who}, CPU {cpu}: {counts:?}");
     assert!(counts.model.events > 10_000, "{who}, CPU {cpu}: the load was there: {counts:?}");
     assert_eq!(
-        (counts.refused, counts.breaches, counts.strange_flags),
+        (counts.refused, counts.violations, counts.strange_flags),
         (0, 0, 0),
         "{who}, CPU {cpu}: {counts:?}"
     );

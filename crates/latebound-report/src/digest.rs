@@ -389,7 +389,7 @@ fn seen(run: &Run) -> Sentence {
         };
     }
     if let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) {
-        let sentence = sentence.stress(worst.latency().to_string()).say(" late: the latest of ");
+        let sentence = sentence.stress(worst.latency().to_string()).say(" late: the worst of ");
         return sentence.say(format!("{} wake-ups that were explained. None was measured.", run.worst.len()));
     }
     let count: u128 = run.series.iter().map(|series| u128::from(series.histogram.count())).sum();
@@ -469,8 +469,8 @@ fn why(run: &Run) -> Sentence {
         };
     };
     let latency = worst.latency();
-    let latest = wakeups(run).main().max().is_none_or(|max| latency >= max);
-    let which = if latest { "The latest one" } else { "The latest one that was explained" };
+    let is_worst = wakeups(run).main().max().is_none_or(|max| latency >= max);
+    let which = if is_worst { "The worst one" } else { "The worst one that was explained" };
     let mut sentence = sentence.say(format!("{which} ({latency} on CPU {}): ", worst.cpu));
     if does_not_add_up(worst).is_some() {
         return sentence.say("its causes do not add up to its latency, so they are not to be trusted.");

@@ -23,7 +23,7 @@ pub struct Row {
     pub p99: Quantile,
     /// 99.9 %.
     pub p99_9: Quantile,
-    /// The exact greatest value; `None` where nothing was counted.
+    /// The exact maximum value; `None` where nothing was counted.
     pub max: Option<Nanos>,
     /// Requests merged into an earlier one.
     pub merged: u64,
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// The rows of these series: by mechanism, then latencies before other quantities, then the latest first.
+/// The rows of these series: by mechanism, then latencies before other quantities, then the worst first.
 pub fn observe_rows(series: &[Series]) -> Vec<Row> {
     let mut rows: Vec<Row> = series.iter().enumerate().map(|(at, series)| row(at, series)).collect();
     rows.sort_by(|a, b| {

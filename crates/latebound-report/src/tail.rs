@@ -40,11 +40,11 @@ impl fmt::Display for Quantile {
 /// The values above a histogram's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Where it ends; the least end where several series ended at different ones.
+    /// Where it ends; the minimum end where several series ended at different ones.
     pub(crate) limit: Nanos,
     /// How many lie above and are in no histogram; `None` where nobody knows.
     pub(crate) beyond: Option<u64>,
-    /// How many lie above and are in a histogram: the greatest of each series.
+    /// How many lie above and are in a histogram: the maximum of each series.
     pub(crate) counted: u64,
 }
 
@@ -93,7 +93,7 @@ impl Tail {
     }
 }
 
-/// How many values lie at or above a limit that may fall into a bucket: those of its bucket that pass it by their greatest value alone.
+/// How many values lie at or above a limit that may fall into a bucket: those of its bucket that pass it by their maximum value alone.
 fn at_or_above(histogram: &Histogram, limit: Nanos) -> u64 {
     let whole: u64 =
         histogram.buckets().filter(|bucket| bucket.low >= limit).map(|bucket| bucket.count).sum();
@@ -107,7 +107,7 @@ mod tests {
     use latebound_model::{Censored, Evidence, Mechanism, Quantity, Subject};
     use proptest::prelude::*;
 
-    /// A series of the values below the limit, the greatest of all, and how many lay above beside it.
+    /// A series of the values below the limit, the maximum of all, and how many lay above beside it.
     fn cut(values: &[u64], limit: u64) -> Series {
         let mut histogram = Histogram::new();
         values.iter().filter(|value| **value < limit).for_each(|value| histogram.record(Nanos(*value)));

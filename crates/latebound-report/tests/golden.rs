@@ -69,6 +69,8 @@ fn terminal_texts_are_as_they_were() {
     }
     golden("bounded-check.txt", &terminal::check_summary(&support::bounded(), None, &PLAIN));
     golden("rich-check-colour.txt", &terminal::check_summary(&support::rich(), None, &STYLES[1]));
+    golden("worst-activations.txt", &terminal::worst_activations(&support::activations(), &PLAIN));
+    assert_eq!(terminal::worst_activations(&[], &PLAIN), "");
     golden("rich-observe-52.txt", &texts(&support::rich(), &STYLES[2])[3].1);
 }
 
@@ -183,7 +185,7 @@ fn ways_to_put_work_off_stand_on_one_axis_idle_above_loaded() {
     let answer = latebound_report::digest::answer(&support::deferred()).late.plain();
     assert_eq!(
         answer,
-        "Of 8404 starts of deferred work with no load of ours, the latest of each way was from 238 ms (tasklet from task) to \
+        "Of 8404 starts of deferred work with no load of ours, the worst of each way was from 238 ms (tasklet from task) to \
          950 ms (work_highpri from hardirq, to CPU 1)."
     );
 }

@@ -274,7 +274,7 @@ fn the_answer_says_what_it_rests_on_where_nothing_was_measured() {
     run.worst = support::rich().worst;
     assert_eq!(
         answer(&run)[0],
-        "7.83 ms late: the latest of 10 wake-ups that were explained. None was measured."
+        "7.83 ms late: the worst of 10 wake-ups that were explained. None was measured."
     );
     let mut histogram = Histogram::new();
     histogram.record_n(Nanos(2_000), 1_999);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the greatest values of blocks may be taken for independent of each other and of one distribution, as a forecast
+//! Whether the maxima of blocks may be taken for independent of each other and of one distribution, as a forecast
 //! from them has to.
 
 use rand::RngExt as _;
@@ -30,7 +30,7 @@ pub fn neighbours_agree(runs: &[Vec<f64>], shuffles: u32, seed: u64) -> f64 {
 
 /// The p-value of the values of a run having nothing to do with those `lags` places later, by shuffling: the statistic is that of
 /// Box and Pierce (Journal of the American Statistical Association 65, 1970), of ranks. It sees a level that swings
-/// or moves. 1 where no run is twice as long as the greatest lag.
+/// or moves. 1 where no run is twice as long as the maximum lag.
 pub fn distant_agree(
     runs: &[Vec<f64>],
     lags: std::ops::RangeInclusive<usize>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The greatest values of blocks of time, and the generalised extreme-value distribution that they tend to
+//! The maximum values of blocks of time, and the generalised extreme-value distribution that they tend to
 //! (Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, chapter 3; its sign of the shape: above zero
 //! is a heavy tail).
 

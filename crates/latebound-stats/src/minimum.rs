@@ -2,7 +2,7 @@
 //! The minimum of a function of a few variables without derivatives: the simplex of Nelder and Mead (The Computer Journal
 //! 7, 1965) with its usual coefficients.
 
-/// Where the function is least near `start`, and its value there. Points where it has no value give infinity.
+/// Where the function is minimum near `start`, and its value there. Points where it has no value give infinity.
 pub(crate) fn minimum<const N: usize>(
     start: [f64; N],
     step: f64,

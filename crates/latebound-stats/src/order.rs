@@ -47,7 +47,7 @@ pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> QuantileRanks {
     let above = sum(&up, &upwards);
     let below = sum(&down, &downwards);
     let total = above + below + 1.0;
-    // The greatest l with P(B < l) <= tail. Walk down from the mode until what is left is small enough.
+    // The maximum l with P(B < l) <= tail. Walk down from the mode until what is left is small enough.
     let (mut at, mut weight, mut left) = (mode, 1.0, below);
     let low = loop {
         if left <= tail * total {
@@ -58,7 +58,7 @@ pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> QuantileRanks {
         left -= weight;
         at = next;
     };
-    // The least u with P(B >= u) <= tail: walk up until what is above is small enough.
+    // The minimum u with P(B >= u) <= tail: walk up until what is above is small enough.
     let (mut at, mut weight, mut left) = (mode, 1.0, above);
     let high = loop {
         if left <= tail * total {
@@ -72,8 +72,8 @@ pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> QuantileRanks {
     QuantileRanks { low, high }
 }
 
-/// The interval of the `q`-quantile of what a histogram counted, in nanoseconds: from the least value of the lower rank's
-/// bucket to the greatest of the upper rank's. It takes the values for independent of each other; over the values of one
+/// The interval of the `q`-quantile of what a histogram counted, in nanoseconds: from the minimum value of the lower rank's
+/// bucket to the maximum of the upper rank's. It takes the values for independent of each other; over the values of one
 /// run it says how well that run's quantile is known, not how much the next run's will differ.
 pub fn histogram_quantile_interval(histogram: &Histogram, q: f64, confidence: f64) -> Interval {
     let ranks = quantile_ranks(histogram.count(), q, confidence);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn too_few_values_give_no_upper_end() {
-        // 0.999^3688 = 0.025: with fewer values the greatest of them may lie below the quantile more often than that.
+        // 0.999^3688 = 0.025: with fewer values the maximum of them may lie below the quantile more often than that.
         assert_eq!(quantile_ranks(3687, 0.999, 0.95).high, None);
         assert_eq!(quantile_ranks(3688, 0.999, 0.95).high, Some(3688));
         assert_eq!(quantile_ranks(5, 0.5, 0.95), QuantileRanks { low: None, high: None });

@@ -51,18 +51,18 @@ pub fn shift(base: &[Span], new: &[Span], confidence: f64) -> Option<Shift> {
     let tail = (1.0 - confidence) / 2.0;
     let low = |values: &[Span]| values.iter().map(|span| span.low).collect::<Vec<f64>>();
     let high = |values: &[Span]| values.iter().map(|span| span.high).collect::<Vec<f64>>();
-    let (least, greatest) = (differences(&high(base), &low(new)), differences(&low(base), &high(new)));
-    let estimate = (middle(&least) + middle(&greatest)) / 2.0;
+    let (lowest, highest) = (differences(&high(base), &low(new)), differences(&low(base), &high(new)));
+    let estimate = (middle(&lowest) + middle(&highest)) / 2.0;
     let interval = match critical(base.len(), new.len(), tail) {
         Some(critical) => {
             let negative = |values: Vec<f64>| values.into_iter().map(|value| -value).collect::<Vec<f64>>();
             Interval {
-                low: lower_end(&high(base), &low(new), &least, critical, tail),
+                low: lower_end(&high(base), &low(new), &lowest, critical, tail),
                 // The upper end of a shift is minus the lower end of its mirror image.
                 high: -lower_end(
                     &negative(low(base)),
                     &negative(high(new)),
-                    &negative(greatest.iter().rev().copied().collect()),
+                    &negative(highest.iter().rev().copied().collect()),
                     critical,
                     tail,
                 ),
@@ -75,7 +75,7 @@ pub fn shift(base: &[Span], new: &[Span], confidence: f64) -> Option<Shift> {
     Some(Shift { estimate: estimate.is_finite().then_some(estimate), interval })
 }
 
-/// All differences, from the least.
+/// All differences, from the minimum.
 fn differences(base: &[f64], new: &[f64]) -> Vec<f64> {
     let mut all: Vec<f64> = new
         .iter()
@@ -91,16 +91,16 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 /// The interval with what is added where the groups' own scatter leaves more open than their ranks (see [`Trimmed`]).
-fn hull(interval: Interval, least: Option<Trimmed>, greatest: Option<Trimmed>, confidence: f64) -> Interval {
-    let (least, greatest) =
-        (least.map(|of| of.interval(confidence)), greatest.map(|of| of.interval(confidence)));
+fn hull(interval: Interval, lowest: Option<Trimmed>, highest: Option<Trimmed>, confidence: f64) -> Interval {
+    let (lowest, highest) =
+        (lowest.map(|of| of.interval(confidence)), highest.map(|of| of.interval(confidence)));
     Interval {
-        low: least.map_or(interval.low, |of| of.low.min(interval.low)),
-        high: greatest.map_or(interval.high, |of| of.high.max(interval.high)),
+        low: lowest.map_or(interval.low, |of| of.low.min(interval.low)),
+        high: highest.map_or(interval.high, |of| of.high.max(interval.high)),
     }
 }
 
-/// The least shift that is not rejected as too small, by the statistic between two neighbouring differences.
+/// The minimum shift that is not rejected as too small, by the statistic between two neighbouring differences.
 fn lower_end(base: &[f64], new: &[f64], sorted: &[f64], critical: f64, tail: f64) -> f64 {
     let equal = quantile_t(tail, (base.len() + new.len() - 2) as f64);
     let rejected = |k: usize| {
@@ -182,7 +182,7 @@ fn critical(base: usize, new: usize, tail: f64) -> Option<f64> {
         }
     }
     statistics.sort_by(f64::total_cmp);
-    // The greatest value below which at least 1 - tail of them lie: what is above it comes in at most the tail.
+    // The maximum value below which at least 1 - tail of them lie: what is above it comes in at most the tail.
     let at = statistics.len() - 1 - (statistics.len() as f64 * tail) as usize;
     let found = statistics[at] * (1.0 + 1e-9);
     known().insert(key, found);
@@ -205,7 +205,7 @@ mod tests {
             shift(&exact(&of(0.0)), &exact(&of(100.0)), 0.95).unwrap().interval
         };
         assert_eq!(groups(3), Interval { low: f64::NEG_INFINITY, high: f64::INFINITY });
-        // 2 of 70 ways are as far apart: the ends are the least and the greatest difference.
+        // 2 of 70 ways are as far apart: the ends are the minimum and the maximum difference.
         assert_eq!(groups(4), Interval { low: 97.0, high: 103.0 });
     }
 

@@ -4,7 +4,7 @@
 //! If it makes no difference on which side a run stands, every way of dealing the runs to the two sides is as likely as the
 //! one that was met. Each measure has a studentised statistic, so that groups that scatter unlike each other take no more
 //! errors than stated as the runs become many (Janssen, Statistics and Probability Letters 36, 1997; Neubert and Brunner,
-//! Computational Statistics and Data Analysis 51, 2007; Chung and Romano, Annals of Statistics 41, 2013). Its greatest value over
+//! Computational Statistics and Data Analysis 51, 2007; Chung and Romano, Annals of Statistics 41, 2013). Its maximum value over
 //! all measures in each relabelling gives p-values that hold for all measures together, however they depend on each other: the
 //! step-down maxT of Westfall and Young (Resampling-Based Multiple Testing, 1993, algorithm 4.1; in the form of Ge, Dudoit
 //! and Speed, Test 12, 2003, box 1). Runs that were taken in turns are dealt within strata of neighbours.
@@ -17,7 +17,7 @@ use crate::generator;
 const ENUMERATED: u64 = 13_000;
 /// Otherwise so many are drawn, unless they would take too long.
 const DRAWN: u64 = 9_999;
-/// At least so many are drawn.
+/// At minimum so many are drawn.
 const LEAST_DRAWN: u64 = 1_999;
 /// Additions that a comparison may take.
 const EFFORT: u64 = 400_000_000;
@@ -54,7 +54,7 @@ pub struct Relabelled {
 }
 
 impl Relabelled {
-    /// The least p-value that could have come out.
+    /// The minimum p-value that could have come out.
     pub fn least_p(&self) -> f64 {
         if self.exact { 2.0 / self.relabellings as f64 } else { 1.0 / self.relabellings as f64 }
     }
@@ -124,8 +124,8 @@ impl Prepared {
         }
         let variance = base.variance() / base.count + new.variance() / new.count;
         // Rounding alone must not make a difference of equal values.
-        let least = (1e-12 * (base.mean.abs() + new.mean.abs())).powi(2);
-        difference / variance.max(least).sqrt()
+        let lowest = (1e-12 * (base.mean.abs() + new.mean.abs())).powi(2);
+        difference / variance.max(lowest).sqrt()
     }
 }
 
@@ -164,12 +164,12 @@ pub(crate) fn brunner_munzel([base, new]: [Moments; 2]) -> (f64, f64) {
     let of_base = base.variance() / (base.count * new.count * new.count);
     let of_new = new.variance() / (new.count * base.count * base.count);
     // Groups wholly apart have placements without variance. This lies below the variance of groups with one pair out of order.
-    let least = 0.5 / (pairs * pairs);
+    let lowest = 0.5 / (pairs * pairs);
     let freedom = (of_base + of_new).powi(2)
         / (of_base.powi(2) / (base.count - 1.0).max(1.0) + of_new.powi(2) / (new.count - 1.0).max(1.0));
     let freedom =
         if freedom.is_finite() { freedom.max(1.0) } else { (base.count + new.count - 2.0).max(1.0) };
-    ((share - 0.5) / (of_base + of_new).max(least).sqrt(), freedom)
+    ((share - 0.5) / (of_base + of_new).max(lowest).sqrt(), freedom)
 }
 
 /// Relabels the runs. `measures[m]` has the values of one measure: of all base runs, then of all new runs; `None` where
@@ -197,15 +197,15 @@ pub fn relabel(
     let mut alone = vec![0u64; measures.len()];
     let mut together = vec![0u64; measures.len()];
     let mut look = |new: &[bool]| {
-        let mut greatest: f64 = 0.0;
-        // From the least to the greatest: each is held against the greatest of those that are not above it.
+        let mut highest: f64 = 0.0;
+        // From the minimum to the maximum: each is held against the maximum of those that are not above it.
         for &m in order.iter().rev() {
             let z = prepared[m].z(new).abs();
-            greatest = greatest.max(z);
+            highest = highest.max(z);
             // A hair's room: equal sums in another order of additions must count as equal.
             let bar = size(m) * (1.0 - 1e-9) - 1e-9;
             alone[m] += u64::from(z >= bar);
-            together[m] += u64::from(greatest >= bar);
+            together[m] += u64::from(highest >= bar);
         }
     };
     let groups = groups(runs, strata);

@@ -162,8 +162,8 @@ fn hypergeometric(random: &mut impl rand::Rng, all: u64, marked: u64, drawn: u64
     if variance > 1000.0 {
         let z = crate::normal_quantile(((random.random::<u64>() >> 11) as f64 + 0.5) / (1u64 << 53) as f64);
         let most = marked.min(drawn);
-        let least = drawn.saturating_sub(all - marked);
-        return ((marked as f64 * share + z * variance.sqrt()).round().max(0.0) as u64).clamp(least, most);
+        let lowest = drawn.saturating_sub(all - marked);
+        return ((marked as f64 * share + z * variance.sqrt()).round().max(0.0) as u64).clamp(lowest, most);
     }
     let (mut left, mut wanted, mut taken) = (all, drawn, 0);
     for _ in 0..marked {
@@ -222,7 +222,7 @@ mod tests {
         assert!(tail.is_censored() && (tail.value - 400_000.0).abs() < 1e-6, "{tail:?}");
         let middle = sample.quantile(0.5).unwrap();
         assert!(!middle.is_censored() && middle.span.low <= middle.value, "{middle:?}");
-        // The greatest value is known and lies above the limit: the 980th is still not known.
+        // The maximum value is known and lies above the limit: the 980th is still not known.
         let mut histogram = of((0..970).map(|i| i * 400));
         histogram.record(Nanos(9_000_000));
         assert!(Sample::of(&histogram, censored, None).quantile(0.98).unwrap().is_censored());

@@ -39,8 +39,8 @@ pub enum Verdict {
 /// The verdict on a measure from its p-values and the shift of its logarithm.
 pub fn judge(judged: Option<Judged>, shift: Option<&Shift>, better: Better, rules: Rules) -> Verdict {
     let (Some(judged), Some(shift)) = (judged, shift) else { return Verdict::NotEnoughRuns };
-    let least = rules.least_effect.ln_1p();
-    let (above, below) = (shift.interval.low > least, shift.interval.high < -least);
+    let lowest = rules.least_effect.ln_1p();
+    let (above, below) = (shift.interval.low > lowest, shift.interval.high < -lowest);
     if judged.p_adjusted <= rules.level && ((above && judged.z > 0.0) || (below && judged.z < 0.0)) {
         return match above == (better == Better::Higher) {
             true => Verdict::Better,
@@ -89,7 +89,7 @@ mod tests {
             judge(judged(0.002, 5.0), Some(&between(0.005, 0.2)), Better::Lower, RULES),
             Verdict::NotEnoughRuns
         );
-        // A least effect beside a p-value that is not enough calls nothing.
+        // A minimum effect beside a p-value that is not enough calls nothing.
         assert_eq!(
             judge(judged(0.06, 5.0), Some(&between(0.1, 0.2)), Better::Lower, RULES),
             Verdict::NotEnoughRuns

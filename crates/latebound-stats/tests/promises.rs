@@ -132,8 +132,8 @@ fn intervals_of_shifts_and_medians_hold_the_truth_as_often_as_stated() {
             shifts += usize::from(shift(&spans(&base), &spans(&new), 0.95).unwrap().interval.contains(0.0));
             medians += usize::from(median_interval(&new, 0.95).unwrap().1.contains(median));
         }
-        let least = (0.95 - 3.0 * (0.95 * 0.05 / SAMPLES as f64).sqrt()) * SAMPLES as f64;
-        assert!(shifts as f64 >= least && medians as f64 >= least, "{shifts} {medians} of {SAMPLES}");
+        let lowest = (0.95 - 3.0 * (0.95 * 0.05 / SAMPLES as f64).sqrt()) * SAMPLES as f64;
+        assert!(shifts as f64 >= lowest && medians as f64 >= lowest, "{shifts} {medians} of {SAMPLES}");
     }
 }
 
@@ -150,9 +150,9 @@ fn intervals_hold_the_truth_where_one_side_scatters_ten_times_as_far() {
                 shift(&side(tight, 0.1), &side(wide, 1.0), 0.95).unwrap().interval.contains(0.0)
             })
             .count() as f64;
-        let least = (0.95 - 3.0 * (0.95 * 0.05 / SAMPLES as f64).sqrt()) * SAMPLES as f64;
+        let lowest = (0.95 - 3.0 * (0.95 * 0.05 / SAMPLES as f64).sqrt()) * SAMPLES as f64;
         println!("{tight} and {wide}: {held} of {SAMPLES}");
-        assert!(held >= least, "{tight} and {wide}: {held} of {SAMPLES}");
+        assert!(held >= lowest, "{tight} and {wide}: {held} of {SAMPLES}");
     }
 }
 

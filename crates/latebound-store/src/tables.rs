@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Parquet tables of a Run: which columns they have, and how a Run becomes their rows.
 //!
-//! The columns are described for readers in docs/run-format.md. Words (`timer_wakeup`, `latency`) are those of
+//! The columns are described for readers in docs/src/reference/run.md. Words (`timer_wakeup`, `latency`) are those of
 //! `run.json`, so that tables and document join on them.
 
 use latebound_model::{
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 
 /// Every bucket of every series that is not empty.
 pub const HISTOGRAMS_FILE: &str = "histograms.parquet";
-/// The greatest value of every block of time.
+/// The maximum value of every block of time.
 pub const BLOCK_MAXIMA_FILE: &str = "block_maxima.parquet";
 /// The spans of the worst activations.
 pub const WORST_SPANS_FILE: &str = "worst_spans.parquet";
@@ -137,7 +137,7 @@ pub(crate) fn block_maxima(run: &Run) -> Result<EncodedTable, StoreError> {
         "start_ns": U64(|row: &BlockRow| row.start_ns),
         "max_ns": OptionalU64(|row: &BlockRow| row.max_ns),
     };
-    table(BLOCK_MAXIMA_FILE, "a block of time of a series, with its greatest value", &columns, rows)
+    table(BLOCK_MAXIMA_FILE, "a block of time of a series, with its maximum", &columns, rows)
 }
 
 struct SpanRow<'r> {
@@ -206,13 +206,14 @@ pub(crate) fn activations(activations: &[Activation]) -> Result<EncodedTable, St
         requester_context: activation.requester_context.map(word),
     });
     let columns = columns! {
+        "series": Text(|row: &ActivationRow| &row.activation.series),
         "mechanism": Text(|row: &ActivationRow| &row.mechanism),
         "subject": Text(|row: &ActivationRow| &row.activation.subject),
         "requested_ns": U64(|row: &ActivationRow| row.activation.requested_at.0),
         "activated_ns": OptionalU64(|row: &ActivationRow| row.activation.activated_at.map(|at| at.0)),
         "started_ns": U64(|row: &ActivationRow| row.activation.started_at.0),
         "ended_ns": OptionalU64(|row: &ActivationRow| row.activation.ended_at.map(|at| at.0)),
-        "requested_cpu": U32(|row: &ActivationRow| row.activation.requested_cpu.0),
+        "requested_cpu": OptionalU32(|row: &ActivationRow| row.activation.requested_cpu.map(|cpu| cpu.0)),
         "started_cpu": U32(|row: &ActivationRow| row.activation.started_cpu.0),
         "requester_tid": OptionalI32(|row: &ActivationRow| row.requester().map(|task| task.tid.0)),
         "requester_comm": OptionalText(|row: &ActivationRow| row.requester().map(|task| task.comm.as_str())),

@@ -66,7 +66,7 @@ fn the_examples_of_the_format_page_run_and_find_something() {
     for name in ["my.run", "other.run"] {
         write(&folder.path().join(name), 1_000);
     }
-    let page = fs::read_to_string(repository().join("docs/run-format.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/src/reference/run.md")).unwrap();
     let mut ran = Vec::new();
     for (word, line, text) in blocks(&page) {
         let program = match word.as_str() {
@@ -77,7 +77,10 @@ fn the_examples_of_the_format_page_run_and_find_something() {
             _ => continue,
         };
         let output = output_of(python().current_dir(folder.path()).arg("-c").arg(&program));
-        assert!(!output.trim().is_empty(), "the example at line {line} of docs/run-format.md prints nothing");
+        assert!(
+            !output.trim().is_empty(),
+            "the example at line {line} of docs/src/reference/run.md prints nothing"
+        );
         ran.push(word);
     }
     let count = |word| ran.iter().filter(|ran| *ran == word).count();

@@ -104,7 +104,7 @@ fn live_sigkill_at_random_moments_leaves_every_priority_as_it_was() {
     set_own(Schedule::fifo(97));
     let folder = tempfile::TempDir::new().unwrap();
     let mut random = u64::from(std::process::id()) ^ 0x9E37_79B9_7F4A_7C15;
-    let (mut changed, mut latest, mut left_over) = (0, Duration::ZERO, 0);
+    let (mut changed, mut worst, mut left_over) = (0, Duration::ZERO, 0);
     for round in 0..rounds {
         random = next(random);
         let wait = Duration::from_micros((random >> 40) % 40_000);
@@ -134,7 +134,7 @@ fn live_sigkill_at_random_moments_leaves_every_priority_as_it_was() {
             "round {round}, killed after {wait:?}, seed {random}: not restored in {took:?}"
         );
         assert!(took <= SOON, "round {round}, killed after {wait:?}, seed {random}: restored after {took:?}");
-        latest = latest.max(took);
+        worst = worst.max(took);
         // Killed between the journal and its watchdog: nothing was changed yet, and the next start removes it.
         if journal.exists() {
             left_over += 1;
@@ -147,7 +147,7 @@ fn live_sigkill_at_random_moments_leaves_every_priority_as_it_was() {
     }
     set_own(own);
     println!(
-        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {latest:?}; {left_over} \
+        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {worst:?}; {left_over} \
          journals without a watchdog"
     );
     assert!(changed * 4 > rounds, "only {changed} of {rounds} kills met a change: the test tests nothing");

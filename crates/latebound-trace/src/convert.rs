@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
 
 use crate::dat::{Buffer, Item, TraceFile};
+use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::flaw::{Flaw, FlawKind, Tally};
 use crate::record::{Record, TaskRef, VectorId, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
@@ -122,15 +122,17 @@ fn model_task(task: &TaskRef<'_>) -> Task {
     Task { tid: task.tid, comm: task.comm.to_string(), policy: None, prio: Some(task.prio), kernel: false }
 }
 
-/// The event that a flaw means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.
-pub fn lost_event(flaw: &Flaw, at: Nanos) -> Option<Event> {
-    let events = match flaw.kind {
-        FlawKind::Overwritten { events } => events,
-        FlawKind::Missing { events } => Some(events),
-        FlawKind::Damaged { .. } | FlawKind::CutOff { .. } | FlawKind::EmptyPage => None,
-        FlawKind::Backwards { .. } => return None,
+/// The event that a discontinuity means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.
+pub fn lost_event(discontinuity: &Discontinuity, at: Nanos) -> Option<Event> {
+    let events = match discontinuity.kind {
+        DiscontinuityKind::Overwritten { events } => events,
+        DiscontinuityKind::Missing { events } => Some(events),
+        DiscontinuityKind::Damaged { .. }
+        | DiscontinuityKind::CutOff { .. }
+        | DiscontinuityKind::EmptyPage => None,
+        DiscontinuityKind::Backwards { .. } => return None,
     };
-    Some(Event::new(at, flaw.cpu, EventKind::Lost { events }))
+    Some(Event::new(at, discontinuity.cpu, EventKind::Lost { events }))
 }
 
 /// Gives all events of a buffer that the model has words for to `visit`, by time, and what was counted per CPU.
@@ -142,20 +144,20 @@ pub fn for_each_event<R: ReadAt>(
     let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
     let mut converter = Converter::new();
     let mut stream = trace.events(buffer)?;
-    // A flaw is told when its CPU's next event is looked for, which other CPUs' events may come before.
-    let mut flaws: BTreeMap<Cpu, Vec<Flaw>> = BTreeMap::new();
+    // A discontinuity is told when its CPU's next event is looked for, which other CPUs' events may come before.
+    let mut discontinuities: BTreeMap<Cpu, Vec<Discontinuity>> = BTreeMap::new();
     while let Some(item) = stream.next_item()? {
         let event = match item {
-            Item::Flaw(flaw) => {
-                flaws.entry(flaw.cpu).or_default().push(flaw);
+            Item::Discontinuity(discontinuity) => {
+                discontinuities.entry(discontinuity.cpu).or_default().push(discontinuity);
                 continue;
             }
             Item::Event(event) => event,
         };
         let at = buffer.clock.nanos(event.time);
-        if !flaws.is_empty() {
-            let here = flaws.remove(&event.cpu).into_iter().flatten();
-            here.filter_map(|flaw| lost_event(&flaw, at)).for_each(&mut visit);
+        if !discontinuities.is_empty() {
+            let here = discontinuities.remove(&event.cpu).into_iter().flatten();
+            here.filter_map(|discontinuity| lost_event(&discontinuity, at)).for_each(&mut visit);
         }
         let decoded = decoder.decode(event.data);
         converter
@@ -164,14 +166,14 @@ pub fn for_each_event<R: ReadAt>(
             .into_iter()
             .for_each(&mut visit);
     }
-    for flaw in flaws.values().flatten() {
-        let at = buffer.clock.nanos(flaw.after.unwrap_or(0));
-        lost_event(flaw, at).into_iter().for_each(&mut visit);
+    for discontinuity in discontinuities.values().flatten() {
+        let at = buffer.clock.nanos(discontinuity.after.unwrap_or(0));
+        lost_event(discontinuity, at).into_iter().for_each(&mut visit);
     }
     let mut tallies = stream.tallies();
     for (cpu, tally) in &mut tallies {
         let events = trace.missing_events(buffer, *cpu, tally);
-        tally.count(FlawKind::Missing { events });
+        tally.count(DiscontinuityKind::Missing { events });
     }
     Ok(tallies)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a trace cannot be read at all. What is wrong inside a trace that can be read is a [`crate::Flaw`], and counted.
+//! Why a trace cannot be read at all. What is wrong inside a trace that can be read is a [`crate::Discontinuity`], and counted.
 
 use std::io;
 

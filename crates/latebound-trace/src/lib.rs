@@ -4,14 +4,14 @@
 //! This crate owns the formats in which others save kernel events, and turns them into the typed records that the
 //! thread model and `explain` read. It asks for bytes through [`ReadAt`] and never opens a file. It holds pages and
 //! chunks, never a whole trace. Whatever stands in a file, the answer is an error that says what is wrong, or a stream
-//! whose flaws are told and counted: nothing is passed over in silence, nothing panics, and no size that a file
+//! whose discontinuities are told and counted: nothing is passed over in silence, nothing panics, and no size that a file
 //! claims is believed before it is checked.
 
 mod clock;
 mod convert;
 mod dat;
+mod discontinuity;
 mod error;
-mod flaw;
 mod format;
 mod kind;
 mod perf;
@@ -29,8 +29,8 @@ pub use convert::{Converter, for_each_event, lost_event};
 pub use dat::{
     Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile,
 };
+pub use discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 pub use error::TraceError;
-pub use flaw::{Flaw, FlawKind, Tally};
 pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
 pub use kind::TraceKind;
 pub use perf::PerfTrace;

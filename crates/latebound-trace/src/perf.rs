@@ -16,8 +16,8 @@ use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRec
 use crate::CPU_LIMIT;
 use crate::clock::Clock;
 use crate::dat::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};
+use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::flaw::{Flaw, FlawKind, Tally};
 use crate::format::Formats;
 use crate::record::Decoder;
 use crate::source::{ReadAt, Reader};
@@ -142,9 +142,9 @@ impl<R: ReadAt> PerfTrace<R> {
             }
             let common = guarded(|| record.common_data())?;
             let cpu = common.cpu.map(Cpu);
-            let flaw = match guarded(|| record.parse())? {
-                EventRecord::Lost(lost) => FlawKind::Overwritten { events: Some(lost.count) },
-                EventRecord::Raw(_) if is_lost_samples => FlawKind::Overwritten { events: None },
+            let discontinuity = match guarded(|| record.parse())? {
+                EventRecord::Lost(lost) => DiscontinuityKind::Overwritten { events: Some(lost.count) },
+                EventRecord::Raw(_) if is_lost_samples => DiscontinuityKind::Overwritten { events: None },
                 EventRecord::Sample(sample) => {
                     let Some(raw) = sample.raw else { continue };
                     let (Some(cpu), Some(time)) = (cpu, sample.timestamp) else {
@@ -157,9 +157,14 @@ impl<R: ReadAt> PerfTrace<R> {
                     let decoded = self.decoder.decode(&data);
                     let (tally, last) = tallies.entry(cpu).or_default();
                     if let Some(last) = last.filter(|&last| time < last) {
-                        let kind = FlawKind::Backwards { by: last - time };
+                        let kind = DiscontinuityKind::Backwards { by: last - time };
                         tally.count(kind);
-                        visit(TypedItem::Flaw(Flaw { cpu, page: number, after: Some(last), kind }));
+                        visit(TypedItem::Discontinuity(Discontinuity {
+                            cpu,
+                            page: number,
+                            after: Some(last),
+                            kind,
+                        }));
                     }
                     (tally.events, *last) = (tally.events + 1, Some(time));
                     visit(TypedItem::Event(TypedEvent { cpu, at: Nanos(time), decoded }));
@@ -170,8 +175,13 @@ impl<R: ReadAt> PerfTrace<R> {
             // A loss without a CPU is held against the first.
             let cpu = cpu.unwrap_or_default();
             let (tally, last) = tallies.entry(cpu).or_default();
-            tally.count(flaw);
-            visit(TypedItem::Flaw(Flaw { cpu, page: number, after: *last, kind: flaw }));
+            tally.count(discontinuity);
+            visit(TypedItem::Discontinuity(Discontinuity {
+                cpu,
+                page: number,
+                after: *last,
+                kind: discontinuity,
+            }));
         }
         Ok(tallies.into_iter().map(|(cpu, (tally, _))| (cpu, tally)).collect())
     }

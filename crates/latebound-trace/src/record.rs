@@ -230,7 +230,7 @@ pub enum Record<'a> {
         timer: u64,
         /// The callback's address.
         function: u64,
-        /// The latest time that the caller allows.
+        /// The last time that the caller allows.
         expires_ns: i64,
         /// The earliest time.
         soft_expires_ns: i64,
@@ -498,11 +498,11 @@ struct Slot {
     kind: Kind,
     /// The vector of a vector event.
     vector: u16,
-    /// The least length of a record.
+    /// The minimum length of a record.
     length: u16,
     /// Whether a located text counts from the end of its word.
     relative: bool,
-    /// Whether the first two places are 32 bits in the order of least significant bytes first: almost every record of a
+    /// Whether the first two places are 32 bits in the order of minimum significant bytes first: almost every record of a
     /// trace with preempt and irq events is such a pair.
     pair: bool,
     places: [Place; FIELDS],
@@ -625,7 +625,7 @@ impl Decoder {
             };
             slot.relative |= field.is_some_and(|field| field.kind == FieldKind::RelativeLocation);
             *place = found;
-            // The stack's array is as long as the record; the format only names the least.
+            // The stack's array is as long as the record; the format only names the minimum.
             length =
                 length.max(if kind == Kind::KernelStack { usize::from(found.offset) } else { found.end() });
         }

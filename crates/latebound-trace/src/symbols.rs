@@ -86,10 +86,10 @@ impl Symbols {
         beginnings: &[&str],
         mut what: impl FnMut(&str) -> Option<T>,
     ) -> Vec<(u64, u64, T)> {
-        let leads = Leads::of(beginnings);
+        let filter = PrefixFilter::of(beginnings);
         let mut ranges = Vec::new();
         for (at, &(start, name)) in self.index.iter().enumerate() {
-            if !leads.may_have(&self.text[name as usize..]) {
+            if !filter.may_have(&self.text[name as usize..]) {
                 continue;
             }
             let name = self.name(name);
@@ -111,11 +111,11 @@ impl Symbols {
 
 /// What some names begin with, by their first three bytes as far as four bits of each tell: most of a kernel's 100 000
 /// names need not be looked at further.
-struct Leads([u64; 64]);
+struct PrefixFilter([u64; 64]);
 
-impl Leads {
-    fn of(beginnings: &[&str]) -> Leads {
-        let mut leads = Leads([0; 64]);
+impl PrefixFilter {
+    fn of(beginnings: &[&str]) -> PrefixFilter {
+        let mut filter = PrefixFilter([0; 64]);
         for beginning in beginnings {
             let known = beginning.len().min(3);
             let first = beginning.as_bytes()[..known]
@@ -123,10 +123,10 @@ impl Leads {
                 .fold(0, |place, byte| place << 4 | usize::from(byte & 15));
             let unknown = 4 * (3 - known);
             for place in first << unknown..(first + 1) << unknown {
-                leads.0[place / 64] |= 1 << (place % 64);
+                filter.0[place / 64] |= 1 << (place % 64);
             }
         }
-        leads
+        filter
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the readers of perf.data and of ftrace text give: typed events and flaws, in the order of the file.
+//! What the readers of perf.data and of ftrace text give: typed events and discontinuities, in the order of the file.
 
 use latebound_model::{Cpu, Nanos};
 
-use crate::flaw::Flaw;
+use crate::discontinuity::Discontinuity;
 use crate::record::Decoded;
 
 /// A typed event with its time and CPU.
@@ -23,5 +23,5 @@ pub enum TypedItem<'a> {
     /// An event.
     Event(TypedEvent<'a>),
     /// A place where the stream is not whole.
-    Flaw(Flaw),
+    Discontinuity(Discontinuity),
 }

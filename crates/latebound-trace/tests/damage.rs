@@ -6,8 +6,8 @@ mod support;
 
 use latebound_model::{Cpu, EventKind};
 use latebound_trace::{
-    Buffer, CpuData, CpuStream, Flaw, FlawKind, Item, ReadAt, Record, Tally, TextOffset, TraceError,
-    TraceFile, for_each_event,
+    Buffer, CpuData, CpuStream, Discontinuity, DiscontinuityKind, Item, ReadAt, Record, Tally, TextOffset,
+    TraceError, TraceFile, for_each_event,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,10 +30,10 @@ fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
                         told += frames.iter().count();
                     }
                 }
-                Item::Flaw(_) => told += 1,
+                Item::Discontinuity(_) => told += 1,
             })?;
             events += stream.tally().events;
-            assert!(stream.tally().is_whole() || told > 0, "a flaw was counted but not told");
+            assert!(stream.tally().is_whole() || told > 0, "a discontinuity was counted but not told");
             assert_same_ahead(&trace, buffer, cpu);
         }
         let mut merged = trace.events(buffer)?;
@@ -47,23 +47,23 @@ fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
     Ok(events)
 }
 
-/// All that a stream gave: events by their times and bytes, flaws, the error that it ended with.
+/// All that a stream gave: events by their times and bytes, discontinuities, the error that it ended with.
 #[derive(Debug, PartialEq)]
 struct Given {
     events: Vec<(u64, Vec<u8>)>,
     /// With how many events before it.
-    flaws: Vec<(usize, Flaw)>,
+    discontinuities: Vec<(usize, Discontinuity)>,
     error: Option<String>,
     tally: Tally,
 }
 
 fn given<R: ReadAt>(mut stream: CpuStream<'_, R>) -> Given {
-    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let (mut events, mut discontinuities) = (Vec::new(), Vec::new());
     let read = stream.for_each(|item| match item {
         Item::Event(event) => events.push((event.time, event.data.to_vec())),
-        Item::Flaw(flaw) => flaws.push((events.len(), flaw)),
+        Item::Discontinuity(discontinuity) => discontinuities.push((events.len(), discontinuity)),
     });
-    Given { events, flaws, error: read.err().map(|error| error.to_string()), tally: stream.tally() }
+    Given { events, discontinuities, error: read.err().map(|error| error.to_string()), tally: stream.tally() }
 }
 
 /// Whether a CPU reads the same where another thread inflates its chunks ahead. Gives what it reads as.
@@ -92,11 +92,11 @@ fn assert_same_ahead<R: ReadAt + Sync>(
     Some(alone)
 }
 
-/// The events of one CPU as time and caller, and the flaws.
-fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<FlawKind>) {
+/// The events of one CPU as time and caller, and the discontinuities.
+fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<DiscontinuityKind>) {
     let buffer = trace.buffer("").unwrap();
     let decoder = trace.decoder().unwrap();
-    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let (mut events, mut discontinuities) = (Vec::new(), Vec::new());
     let mut stream = trace.cpu_events(buffer, &buffer.cpus[cpu]).unwrap();
     stream
         .for_each(|item| match item {
@@ -107,7 +107,7 @@ fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<FlawK
                 assert_eq!(parent, TextOffset(0x210));
                 events.push((event.time, caller.0));
             }
-            Item::Flaw(flaw) => flaws.push(flaw.kind),
+            Item::Discontinuity(discontinuity) => discontinuities.push(discontinuity.kind),
         })
         .unwrap();
     // The other way to read gives the same, in the same order.
@@ -119,12 +119,12 @@ fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<FlawK
                 assert_eq!(event.time, events[count].0);
                 count += 1;
             }
-            Item::Flaw(flaw) => told.push(flaw.kind),
+            Item::Discontinuity(discontinuity) => told.push(discontinuity.kind),
         }
     }
-    assert_eq!((count, &told), (events.len(), &flaws));
+    assert_eq!((count, &told), (events.len(), &discontinuities));
     assert_eq!(one_by_one.tally(), stream.tally());
-    (events, flaws)
+    (events, discontinuities)
 }
 
 fn any_page() -> impl Strategy<Value = SyntheticPage> {
@@ -162,20 +162,20 @@ proptest! {
         prop_assert!(trace.clock().name() == "mono");
         for (cpu, pages) in written.cpus.iter().enumerate() {
             let mut expected = Vec::new();
-            let mut flaws = Vec::new();
+            let mut discontinuities = Vec::new();
             let mut last = 0;
             for page in pages {
                 if let Some(events) = page.missed {
-                    flaws.push(FlawKind::Overwritten { events });
+                    discontinuities.push(DiscontinuityKind::Overwritten { events });
                 }
                 if page.events.is_empty() {
-                    flaws.push(FlawKind::EmptyPage);
+                    discontinuities.push(DiscontinuityKind::EmptyPage);
                 }
                 let mut time = page.time;
                 for &(delta, caller) in &page.events {
                     time += delta;
                     if time < last {
-                        flaws.push(FlawKind::Backwards { by: last - time });
+                        discontinuities.push(DiscontinuityKind::Backwards { by: last - time });
                     }
                     last = time;
                     expected.push((time, caller));
@@ -183,13 +183,13 @@ proptest! {
             }
             let (read, told) = events(&trace, cpu);
             prop_assert_eq!(&read, &expected);
-            // An event of a page with backward time comes after the page's own flaws either way.
-            prop_assert_eq!(told, flaws);
+            // An event of a page with backward time comes after the page's own discontinuities either way.
+            prop_assert_eq!(told, discontinuities);
         }
     }
 
     #[test]
-    fn a_mutated_trace_gives_an_error_or_counted_flaws_and_never_a_panic(
+    fn a_mutated_trace_gives_an_error_or_counted_discontinuities_and_never_a_panic(
         file in prop_oneof![
             Just("v7-zstd.trace.dat"), Just("v6-instance.trace.dat"), Just("v7-tsc-instance.trace.dat"),
             Just("v7-overwritten.trace.dat")
@@ -266,9 +266,12 @@ fn a_size_that_cannot_be_is_refused_before_it_is_allocated() {
         match TraceFile::open(bytes) {
             Err(error) => assert!(!name.is_empty() && error.to_string().contains(name), "{error}"),
             Ok(trace) => {
-                // A CPU's data beyond the file is a flaw of that CPU.
-                let (events, flaws) = events(&trace, 0);
-                assert!(events.is_empty() && matches!(flaws[..], [FlawKind::CutOff { .. }]), "{flaws:?}");
+                // A CPU's data beyond the file is a discontinuity of that CPU.
+                let (events, discontinuities) = events(&trace, 0);
+                assert!(
+                    events.is_empty() && matches!(discontinuities[..], [DiscontinuityKind::CutOff { .. }]),
+                    "{discontinuities:?}"
+                );
             }
         }
     }
@@ -278,8 +281,11 @@ fn a_size_that_cannot_be_is_refused_before_it_is_allocated() {
     let mut bytes = trace.bytes();
     let chunk = TraceFile::open(bytes.clone()).unwrap().cpus()[0].offset as usize + 4;
     bytes[chunk + 4..chunk + 8].copy_from_slice(&u32::MAX.to_le_bytes());
-    let (events, flaws) = events(&TraceFile::open(bytes).unwrap(), 0);
-    assert!(events.is_empty() && matches!(flaws[..], [FlawKind::Damaged { .. }]), "{flaws:?}");
+    let (events, discontinuities) = events(&TraceFile::open(bytes).unwrap(), 0);
+    assert!(
+        events.is_empty() && matches!(discontinuities[..], [DiscontinuityKind::Damaged { .. }]),
+        "{discontinuities:?}"
+    );
 }
 
 #[test]
@@ -324,7 +330,7 @@ fn cpus_that_share_their_bytes_are_refused() {
 }
 
 #[test]
-fn many_flaws_of_one_cpu_cost_the_events_of_another_nothing() {
+fn many_discontinuities_of_one_cpu_cost_the_events_of_another_nothing() {
     let events =
         |at: u64| SyntheticPage { time: at, missed: None, events: (0..20).map(|_| (1, 1)).collect() };
     let empty = vec![SyntheticPage::default(); 10_000];
@@ -344,7 +350,7 @@ fn many_flaws_of_one_cpu_cost_the_events_of_another_nothing() {
     });
     let took = processor() - before;
     assert_eq!((lost, tallies.unwrap()[1].1.events), (10_000, 200_000));
-    assert!(took.as_millis() < 500, "{took:?}: one look at each flaw for each event takes seconds");
+    assert!(took.as_millis() < 500, "{took:?}: one look at each discontinuity for each event takes seconds");
 }
 
 #[test]
@@ -355,9 +361,12 @@ fn a_trace_cut_within_its_pages_tells_what_is_gone() {
     let mut bytes = trace.bytes();
     bytes.truncate(bytes.len() - 5000);
     let trace = TraceFile::open(bytes).unwrap();
-    let (events, flaws) = events(&trace, 0);
+    let (events, discontinuities) = events(&trace, 0);
     assert_eq!(events, [(11, 1), (12, 2)]);
-    assert_eq!(flaws, [FlawKind::CutOff { bytes: 5000 }, FlawKind::Damaged { bytes: 3192 }]);
+    assert_eq!(
+        discontinuities,
+        [DiscontinuityKind::CutOff { bytes: 5000 }, DiscontinuityKind::Damaged { bytes: 3192 }]
+    );
 }
 
 #[test]
@@ -374,15 +383,19 @@ fn a_page_that_is_zeroed_or_emptied_is_told_wherever_it_is() {
         for (what, from, to) in [("zeroed", 0, 4096), ("emptied", 8, 16)] {
             let mut bytes = whole.clone();
             bytes[start + from..start + to].fill(0);
-            let (left, flaws) = read(bytes);
-            assert_eq!((left.len(), &flaws[..]), (6, &[FlawKind::EmptyPage][..]), "page {at} {what}");
+            let (left, discontinuities) = read(bytes);
+            assert_eq!(
+                (left.len(), &discontinuities[..]),
+                (6, &[DiscontinuityKind::EmptyPage][..]),
+                "page {at} {what}"
+            );
         }
         // The entries alone are gone: a first word of zeroes is no entry, and one of padding ends no full page.
         for entry in [0u32, 29] {
             let mut bytes = whole.clone();
             bytes[start + 16..start + 4096].fill(0);
             bytes[start + 16..start + 20].copy_from_slice(&entry.to_le_bytes());
-            assert_eq!(read(bytes).1, [FlawKind::Damaged { bytes: 40 }], "page {at}, {entry}");
+            assert_eq!(read(bytes).1, [DiscontinuityKind::Damaged { bytes: 40 }], "page {at}, {entry}");
         }
     }
 }
@@ -399,10 +412,10 @@ fn a_broken_chunk_costs_its_pages_and_no_more() {
         let stored = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap()) as usize;
         let second = first + 8 + stored;
         bytes[second + 8..second + 14].fill(0xff);
-        let (events, flaws) = events(&TraceFile::open(bytes).unwrap(), 0);
+        let (events, discontinuities) = events(&TraceFile::open(bytes).unwrap(), 0);
         let times: Vec<_> = events.iter().map(|event| event.0).collect();
         assert_eq!(times, [101, 201, 301, 701, 801, 901], "{compression}");
-        assert_eq!(flaws, [FlawKind::Damaged { bytes: 3 * 4096 }], "{compression}");
+        assert_eq!(discontinuities, [DiscontinuityKind::Damaged { bytes: 3 * 4096 }], "{compression}");
     }
 }
 
@@ -423,7 +436,7 @@ fn chunks_that_are_read_ahead_give_what_the_reader_alone_gives() {
         let trace = TraceFile::open(trace.bytes()).unwrap();
         for cpu in trace.cpus() {
             let given = assert_same_ahead(&trace, trace.buffer("").unwrap(), cpu).unwrap();
-            assert_eq!((given.tally.events, given.flaws.len()), (400, 0), "{page_size}");
+            assert_eq!((given.tally.events, given.discontinuities.len()), (400, 0), "{page_size}");
         }
     }
 }

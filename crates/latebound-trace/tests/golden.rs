@@ -7,7 +7,7 @@ mod support;
 use std::fmt::Write;
 
 use latebound_model::Cpu;
-use latebound_trace::{FlawKind, Item, ReadAt, TraceFile};
+use latebound_trace::{DiscontinuityKind, Item, ReadAt, TraceFile};
 use support::{Cksum, Names, big_trace, fixture, report_line};
 
 struct Golden<'a> {
@@ -113,10 +113,13 @@ fn overwritten_events_are_told_where_they_were_and_how_many() {
     for (cpu, events) in buffer.cpus.iter().zip([497, 600]) {
         let mut stream = trace.cpu_events(buffer, cpu).unwrap();
         let first = match stream.next_item().unwrap() {
-            Some(Item::Flaw(flaw)) => flaw,
+            Some(Item::Discontinuity(discontinuity)) => discontinuity,
             other => panic!("{other:?}"),
         };
-        assert_eq!((first.kind, first.after), (FlawKind::Overwritten { events: Some(events) }, None));
+        assert_eq!(
+            (first.kind, first.after),
+            (DiscontinuityKind::Overwritten { events: Some(events) }, None)
+        );
         while stream.next_item().unwrap().is_some() {}
         assert_eq!(stream.tally().overwritten, events);
         assert!(!stream.tally().is_whole());

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Cpu, Nanos, Tid};
 use latebound_trace::{
-    FlawKind, Item, PerfTrace, Record, Tally, TextTrace, TraceError, TraceFile, TypedItem,
+    DiscontinuityKind, Item, PerfTrace, Record, Tally, TextTrace, TraceError, TraceFile, TypedItem,
 };
 use proptest::prelude::*;
 use support::{fixture, said};
@@ -37,10 +37,14 @@ fn binary(name: &str, unit: u64, exact_state: bool) -> Vec<(Cpu, u64, Tid, u8, u
 
 type Events = Vec<(Cpu, u64, Tid, u8, u8, String)>;
 
-fn text(bytes: &[u8], unit: u64, exact_state: bool) -> (Events, Vec<FlawKind>, BTreeMap<Cpu, Tally>) {
+fn text(
+    bytes: &[u8],
+    unit: u64,
+    exact_state: bool,
+) -> (Events, Vec<DiscontinuityKind>, BTreeMap<Cpu, Tally>) {
     let trace = TextTrace::open(bytes).unwrap();
     let symbols = trace.symbols();
-    let (mut events, mut flaws) = (Vec::new(), Vec::new());
+    let (mut events, mut discontinuities) = (Vec::new(), Vec::new());
     let tallies = trace
         .for_each(|item| match item {
             TypedItem::Event(event) => {
@@ -49,15 +53,15 @@ fn text(bytes: &[u8], unit: u64, exact_state: bool) -> (Events, Vec<FlawKind>, B
                 let at = event.at.0 / unit;
                 events.push((event.cpu, at, decoded.tid, decoded.flags.0, decoded.preempt_count, said));
             }
-            TypedItem::Flaw(flaw) => flaws.push(flaw.kind),
+            TypedItem::Discontinuity(discontinuity) => discontinuities.push(discontinuity.kind),
         })
         .unwrap();
-    (events, flaws, tallies)
+    (events, discontinuities, tallies)
 }
 
 #[test]
 fn the_text_of_trace_cmd_says_what_the_binary_trace_says() {
-    let (mut events, flaws, tallies) = text(&fixture("v7-zstd.report.txt"), 1, false);
+    let (mut events, discontinuities, tallies) = text(&fixture("v7-zstd.report.txt"), 1, false);
     let mut expected = binary("v7-zstd.trace.dat", 1, false);
     // trace-cmd 3.1.6 prints no state of the CPU, and its plugin names what do_idle is inlined for.
     for event in &mut expected {
@@ -67,13 +71,13 @@ fn the_text_of_trace_cmd_says_what_the_binary_trace_says() {
     expected.sort();
     assert_eq!(events.len(), 278);
     assert_eq!(events, expected);
-    assert!(flaws.is_empty() && tallies.values().all(Tally::is_whole));
+    assert!(discontinuities.is_empty() && tallies.values().all(Tally::is_whole));
     assert!(!TextTrace::open(fixture("v7-zstd.report.txt")).unwrap().has_flags());
 }
 
 #[test]
 fn the_text_with_latencies_says_what_the_binary_trace_says() {
-    let (mut events, flaws, tallies) = text(&fixture("v7-zstd.latency.txt"), 1, false);
+    let (mut events, discontinuities, tallies) = text(&fixture("v7-zstd.latency.txt"), 1, false);
     let mut expected = binary("v7-zstd.trace.dat", 1, false);
     // Of the flags it shows what the reader asks for.
     for event in events.iter_mut().chain(&mut expected) {
@@ -83,7 +87,7 @@ fn the_text_with_latencies_says_what_the_binary_trace_says() {
     expected.sort();
     assert_eq!(events.len(), 278);
     assert_eq!(events, expected);
-    assert!(flaws.is_empty() && tallies.values().all(Tally::is_whole));
+    assert!(discontinuities.is_empty() && tallies.values().all(Tally::is_whole));
     assert!(TextTrace::open(fixture("v7-zstd.latency.txt")).unwrap().has_flags());
 }
 
@@ -101,13 +105,16 @@ fn counted(promised: u64) -> String {
 
 #[test]
 fn a_text_with_fewer_lines_than_its_header_counts_has_lost_the_rest() {
-    let lost = FlawKind::Overwritten { events: Some(2) };
+    let lost = DiscontinuityKind::Overwritten { events: Some(2) };
     // More entries than were counted came after the header.
     for promised in [0, 5, 6] {
         assert_eq!(text(counted(promised).as_bytes(), 1, true).1, [lost], "{promised}");
     }
-    let (events, flaws, tallies) = text(counted(54_346).as_bytes(), 1, true);
-    assert_eq!((events.len(), &flaws[..]), (3, &[lost, FlawKind::Missing { events: 54_340 }][..]));
+    let (events, discontinuities, tallies) = text(counted(54_346).as_bytes(), 1, true);
+    assert_eq!(
+        (events.len(), &discontinuities[..]),
+        (3, &[lost, DiscontinuityKind::Missing { events: 54_340 }][..])
+    );
     assert_eq!(tallies[&Cpu(0)].missing, 54_340);
     assert!(!tallies[&Cpu(0)].is_whole());
     assert!(TextTrace::open(counted(6).as_bytes()).unwrap().is_counted());
@@ -129,7 +136,7 @@ fn a_text_that_is_cut_anywhere_is_not_whole() {
 
 #[test]
 fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missing() {
-    let (events, flaws, tallies) = text(&fixture("tracefs.txt"), 1_000, true);
+    let (events, discontinuities, tallies) = text(&fixture("tracefs.txt"), 1_000, true);
     // tracefs rounds to microseconds (print_lat_context's `do_div` after adding 500).
     let expected = binary("v7-overwritten.trace.dat", 1, true);
     assert_eq!(events.len(), 138);
@@ -142,9 +149,9 @@ fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missi
         assert!(found, "{event:?} is not in the binary trace");
     }
     // "entries-in-buffer/entries-written: 528/1625": some are lost, of which CPU is not said.
-    assert_eq!(flaws[..2], [FlawKind::Overwritten { events: None }; 2]);
+    assert_eq!(discontinuities[..2], [DiscontinuityKind::Overwritten { events: None }; 2]);
     // And the fixture has 138 of the 528.
-    assert_eq!(flaws[2..], [FlawKind::Missing { events: 390 }]);
+    assert_eq!(discontinuities[2..], [DiscontinuityKind::Missing { events: 390 }]);
     assert!(tallies.values().all(|tally| !tally.is_whole()));
 }
 
@@ -163,11 +170,11 @@ fn a_perf_data_says_what_perf_script_says_of_it() {
                 let said = said(&event.decoded, &symbols, &vectors, true);
                 events.push((event.cpu, event.at.0, event.decoded.tid, 0, 0, said));
             }
-            TypedItem::Flaw(flaw) => panic!("{flaw:?}"),
+            TypedItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
         })
         .unwrap();
-    let (expected, flaws, _) = text(&fixture("sched.perf.txt"), 1, true);
-    assert_eq!((events.len(), flaws.len()), (36, 0));
+    let (expected, discontinuities, _) = text(&fixture("sched.perf.txt"), 1, true);
+    assert_eq!((events.len(), discontinuities.len()), (36, 0));
     assert_eq!(events, expected);
     assert_eq!(tallies.values().map(|tally| tally.events).sum::<u64>(), 36);
 }
@@ -202,7 +209,7 @@ fn a_text_of_more_cpus_and_vectors_than_there_are_is_held_in_bounds() {
             Record::VectorEntry { vector, .. } => seen.push(vector.0),
             other => panic!("{other:?}"),
         },
-        TypedItem::Flaw(flaw) => panic!("{flaw:?}"),
+        TypedItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
     };
     trace.for_each(visit).unwrap();
     assert_eq!((seen.len(), seen[0], seen[4095], seen[4096]), (20_000, 0, 4095, u16::MAX));
@@ -223,7 +230,7 @@ fn callers_of_preempt_and_irq_events_keep_their_names() {
     let trace = TextTrace::open(lines.as_bytes()).unwrap();
     let symbols = trace.symbols();
     let mut callers = Vec::new();
-    let mut flaws = Vec::new();
+    let mut discontinuities = Vec::new();
     let tallies = trace
         .for_each(|item| match item {
             TypedItem::Event(event) => match event.decoded.record {
@@ -240,17 +247,19 @@ fn callers_of_preempt_and_irq_events_keep_their_names() {
                 }
                 other => panic!("{other:?}"),
             },
-            TypedItem::Flaw(flaw) => flaws.push((flaw.cpu, flaw.page, flaw.kind)),
+            TypedItem::Discontinuity(discontinuity) => {
+                discontinuities.push((discontinuity.cpu, discontinuity.page, discontinuity.kind))
+            }
         })
         .unwrap();
     assert_eq!(callers, ["schedule+0x27", "vfs_write+0x103", "__schedule+0x419", "schedule+0x2e"]);
     assert_eq!(symbols.ranges(&["sched"], |name| (name == "schedule").then_some(())).len(), 1);
     assert_eq!(
-        flaws,
+        discontinuities,
         [
-            (Cpu(1), 4, FlawKind::Overwritten { events: Some(3) }),
-            (Cpu(1), 6, FlawKind::Backwards { by: 100_000_000 }),
-            (Cpu(0), 7, FlawKind::Damaged { bytes: 8 }),
+            (Cpu(1), 4, DiscontinuityKind::Overwritten { events: Some(3) }),
+            (Cpu(1), 6, DiscontinuityKind::Backwards { by: 100_000_000 }),
+            (Cpu(0), 7, DiscontinuityKind::Damaged { bytes: 8 }),
         ]
     );
     assert_eq!((tallies[&Cpu(0)].events, tallies[&Cpu(1)].overwritten), (3, 3));
@@ -284,7 +293,7 @@ proptest! {
                 TypedItem::Event(event) => {
                     let _ = said(&event.decoded, &symbols, trace.vector_names(), true);
                 }
-                TypedItem::Flaw(_) => told += 1,
+                TypedItem::Discontinuity(_) => told += 1,
             }).unwrap();
             prop_assert!(told > 0 || tallies.values().all(Tally::is_whole));
         }

@@ -10,9 +10,10 @@ use latebound_model::Tid;
 
 use crate::class::ThreadClass;
 use crate::policy::PageShare;
-use crate::priority::{Priority, Scheduling};
 use crate::tuner::Tuner;
-use crate::waiters::{Strength, Waiters};
+use crate::waiters::Waiters;
+use latebound_model::Dependency;
+use latebound_model::{Priority, Scheduling};
 
 /// For each priority of a task that begins to wait, what the thread should be at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +86,11 @@ fn raises(tuner: &Tuner, thread: Tid, waiters: &mut Waiters) -> Raises {
     let mut table = [0; 100];
     for (place, number) in table.iter_mut().zip(0_u8..) {
         let Some(priority) = Priority::new(number) else { continue };
-        waiters.add(priority, Strength::Soft);
+        waiters.add(priority, Dependency::Soft);
         let permitted = tuner.plan_for(thread, waiters).and_then(|plan| plan.permitted);
         // A fair thread's rank is 0.
         *place = permitted.map_or(0, Scheduling::rank);
-        waiters.remove(priority, Strength::Soft);
+        waiters.remove(priority, Dependency::Soft);
     }
     Raises(table)
 }
@@ -98,10 +99,10 @@ fn raises(tuner: &Tuner, thread: Tid, waiters: &mut Waiters) -> Raises {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::relations::{Object, Relation, RelationKind};
     use crate::rules::Member;
     use crate::tuner::Input;
     use latebound_model::Nanos;
+    use latebound_model::{Object, Relation, RelationKind};
     use proptest::prelude::*;
 
     const IRQ: Tid = Tid(1);
@@ -131,9 +132,16 @@ mod tests {
     fn wait(tuner: &mut Tuner, thread: Tid, task: i32, priority: u8) {
         let object = Object { kind: RelationKind::BlockIo, of: 8, id: 0 };
         let priority = Priority::new(priority).unwrap();
-        let strength = Strength::Soft;
+        let dependency = Dependency::Soft;
         tuner.input(
-            Input::Begin(Relation { thread, object, task: Tid(task), priority, strength, lent: false }),
+            Input::Begin(Relation {
+                thread,
+                object,
+                task: Tid(task),
+                priority,
+                dependency,
+                inherited: false,
+            }),
             NOW,
         );
     }

@@ -7,131 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{Nanos, Tid};
-use serde::{Deserialize, Serialize};
+use latebound_model::{Completer, Nanos, Tid, WaitEvent};
 
-use crate::priority::Priority;
-use crate::relations::{Object, Relation, RelationKind};
 use crate::tuner::Input;
-use crate::waiters::Strength;
-
-/// In whose name something was done.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Doer {
-    /// A kernel thread.
-    Thread(Tid),
-    /// A softirq that ran on top of whatever thread was there.
-    Softirq,
-    /// A hard interrupt.
-    Interrupt,
-    /// A user task.
-    Task,
-}
-
-/// One thing that a probe saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// A real-time task begins to wait.
-    Begin {
-        /// When.
-        at: Nanos,
-        /// Over what.
-        object: Object,
-        /// Who.
-        task: Tid,
-        /// Its priority.
-        priority: Priority,
-        /// The thread that stands before it, where it is known.
-        thread: Option<Tid>,
-        /// Whether it can go on meanwhile.
-        strength: Strength,
-    },
-    /// A worker takes a work item up.
-    RunBy {
-        /// When.
-        at: Nanos,
-        /// The item.
-        object: Object,
-        /// The worker.
-        worker: Tid,
-    },
-    /// It is done.
-    Done {
-        /// When.
-        at: Nanos,
-        /// What.
-        object: Object,
-        /// By whom.
-        by: Doer,
-    },
-    /// A task that waited no longer does, and what it waited for goes on, or is never done. It waits for a disk once, however many requests
-    /// it has under way: R_k of an interrupt thread is a set of tasks (section V.1.A of the paper).
-    Left {
-        /// Since when.
-        at: Nanos,
-        /// The disk, or the work item.
-        object: Object,
-        /// Who.
-        task: Tid,
-    },
-    /// A task that was blocked on an object is so no longer. It waits for it as it did before, if it did.
-    GoesOn {
-        /// Since when.
-        at: Nanos,
-        /// The work item.
-        object: Object,
-        /// Who.
-        task: Tid,
-    },
-    /// Requests of a task that were completed since the last time this was told.
-    Served {
-        /// When it was told.
-        at: Nanos,
-        /// The disk.
-        object: Object,
-        /// By whom.
-        by: Doer,
-        /// Whose they were.
-        task: Tid,
-        /// Its priority.
-        priority: Priority,
-        /// How many; none yet where a doer is met first.
-        times: u64,
-    },
-    /// Wake-ups of a real-time task since the last time this was told.
-    Woke {
-        /// When it was told.
-        at: Nanos,
-        /// Who woke.
-        by: Doer,
-        /// Who was woken.
-        task: Tid,
-        /// Its priority.
-        priority: Priority,
-        /// How often.
-        times: u64,
-        /// Whether it was with data of a socket.
-        network: bool,
-    },
-}
-
-impl Observation {
-    /// When it was.
-    pub fn at(&self) -> Nanos {
-        match *self {
-            Observation::Begin { at, .. }
-            | Observation::RunBy { at, .. }
-            | Observation::Done { at, .. }
-            | Observation::Left { at, .. }
-            | Observation::GoesOn { at, .. }
-            | Observation::Served { at, .. }
-            | Observation::Woke { at, .. } => at,
-        }
-    }
-}
+use latebound_model::Dependency;
+use latebound_model::Priority;
+use latebound_model::{Object, Relation, RelationKind};
 
 /// How often, and at which priority, a task waited for a thread (or was served by an interrupt or softirq).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,16 +26,16 @@ pub struct Seen {
 }
 
 /// Who did such work for a device how often.
-type Doers = BTreeMap<Doer, u64>;
+type Completers = BTreeMap<Completer, u64>;
 
 /// The memory and the account.
 #[derive(Clone, Debug)]
 pub struct Attribution {
     /// Who completes requests of a device, or writes its inodes back.
-    doers: BTreeMap<(RelationKind, u64), Doers>,
+    completers: BTreeMap<(RelationKind, u64), Completers>,
     /// What tasks wait for, with those that wait, oldest first.
     open: BTreeMap<Object, Open>,
-    seen: BTreeMap<(Doer, Tid, RelationKind), Counted>,
+    seen: BTreeMap<(Completer, Tid, RelationKind), Counted>,
     /// Accounts are kept of so many pairs; of more, those that were counted last.
     most: usize,
     /// How often something was counted.
@@ -183,7 +64,7 @@ struct Open {
 struct Waiting {
     task: Tid,
     priority: Priority,
-    strength: Strength,
+    dependency: Dependency,
     /// Whether it waited for this before it was blocked on it.
     asked: bool,
     /// Of a work item, whose it is; of an inode, who was at work on its file system.
@@ -192,8 +73,8 @@ struct Waiting {
 
 impl Waiting {
     fn for_thread(self, thread: Tid, object: Object) -> Input {
-        let Waiting { task, priority, strength, .. } = self;
-        Input::Begin(Relation { thread, object, task, priority, strength, lent: false })
+        let Waiting { task, priority, dependency, .. } = self;
+        Input::Begin(Relation { thread, object, task, priority, dependency, inherited: false })
     }
 }
 
@@ -210,11 +91,11 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// With accounts of so many pairs of a doer and a task, by what the task waited for: tasks come and go, and who follows them for months has
+    /// With accounts of so many pairs of a completer and a task, by what the task waited for: tasks come and go, and who follows them for months has
     /// no more room for that.
     pub fn keeping(most: usize) -> Attribution {
         Attribution {
-            doers: BTreeMap::new(),
+            completers: BTreeMap::new(),
             open: BTreeMap::new(),
             seen: BTreeMap::new(),
             most,
@@ -227,16 +108,16 @@ impl Attribution {
     }
 
     /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
-    pub fn observe(&mut self, seen: Observation, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
+    pub fn observe(&mut self, seen: WaitEvent, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
         match seen {
-            Observation::Begin { at, object, task, priority, thread, strength } => {
+            WaitEvent::Begin { at, object, task, priority, thread, dependency } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
                 let known = open.waiting.iter().position(|one| one.task == task);
                 let before = known.and_then(|place| open.waiting[place].thread);
                 // Who asked for an item may then be blocked until it is done: it waits for one thread, once.
                 let asked =
-                    strength == Strength::Soft || known.is_some_and(|place| open.waiting[place].asked);
-                let waiting = Waiting { task, priority, strength, asked, thread: thread.or(before) };
+                    dependency == Dependency::Soft || known.is_some_and(|place| open.waiting[place].asked);
+                let waiting = Waiting { task, priority, dependency, asked, thread: thread.or(before) };
                 match known {
                     Some(place) => open.waiting[place] = waiting,
                     None => open.waiting.push(waiting),
@@ -259,14 +140,14 @@ impl Attribution {
                     .chain(threads.into_iter().map(|thread| waiting.for_thread(thread, object)))
                     .collect()
             }
-            Observation::RunBy { object, worker, .. } => {
+            WaitEvent::RunBy { object, worker, .. } => {
                 let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
                 if object.kind == RelationKind::DirtyInode {
                     // Others that wrote this file system back may go on with it.
-                    self.doers
+                    self.completers
                         .entry((object.kind, object.of))
                         .or_default()
-                        .entry(Doer::Thread(worker))
+                        .entry(Completer::Thread(worker))
                         .or_default();
                     return open.waiting.iter().map(|one| one.for_thread(worker, object)).collect();
                 }
@@ -274,16 +155,16 @@ impl Attribution {
                 let begin = open.waiting.iter().map(|one| one.for_thread(worker, object));
                 std::iter::once(Input::Done(object)).chain(begin).collect()
             }
-            Observation::Done { object, by, .. } => {
+            WaitEvent::Done { object, by, .. } => {
                 let Some(open) = self.open.remove(&object) else {
                     self.unpaired += 1;
                     return Vec::new();
                 };
                 if object.kind == RelationKind::DirtyInode {
-                    *self.doers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
+                    *self.completers.entry((object.kind, object.of)).or_default().entry(by).or_default() += 1;
                 }
                 let by = match (object.kind, served_by(object)) {
-                    (RelationKind::Reclaim, Some(thread)) => Doer::Thread(thread),
+                    (RelationKind::Reclaim, Some(thread)) => Completer::Thread(thread),
                     _ => by,
                 };
                 for one in &open.waiting {
@@ -291,36 +172,36 @@ impl Attribution {
                 }
                 vec![Input::Done(object)]
             }
-            Observation::Left { object, task, .. } => self.left(object, task),
-            Observation::GoesOn { object, task, .. } => {
+            WaitEvent::Left { object, task, .. } => self.left(object, task),
+            WaitEvent::GoesOn { object, task, .. } => {
                 let open = self.open.get_mut(&object);
                 let waiting = open.and_then(|open| open.waiting.iter_mut().find(|one| one.task == task));
                 let Some(waiting) = waiting else { return Vec::new() };
                 let was = *waiting;
-                waiting.strength = Strength::Soft;
+                waiting.dependency = Dependency::Soft;
                 if let Some(thread) = was.thread {
-                    self.count_wait(Doer::Thread(thread), object, &was);
+                    self.count_wait(Completer::Thread(thread), object, &was);
                 }
                 if !was.asked {
                     return self.left(object, task);
                 }
-                let is = Waiting { strength: Strength::Soft, ..was };
+                let is = Waiting { dependency: Dependency::Soft, ..was };
                 was.thread.map(|thread| is.for_thread(thread, object)).into_iter().collect()
             }
-            Observation::Served { object, by, task, priority, times, .. } => {
-                let doers = self.doers.entry((object.kind, object.of)).or_default();
-                let met = !doers.contains_key(&by);
-                *doers.entry(by).or_default() += times;
+            WaitEvent::Served { object, by, task, priority, times, .. } => {
+                let completers = self.completers.entry((object.kind, object.of)).or_default();
+                let met = !completers.contains_key(&by);
+                *completers.entry(by).or_default() += times;
                 if times > 0 {
                     self.count(by, task, object.kind, priority, times);
                 }
                 if met { self.wait_also_for(by, object) } else { Vec::new() }
             }
-            Observation::Woke { by, task, priority, times, network, .. } => {
+            WaitEvent::Woke { by, task, priority, times, network, .. } => {
                 let kind = if network { RelationKind::NetworkReceive } else { RelationKind::Wakeup };
                 self.count(by, task, kind, priority, times);
                 match by {
-                    Doer::Thread(thread) => vec![Input::Woke(thread, task, priority, times)],
+                    Completer::Thread(thread) => vec![Input::Woke(thread, task, priority, times)],
                     _ => Vec::new(),
                 }
             }
@@ -361,26 +242,26 @@ impl Attribution {
     }
 
     /// A thread is met that serves a disk: those that wait for it wait for this one too.
-    fn wait_also_for(&self, by: Doer, object: Object) -> Vec<Input> {
-        let (Doer::Thread(thread), Some(open)) = (by, self.open.get(&object)) else { return Vec::new() };
+    fn wait_also_for(&self, by: Completer, object: Object) -> Vec<Input> {
+        let (Completer::Thread(thread), Some(open)) = (by, self.open.get(&object)) else { return Vec::new() };
         open.waiting.iter().map(|one| one.for_thread(thread, object)).collect()
     }
 
     /// The kernel threads that did such work for a device.
-    pub fn doers(&self) -> impl Iterator<Item = (RelationKind, u64, Vec<Tid>)> + '_ {
-        self.doers.iter().map(|(&(kind, device), _)| (kind, device, self.threads_of(kind, device)))
+    pub fn completers(&self) -> impl Iterator<Item = (RelationKind, u64, Vec<Tid>)> + '_ {
+        self.completers.iter().map(|(&(kind, device), _)| (kind, device, self.threads_of(kind, device)))
     }
 
     /// A kernel thread is gone: it does nothing for anybody any more.
     pub fn gone(&mut self, thread: Tid) {
-        for doers in self.doers.values_mut() {
-            doers.remove(&Doer::Thread(thread));
+        for completers in self.completers.values_mut() {
+            completers.remove(&Completer::Thread(thread));
         }
     }
 
     /// Who waited for whom over what, how often.
-    pub fn seen(&self) -> impl Iterator<Item = (Doer, Tid, RelationKind, Seen)> + '_ {
-        self.seen.iter().map(|(&(doer, task, kind), one)| (doer, task, kind, one.seen))
+    pub fn seen(&self) -> impl Iterator<Item = (Completer, Tid, RelationKind, Seen)> + '_ {
+        self.seen.iter().map(|(&(completer, task, kind), one)| (completer, task, kind, one.seen))
     }
 
     /// How many accounts were given up for others.
@@ -409,12 +290,12 @@ impl Attribution {
     }
 
     fn threads_of(&self, kind: RelationKind, device: u64) -> Vec<Tid> {
-        let doers = self.doers.get(&(kind, device));
-        doers
+        let completers = self.completers.get(&(kind, device));
+        completers
             .into_iter()
             .flat_map(BTreeMap::keys)
-            .filter_map(|doer| match doer {
-                Doer::Thread(thread) => Some(*thread),
+            .filter_map(|completer| match completer {
+                Completer::Thread(thread) => Some(*thread),
                 _ => None,
             })
             .collect()
@@ -430,16 +311,16 @@ impl Attribution {
         vec![Input::Left(object, task)]
     }
 
-    fn count_wait(&mut self, by: Doer, object: Object, one: &Waiting) {
+    fn count_wait(&mut self, by: Completer, object: Object, one: &Waiting) {
         self.count(by, one.task, object.kind, one.priority, 1);
-        if one.strength == Strength::Hard
+        if one.dependency == Dependency::Hard
             && let Some(counted) = self.seen.get_mut(&(by, one.task, object.kind))
         {
             counted.seen.hard += 1;
         }
     }
 
-    fn count(&mut self, by: Doer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
+    fn count(&mut self, by: Completer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
         self.counted += 1;
         let fresh = Counted { seen: Seen { times: 0, hard: 0, priority }, last: 0 };
         let Counted { seen, last } = self.seen.entry((by, task, kind)).or_insert(fresh);
@@ -465,18 +346,18 @@ mod tests {
         Object { kind, of: 5, id }
     }
 
-    fn begin(object: Object, thread: Option<Tid>) -> Observation {
-        let strength = Strength::Soft;
-        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, strength }
+    fn begin(object: Object, thread: Option<Tid>) -> WaitEvent {
+        let dependency = Dependency::Soft;
+        WaitEvent::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, dependency }
     }
 
-    fn blocked(object: Object, thread: Option<Tid>) -> Observation {
-        let strength = Strength::Hard;
-        Observation::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, strength }
+    fn blocked(object: Object, thread: Option<Tid>) -> WaitEvent {
+        let dependency = Dependency::Hard;
+        WaitEvent::Begin { at: AT, object, task: TASK, priority: Priority::MAX, thread, dependency }
     }
 
-    fn goes_on(object: Object) -> Observation {
-        Observation::GoesOn { at: AT, object, task: TASK }
+    fn goes_on(object: Object) -> WaitEvent {
+        WaitEvent::GoesOn { at: AT, object, task: TASK }
     }
 
     fn threads(inputs: &[Input]) -> Vec<i32> {
@@ -490,11 +371,11 @@ mod tests {
     #[test]
     fn accounts_are_kept_of_those_that_were_met_last_and_the_others_are_counted() {
         let mut attribution = Attribution::keeping(8);
-        let irq = Doer::Thread(Tid(7));
+        let irq = Completer::Thread(Tid(7));
         let mut woke = |task| {
             let (at, priority) = (AT, Priority::MAX);
             attribution.observe(
-                Observation::Woke { at, by: irq, task: Tid(task), priority, times: 1, network: false },
+                WaitEvent::Woke { at, by: irq, task: Tid(task), priority, times: 1, network: false },
                 |_| None,
             );
             attribution.expire(AT);
@@ -513,7 +394,7 @@ mod tests {
     #[test]
     fn a_request_waits_for_the_threads_that_completed_others_of_its_disk() {
         let mut attribution = Attribution::default();
-        let served = |by, times| Observation::Served {
+        let served = |by, times| WaitEvent::Served {
             at: AT,
             object: disk(5),
             by,
@@ -521,13 +402,13 @@ mod tests {
             priority: Priority::MAX,
             times,
         };
-        let left = Observation::Left { at: AT, object: disk(5), task: TASK };
+        let left = WaitEvent::Left { at: AT, object: disk(5), task: TASK };
         assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
         // The thread is met while the task waits, and is counted later.
-        let irq = Doer::Thread(Tid(7));
+        let irq = Completer::Thread(Tid(7));
         assert_eq!(threads(&attribution.observe(served(irq, 0), |_| None)), [7]);
         assert_eq!(attribution.observe(served(irq, 3), |_| None), []);
-        assert_eq!(attribution.observe(served(Doer::Interrupt, 2), |_| None), []);
+        assert_eq!(attribution.observe(served(Completer::Interrupt, 2), |_| None), []);
         // It is told again with another priority, and still waits once.
         assert_eq!(threads(&attribution.observe(begin(disk(5), None), |_| None)), [7]);
         assert_eq!(attribution.open()[&RelationKind::BlockIo], 1);
@@ -537,8 +418,9 @@ mod tests {
         assert_eq!(attribution.observe(left, |_| None), []);
         attribution.gone(Tid(7));
         assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
-        let seen: Vec<_> = attribution.seen().map(|(doer, _, _, seen)| (doer, seen.times)).collect();
-        assert_eq!(seen, [(irq, 3), (Doer::Interrupt, 2)]);
+        let seen: Vec<_> =
+            attribution.seen().map(|(completer, _, _, seen)| (completer, seen.times)).collect();
+        assert_eq!(seen, [(irq, 3), (Completer::Interrupt, 2)]);
     }
 
     #[test]
@@ -546,10 +428,10 @@ mod tests {
         let mut attribution = Attribution::default();
         let item = object(RelationKind::WorkItem, 1);
         assert_eq!(threads(&attribution.observe(begin(item, Some(Tid(7))), |_| None)), [7]);
-        let run = Observation::RunBy { at: AT, object: item, worker: Tid(8) };
+        let run = WaitEvent::RunBy { at: AT, object: item, worker: Tid(8) };
         let inputs = attribution.observe(run, |_| None);
         assert_eq!((&inputs[0], threads(&inputs)), (&Input::Done(item), vec![8]));
-        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(8)) };
+        let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(8)) };
         assert_eq!(attribution.observe(done, |_| None), [Input::Done(item)]);
         assert_eq!(
             (attribution.observe(run, |_| None), attribution.observe(done, |_| None)),
@@ -578,17 +460,17 @@ mod tests {
             };
             (of(7), of(8))
         };
-        let run = Observation::RunBy { at: AT, object: item, worker: Tid(8) };
+        let run = WaitEvent::RunBy { at: AT, object: item, worker: Tid(8) };
         assert_eq!(waits(begin(item, Some(Tid(7)))), (Some((1, false)), None));
         // Blocked it may not be known whose the item is, or another one may be.
         assert_eq!(waits(blocked(item, None)), (Some((1, true)), None));
         assert_eq!(waits(blocked(item, Some(Tid(8)))), (None, Some((1, true))));
         assert_eq!(waits(run), (None, Some((1, true))));
-        assert_eq!(waits(Observation::Left { at: AT, object: item, task: TASK }), (None, None));
+        assert_eq!(waits(WaitEvent::Left { at: AT, object: item, task: TASK }), (None, None));
         // Without having asked for it.
         assert_eq!(waits(blocked(item, None)), (None, None));
         assert_eq!(waits(run), (None, Some((1, true))));
-        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(8)) };
+        let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(8)) };
         assert_eq!(waits(done), (None, None));
         let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
         assert_eq!(seen, [(1, 1)]);
@@ -597,8 +479,8 @@ mod tests {
     #[test]
     fn a_task_that_is_blocked_no_longer_waits_for_the_item_as_it_did_before() {
         let item = object(RelationKind::WorkItem, 8);
-        let strength = |inputs: &[Input]| match inputs {
-            [Input::Begin(relation)] => relation.strength,
+        let dependency = |inputs: &[Input]| match inputs {
+            [Input::Begin(relation)] => relation.dependency,
             other => panic!("{other:?}"),
         };
         let mut attribution = Attribution::default();
@@ -606,10 +488,10 @@ mod tests {
         // It asked for the item before, is blocked twice, and still waits for its end.
         observe(begin(item, Some(Tid(7))));
         for _ in 0..2 {
-            assert_eq!(strength(&observe(blocked(item, Some(Tid(7))))), Strength::Hard);
-            assert_eq!(strength(&observe(goes_on(item))), Strength::Soft);
+            assert_eq!(dependency(&observe(blocked(item, Some(Tid(7))))), Dependency::Hard);
+            assert_eq!(dependency(&observe(goes_on(item))), Dependency::Soft);
         }
-        let done = Observation::Done { at: AT, object: item, by: Doer::Thread(Tid(7)) };
+        let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(7)) };
         assert_eq!(observe(done), [Input::Done(item)]);
         // It never asked for it.
         observe(blocked(item, Some(Tid(7))));
@@ -624,7 +506,7 @@ mod tests {
         let mut attribution = Attribution::default();
         let inode = |id| object(RelationKind::DirtyInode, id);
         assert_eq!(attribution.observe(begin(inode(1), None), |_| None), []);
-        let writes = |id, worker| Observation::RunBy { at: AT, object: inode(id), worker: Tid(worker) };
+        let writes = |id, worker| WaitEvent::RunBy { at: AT, object: inode(id), worker: Tid(worker) };
         assert_eq!(threads(&attribution.observe(writes(1, 7), |_| None)), [7]);
         assert_eq!(threads(&attribution.observe(begin(inode(2), None), |_| None)), [7]);
         // Another one: the first may go on with it.
@@ -643,8 +525,8 @@ mod tests {
         let node = object(RelationKind::Reclaim, 3);
         let kswapd = |node: Object| (node.id == 3).then_some(Tid(45));
         assert_eq!(threads(&attribution.observe(begin(node, None), kswapd)), [45]);
-        attribution.observe(Observation::Done { at: AT, object: node, by: Doer::Task }, kswapd);
-        assert_eq!(attribution.seen().next().unwrap().0, Doer::Thread(Tid(45)));
+        attribution.observe(WaitEvent::Done { at: AT, object: node, by: Completer::Task }, kswapd);
+        assert_eq!(attribution.seen().next().unwrap().0, Completer::Thread(Tid(45)));
     }
 
     #[test]

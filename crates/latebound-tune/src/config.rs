@@ -15,8 +15,8 @@ use crate::class::ThreadClass;
 use crate::edges::EdgeRule;
 use crate::governor::Pace;
 use crate::policy::{PolicyKind, Weight};
-use crate::priority::Priority;
 use crate::rules::Rule;
+use latebound_model::Priority;
 
 /// A time with its unit: `10ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

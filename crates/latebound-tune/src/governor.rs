@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Nanos, Tid};
 
-use crate::priority::Scheduling;
+use latebound_model::Scheduling;
 
 /// How fast priorities may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Governor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::priority::Priority;
+    use latebound_model::Priority;
     use proptest::prelude::*;
 
     const PACE: Pace = Pace { hold: Nanos::from_millis(10), per_second: 100, burst: 2 };

@@ -10,8 +10,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::priority::{Priority, Scheduling};
 use crate::waiters::Waiters;
+use latebound_model::{Priority, Scheduling};
 
 /// How priorities follow from those that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, Serialize, Deserialize, JsonSchema)]
@@ -151,13 +151,13 @@ pub fn target(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiters::Strength;
+    use latebound_model::Dependency;
     use proptest::prelude::*;
 
     fn waiting(priorities: &[u8]) -> Waiters {
         let mut waiters = Waiters::default();
         for &priority in priorities {
-            waiters.add(Priority::new(priority).unwrap(), Strength::Soft);
+            waiters.add(Priority::new(priority).unwrap(), Dependency::Soft);
         }
         waiters
     }
@@ -225,11 +225,11 @@ mod tests {
     #[test]
     fn a_task_blocked_on_one_item_counts_as_the_maximum() {
         let mut waiters = waiting(&[10, 10, 10]);
-        waiters.add(Priority::new(70).unwrap(), Strength::Hard);
+        waiters.add(Priority::new(70).unwrap(), Dependency::Hard);
         assert_eq!(weighted_average(&waiters, Weight::OTHER, PageShare::ALL), Priority::new(70));
         // But a hard one of 10 does not keep the mean of the others down: 0.8 * (90 + 10) / 2 = 40.
         let mut waiters = waiting(&[90]);
-        waiters.add(Priority::new(10).unwrap(), Strength::Hard);
+        waiters.add(Priority::new(10).unwrap(), Dependency::Hard);
         assert_eq!(weighted_average(&waiters, Weight::OTHER, PageShare::ALL), Priority::new(40));
     }
 

@@ -8,93 +8,11 @@
 
 use std::collections::HashMap;
 
-use latebound_model::Tid;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use latebound_model::{Object, Relation, Tid};
 
-use crate::priority::Priority;
-use crate::waiters::{Strength, Waiters};
-
-/// Through what a task waits for a kernel thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RelationKind {
-    /// A block request, from its submission to its completion.
-    BlockIo,
-    /// An inode that it made dirty, until it is written back. One relation an inode: that is its multiplicity.
-    DirtyInode,
-    /// Memory that it asked for and the reclaim that this woke.
-    Reclaim,
-    /// A work item, from its queueing to its end.
-    WorkItem,
-    /// Data from the network that it waits for.
-    NetworkReceive,
-    /// Learned: the thread woke it, often and of late.
-    Wakeup,
-    /// A sleep in the kernel that a timer ends.
-    TimedSleep,
-}
-
-impl RelationKind {
-    /// All kinds, in the order in which they are shown.
-    pub const ALL: [RelationKind; 7] = [
-        RelationKind::BlockIo,
-        RelationKind::DirtyInode,
-        RelationKind::Reclaim,
-        RelationKind::WorkItem,
-        RelationKind::NetworkReceive,
-        RelationKind::Wakeup,
-        RelationKind::TimedSleep,
-    ];
-
-    /// In words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            RelationKind::BlockIo => "block I/O",
-            RelationKind::DirtyInode => "dirty inodes",
-            RelationKind::Reclaim => "page reclaim",
-            RelationKind::WorkItem => "work items",
-            RelationKind::NetworkReceive => "network receive",
-            RelationKind::Wakeup => "wake-ups",
-            RelationKind::TimedSleep => "timed sleeps",
-        }
-    }
-}
-
-/// The thing that a task waits for: a request, an inode, a work item. `of` and `id` are whatever names it: device and
-/// sector, device and inode, an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct Object {
-    /// What it is.
-    pub kind: RelationKind,
-    /// The device or node that it belongs to; 0 where there is none.
-    pub of: u64,
-    /// Its own number or address.
-    pub id: u64,
-}
-
-/// One task that waits for one kernel thread over one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Relation {
-    /// The kernel thread.
-    pub thread: Tid,
-    /// Over what.
-    pub object: Object,
-    /// The task that waits.
-    pub task: Tid,
-    /// Its real-time priority.
-    pub priority: Priority,
-    /// Whether it can go on meanwhile.
-    pub strength: Strength,
-    /// Whether the task is a kernel thread itself, and waits with the priority of those that wait for it.
-    pub lent: bool,
-}
-
-impl Relation {
-    fn key(&self) -> (Tid, Object, Tid) {
-        (self.thread, self.object, self.task)
-    }
-}
+use crate::waiters::Waiters;
+use latebound_model::Dependency;
+use latebound_model::Priority;
 
 const BY_THREAD: usize = 0;
 const BY_OBJECT: usize = 1;
@@ -118,7 +36,7 @@ struct Slot {
 pub enum Begun {
     /// It is new.
     New,
-    /// It was there already; its priority and strength are now these.
+    /// It was there already; its priority and dependency are now these.
     Known,
     /// There is no room for more; it was counted as lost.
     Full,
@@ -135,7 +53,7 @@ pub struct Relations {
     tasks: HashMap<Tid, u32>,
     waiters: HashMap<Tid, Waiters>,
     /// Of those, the kernel threads.
-    lent: HashMap<Tid, Waiters>,
+    inherited: HashMap<Tid, Waiters>,
     capacity: usize,
     lost: u64,
     changed: Vec<Tid>,
@@ -152,7 +70,7 @@ impl Relations {
             objects: HashMap::new(),
             tasks: HashMap::new(),
             waiters: HashMap::new(),
-            lent: HashMap::new(),
+            inherited: HashMap::new(),
             capacity: capacity.min(NONE as usize),
             lost: 0,
             changed: Vec::new(),
@@ -162,7 +80,7 @@ impl Relations {
     /// A task begins to wait. Constant time.
     pub fn begin(&mut self, relation: Relation) -> Begun {
         if let Some(&slot) = self.by_key.get(&relation.key()) {
-            self.replace(slot, relation.priority, relation.strength);
+            self.replace(slot, relation.priority, relation.dependency);
             return Begun::Known;
         }
         if self.by_key.len() >= self.capacity {
@@ -188,7 +106,7 @@ impl Relations {
                 self.slots[head as usize].links[list].before = slot;
             }
         }
-        self.for_each_account(&relation, |waiters| waiters.add(relation.priority, relation.strength));
+        self.for_each_account(&relation, |waiters| waiters.add(relation.priority, relation.dependency));
         self.changed.push(relation.thread);
         Begun::New
     }
@@ -231,7 +149,7 @@ impl Relations {
     pub fn end_thread(&mut self, thread: Tid) -> usize {
         let ended = self.end_list(BY_THREAD, self.threads.get(&thread).copied());
         self.waiters.remove(&thread);
-        self.lent.remove(&thread);
+        self.inherited.remove(&thread);
         ended
     }
 
@@ -241,7 +159,7 @@ impl Relations {
         let mut changed = 0;
         while slot != NONE {
             let Slot { relation, links } = self.slots[slot as usize];
-            self.replace(slot, priority, relation.strength);
+            self.replace(slot, priority, relation.dependency);
             slot = links[BY_TASK].after;
             changed += 1;
         }
@@ -265,10 +183,10 @@ impl Relations {
     }
 
     /// The highest priority of the tasks that wait for this thread; those that are kernel threads themselves are not asked. What it
-    /// waits for itself, it waits for with this priority: so no thread lends itself what it has lent, over whichever others.
+    /// waits for itself, it waits for with this priority: so no thread lends itself what it has inherited, over whichever others.
     pub fn highest_task(&self, thread: Tid) -> Option<Priority> {
         let waiters = self.waiters(thread)?;
-        match self.lent.get(&thread) {
+        match self.inherited.get(&thread) {
             Some(lent) => waiters.maximum_besides(lent),
             None => waiters.maximum(),
         }
@@ -315,16 +233,16 @@ impl Relations {
         }
     }
 
-    fn replace(&mut self, slot: u32, priority: Priority, strength: Strength) {
+    fn replace(&mut self, slot: u32, priority: Priority, dependency: Dependency) {
         let relation = self.slots[slot as usize].relation;
-        if (relation.priority, relation.strength) == (priority, strength) {
+        if (relation.priority, relation.dependency) == (priority, dependency) {
             return;
         }
         self.for_each_account(&relation, |waiters| {
-            waiters.remove(relation.priority, relation.strength);
-            waiters.add(priority, strength);
+            waiters.remove(relation.priority, relation.dependency);
+            waiters.add(priority, dependency);
         });
-        self.slots[slot as usize].relation = Relation { priority, strength, ..relation };
+        self.slots[slot as usize].relation = Relation { priority, dependency, ..relation };
         self.changed.push(relation.thread);
     }
 
@@ -355,7 +273,7 @@ impl Relations {
         self.by_key.remove(&relation.key());
         self.free.push(slot);
         self.for_each_account(&relation, |waiters| {
-            waiters.remove(relation.priority, relation.strength);
+            waiters.remove(relation.priority, relation.dependency);
         });
         self.changed.push(relation.thread);
     }
@@ -363,8 +281,8 @@ impl Relations {
     /// Where this relation counts.
     fn for_each_account(&mut self, relation: &Relation, mut change: impl FnMut(&mut Waiters)) {
         change(self.waiters.entry(relation.thread).or_default());
-        if relation.lent {
-            change(self.lent.entry(relation.thread).or_default());
+        if relation.inherited {
+            change(self.inherited.entry(relation.thread).or_default());
         }
     }
 }

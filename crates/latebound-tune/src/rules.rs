@@ -12,7 +12,7 @@ use std::fmt;
 use latebound_model::Tid;
 
 use crate::class::ThreadClass;
-use crate::priority::{Priority, Scheduling};
+use latebound_model::{Priority, Scheduling};
 
 /// A thread that a rule speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Member {
     pub scheduling: Scheduling,
 }
 
-/// Kernel threads with what they are scheduled as now. Least and greatest of a class are found in the logarithm of its number.
+/// Kernel threads with what they are scheduled as now. Least and maximum of a class are found in the logarithm of its number.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     members: BTreeMap<Tid, Member>,

@@ -11,10 +11,12 @@ use crate::config::Config;
 use crate::edges::Edges;
 use crate::governor::{Governor, Pace};
 use crate::policy::{self, PageShare, PolicyKind};
-use crate::priority::{Priority, Scheduling};
-use crate::relations::{Object, Relation, RelationKind, Relations};
+use crate::relations::Relations;
 use crate::rules::{self, Member, Roster, Violation};
-use crate::waiters::{Strength, Waiters};
+use crate::waiters::Waiters;
+use latebound_model::Dependency;
+use latebound_model::{Object, Relation, RelationKind};
+use latebound_model::{Priority, Scheduling};
 
 /// Something that was observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,22 +166,22 @@ impl Tuner {
             Input::Begin(relation) => {
                 self.again(relation.object, now);
                 let key = (relation.thread, relation.object, relation.task);
-                let mut strength = relation.strength;
+                let mut dependency = relation.dependency;
                 // Of another life of the object's name: who waited in that one no longer does.
                 if self.lingering.remove(&relation.object).is_some() {
-                    let was_hard = |was: &Relation| was.strength == Strength::Hard;
-                    if strength == Strength::Soft
+                    let was_hard = |was: &Relation| was.dependency == Dependency::Hard;
+                    if dependency == Dependency::Soft
                         && self.relations.get(key.0, key.1, key.2).is_some_and(was_hard)
                     {
-                        strength = Strength::Hard;
+                        dependency = Dependency::Hard;
                         self.hardened.insert(key, now + self.config.limits.hold.0);
                     }
                     self.relations.end_object(relation.object);
                 }
-                if relation.strength == Strength::Hard {
+                if relation.dependency == Dependency::Hard {
                     self.hardened.remove(&key);
                 }
-                self.begin(Relation { strength, ..relation });
+                self.begin(Relation { dependency, ..relation });
             }
             Input::Done(object) => self.linger(object, now),
             Input::Left(object, task) => {
@@ -337,46 +339,46 @@ impl Tuner {
 
     /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next
     /// look: they run at least as the policy would have them then, or may not be raised. With nobody to raise, that is every priority.
-    pub fn covers(&mut self, threads: &[Tid]) -> Priority {
-        let mut least = Priority::MAX;
+    pub fn suppression_level(&mut self, threads: &[Tid]) -> Priority {
+        let mut lowest = Priority::MAX;
         for &thread in threads {
             let covers = match self.covers.get(&thread) {
                 Some(&known) => known,
                 None => {
-                    let covers = self.covers_one(thread, Strength::Soft);
+                    let covers = self.covers_one(thread, Dependency::Soft);
                     self.covers.insert(thread, covers);
                     covers
                 }
             };
-            least = covers.map_or(least, |covers| covers.min(least));
+            lowest = covers.map_or(lowest, |covers| covers.min(lowest));
         }
-        least
+        lowest
     }
 
     /// The same of a task that cannot go on before this thread has done its item.
-    pub fn covers_hard(&self, thread: Tid) -> Priority {
-        self.covers_one(thread, Strength::Hard).unwrap_or(Priority::MAX)
+    pub fn hard_suppression_level(&self, thread: Tid) -> Priority {
+        self.covers_one(thread, Dependency::Hard).unwrap_or(Priority::MAX)
     }
 
     /// `None` where the thread is not known, or may not be raised.
-    fn covers_one(&self, thread: Tid, strength: Strength) -> Option<Priority> {
+    fn covers_one(&self, thread: Tid, dependency: Dependency) -> Option<Priority> {
         let member = self.roster.get(thread)?;
         self.config.rules(member.class).ceiling?;
         let mut waiters = self.relations.waiters(thread).cloned().unwrap_or_default();
         let mut raises = |number: u8| {
             let Some(priority) = Priority::new(number) else { return false };
-            waiters.add(priority, strength);
+            waiters.add(priority, dependency);
             let asked = self.asked_for(thread, &waiters).map_or(0, |asked| asked.permitted.rank());
-            waiters.remove(priority, strength);
+            waiters.remove(priority, dependency);
             asked > member.scheduling.rank()
         };
         // Who waits at more asks for no less: the first that raises is found by halves.
-        let (mut covered, mut raising) = (0, Priority::MAX.get() + 1);
-        while raising - covered > 1 {
-            let between = covered.midpoint(raising);
-            *(if raises(between) { &mut raising } else { &mut covered }) = between;
+        let (mut suppressed, mut raising) = (0, Priority::MAX.get() + 1);
+        while raising - suppressed > 1 {
+            let between = suppressed.midpoint(raising);
+            *(if raises(between) { &mut raising } else { &mut suppressed }) = between;
         }
-        Some(Priority::new(covered).unwrap_or(Priority::MIN))
+        Some(Priority::new(suppressed).unwrap_or(Priority::MIN))
     }
 
     /// The relations of this moment.
@@ -445,8 +447,8 @@ impl Tuner {
             object,
             task,
             priority,
-            strength: Strength::Soft,
-            lent: false,
+            dependency: Dependency::Soft,
+            inherited: false,
         });
     }
 
@@ -461,11 +463,11 @@ impl Tuner {
     /// What was done begins again. Where that is always as soon, it lingers twice as long from now on: a thread that falls back between one
     /// wait and the next costs changes, and each wait the time of a reaction.
     fn again(&mut self, object: Object, now: Nanos) {
-        let least = self.config.limits.hold.0;
+        let lowest = self.config.limits.hold.0;
         let Some((ended, hold)) = self.ended.get_mut(&object) else { return };
         if let Some(ended) = ended.take() {
             let twice = Nanos(now.saturating_sub(ended).0.saturating_mul(2));
-            *hold = if twice.0 <= least.0.saturating_mul(MOST_HOLDS) { twice.max(least) } else { least };
+            *hold = if twice.0 <= lowest.0.saturating_mul(MOST_HOLDS) { twice.max(lowest) } else { lowest };
         }
     }
 
@@ -486,7 +488,7 @@ impl Tuner {
         for key @ (thread, object, task) in soft {
             self.hardened.remove(&key);
             if let Some(&relation) = self.relations.get(thread, object, task) {
-                self.relations.begin(Relation { strength: Strength::Soft, ..relation });
+                self.relations.begin(Relation { dependency: Dependency::Soft, ..relation });
             }
         }
         let faded: Vec<(Tid, Tid)> =
@@ -507,7 +509,7 @@ impl Tuner {
         } else if let Some(priority) = self.relations.highest_task(relation.task)
             && relation.task != relation.thread
         {
-            self.relations.begin(Relation { priority, lent: true, ..relation });
+            self.relations.begin(Relation { priority, inherited: true, ..relation });
         }
     }
 

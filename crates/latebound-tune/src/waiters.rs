@@ -2,7 +2,7 @@
 //! R_k of one kernel thread as numbers: how many wait at each priority. Owns the constant-time upkeep; every change
 //! and every question costs the same, however many wait.
 
-use crate::priority::Priority;
+use latebound_model::{Dependency, Priority};
 
 /// A multiset of priorities: a count per level, a bit per level that is not empty, the number and the sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,29 +46,6 @@ impl Levels {
     }
 }
 
-/// How a task depends on what it waits for.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Strength {
-    /// It needs the work done, and may do other things meanwhile: counts in the mean.
-    Soft,
-    /// It cannot go on before this very piece of work is done (blocked in `flush_work` on the item): counts as the
-    /// maximum.
-    Hard,
-}
-
 /// The real-time tasks that wait for one kernel thread, with multiplicity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiters {
@@ -78,16 +55,16 @@ pub struct Waiters {
 
 impl Waiters {
     /// One more that waits. Constant time.
-    pub fn add(&mut self, priority: Priority, strength: Strength) {
+    pub fn add(&mut self, priority: Priority, dependency: Dependency) {
         self.all.add(priority);
-        if strength == Strength::Hard {
+        if dependency == Dependency::Hard {
             self.hard.add(priority);
         }
     }
 
     /// One less. Constant time. Returns whether there was one: a caller that removes what it never added is wrong.
-    pub fn remove(&mut self, priority: Priority, strength: Strength) -> bool {
-        if strength == Strength::Hard && !self.hard.remove(priority) {
+    pub fn remove(&mut self, priority: Priority, dependency: Dependency) -> bool {
+        if dependency == Dependency::Hard && !self.hard.remove(priority) {
             return false;
         }
         self.all.remove(priority)
@@ -132,11 +109,11 @@ mod tests {
     #[test]
     fn what_was_never_added_is_not_removed() {
         let mut waiters = Waiters::default();
-        assert!(!waiters.remove(Priority::MIN, Strength::Soft));
-        waiters.add(Priority::MIN, Strength::Soft);
-        assert!(!waiters.remove(Priority::MIN, Strength::Hard));
+        assert!(!waiters.remove(Priority::MIN, Dependency::Soft));
+        waiters.add(Priority::MIN, Dependency::Soft);
+        assert!(!waiters.remove(Priority::MIN, Dependency::Hard));
         assert_eq!((waiters.number(), waiters.maximum()), (1, Some(Priority::MIN)));
-        assert!(waiters.remove(Priority::MIN, Strength::Soft));
+        assert!(waiters.remove(Priority::MIN, Dependency::Soft));
         assert_eq!(waiters, Waiters::default());
     }
 
@@ -144,25 +121,25 @@ mod tests {
         #[test]
         fn upkeep_gives_what_counting_again_gives(changes in prop::collection::vec((1_u8..=99, any::<bool>(), 0_u8..3), 0..300)) {
             let mut waiters = Waiters::default();
-            let mut list: Vec<(Priority, Strength)> = Vec::new();
+            let mut list: Vec<(Priority, Dependency)> = Vec::new();
             for (number, hard, action) in changes {
                 let priority = Priority::new(number).unwrap();
-                let strength = if hard { Strength::Hard } else { Strength::Soft };
+                let dependency = if hard { Dependency::Hard } else { Dependency::Soft };
                 if action == 0 {
-                    let place = list.iter().position(|&one| one == (priority, strength));
+                    let place = list.iter().position(|&one| one == (priority, dependency));
                     // Taking a soft one away is also possible where only a hard one of that level is there: not asked.
                     if let Some(place) = place {
                         list.swap_remove(place);
-                        prop_assert!(waiters.remove(priority, strength));
+                        prop_assert!(waiters.remove(priority, dependency));
                     }
                 } else {
-                    list.push((priority, strength));
-                    waiters.add(priority, strength);
+                    list.push((priority, dependency));
+                    waiters.add(priority, dependency);
                 }
                 prop_assert_eq!(waiters.number(), list.len() as u64);
                 prop_assert_eq!(waiters.sum(), list.iter().map(|one| u64::from(one.0.get())).sum::<u64>());
                 prop_assert_eq!(waiters.maximum(), list.iter().map(|one| one.0).max());
-                let hard = list.iter().filter(|one| one.1 == Strength::Hard).map(|one| one.0).max();
+                let hard = list.iter().filter(|one| one.1 == Dependency::Hard).map(|one| one.0).max();
                 prop_assert_eq!(waiters.hard_maximum(), hard);
             }
         }

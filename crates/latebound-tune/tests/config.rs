@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use latebound_model::Nanos;
-use latebound_tune::{Config, PolicyKind, Priority, ThreadClass, Weight};
+use latebound_model::Priority;
+use latebound_tune::{Config, PolicyKind, ThreadClass, Weight};
 
 fn refused(text: &str) -> String {
     Config::parse(text).unwrap_err().to_string()

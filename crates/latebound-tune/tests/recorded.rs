@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
+use latebound_model::Priority;
 use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Policy, SwitchReason, Task, Tid};
+use latebound_tune::PolicyKind;
 use latebound_tune::simulate::{Recorded, Step, WorkloadRecorder, agreement, simulate};
-use latebound_tune::{PolicyKind, Priority};
 use proptest::prelude::*;
 
 const IDLE: (i32, &str, i32) = (0, "swapper/0", 120);

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
 use latebound_model::Tid;
-use latebound_tune::{Begun, Object, Priority, Relation, RelationKind, Relations, Strength, Waiters};
+use latebound_model::{Dependency, Object, Priority, Relation, RelationKind};
+use latebound_tune::{Begun, Relations, Waiters};
 use proptest::prelude::*;
 
 fn object(id: u64) -> Object {
@@ -17,9 +18,9 @@ fn relation(thread: i32, id: u64, task: i32, priority: u8) -> Relation {
         object: object(id),
         task: Tid(task),
         priority: Priority::new(priority).unwrap(),
-        strength: Strength::Soft,
+        dependency: Dependency::Soft,
         // Of the tasks of these tests this one is a kernel thread.
-        lent: task % 5 == 2,
+        inherited: task % 5 == 2,
     }
 }
 
@@ -91,7 +92,7 @@ fn obvious(list: &mut Vec<Relation>, step: &Step) {
     match *step {
         Step::Begin(thread, id, task, priority, hard) => {
             let mut new = relation(thread, id, task, priority);
-            new.strength = if hard { Strength::Hard } else { Strength::Soft };
+            new.dependency = if hard { Dependency::Hard } else { Dependency::Soft };
             list.retain(|one| (one.thread, one.object, one.task) != (new.thread, new.object, new.task));
             list.push(new);
         }
@@ -114,7 +115,7 @@ fn apply(relations: &mut Relations, step: &Step) {
     match *step {
         Step::Begin(thread, id, task, priority, hard) => {
             let mut new = relation(thread, id, task, priority);
-            new.strength = if hard { Strength::Hard } else { Strength::Soft };
+            new.dependency = if hard { Dependency::Hard } else { Dependency::Soft };
             relations.begin(new);
         }
         Step::End(thread, id, task) => {
@@ -153,7 +154,7 @@ proptest! {
                 let counted = recount(&list, thread);
                 let kept = relations.waiters(Tid(thread)).cloned().unwrap_or_default();
                 prop_assert_eq!(&kept, &counted);
-                let tasks = list.iter().filter(|one| one.thread == Tid(thread) && !one.lent);
+                let tasks = list.iter().filter(|one| one.thread == Tid(thread) && !one.inherited);
                 prop_assert_eq!(relations.highest_task(Tid(thread)), tasks.map(|one| one.priority).max());
                 prop_assert!(changed.contains(&Tid(thread)) || before[thread as usize] == counted);
                 let mut shown: Vec<_> = relations.of_thread(Tid(thread)).map(|one| (one.object, one.task)).collect();
@@ -170,7 +171,7 @@ proptest! {
 fn recount(list: &[Relation], thread: i32) -> Waiters {
     let mut waiters = Waiters::default();
     for one in list.iter().filter(|one| one.thread == Tid(thread)) {
-        waiters.add(one.priority, one.strength);
+        waiters.add(one.priority, one.dependency);
     }
     waiters
 }

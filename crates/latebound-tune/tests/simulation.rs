@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
 use latebound_model::Nanos;
+use latebound_model::{Dependency, Priority, Scheduling};
 use latebound_tune::simulate::{
     FitOptions, Outcome, Server, SimulatedTask, Step, Work, Workload, WorkloadError, agreement, fit, simulate,
 };
-use latebound_tune::{PageShare, PolicyKind, Priority, Scheduling, Strength, Waiters, Weight, target};
+use latebound_tune::{PageShare, PolicyKind, Waiters, Weight, target};
 use proptest::prelude::*;
 
 fn task(name: &str, priority: u8, activations: Vec<Work>) -> SimulatedTask {
@@ -174,7 +175,7 @@ fn the_search_finds_the_weight_that_passes_the_middle_task() {
     let options = FitOptions { loss: 0.2, simulations: 1_000 };
     let found = fit(&inversion(800), options, &mut |_, _| true).unwrap();
     // From 0.9 on the server of t50 is at 45 or above; at 45 it is behind t45, which was ready first only if it arrived
-    // before the raise: 1.0 is the least that surely passes.
+    // before the raise: 1.0 is the minimum that surely passes.
     assert!(found.exhaustive && found.within_loss);
     assert_eq!(times(&found.before)[0], [113]);
     assert_eq!(times(&found.after)[0], [12]);
@@ -308,7 +309,7 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
         arrives: u64,
         left: u64,
         wait: bool,
-        strength: Strength,
+        dependency: Dependency,
     }
     let tasks = workload.tasks.len();
     let all = tasks + workload.servers.len();
@@ -378,14 +379,14 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
                         step[task] += 1;
                     }
                     Some(&Step::Ask { server, after, demand, wait, hard }) => {
-                        let strength = if hard { Strength::Hard } else { Strength::Soft };
+                        let dependency = if hard { Dependency::Hard } else { Dependency::Soft };
                         asked.push(Ask {
                             server,
                             task,
                             arrives: now + after.0,
                             left: demand.0,
                             wait,
-                            strength,
+                            dependency,
                         });
                         waiting[task] = wait;
                         step[task] += 1;
@@ -461,7 +462,7 @@ fn ticks(workload: &Workload, kind: PolicyKind) -> Option<Vec<Vec<u64>>> {
                 let mut waiters = Waiters::default();
                 for ask in asked.iter().filter(|ask| ask.server == number).chain(&served[number]) {
                     if let Some(priority) = workload.tasks[ask.task].priority {
-                        waiters.add(priority, ask.strength);
+                        waiters.add(priority, ask.dependency);
                     }
                 }
                 let default = spec.default.map_or(Scheduling::other(0), Scheduling::fifo);

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
+use latebound_model::{Dependency, Object, Priority, Relation, RelationKind, Scheduling};
 use latebound_model::{Nanos, Tid};
-use latebound_tune::{
-    Config, Input, Member, Object, PageShare, Priority, Relation, RelationKind, Rule, Scheduling, Strength,
-    ThreadClass, Tuner,
-};
+use latebound_tune::{Config, Input, Member, PageShare, Rule, ThreadClass, Tuner};
 use proptest::prelude::*;
 
 fn fifo(rank: u8) -> Scheduling {
@@ -25,8 +23,8 @@ fn waits(thread: i32, id: u64, task: i32, priority: u8) -> Input {
         object: object(id),
         task: Tid(task),
         priority,
-        strength: Strength::Soft,
-        lent: false,
+        dependency: Dependency::Soft,
+        inherited: false,
     })
 }
 
@@ -100,17 +98,17 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
 #[test]
 fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
     let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
-    let waits = |strength| match waits(7, 1, 20, 60) {
-        Input::Begin(relation) => Input::Begin(Relation { strength, ..relation }),
+    let waits = |dependency| match waits(7, 1, 20, 60) {
+        Input::Begin(relation) => Input::Begin(Relation { dependency, ..relation }),
         other => other,
     };
     let mut steps = Vec::new();
     // An item each 20 ms, which the task asks for, is blocked on, and has done.
     for item in 0..4 {
         let ms = 1 + 20 * item;
-        tuner.input(waits(Strength::Soft), at(ms));
+        tuner.input(waits(Dependency::Soft), at(ms));
         steps.extend(changed(&mut tuner, ms));
-        tuner.input(waits(Strength::Hard), at(ms + 1));
+        tuner.input(waits(Dependency::Hard), at(ms + 1));
         steps.extend(changed(&mut tuner, ms + 1));
         tuner.input(Input::Done(object(1)), at(ms + 2));
         steps.extend(changed(&mut tuner, ms + 2));
@@ -118,7 +116,7 @@ fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
     // 0.8 * 60 at first.
     assert_eq!(steps, [(7, 48), (7, 60)]);
     // Of the next one it is not blocked, which shows after the hold.
-    tuner.input(waits(Strength::Soft), at(81));
+    tuner.input(waits(Dependency::Soft), at(81));
     assert_eq!((changed(&mut tuner, 90), tuner.next()), (vec![], Some(at(91))));
     assert_eq!(changed(&mut tuner, 91), [(7, 48)]);
     // Each came 18 ms after the one before was done, which is held twice as long.
@@ -165,7 +163,7 @@ fn who_left_a_disk_was_held_by_the_probe_and_counts_no_more() {
     tuner.input(waits(7, 0, 20, 40), at(0));
     // min(1.2 * 40, 40).
     assert_eq!(changed(&mut tuner, 0), [(7, 40)]);
-    // Told again, as when its priority is another: nothing new.
+    // WaitRecord again, as when its priority is another: nothing new.
     tuner.input(waits(7, 0, 20, 40), at(3));
     assert_eq!(changed(&mut tuner, 3), []);
     // A higher one: min(1.2 * 42.5, 45). Then it leaves, then the low one.
@@ -181,7 +179,7 @@ fn who_left_a_disk_was_held_by_the_probe_and_counts_no_more() {
 fn a_begin_that_would_raise_nobody_is_covered() {
     let mut tuner = tuner("", &[(7, "irq/9-vda", 50), (8, "kcompactd0", 0), (9, "irq/10-vda", 90)]);
     let covers = |tuner: &mut Tuner, threads: &[i32]| {
-        tuner.covers(&threads.iter().map(|&tid| Tid(tid)).collect::<Vec<_>>()).get()
+        tuner.suppression_level(&threads.iter().map(|&tid| Tid(tid)).collect::<Vec<_>>()).get()
     };
     // One that runs at 50; one of a class that is never changed, one at its ceiling, nobody: nothing to be done at once.
     assert_eq!(
@@ -196,15 +194,15 @@ fn a_begin_that_would_raise_nobody_is_covered() {
 fn a_thread_that_stays_below_those_that_wait_covers_those_it_was_raised_for() {
     let mut tuner = tuner("", &[(7, "ktimers/0", 1)]);
     // 0.8 * 1 is 1.
-    assert_eq!(tuner.covers(&[Tid(7)]).get(), 1);
+    assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 1);
     tuner.input(waits(7, 1, 20, 40), at(0));
     assert_eq!(changed(&mut tuner, 0), [(7, 32)]);
     // One more: 0.8 * (40 + 40) / 2, but 0.8 * (40 + 42) / 2 is 33.
-    assert_eq!(tuner.covers(&[Tid(7)]).get(), 41);
+    assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 41);
     // Nobody waits, and it is not lower yet.
     tuner.input(Input::Left(object(1), Tid(20)), at(20));
-    assert_eq!(tuner.covers(&[Tid(7)]).get(), 40);
-    assert_eq!((changed(&mut tuner, 20), tuner.covers(&[Tid(7)]).get()), (vec![(7, 1)], 1));
+    assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 40);
+    assert_eq!((changed(&mut tuner, 20), tuner.suppression_level(&[Tid(7)]).get()), (vec![(7, 1)], 1));
 }
 
 proptest! {
@@ -223,21 +221,21 @@ proptest! {
         for (id, &(priority, stays)) in (1..).zip(&waiting) {
             tuner.input(waits(7, id, 20 + id as i32, priority), at(0));
             // What was found once does not stay.
-            tuner.covers(&[Tid(7)]);
+            tuner.suppression_level(&[Tid(7)]);
             tuner.changes(at(0));
-            tuner.covers(&[Tid(7)]);
+            tuner.suppression_level(&[Tid(7)]);
             if !stays {
                 tuner.input(Input::Left(object(id), Tid(20 + id as i32)), at(0));
             }
         }
         // Some are lower than they were, which is not made yet: the thread is as before.
         let is = |tuner: &Tuner| tuner.roster().get(Tid(7)).unwrap().scheduling.rank();
-        let (before, covered) = (is(&tuner), tuner.covers(&[Tid(7)]).get());
+        let (before, suppressed) = (is(&tuner), tuner.suppression_level(&[Tid(7)]).get());
         tuner.input(waits(7, 99, 99, next), at(0));
         tuner.changes(at(0));
         let raised = is(&tuner) > before;
-        // 1 is covered in any case: there is no level below it.
-        prop_assert!(raised == (next > covered) || (covered == 1 && next == 1), "{before} {covered} {next}");
+        // 1 is suppressed in any case: there is no level below it.
+        prop_assert!(raised == (next > suppressed) || (suppressed == 1 && next == 1), "{before} {suppressed} {next}");
     }
 }
 

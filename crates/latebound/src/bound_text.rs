@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use latebound_analysis::bound::{
-    BlockingWindow, Bound, Breach, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline,
-    Variable, Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
+    BlockingWindow, Bound, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline, Variable,
+    Verdict, View, ViewKind, Views, Violation, WindowEdge, WitnessInterval,
 };
 use latebound_model::{CpuBound, Evidence, Nanos};
 use latebound_report::terminal::Style;
@@ -16,16 +16,16 @@ use latebound_report::{grouped, printable};
 const SHOWN: usize = 12;
 
 /// What is told.
-pub(crate) struct Told<'a> {
+pub(crate) struct SavedBound<'a> {
     pub(crate) observations: &'a Observations,
     pub(crate) views: &'a [Views],
     pub(crate) bound: &'a Bound,
     /// Whose witness is shown.
     pub(crate) view: ViewKind,
-    pub(crate) breaches: &'a [Breach],
+    pub(crate) violations: &'a [Violation],
 }
 
-impl Told<'_> {
+impl SavedBound<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let mut page = Page { out: String::new(), width: style.width };
         self.verdict(&mut page);
@@ -97,7 +97,7 @@ impl Told<'_> {
         if let Some(measured) = &one.measured {
             page.line(&format!(
                 "    {:<34} {:>13} ns  {} (tid {}) woken at {}{}",
-                "latest wake-up in this trace",
+                "worst wake-up in this trace",
                 grouped(measured.latency.0),
                 shown(&measured.comm),
                 measured.tid,
@@ -109,19 +109,19 @@ impl Told<'_> {
     }
 
     fn broken(&self, page: &mut Page) {
-        if self.breaches.is_empty() {
+        if self.violations.is_empty() {
             return;
         }
         page.line("");
         page.line("Rules that the trace broke, with the events that led there:");
-        for breach in self.breaches.iter().take(SHOWN) {
-            page.line(&format!("  CPU {}: {}", breach.cpu, breach.rule.sentence()));
-            for event in &breach.events {
+        for violation in self.violations.iter().take(SHOWN) {
+            page.line(&format!("  CPU {}: {}", violation.cpu, violation.rule.sentence()));
+            for event in &violation.events {
                 page.line(&format!("      {}", printable(event)));
             }
         }
-        if self.breaches.len() > SHOWN {
-            page.line(&format!("  and {} more", self.breaches.len() - SHOWN));
+        if self.violations.len() > SHOWN {
+            page.line(&format!("  and {} more", self.violations.len() - SHOWN));
         }
     }
 }
@@ -148,12 +148,12 @@ pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
         page.line("");
         live_cpu(&mut page, bound, cpu);
     }
-    if !bound.breaches.is_empty() {
+    if !bound.violations.is_empty() {
         page.line("");
         page.line("Rules that were broken, with the events that led there:");
-        for breach in bound.breaches.iter().take(SHOWN) {
-            page.line(&format!("  CPU {}: {}", breach.cpu, breach.rule));
-            for event in &breach.events {
+        for violation in bound.violations.iter().take(SHOWN) {
+            page.line(&format!("  CPU {}: {}", violation.cpu, violation.rule));
+            for event in &violation.events {
                 page.line(&format!("      {}", printable(event)));
             }
         }
@@ -193,7 +193,7 @@ fn live_cpu(page: &mut Page, bound: &Bound, cpu: &CpuBound) {
     if let Some(measured) = &cpu.measured {
         page.line(&format!(
             "    {:<34} {:>13} ns  {} (tid {})",
-            "latest wake-up measured beside it",
+            "worst wake-up measured beside it",
             grouped(measured.latency.0),
             shown(&measured.comm),
             measured.tid

@@ -334,7 +334,7 @@ pub(crate) struct WakeupArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) timer_slack: Option<Nanos>,
 
-    /// Keep the greatest latency of every stretch of this length; of 1 s, or of a longer period, where not given.
+    /// Keep the maximum latency of every stretch of this length; of 1 s, or of a longer period, where not given.
     #[arg(long, value_name = "TIME")]
     pub(crate) block: Option<Nanos>,
 
@@ -383,12 +383,50 @@ pub(crate) struct RecorderArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) worst: usize,
 
+    /// Which activations the Run's `activations.parquet` has, of at most 1 048 576 [default: those that are explained].
+    #[arg(long, value_name = "all|worst:N")]
+    pub(crate) keep: Option<Keep>,
+
     /// Memory for each CPU's last events, in MiB; more explains longer waits under heavier loads.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) recorder_memory: u32,
 }
 
+/// Which activations are written one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// All of them, in the order in which they were seen.
+    All,
+    /// So many of the worst, worst first.
+    Worst(usize),
+}
+
+impl std::str::FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Keep, String> {
+        match text.strip_prefix("worst:").map(str::parse) {
+            Some(Ok(number)) => Ok(Keep::Worst(number)),
+            _ if text == "all" => Ok(Keep::All),
+            _ => Err("write all, or worst: and a number, for example worst:100".to_owned()),
+        }
+    }
+}
+
 impl RecorderArgs {
+    /// Which activations are written one by one.
+    pub(crate) fn keep(&self) -> Keep {
+        self.keep.unwrap_or(Keep::Worst(self.worst))
+    }
+
+    /// How many of a thread's worst wake-ups decide what is late; `usize::MAX` where all are wanted.
+    pub(crate) fn worst_of_a_thread(&self) -> usize {
+        match self.keep() {
+            Keep::All => usize::MAX,
+            Keep::Worst(number) => number.max(self.worst),
+        }
+    }
+
     /// The recorder's options by these arguments, watching nobody yet.
     pub(crate) fn options(&self) -> latebound_probe::RecorderOptions {
         latebound_probe::RecorderOptions {

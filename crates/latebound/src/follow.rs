@@ -24,8 +24,8 @@ pub(crate) struct Target {
     pub(crate) view: ViewKind,
 }
 
-/// The latest wake-up that was measured beside, by CPU.
-pub(crate) type Latest = BTreeMap<Cpu, MeasuredWakeup>;
+/// The worst wake-up that was measured beside, by CPU.
+pub(crate) type Worst = BTreeMap<Cpu, MeasuredWakeup>;
 
 /// What the kernel's side wrote so far, and how many events it took that from.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ pub(crate) trait Follow {
     /// The largest value of the view so far.
     fn worst(&self) -> Option<Nanos>;
     /// The record so far.
-    fn bound(&mut self, latest: &Latest) -> Result<Bound>;
+    fn bound(&mut self, worst: &Worst) -> Result<Bound>;
     /// The workload curves so far.
     fn curves(&self) -> Vec<WorkloadCurve>;
     fn losses(&self) -> Vec<Loss>;

@@ -154,7 +154,7 @@ fn value(view: &BoundView) -> String {
     match (view.latency, view.utilisation, view.reach.or(view.at_least)) {
         (Some(latency), ..) => latency.to_string(),
         (None, Some(_), _) => "no end".to_owned(),
-        (None, None, Some(least)) => format!(">{least}"),
+        (None, None, Some(lowest)) => format!(">{lowest}"),
         (None, None, None) => "?".to_owned(),
     }
 }
@@ -299,7 +299,7 @@ mod tests {
             evidence: Evidence::Bound,
             view: ViewKind::SlidingWindow,
             cpus: vec![cpu],
-            breaches: Vec::new(),
+            violations: Vec::new(),
         };
         Reading { bound, bytes_per_second: 9_876.0, events: 1_234_567 }
     }

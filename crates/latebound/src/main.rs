@@ -3,8 +3,6 @@
 //!
 //! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
-mod aside;
-mod beside;
 mod bound_run;
 mod bound_text;
 mod cli;
@@ -14,8 +12,10 @@ mod experiment_tests;
 mod firmware;
 mod follow;
 mod generate;
+mod helper;
 mod live;
 mod live_bound;
+mod load_runner;
 mod output;
 mod privileges;
 mod prove;
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
             .and_then(|()| output.json(&latebound_model::Run::json_schema()))
             .map(|()| Outcome::Done),
         Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),
-        Verb::Load(args) => beside::run_as_load(&args.arguments).map(|()| Outcome::Done),
+        Verb::Load(args) => load_runner::run_as_load(&args.arguments).map(|()| Outcome::Done),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

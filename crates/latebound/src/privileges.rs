@@ -2,7 +2,7 @@
 //! The capabilities that each verb keeps once it has what they were needed for: probes loaded and attached, memory locked, real-time
 //! threads and loads started, files open, the Run's folder made.
 //!
-//! Owns that table, which docs/privileges.md shows; never decides when it is time. Loads and commands beside are started before, with
+//! Owns that table, which docs/src/reference/privileges.md shows; never decides when it is time. Loads and commands beside are started before, with
 //! what latebound was started with.
 
 use latebound_measure::privileges::{CapabilitySet, keep_only};
@@ -230,7 +230,7 @@ pub(crate) fn give_up_for_files() {
 mod tests {
     use super::*;
 
-    /// The lines of the table as docs/privileges.md has them.
+    /// The lines of the table as docs/src/reference/privileges.md has them.
     fn table() -> String {
         let line = |work: Work| {
             let of = |kept: &Kept| {
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_table() {
-        let text = include_str!("../../../docs/privileges.md");
-        assert!(text.contains(&table()), "docs/privileges.md lacks\n{}", table());
+        let text = include_str!("../../../docs/src/reference/privileges.md");
+        assert!(text.contains(&table()), "docs/src/reference/privileges.md lacks\n{}", table());
     }
 
     #[test]

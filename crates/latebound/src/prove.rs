@@ -30,7 +30,7 @@ use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned
 use crate::reserved::{Reserved, lock_memory};
 use crate::session::{self, Progress, Stop, monotonic};
 
-/// How often the memory is looked at, and responses are fetched: seldom, because both keep a processor from the tasks that are timed.
+/// How often the memory is looked at, and responses are fetched: housekeeping, because both keep a processor from the tasks that are timed.
 const LOOK: Duration = Duration::from_millis(100);
 /// Room for the responses of a turn. So much comes from the kernel page by page when it is used, and is not moved where it grows: glibc maps
 /// what is larger than 32 MiB (mallopt(3), M_MMAP_THRESHOLD), and has the kernel move such a mapping.
@@ -41,7 +41,7 @@ const ROOM_AT_ONCE: usize = 1 << 12;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// For a command after SIGTERM, until SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Points of a curve: more cannot be told apart in a picture. Of those that fall together the latest is kept.
+/// Points of a curve: more cannot be told apart in a picture. Of those that fall together the worst is kept.
 const POINTS: u64 = 1_500;
 
 pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Result<()> {

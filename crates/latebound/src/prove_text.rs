@@ -48,8 +48,9 @@ pub(crate) struct Shares {
     pub(crate) measured: u64,
     /// How often nobody keeps an account of one of these tasks, so that it counted as 1.
     pub(crate) unknown: u64,
-    /// The least, the most and the last that was measured.
-    pub(crate) least: Option<f64>,
+    /// The minimum, the most and the last that was measured.
+    #[serde(alias = "least")]
+    pub(crate) min: Option<f64>,
     pub(crate) most: Option<f64>,
     pub(crate) last: Option<f64>,
 }
@@ -198,9 +199,9 @@ impl Proof {
             let sum = |of: fn(&Tuned) -> u64| policy.tuned.iter().map(of).fold(0, u64::saturating_add);
             let medians: Vec<Nanos> = policy.tuned.iter().filter_map(|one| one.reaction_median).collect();
             let range = match (medians.iter().min(), medians.iter().max()) {
-                (Some(least), Some(most)) => {
+                (Some(lowest), Some(most)) => {
                     format!(
-                        "; from wait to priority {least} to {most} (medians of the rounds, n {})",
+                        "; from wait to priority {lowest} to {most} (medians of the rounds, n {})",
                         sum(|one| one.reactions)
                     )
                 }
@@ -215,14 +216,14 @@ impl Proof {
                 sum(|one| one.failed)
             );
             let medians: Vec<Nanos> = policy.tuned.iter().filter_map(|one| one.look_median).collect();
-            if let (Some(least), Some(most), Some(worst)) = (
+            if let (Some(lowest), Some(most), Some(worst)) = (
                 medians.iter().min(),
                 medians.iter().max(),
                 policy.tuned.iter().filter_map(|one| one.look_worst).max(),
             ) {
                 let _ = writeln!(
                     text,
-                    "  the tuner looked {} times, for {least} to {most} of processor time (medians of the rounds), {worst} at most",
+                    "  the tuner looked {} times, for {lowest} to {most} of processor time (medians of the rounds), {worst} at most",
                     grouped(sum(|one| one.looks))
                 );
             }
@@ -261,10 +262,10 @@ fn page_shares(tuned: &[Tuned]) -> String {
     }
     let sum = |of: fn(&Shares) -> u64| shares.iter().map(of).fold(0, u64::saturating_add);
     let (asked, measured, unknown) = (sum(|one| one.asked), sum(|one| one.measured), sum(|one| one.unknown));
-    let least = shares.iter().filter_map(|one| one.least).reduce(f64::min);
+    let lowest = shares.iter().filter_map(|one| one.min).reduce(f64::min);
     let most = shares.iter().filter_map(|one| one.most).reduce(f64::max);
-    let range = match (least, most) {
-        (Some(least), Some(most)) => format!(", {:.1} to {:.1} %", 100.0 * least, 100.0 * most),
+    let range = match (lowest, most) {
+        (Some(lowest), Some(most)) => format!(", {:.1} to {:.1} %", 100.0 * lowest, 100.0 * most),
         _ => String::new(),
     };
     let unknown = match unknown {
@@ -359,7 +360,7 @@ mod tests {
     fn counts_that_no_tuner_has_are_told_as_the_greatest() {
         let tuned = format!(
             r#"{{"changes":{most},"failed":1,"reactions":{most},"reaction_median":7,"reaction_worst":9,"left":[],
-            "page_shares":{{"asked":{most},"measured":{most},"unknown":{most},"least":null,"most":null,"last":null}}}}"#,
+            "page_shares":{{"asked":{most},"measured":{most},"unknown":{most},"min":null,"most":null,"last":null}}}}"#,
             most = u64::MAX
         );
         let policy = format!(

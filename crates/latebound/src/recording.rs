@@ -301,7 +301,7 @@ impl Account {
         let Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out } = made.recorded;
         let task = |task: &latebound_tune::simulate::SimulatedTask| AccountTask {
             name: task.name.clone(),
-            priority: task.priority.map(latebound_tune::Priority::get),
+            priority: task.priority.map(latebound_model::Priority::get),
             cpu: task.cpu,
             activations: task.activations.len(),
             worst: task.activations.iter().filter_map(|work| work.recorded).max(),

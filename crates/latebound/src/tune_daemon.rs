@@ -2,7 +2,7 @@
 //! `tune run`: looks, changes, gives back. Owns the order of these steps and the account of them.
 //!
 //! What is on the way from a wait to a priority is done by the thread with the reservation, and reads no file. All else is
-//! left to the time after the changes, or to [`crate::aside`].
+//! left to the time after the changes, or to [`crate::helper`].
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use latebound_model::Scheduling;
 use latebound_model::{Histogram, Nanos, Tid};
 use latebound_system::undo::{self, Ending, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
-use latebound_tune::{Change, Config, PolicyKind, Scheduling, ThreadClass};
+use latebound_tune::{Change, Config, PolicyKind, ThreadClass};
 
-use crate::aside::Aside;
 use crate::cli::TuneRunArgs;
+use crate::helper::Helper;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::reserved::{Stretch, lock_memory};
@@ -25,7 +26,7 @@ use crate::tune_module::{self, Module};
 use crate::tune_text::{self, ByModule, Made, Map, RunDocument};
 use crate::tune_undo;
 use crate::tuning::{self, Tuning};
-use crate::verbs::tune::{SELDOM, config};
+use crate::verbs::tune::{HOUSEKEEPING_INTERVAL, config};
 
 /// Changes that are kept for the account at the end; all are counted.
 const KEPT_CHANGES: usize = 2_000;
@@ -37,7 +38,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const ASKED_AT_ONCE: usize = 8;
 
 /// What makes changes, or only says them.
-enum Hand {
+enum Actuator {
     Dry,
     Real {
         journal: Box<Journal>,
@@ -51,10 +52,10 @@ enum Hand {
     },
 }
 
-impl Hand {
+impl Actuator {
     /// Holds what is there, so that not even the first change has to.
     fn hold(&mut self, tuning: &Tuning) {
-        let Hand::Real { held, .. } = self else { return };
+        let Actuator::Real { held, .. } = self else { return };
         for (tid, member) in tuning.tuner.roster().iter() {
             if !matches!(member.class, ThreadClass::Other | ThreadClass::Migration)
                 && let Ok(handle) = ThreadHandle::of(tid)
@@ -65,7 +66,7 @@ impl Hand {
     }
 
     fn make(&mut self, change: &Change) -> std::result::Result<(), String> {
-        let Hand::Real { journal, held, .. } = self else { return Ok(()) };
+        let Actuator::Real { journal, held, .. } = self else { return Ok(()) };
         let to = tuning::schedule(change.to).ok_or("a reservation is never given back by the policy")?;
         let handle = match held.entry(change.thread) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -82,7 +83,7 @@ impl Hand {
 
     /// Threads that ended since, of the next few that are held.
     fn ended(&mut self) -> Vec<Tid> {
-        let Hand::Real { held, asked, module, .. } = self else { return Vec::new() };
+        let Actuator::Real { held, asked, module, .. } = self else { return Vec::new() };
         let next: Vec<Tid> = held
             .range((std::ops::Bound::Excluded(*asked), std::ops::Bound::Unbounded))
             .map(|(&tid, _)| tid)
@@ -103,8 +104,8 @@ impl Hand {
     /// Why nothing more may be changed.
     fn unsafe_because(&self) -> Option<&'static str> {
         match self {
-            Hand::Real { watchdog, .. } if !watchdog.is_alive() => Some("the watchdog ended"),
-            Hand::Real { journal, .. } if !journal.is_there() => Some("the undo journal was removed"),
+            Actuator::Real { watchdog, .. } if !watchdog.is_alive() => Some("the watchdog ended"),
+            Actuator::Real { journal, .. } if !journal.is_there() => Some("the undo journal was removed"),
             _ => None,
         }
     }
@@ -112,7 +113,9 @@ impl Hand {
     /// For a run that ends by an error. The watchdog does the same where this process is gone, but where this is the first process
     /// of a container the watchdog goes with it.
     fn give_back(&mut self, output: &Output) {
-        let Hand::Real { journal, watchdog, module, .. } = std::mem::replace(self, Hand::Dry) else { return };
+        let Actuator::Real { journal, watchdog, module, .. } = std::mem::replace(self, Actuator::Dry) else {
+            return;
+        };
         if let Some(module) = module {
             module.raiser().stop();
         }
@@ -127,7 +130,7 @@ impl Hand {
 
     /// Tells the watchdog that this goes on.
     fn beat(&self) {
-        if let Hand::Real { watchdog, .. } = self {
+        if let Actuator::Real { watchdog, .. } = self {
             watchdog.beat();
         }
     }
@@ -135,7 +138,7 @@ impl Hand {
     /// What the module raised since the last time. Ask before the probe: what began each of these waits is then in its ring.
     fn raised(&mut self) -> Vec<Raised> {
         match self {
-            Hand::Real { module: Some(module), .. } => module.take(),
+            Actuator::Real { module: Some(module), .. } => module.take(),
             _ => Vec::new(),
         }
     }
@@ -143,7 +146,9 @@ impl Hand {
     /// Gives the module what follows from what is known by now.
     fn look_ahead(&mut self, tuning: &mut Tuning, servers: bool, now: Nanos) -> Result<()> {
         match self {
-            Hand::Real { journal, module: Some(module), .. } => module.give(tuning, journal, servers, now),
+            Actuator::Real { journal, module: Some(module), .. } => {
+                module.give(tuning, journal, servers, now)
+            }
             _ => Ok(()),
         }
     }
@@ -223,16 +228,16 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     // The watchdog first: it is forked, and this process has no other thread yet.
-    let mut hand = if args.dry_run { Hand::Dry } else { prepare(args, &config, output)? };
-    let followed = follow_by(&mut hand, args, config, &stop, output);
+    let mut actuator = if args.dry_run { Actuator::Dry } else { prepare(args, &config, output)? };
+    let followed = follow_by(&mut actuator, args, config, &stop, output);
     if followed.is_err() {
-        hand.give_back(output);
+        actuator.give_back(output);
     }
     followed
 }
 
 fn follow_by(
-    hand: &mut Hand,
+    actuator: &mut Actuator,
     args: &TuneRunArgs,
     config: Config,
     stop: &Stop,
@@ -240,12 +245,12 @@ fn follow_by(
 ) -> Result<()> {
     let (policy, daemon) = (config.policy, config.daemon);
     let metrics = args.metrics.clone().or_else(|| config.metrics.file.clone());
-    let aside = Aside::start(metrics.clone())?;
+    let helper = Helper::start(metrics.clone())?;
     let started = monotonic();
-    let mut tuning = Tuning::start(config, Some(aside), started)?;
-    hand.hold(&tuning);
-    hand.look_ahead(&mut tuning, true, started)?;
-    if let Hand::Real { module: Some(module), .. } = &*hand {
+    let mut tuning = Tuning::start(config, Some(helper), started)?;
+    actuator.hold(&tuning);
+    actuator.look_ahead(&mut tuning, true, started)?;
+    if let Actuator::Real { module: Some(module), .. } = &*actuator {
         tuning.probe.wait_also_for(module.raiser().as_fd()).context("cannot wait for the module")?;
     }
     let mut account = Account::new();
@@ -262,9 +267,9 @@ fn follow_by(
     let ready = monotonic();
     notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
     let elapsed = || monotonic().saturating_sub(started);
-    let left = || args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
+    let left = || args.duration.map_or(HOUSEKEEPING_INTERVAL, |planned| planned.saturating_sub(elapsed()));
     let mut progress = Progress::new(args.duration);
-    let (mut seldom, mut publish) = (Nanos::ZERO, Nanos::ZERO);
+    let (mut housekeeping, mut publish) = (Nanos::ZERO, Nanos::ZERO);
     let mut ended_by = None;
     let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
     let mut again = false;
@@ -273,21 +278,21 @@ fn follow_by(
     let mut stretch = account.overruns.map(|_| Stretch::of(daemon.runtime.0.0));
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let now = monotonic();
-        hand.beat();
+        actuator.beat();
         if !again {
-            tuning.probe.wait(tuning.patience(seldom.saturating_sub(now).min(left()), now));
+            tuning.probe.wait(tuning.patience(housekeeping.saturating_sub(now).min(left()), now));
             stretch.iter_mut().for_each(Stretch::begin);
         }
         let now = monotonic();
-        let by_module = hand.raised();
+        let by_module = actuator.raised();
         let begun = tuning.step(now, || stretch.iter_mut().for_each(Stretch::pause_at_the_end))?;
         account.learn(&mut tuning, &by_module, started, now);
         let changes = tuning.tuner.changes(now);
-        tuning.lend()?;
+        tuning.donate()?;
         let mut results: Vec<Option<String>> = Vec::with_capacity(changes.len());
         for change in &changes {
             stretch.iter_mut().for_each(Stretch::pause_at_the_end);
-            results.push(hand.make(change).err());
+            results.push(actuator.make(change).err());
         }
         // One that was below its default and has it again answers no wait.
         let raised = |(change, error): (&Change, &Option<String>)| {
@@ -316,18 +321,18 @@ fn follow_by(
                 account.made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
             }
         }
-        again = tuning.cover(&changed)?;
+        again = tuning.suppress_wakeups(&changed)?;
         stretch.iter_mut().for_each(Stretch::pause);
-        hand.look_ahead(&mut tuning, now >= seldom, now)?;
-        if now >= seldom {
-            seldom = now + SELDOM;
+        actuator.look_ahead(&mut tuning, now >= housekeeping, now)?;
+        if now >= housekeeping {
+            housekeeping = now + HOUSEKEEPING_INTERVAL;
             stretch.iter_mut().for_each(Stretch::pause);
-            tuning.seldom(now)?;
+            tuning.housekeeping(now)?;
             stretch.iter_mut().for_each(Stretch::pause);
-            for tid in hand.ended() {
+            for tid in actuator.ended() {
                 tuning.gone(tid, now);
             }
-            ended_by = hand.unsafe_because();
+            ended_by = actuator.unsafe_because();
             if ended_by.is_some() {
                 break;
             }
@@ -346,9 +351,9 @@ fn follow_by(
     }
     progress.clear();
     account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-    let (undone, released) = match std::mem::replace(hand, Hand::Dry) {
-        Hand::Dry => (None, BTreeMap::new()),
-        Hand::Real { journal, watchdog, module, held, .. } => {
+    let (undone, released) = match std::mem::replace(actuator, Actuator::Dry) {
+        Actuator::Dry => (None, BTreeMap::new()),
+        Actuator::Real { journal, watchdog, module, held, .. } => {
             if let Some(module) = module {
                 let late = module.stop(&mut account);
                 account.learn(&mut tuning, &late, started, monotonic());
@@ -411,7 +416,7 @@ fn watchdogs_privileges() {
 }
 
 /// Undoes what an earlier run left, then starts the journal and its watchdog.
-fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand> {
+fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Actuator> {
     tune_undo::tidy(&args.journal, output)?;
     let priority = u32::from(config.watchdog.priority.get());
     // Before the watchdog, which holds it too.
@@ -421,7 +426,7 @@ fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Hand>
     let tell = |ending: &Ending| tune_undo::tell(ending, output);
     let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, watchdogs_privileges, tell)?;
     allow_descriptors();
-    Ok(Hand::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
+    Ok(Actuator::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
 }
 
 /// One for each thread that is held: as many as may be. Where that is not enough, the start times of the others are read.

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
+use latebound_model::{Priority, RelationKind, Scheduling};
 use latebound_system::undo::{Journal, Raised, RaisedOver, Raiser, UndoError, schedule_of};
-use latebound_tune::{Ahead, Change, Priority, RelationKind, Scheduling};
+use latebound_tune::{Ahead, Change};
 
 use crate::cli::RaiseBy;
 use crate::output::Output;

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use latebound_model::{Completer, Priority, RelationKind, Scheduling};
 use latebound_model::{Histogram, Loss, Missing, Nanos, Tid};
 use latebound_report::html::RelationMap;
 use latebound_report::svg::{RelationEdge, RelationServer, RelationTask};
 use latebound_report::{loss_text, printable};
 use latebound_system::undo::{Raised, RaisedOver, RaiserCounts, Undone};
 use latebound_tune::simulate::{Agreement, Fit, Outcome, Responses, Workload};
-use latebound_tune::{Change, Doer, PolicyKind, Priority, RelationKind, Scheduling, ThreadClass, Weight};
+use latebound_tune::{Change, PolicyKind, ThreadClass, Weight};
 use serde::Serialize;
 
 use crate::prove_text::Shares;
@@ -81,7 +82,7 @@ pub(crate) struct Map {
     open: BTreeMap<RelationKind, u64>,
     /// Given up after a minute.
     expired: u64,
-    /// Pairs of a doer and a task that are not shown: others were met since, and accounts are kept of so many.
+    /// Pairs of a completer and a task that are not shown: others were met since, and accounts are kept of so many.
     forgotten: u64,
     losses: Vec<Loss>,
     missing: Vec<Missing>,
@@ -89,17 +90,20 @@ pub(crate) struct Map {
 
 impl Map {
     pub(crate) fn of(tuning: &Tuning, policy: PolicyKind, duration: Nanos) -> Map {
-        let mut by_doer: BTreeMap<Doer, Vec<Waiter>> = BTreeMap::new();
-        for (doer, task, over, seen) in tuning.attribution.seen() {
+        let mut by_doer: BTreeMap<Completer, Vec<Waiter>> = BTreeMap::new();
+        for (completer, task, over, seen) in tuning.attribution.seen() {
             let (tid, comm) = named(tuning, task);
             let waiter =
                 Waiter { tid, comm, priority: seen.priority, over, times: seen.times, hard: seen.hard };
-            by_doer.entry(doer).or_default().push(waiter);
+            by_doer.entry(completer).or_default().push(waiter);
         }
-        let mut of = |doer| by_doer.remove(&doer).unwrap_or_default();
-        let (softirq, interrupt, task) = (of(Doer::Softirq), of(Doer::Interrupt), of(Doer::Task));
-        let mut threads: Vec<MapThread> =
-            by_doer.into_iter().filter_map(|(doer, waiters)| thread(tuning, doer, waiters)).collect();
+        let mut of = |completer| by_doer.remove(&completer).unwrap_or_default();
+        let (softirq, interrupt, task) =
+            (of(Completer::Softirq), of(Completer::Interrupt), of(Completer::Task));
+        let mut threads: Vec<MapThread> = by_doer
+            .into_iter()
+            .filter_map(|(completer, waiters)| thread(tuning, completer, waiters))
+            .collect();
         threads.sort_by_key(|one| {
             let highest = one.waiters.iter().map(|waiter| waiter.priority).max();
             (std::cmp::Reverse(highest), one.tid)
@@ -187,8 +191,8 @@ impl Map {
     }
 }
 
-fn thread(tuning: &Tuning, doer: Doer, waiters: Vec<Waiter>) -> Option<MapThread> {
-    let Doer::Thread(tid) = doer else { return None };
+fn thread(tuning: &Tuning, completer: Completer, waiters: Vec<Waiter>) -> Option<MapThread> {
+    let Completer::Thread(tid) = completer else { return None };
     let member = tuning.tuner.roster().get(tid)?;
     let plan = tuning.tuner.plan(tid)?;
     let highest = waiters.iter().map(|waiter| waiter.priority).max()?;

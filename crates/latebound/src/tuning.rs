@@ -4,16 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
+use latebound_model::{Completer, Object, Priority, RelationKind, Scheduling, WaitEvent};
 use latebound_model::{Loss, LossKind, Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 use latebound_system::undo::{Schedule, schedule_of};
 use latebound_system::{LruPages, Root, Thread};
-use latebound_tune::{
-    Attribution, Config, Doer, Input, Member, Object, Observation, PageShare, Priority, RelationKind,
-    Scheduling, ThreadClass, Tuner,
-};
+use latebound_tune::{Attribution, Config, Input, Member, PageShare, ThreadClass, Tuner};
 
-use crate::aside::{self, Answer, Aside, Errand};
+use crate::helper::{self, Answer, Helper, Request};
 use crate::prove_text::Shares;
 use crate::tune_metrics::Metrics;
 
@@ -42,7 +40,7 @@ pub(crate) struct Tuning {
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
     /// Who reads what is not urgent; `None`: it is read at once.
-    aside: Option<Aside>,
+    helper: Option<Helper>,
     /// Tasks that it was asked for.
     asked: BTreeSet<Tid>,
     share_asked: bool,
@@ -51,7 +49,7 @@ pub(crate) struct Tuning {
     /// Whether the last step left something unread.
     cut: bool,
     /// Room for what a step reads, empty between two.
-    read: Vec<Observation>,
+    read: Vec<WaitEvent>,
 }
 
 impl Shares {
@@ -62,7 +60,7 @@ impl Shares {
         let share = (of_tasks as f64 / all as f64).min(1.0);
         Shares {
             measured: self.measured + 1,
-            least: Some(self.least.map_or(share, |least| least.min(share))),
+            min: Some(self.min.map_or(share, |min| min.min(share))),
             most: Some(self.most.map_or(share, |most| most.max(share))),
             last: Some(share),
             ..self
@@ -78,11 +76,11 @@ const MOST_NAMES: usize = 100_000;
 const MOST_SEEN: usize = 2048;
 
 impl Tuning {
-    /// Attaches the probe and takes all kernel threads in. For a daemon, which has somebody to read aside, the probe wakes it, and
+    /// Attaches the probe and takes all kernel threads in. For a daemon, which has somebody to read helper, the probe wakes it, and
     /// leaves out what a daemon does not ask for.
-    pub(crate) fn start(config: Config, aside: Option<Aside>, now: Nanos) -> Result<Tuning> {
+    pub(crate) fn start(config: Config, helper: Option<Helper>, now: Nanos) -> Result<Tuning> {
         let hold = config.limits.hold.0;
-        let wake_reader = aside.is_some();
+        let wake_reader = helper.is_some();
         // First, because it takes long; who comes later is taken in when met.
         let threads = latebound_system::threads(&Root::live()).context("cannot list the threads")?;
         if !threads.iter().any(|thread| thread.kernel) {
@@ -121,7 +119,7 @@ impl Tuning {
             raised_elsewhere: BTreeSet::new(),
             workers_elsewhere: BTreeSet::new(),
             names: BTreeMap::new(),
-            aside,
+            helper,
             asked: BTreeSet::new(),
             share_asked: false,
             cover_due: true,
@@ -135,7 +133,7 @@ impl Tuning {
     }
 
     /// Takes what began and ended since the last time. Returns when the first of the highest waits that it met began: of those that were
-    /// urgent, where there are some. Those that were covered have been there unread, and raise nobody.
+    /// urgent, where there are some. Those that were suppressed have been there unread, and raise nobody.
     ///
     /// Between any few events it calls `pause`.
     pub(crate) fn step(&mut self, now: Nanos, mut pause: impl FnMut()) -> Result<Option<Nanos>> {
@@ -145,18 +143,18 @@ impl Tuning {
             self.observe(some, now);
             pause();
         }
-        let began = |observation: &Observation| match *observation {
-            Observation::Begin { at, object, priority, thread, strength, .. } => {
+        let began = |observation: &WaitEvent| match *observation {
+            WaitEvent::Begin { at, object, priority, thread, dependency, .. } => {
                 let (kind, of) = match (object.kind, thread) {
                     (RelationKind::WorkItem, thread) => (RelationKind::WorkItem, thread.map_or(0, number)),
                     (RelationKind::DirtyInode, Some(thread)) => (RelationKind::WorkItem, number(thread)),
                     (kind, _) => (kind, object.of),
                 };
-                let urgent = !self.probe.is_covered(kind, of, priority, strength);
+                let urgent = !self.probe.is_suppressed(kind, of, priority, dependency);
                 Some(((urgent, priority), at))
             }
             // Whose item it is was told before.
-            Observation::RunBy { at, .. } => Some(((true, Priority::MIN), at)),
+            WaitEvent::RunBy { at, .. } => Some(((true, Priority::MIN), at)),
             _ => None,
         };
         let first_of_the_highest = seen.iter().filter_map(began).reduce(|one, other| match other.0 > one.0 {
@@ -175,7 +173,7 @@ impl Tuning {
     }
 
     /// What is not urgent: takes what was only counted, gives up what never ended, asks which pages are whose.
-    pub(crate) fn seldom(&mut self, now: Nanos) -> Result<()> {
+    pub(crate) fn housekeeping(&mut self, now: Nanos) -> Result<()> {
         let counted = self.probe.poll_counts();
         self.observe(&counted, now);
         let forgotten = self.attribution.forgotten();
@@ -197,8 +195,8 @@ impl Tuning {
     fn forget_names(&mut self) {
         let seen = self.attribution.seen();
         let shown: BTreeSet<Tid> = seen
-            .flat_map(|(doer, task, _, _)| match doer {
-                Doer::Thread(thread) => [task, thread],
+            .flat_map(|(completer, task, _, _)| match completer {
+                Completer::Thread(thread) => [task, thread],
                 _ => [task, task],
             })
             .collect();
@@ -206,7 +204,7 @@ impl Tuning {
         self.names.retain(|tid, _| shown.contains(tid) || roster.get(*tid).is_some());
     }
 
-    fn observe(&mut self, seen: &[Observation], now: Nanos) {
+    fn observe(&mut self, seen: &[WaitEvent], now: Nanos) {
         for &observation in seen {
             self.meet(observation, now);
             // It may have been there unread for long.
@@ -225,47 +223,47 @@ impl Tuning {
 
     /// Tells the probe for which threads tasks wait: what those wait for themselves, from now on, these tasks wait for too. Call it before the
     /// changes of a step: a worker that is raised may run at once.
-    pub(crate) fn lend(&mut self) -> Result<()> {
+    pub(crate) fn donate(&mut self) -> Result<()> {
         for (thread, class, highest) in self.tuner.take_lends() {
             if matches!(class, ThreadClass::Worker | ThreadClass::Flusher | ThreadClass::Kswapd) {
-                self.probe.lend(thread, highest)?;
+                self.probe.donate(thread, highest)?;
             }
         }
         Ok(())
     }
 
     /// Tells the probe which waits are not urgent. Call it after the changes of a step, and say which threads were changed. Returns whether to
-    /// look again before sleeping: a wait may have begun since the step that was covered by a thread that is lower now, and woke nobody; or
+    /// look again before sleeping: a wait may have begun since the step that was suppressed by a thread that is lower now, and woke nobody; or
     /// the step left some unread.
-    pub(crate) fn cover(&mut self, changed: &[Tid]) -> Result<bool> {
+    pub(crate) fn suppress_wakeups(&mut self, changed: &[Tid]) -> Result<bool> {
         let mut fell = std::mem::take(&mut self.cut);
         if !std::mem::take(&mut self.cover_due) && changed.is_empty() {
             return Ok(fell && self.probe.has_unread());
         }
-        let mut covered: Vec<(RelationKind, u64, Priority)> = Vec::new();
+        let mut suppressed: Vec<(RelationKind, u64, Priority)> = Vec::new();
         for &thread in changed {
             fell |= self.cover_worker(thread)?;
         }
         // Who serves timers is known by its CPU, whoever else did so once.
         for (kind, device, threads) in
-            self.attribution.doers().filter(|one| one.0 != RelationKind::TimedSleep)
+            self.attribution.completers().filter(|one| one.0 != RelationKind::TimedSleep)
         {
             let elsewhere = |&thread: &Tid| self.raised_elsewhere.contains(&(kind, device, thread));
             // Where interrupts alone serve it there is nobody to raise.
             if !threads.is_empty() && threads.iter().all(elsewhere) {
                 fell |= self.probe.cover_elsewhere(kind, device)?;
             } else {
-                covered.push((kind, device, self.tuner.covers(&threads)));
+                suppressed.push((kind, device, self.tuner.suppression_level(&threads)));
             }
         }
         for &kswapd in self.kswapd.values() {
-            covered.push((RelationKind::Reclaim, 0, self.tuner.covers(&[kswapd])));
+            suppressed.push((RelationKind::Reclaim, 0, self.tuner.suppression_level(&[kswapd])));
         }
         for (&cpu, &ktimers) in &self.ktimers {
-            covered.push((RelationKind::TimedSleep, cpu, self.tuner.covers(&[ktimers])));
+            suppressed.push((RelationKind::TimedSleep, cpu, self.tuner.suppression_level(&[ktimers])));
         }
-        for (kind, device, priority) in covered {
-            fell |= self.probe.cover(kind, device, priority)?;
+        for (kind, device, priority) in suppressed {
+            fell |= self.probe.suppress_wakeups(kind, device, priority)?;
         }
         Ok(fell && self.probe.has_unread())
     }
@@ -282,7 +280,8 @@ impl Tuning {
         if member.scheduling.rank() <= default {
             return Ok(self.probe.uncover(RelationKind::WorkItem, number(thread)));
         }
-        let (soft, hard) = (self.tuner.covers(&[thread]), self.tuner.covers_hard(thread));
+        let (soft, hard) =
+            (self.tuner.suppression_level(&[thread]), self.tuner.hard_suppression_level(thread));
         Ok(self.probe.cover_worker(thread, soft, hard)?)
     }
 
@@ -309,7 +308,7 @@ impl Tuning {
 
     /// Which threads serve which disks and nodes, as far as that is known.
     pub(crate) fn servers(&self) -> Vec<(RelationKind, u64, Tid)> {
-        let disks = self.attribution.doers().filter(|one| one.0 == RelationKind::BlockIo);
+        let disks = self.attribution.completers().filter(|one| one.0 == RelationKind::BlockIo);
         let disks = disks
             .flat_map(|(kind, disk, threads)| threads.into_iter().map(move |thread| (kind, disk, thread)));
         let nodes = self.kswapd.iter().map(|(&node, &thread)| (RelationKind::Reclaim, node, thread));
@@ -338,33 +337,33 @@ impl Tuning {
     }
 
     /// Takes in threads and names that are met for the first time.
-    fn meet(&mut self, observation: Observation, now: Nanos) {
+    fn meet(&mut self, observation: WaitEvent, now: Nanos) {
         let (task, thread) = match observation {
-            Observation::Begin { task, thread, .. } => (Some(task), thread),
-            Observation::RunBy { worker, .. } => (None, Some(worker)),
-            Observation::Done { object, by: Doer::Thread(thread), .. } => {
+            WaitEvent::Begin { task, thread, .. } => (Some(task), thread),
+            WaitEvent::RunBy { worker, .. } => (None, Some(worker)),
+            WaitEvent::Done { object, by: Completer::Thread(thread), .. } => {
                 if object.kind == RelationKind::DirtyInode && self.flushers.insert(thread) {
                     // It is of another class now.
                     self.names.remove(&thread);
                 }
                 (None, Some(thread))
             }
-            Observation::Woke { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
-            Observation::Woke { task, .. } => (Some(task), None),
-            Observation::Served { by: Doer::Thread(thread), task, .. } => (Some(task), Some(thread)),
-            Observation::Served { task, .. } => (Some(task), None),
-            Observation::Done { .. } | Observation::Left { .. } | Observation::GoesOn { .. } => (None, None),
+            WaitEvent::Woke { by: Completer::Thread(thread), task, .. } => (Some(task), Some(thread)),
+            WaitEvent::Woke { task, .. } => (Some(task), None),
+            WaitEvent::Served { by: Completer::Thread(thread), task, .. } => (Some(task), Some(thread)),
+            WaitEvent::Served { task, .. } => (Some(task), None),
+            WaitEvent::Done { .. } | WaitEvent::Left { .. } | WaitEvent::GoesOn { .. } => (None, None),
         };
         // Another thread may serve now what only others did.
-        self.cover_due |= matches!(observation, Observation::Served { .. } | Observation::Done { .. });
+        self.cover_due |= matches!(observation, WaitEvent::Served { .. } | WaitEvent::Done { .. });
         for (tid, is_task) in task.map(|tid| (tid, true)).into_iter().chain(thread.map(|tid| (tid, false))) {
             if self.names.contains_key(&tid) {
                 continue;
             }
-            match &self.aside {
+            match &self.helper {
                 // Of a task that waits only its name is wanted.
-                Some(aside) if is_task => {
-                    if !self.asked.contains(&tid) && aside.ask(Errand::Thread(tid)) {
+                Some(helper) if is_task => {
+                    if !self.asked.contains(&tid) && helper.ask(Request::Thread(tid)) {
                         self.asked.insert(tid);
                     }
                 }
@@ -381,7 +380,7 @@ impl Tuning {
     pub(crate) fn gone(&mut self, tid: Tid, now: Nanos) {
         self.tuner.input(Input::Gone(tid), now);
         // It can only be gone already.
-        let _ = self.probe.lend(tid, None);
+        let _ = self.probe.donate(tid, None);
         self.attribution.gone(tid);
         self.names.remove(&tid);
         self.flushers.remove(&tid);
@@ -389,9 +388,9 @@ impl Tuning {
         self.cover_due = true;
     }
 
-    /// Takes in what was read aside.
+    /// Takes in what was read helper.
     fn take_answers(&mut self, now: Nanos) {
-        while let Some(answer) = self.aside.as_ref().and_then(Aside::answer) {
+        while let Some(answer) = self.helper.as_ref().and_then(Helper::answer) {
             match answer {
                 Answer::Thread(tid, thread) => {
                     self.asked.remove(&tid);
@@ -407,14 +406,14 @@ impl Tuning {
         }
     }
 
-    /// Has this written aside. Returns whether there was room for it.
+    /// Has this written helper. Returns whether there was room for it.
     pub(crate) fn publish(&self, metrics: Metrics) -> bool {
-        self.aside.as_ref().is_some_and(|aside| aside.ask(Errand::Metrics(Box::new(metrics))))
+        self.helper.as_ref().is_some_and(|helper| helper.ask(Request::Metrics(Box::new(metrics))))
     }
 
     /// How often metrics could not be written.
     pub(crate) fn unpublished(&self) -> u64 {
-        self.aside.as_ref().map_or(0, Aside::failed)
+        self.helper.as_ref().map_or(0, Helper::failed)
     }
 
     fn take_in(&mut self, thread: Thread, now: Nanos) {
@@ -455,16 +454,16 @@ impl Tuning {
         if self.share_asked {
             // Overdue: who keeps kswapd from running keeps who reads this from it as well. It is in the way of nobody above those
             // that wait.
-            if let Some(aside) = &self.aside {
-                aside.hurry(lowest);
+            if let Some(helper) = &self.helper {
+                helper.boost(lowest);
             }
             return;
         }
         let tasks = tasks.into_keys().collect();
         self.shares.get_or_insert_default().asked += 1;
-        match &self.aside {
-            Some(aside) => self.share_asked = aside.ask(Errand::Share(tasks)),
-            None => self.share_is(aside::share(&self.root, &tasks), now),
+        match &self.helper {
+            Some(helper) => self.share_asked = helper.ask(Request::Share(tasks)),
+            None => self.share_is(helper::share(&self.root, &tasks), now),
         }
     }
 
@@ -501,8 +500,8 @@ impl Tuning {
     /// Has the waits of those counted that somebody waits for now, against the highest that waits.
     fn watch_waits(&mut self) -> Result<()> {
         let mut highest: BTreeMap<Tid, u8> = BTreeMap::new();
-        for (doer, _, _, seen) in self.attribution.seen() {
-            if let Doer::Thread(thread) = doer {
+        for (completer, _, _, seen) in self.attribution.seen() {
+            if let Completer::Thread(thread) = completer {
                 let waiting =
                     self.tuner.relations().waiters(thread).and_then(latebound_tune::Waiters::maximum);
                 // Once seen it stays watched: the next wait may begin and end between two looks.

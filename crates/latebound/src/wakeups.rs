@@ -106,18 +106,18 @@ pub(crate) fn outcome(run: &Run, limit: Option<Nanos>) -> Outcome {
         use latebound_model::Mechanism::{ThreadWakeup, TimerWakeup};
         matches!(series.mechanism, TimerWakeup | ThreadWakeup)
     });
-    let greatest = measured.filter_map(|series| series.summary.max).max();
-    match (greatest, limit) {
-        (Some(greatest), Some(limit)) if greatest > limit => Outcome::LimitPassed,
+    let highest = measured.filter_map(|series| series.summary.max).max();
+    match (highest, limit) {
+        (Some(highest), Some(limit)) if highest > limit => Outcome::LimitPassed,
         _ => Outcome::Done,
     }
 }
 
-/// The greatest latency so far and of how many wake-ups, for the progress line.
+/// The maximum latency so far and of how many wake-ups, for the progress line.
 pub(crate) fn so_far(measured: &Measured, planned: Nanos) -> String {
     let naive = || measured.series.iter().filter(|series| series.quantity == Quantity::LatencyNaive);
     let count: u64 = naive().map(|series| series.summary.count).sum();
-    let greatest = naive().filter_map(|series| series.summary.max).max();
-    let greatest = greatest.map_or_else(|| "-".to_owned(), |greatest| greatest.to_string());
-    format!("{} of {planned}, {count} wake-ups, latest {greatest}", measured.duration)
+    let highest = naive().filter_map(|series| series.summary.max).max();
+    let highest = highest.map_or_else(|| "-".to_owned(), |highest| highest.to_string());
+    format!("{} of {planned}, {count} wake-ups, worst {highest}", measured.duration)
 }

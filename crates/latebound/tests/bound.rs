@@ -398,7 +398,7 @@ fn cyclictest_by_trace_cmd(path: &str) -> Vec<u64> {
         Command::new("trace-cmd").args(["report", "-t", path]).output().expect("trace-cmd is needed");
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut woken = std::collections::HashMap::new();
-    let mut latest = vec![0; 2];
+    let mut worst = vec![0; 2];
     for line in report.lines() {
         let Some((before, what)) = line.split_once(": ") else { continue };
         let words: Vec<&str> = before.split_whitespace().collect();
@@ -415,11 +415,11 @@ fn cyclictest_by_trace_cmd(path: &str) -> Vec<u64> {
         } else if let Some(rest) = what.strip_prefix("sched_switch:") {
             let Some((_, next)) = rest.split_once("==> cyclictest:") else { continue };
             if let Some(since) = woken.remove(&(cpu, next.split(' ').next().unwrap().to_owned())) {
-                latest[cpu] = latest[cpu].max(at - since);
+                worst[cpu] = worst[cpu].max(at - since);
             }
         }
     }
-    latest
+    worst
 }
 
 #[test]
@@ -460,11 +460,11 @@ fn the_values_of_the_real_trace_are_above_what_cyclictest_had() {
     }
     assert_eq!(golden, std::fs::read_to_string(&kept).unwrap());
     let cyclictest = cyclictest_by_trace_cmd(&path);
-    for (cpu, latest) in result["cpus"].as_array().unwrap().iter().zip(cyclictest) {
-        assert!(latest > 100_000, "cyclictest was followed: {latest} ns");
+    for (cpu, worst) in result["cpus"].as_array().unwrap().iter().zip(cyclictest) {
+        assert!(worst > 100_000, "cyclictest was followed: {worst} ns");
         // Threads that another CPU woke may have been later.
-        assert!(cpu["measured"]["latency_ns"].as_u64().unwrap() >= latest, "our own account of it");
-        assert!(cpu["views"]["replay"]["latency_ns"].as_u64().unwrap() >= latest);
+        assert!(cpu["measured"]["latency_ns"].as_u64().unwrap() >= worst, "our own account of it");
+        assert!(cpu["views"]["replay"]["latency_ns"].as_u64().unwrap() >= worst);
     }
 }
 

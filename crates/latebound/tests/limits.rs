@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! No reader of foreign bytes takes memory by a number that it reads: each is given what others wrote, whole and damaged, and holds at
-//! most so many bytes for a byte of it, and a constant (docs/fuzzing.md has the table). One test alone, since the whole process is counted.
+//! most so many bytes for a byte of it, and a constant (docs/src/reference/fuzzing.md has the table). One test alone, since the whole process is counted.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod counting;
 #[path = "../src/experiment.rs"]
 #[allow(dead_code, reason = "a plan is read here and nothing more")]
 mod experiment;
-#[path = "../../latebound-lab/src/told.rs"]
-mod told;
+#[path = "../../latebound-lab/src/parsing.rs"]
+mod parsing;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use latebound_system::undo;
 use latebound_trace::{PerfTrace, Symbols, TextTrace, TraceFile, TraceKind, for_each_event};
 use latebound_tune::Config;
 use latebound_tune::simulate::Workload;
-use told::ImageHeader;
+use parsing::ImageHeader;
 
 static HELD: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
@@ -139,12 +139,16 @@ fn lab(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk().and_then(|header| ImageHeader::parse(*header)) {
         let _ = (header.release(), header.payload());
     }
-    let _ = told::release(bytes);
+    let _ = parsing::release(bytes);
     let text = String::from_utf8_lossy(bytes);
     let names: Vec<String> = text.lines().map(str::to_owned).collect();
-    let _ = (told::choose_image(&names, "6.12", true, "amd64"), told::series(&names, false, "amd64"));
-    let _ = (told::newest_images(&names, "amd64"), told::depends(&text), told::candidate(&text));
-    let _ = (told::mirror(&text, "Debian"), told::named_compiler(&text), told::without_line(&text, "x=y"));
+    let _ = (parsing::choose_image(&names, "6.12", true, "amd64"), parsing::series(&names, false, "amd64"));
+    let _ = (parsing::newest_images(&names, "amd64"), parsing::depends(&text), parsing::candidate(&text));
+    let _ = (
+        parsing::mirror(&text, "Debian"),
+        parsing::named_compiler(&text),
+        parsing::without_line(&text, "x=y"),
+    );
 }
 
 /// xorshift64: the same damage everywhere.
@@ -250,7 +254,7 @@ fn no_reader_takes_memory_by_a_number_that_it_reads() {
         hold(&OBSERVATIONS, &file, &saved.observations.to_json().unwrap(), 100);
     }
     hold(&TUNE, Path::new("config.toml"), Config::COMMENTED.as_bytes(), 200);
-    for (file, bytes) in files("../docs", &["tune-workload.json"]) {
+    for (file, bytes) in files("../docs/src/reference", &["tune-workload.json"]) {
         hold(&TUNE, &file, &bytes, 200);
     }
     let symbols: String =

@@ -20,7 +20,7 @@ use latebound_trace::{PerfTrace, TypedItem};
 struct Seen {
     load: String,
     bound: Bound,
-    /// Of cyclictest, of the kernel's own timerlat tracer and of `measure`: the latest that each saw.
+    /// Of cyclictest, of the kernel's own timerlat tracer and of `measure`: the worst that each saw.
     peers: Vec<(&'static str, Nanos)>,
     /// Seconds since its start, and KiB.
     rss: Vec<(u64, u64)>,
@@ -135,7 +135,7 @@ fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
 fn live_lab_under_three_loads_it_is_a_bound_and_no_peer_was_later() {
     for Seen { load, bound, peers, rss } in in_the_lab(&["ipc", "fork", "io"]) {
         assert_eq!(bound.verdict, Verdict::Bound, "{load}: {:?}", bound.reasons);
-        assert_eq!((bound.reasons.len(), bound.breaches.len(), bound.cpus.len()), (0, 0, 1), "{load}");
+        assert_eq!((bound.reasons.len(), bound.violations.len(), bound.cpus.len()), (0, 0, 1), "{load}");
         let cpu = &bound.cpus[0];
         let sliding = cpu.views.get(ViewKind::SlidingWindow).latency.unwrap();
         eprintln!(
@@ -249,7 +249,9 @@ fn live_lab_the_module_gives_a_bound_as_bpf_does_and_what_perf_left_out_is_notic
         "{:?}",
         bound.reasons
     );
-    assert!(!bound.breaches.is_empty() && bound.notes.iter().any(|note| note.contains("NMIs were recorded")));
+    assert!(
+        !bound.violations.is_empty() && bound.notes.iter().any(|note| note.contains("NMIs were recorded"))
+    );
     // What it did record is read: all four windows with both ends, and no more timers than perf itself shows.
     assert_eq!(cpu.windows.len(), 4, "{:?}", cpu.windows);
     assert!(

@@ -31,7 +31,7 @@ fn number(row: &Value, name: &str) -> u64 {
 fn nothing_is_lost(row: &Value) {
     let lost = ["refused", "waiting", "records_lost"].map(|name| number(row, name));
     assert_eq!(lost, [0, 0, 0], "{row}");
-    // A kernel may run no program at some ends of reads (docs/defer.md); they are counted by the thread that read.
+    // A kernel may run no program at some ends of reads (docs/src/reference/deferral-mechanisms.md); they are counted by the thread that read.
     let unseen = number(row, "unseen");
     assert!(
         unseen == 0 || row["mechanism"] == "direct_io" && unseen < number(row, "requests") / 10 + 2,
@@ -161,8 +161,8 @@ fn live_each_load_alone_is_a_measurement_of_its_own_and_advice_rests_on_the_wors
     let advice = self::document(&advice);
     let [row] = advice["rows"].as_array().unwrap().as_slice() else { panic!("{advice}") };
     let maxima = rows.iter().filter(|row| row["mechanism"] == "bpf_timer" && row["load"] != "idle");
-    let latest = maxima.max_by_key(|row| row["latency"]["max"].as_u64()).unwrap();
-    assert_eq!((&row["load"], &row["max_ns"]), (&latest["load"], &latest["latency"]["max"]));
+    let worst = maxima.max_by_key(|row| row["latency"]["max"].as_u64()).unwrap();
+    assert_eq!((&row["load"], &row["max_ns"]), (&worst["load"], &worst["latency"]["max"]));
 }
 
 /// The passive view of the same run: the same count, and inside of our stamps, which lie before the request and after the start.

@@ -84,7 +84,7 @@ fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
     let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("{:.1} s\n{all}", started.elapsed().as_secs_f64());
     assert!(output.status.success(), "{all}");
-    // SYS_NICE and IPC_LOCK, as docs/privileges.md has it; bounded by the unit to its six.
+    // SYS_NICE and IPC_LOCK, as docs/src/reference/privileges.md has it; bounded by the unit to its six.
     let kept = |name: &str| {
         said.lines().any(|line| {
             line.starts_with(&format!("Name: {name} CapEff: 0000000000804000 "))
@@ -200,7 +200,7 @@ fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Prio
     // SAFETY: the parameters live through the call; 0 is this thread.
     assert_eq!(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }, 0);
     let mut random = u64::from(std::process::id()) ^ 0x9E37_79B9_7F4A_7C15;
-    let (mut changed, mut latest) = (0_u32, Duration::ZERO);
+    let (mut changed, mut worst) = (0_u32, Duration::ZERO);
     for round in 0..rounds {
         let mut tuner = Tuner::start(folder, ready);
         random = next(random);
@@ -220,11 +220,11 @@ fn rounds_of_kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Prio
         let left = differing(were);
         assert!(left.is_empty(), "round {round}, killed after {wait:?}: {left:?} after {took:?}");
         assert!(took <= SOON, "round {round}, killed after {wait:?}: restored after {took:?}");
-        latest = latest.max(took);
+        worst = worst.max(took);
         tuner.child.wait().unwrap();
     }
     println!(
-        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {latest:?}"
+        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {worst:?}"
     );
     assert!(changed * 4 > rounds, "only {changed} of {rounds} kills met a change: the test tests nothing");
 
@@ -488,8 +488,8 @@ fn guest_a_flusher_gets_the_priority_of_the_task_that_is_held_back_until_pages_o
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
 fn guest_a_thread_that_ends_a_request_for_the_first_time_wakes_the_reader_and_no_other_end_does() {
+    use latebound_model::{Completer, Priority, RelationKind, WaitEvent};
     use latebound_probe::{RelationOptions, RelationProbe};
-    use latebound_tune::{Doer, Observation, Priority, RelationKind};
     use std::os::unix::fs::MetadataExt;
 
     #[repr(align(4096))]
@@ -500,7 +500,7 @@ fn guest_a_thread_that_ends_a_request_for_the_first_time_wakes_the_reader_and_no
     let options = RelationOptions { wake_reader: true, ..RelationOptions::default() };
     let mut probe = RelationProbe::start(options).unwrap();
     // Who begins to wait for the disk wakes nobody.
-    probe.cover(RelationKind::BlockIo, disk, Priority::MAX).unwrap();
+    probe.suppress_wakeups(RelationKind::BlockIo, disk, Priority::MAX).unwrap();
     let requests = || {
         let page = Page([2; 4096]);
         let mut options = OpenOptions::new();
@@ -529,9 +529,9 @@ fn guest_a_thread_that_ends_a_request_for_the_first_time_wakes_the_reader_and_no
     };
     let asks = std::thread::spawn(requests);
     let (first, seen) = ask();
-    let served = |seen: &[Observation]| {
+    let served = |seen: &[WaitEvent]| {
         seen.iter().any(|one| {
-            matches!(one, Observation::Served { object, by: Doer::Thread(_), .. }
+            matches!(one, WaitEvent::Served { object, by: Completer::Thread(_), .. }
                 if object.kind == RelationKind::BlockIo && object.of == disk)
         })
     };

@@ -205,7 +205,7 @@ fn device_of(tuner: &Child) -> OwnedFd {
 fn kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {
     // Above the writer and what is raised for it, below the watchdog.
     fifo(97);
-    let (mut changed, mut latest) = (0, Duration::ZERO);
+    let (mut changed, mut worst) = (0, Duration::ZERO);
     for round in 0..rounds {
         let mut tuner = tuner(folder, ready);
         if round % 2 == 1 {
@@ -221,7 +221,7 @@ fn kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {
         while journal.exists() && killed.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_micros(500));
         }
-        latest = latest.max(killed.elapsed());
+        worst = worst.max(killed.elapsed());
         // From here on nobody is left to give anything back, and the writer goes on waiting for those threads.
         for _ in 0..15 {
             let left = differing(were);
@@ -232,7 +232,7 @@ fn kills(rounds: u32, folder: &Path, ready: &UnixDatagram, were: &Priorities) {
         drop(device);
     }
     println!(
-        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {latest:?}"
+        "{rounds} kills, {changed} with priorities changed at that moment; all as they were after at most {worst:?}"
     );
-    assert!(changed > 0 && latest < Duration::from_secs(1), "{changed} of {rounds}, {latest:?}");
+    assert!(changed > 0 && worst < Duration::from_secs(1), "{changed} of {rounds}, {worst:?}");
 }

@@ -77,8 +77,8 @@ fn the_service_s_exposure_is_3_5_at_most_by_systemd() {
     assert!(!is_within(1).0, "no service that sets priorities is as closed as that");
 }
 
-/// The inversion of figure 1 of the paper, as docs/tune.md shows it.
-const WORKLOAD: &str = include_str!("../../../docs/tune-workload.json");
+/// The inversion of figure 1 of the paper, as docs/src/guide/tune.md shows it.
+const WORKLOAD: &str = include_str!("../../../docs/src/reference/tune-workload.json");
 
 #[test]
 fn fit_finds_the_weight_and_shows_every_policy() {
@@ -98,7 +98,7 @@ fn fit_finds_the_weight_and_shows_every_policy() {
     let said = refused(&["fit", "/nowhere.json"]);
     assert!(said.contains("/nowhere.json"), "{said}");
     fs::write(&path, "{}").unwrap();
-    assert!(refused(&["fit", path.to_str().unwrap()]).contains("docs/tune.md"));
+    assert!(refused(&["fit", path.to_str().unwrap()]).contains("docs/src/guide/tune.md"));
 }
 
 #[test]

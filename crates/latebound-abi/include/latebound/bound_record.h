@@ -107,7 +107,7 @@
 #define LB_BOUND_UNNAMED 1U
 #define LB_BOUND_WIDE_INTERRUPT 2U
 #define LB_BOUND_WIDE_WINDOW 3U
-#define LB_BOUND_WIDE_BREACH 4U
+#define LB_BOUND_WIDE_VIOLATION 4U
 
 /* An interrupt that does not fit one word. */
 struct lb_bound_interrupt {
@@ -167,9 +167,9 @@ struct lb_bound_section {
 	__u64 lasted;
 };
 
-/* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_BREACHES of a CPU are written. */
-#define LB_BOUND_BREACHES 8
-struct lb_bound_breach {
+/* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_VIOLATIONS of a CPU are written. */
+#define LB_BOUND_VIOLATIONS 8
+struct lb_bound_violation {
 	__u64 first;
 	__u64 rule;
 	__u64 at;
@@ -197,7 +197,7 @@ struct lb_bound_cpu {
 	/* POIDs that were told without the model, of threads and of idle: windows of which tm does not know. */
 	__u64 sections;
 	__u64 idle_sections;
-	/* As in struct lb_bound_breach, at the last event that went through the model. */
+	/* As in struct lb_bound_violation, at the last event that went through the model. */
 	__u64 open_caller;
 	__u64 open_since;
 	/*
@@ -217,8 +217,8 @@ struct lb_bound_cpu {
 	__u64 last_start;
 	/* Records that did not fit. Anything here, and the result is no bound. */
 	__u64 refused;
-	/* Breaches so far, written or not. */
-	__u64 breaches;
+	/* Violations so far, written or not. */
+	__u64 violations;
 	/* Times at which interrupts or NMIs kept coming while the clock was read: the moment is unsure. */
 	__u64 unsettled;
 	/* need_resched set by a flag that is neither of the two known (sched_set_need_resched_tp). */
@@ -249,8 +249,8 @@ _Static_assert(sizeof(struct lb_bound_event) == sizeof(struct lb_bound_section),
 _Static_assert(sizeof(struct lb_bound_memory) % 64 == 0, "every CPU begins with a cache line");
 _Static_assert(sizeof(struct lb_bound_interrupt) == 4 * 8, "an interrupt is four words");
 _Static_assert(sizeof(struct lb_bound_window) == 12 * 8, "a window is twelve words");
-_Static_assert(sizeof(struct lb_bound_breach) == (6 + 4 * LB_BOUND_RECENT) * 8, "a breach is seventy words");
-_Static_assert(sizeof(struct lb_bound_breach) / 8 < LB_BOUND_SLACK, "the slack holds any record");
+_Static_assert(sizeof(struct lb_bound_violation) == (6 + 4 * LB_BOUND_RECENT) * 8, "a violation is seventy words");
+_Static_assert(sizeof(struct lb_bound_violation) / 8 < LB_BOUND_SLACK, "the slack holds any record");
 
 /* ---- the ring ---- */
 
@@ -352,15 +352,15 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 	return 0;
 }
 
-LB_TM_SLOW int lb_bound_put_breach(struct lb_bound_cpu *cpu, __u32 rule, const struct lb_tm_event *event)
+LB_TM_SLOW int lb_bound_put_violation(struct lb_bound_cpu *cpu, __u32 rule, const struct lb_tm_event *event)
 {
 	struct lb_bound_ring *ring = LB_BOUND_RING(cpu);
 	__u64 oldest = cpu->recent_bytes / sizeof(struct lb_bound_event) + 1, position;
 	__u32 i;
 
-	if (LB_BOUND_RESERVE(&cpu->breaches, 1) >= LB_BOUND_BREACHES)
+	if (LB_BOUND_RESERVE(&cpu->violations, 1) >= LB_BOUND_VIOLATIONS)
 		return 0;
-	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_breach) / 8, &position))
+	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_violation) / 8, &position))
 		return 0;
 	lb_bound_put(ring, position + 1, rule);
 	lb_bound_put(ring, position + 2, event->now.at);
@@ -375,7 +375,7 @@ LB_TM_SLOW int lb_bound_put_breach(struct lb_bound_cpu *cpu, __u32 rule, const s
 		lb_bound_put(ring, position + 8 + 4 * i, one->unused[0]);
 		lb_bound_put(ring, position + 9 + 4 * i, one->unused[1]);
 	}
-	lb_bound_publish(ring, position, LB_BOUND_WIDE_BREACH, sizeof(struct lb_bound_breach));
+	lb_bound_publish(ring, position, LB_BOUND_WIDE_VIOLATION, sizeof(struct lb_bound_violation));
 	return 0;
 }
 

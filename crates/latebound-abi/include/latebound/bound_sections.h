@@ -155,7 +155,7 @@ LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_eve
 			lb_bound_put_window(cpu, window);
 	}
 	if (out->broken)
-		lb_bound_put_breach(cpu, out->broken, event);
+		lb_bound_put_violation(cpu, out->broken, event);
 }
 
 /* ---- what changes a flag, or begins or ends a POID ---- */

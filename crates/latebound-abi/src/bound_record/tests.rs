@@ -243,7 +243,9 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
     played.event(120, (7, false), 1, [ELSEWHERE, 0, 0]);
     played.event(130, (7, false), 12, [0, 0, 9]);
     let records = played.take();
-    let [BoundRecord::Breach { rule, tid, events, .. }] = records.as_slice() else { panic!("{records:?}") };
+    let [BoundRecord::Violation { rule, tid, events, .. }] = records.as_slice() else {
+        panic!("{records:?}")
+    };
     assert_eq!((*rule, *tid), (Rule::R9, 7));
     let kinds: Vec<BreachKind> = events.iter().map(|event| event.kind).collect();
     use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
@@ -253,7 +255,7 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
 }
 
 #[test]
-fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_before_a_breach() {
+fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_before_a_violation() {
     use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable, Switch};
     let mut played = begun(1_000);
     let elsewhere = |n: u64| [ELSEWHERE + n, 0, 0];
@@ -267,7 +269,7 @@ fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_b
     }
     played.event(7_100, (7, false), 12, [0, 0, 9]);
     let records = played.take();
-    let [BoundRecord::Breach { rule: Rule::R9, events, .. }] = records.as_slice() else {
+    let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
     let told: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at)).collect();
@@ -290,7 +292,7 @@ fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_b
 }
 
 #[test]
-fn no_more_events_are_told_before_a_breach_than_there_are_places() {
+fn no_more_events_are_told_before_a_violation_than_there_are_places() {
     let mut played = begun(1_000);
     for n in 0..100 {
         let at = 10_000 + n * 100;
@@ -299,7 +301,7 @@ fn no_more_events_are_told_before_a_breach_than_there_are_places() {
     }
     played.event(30_000, (7, false), 12, [0, 0, 9]);
     let records = played.take();
-    let [BoundRecord::Breach { events, .. }] = records.as_slice() else { panic!("{records:?}") };
+    let [BoundRecord::Violation { events, .. }] = records.as_slice() else { panic!("{records:?}") };
     assert_eq!(events.len(), RECENT);
     let times: Vec<u64> = events.iter().filter_map(|event| event.at).collect();
     assert_eq!(times.last(), Some(&30_000));
@@ -354,7 +356,7 @@ fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
     assert_eq!(played.readings(2_000_200, 12, [0, 0, 9]), 0);
     assert_eq!(played.readings(2_000_300, IRQS_ON, elsewhere), 0);
     assert_eq!(played.readings(2_000_400, ON, [SCHEDULE, 0, 0]), 1);
-    assert_eq!(played.memory.cpu.breaches, 0);
+    assert_eq!(played.memory.cpu.violations, 0);
 }
 
 /// The CPU has turned to idle, whose scheduler has ended at this moment.
@@ -407,7 +409,7 @@ fn idle_s_scheduler_begins_with_what_came_last_before_it() {
         played.event(1_032_000, (7, false), ON, elsewhere);
         let windows: Vec<Plain> = played.take().into_iter().filter_map(plain).collect();
         assert_eq!(windows, [(WindowKind::Poid, 1_030_000, 1_032_000, 2_000)]);
-        assert_eq!(played.memory.cpu.breaches, 0);
+        assert_eq!(played.memory.cpu.violations, 0);
     }
 }
 
@@ -426,11 +428,11 @@ fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
     assert_eq!(played.counts().idle_windows, counts.idle_windows + 1);
     assert_eq!(played.counts().windows, counts.windows);
     assert_eq!(played.take(), []);
-    // Nobody is to be woken there: both stand before the breach.
+    // Nobody is to be woken there: both stand before the violation.
     played.event(2_901_000, (0, false), IRQS_OFF, elsewhere);
     played.event(2_902_000, (0, false), SWITCH, [0, 0, 9]);
     let records = played.take();
-    let [BoundRecord::Breach { rule: Rule::R9, events, .. }] = records.as_slice() else {
+    let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
     let told: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
@@ -448,7 +450,7 @@ fn behind_a_switch_that_breaks_a_rule_nobody_is_taken_for_idle() {
     let elsewhere = [ELSEWHERE, 0, 0];
     let mut played = idle(50, 2_000_000);
     played.event(2_001_000, (0, false), SWITCH, [0, 0, 9]);
-    assert!(matches!(played.take().as_slice(), [BoundRecord::Breach { rule: Rule::R9, .. }]));
+    assert!(matches!(played.take().as_slice(), [BoundRecord::Violation { rule: Rule::R9, .. }]));
     played.event(2_002_000, (9, false), IRQS_OFF, elsewhere);
     played.event(2_003_000, (9, false), IRQS_ON, elsewhere);
     let windows: Vec<Plain> = played.take().into_iter().filter_map(plain).collect();

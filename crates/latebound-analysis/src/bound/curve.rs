@@ -2,7 +2,7 @@
 //! The views of endless interrupts in bounded memory.
 //!
 //! A view asks one question of a source: what is the most that interrupts within a window of length `W` demand? The
-//! answer is a staircase in `W`, and only its corners matter: runs of consecutive interrupts that no other run beats by
+//! answer is an arrival curve in `W`, and only its corners matter: runs of consecutive interrupts that no other run beats by
 //! a shorter span and a larger demand at once. A [`Fold`] keeps these corners, so that the sliding window, and the
 //! replay, come out **exact**. (Keeping the shortest span and the largest demand for each count of interrupts apart would
 //! be smaller, but pairs the tightest run with the dearest: a lone long interrupt would be charged to every burst of
@@ -12,8 +12,8 @@
 //! What is kept, per source and once for all sources merged:
 //! - the interrupts of the last [`FoldLimits::horizon`], at most [`FoldLimits::interrupts`] of them, to form the runs that
 //!   end with the next interrupt. Runs as long as the horizon, or cut short by the limit, are not seen; the shortest
-//!   such span is the *reach*. A window up to the reach is answered completely: if the least solution over the runs seen
-//!   is at most the reach, it is the least solution over all runs, because below the reach both staircases are the same.
+//!   such span is the *reach*. A window up to the reach is answered completely: if the minimum solution over the runs seen
+//!   is at most the reach, it is the minimum solution over all runs, because below the reach both staircases are the same.
 //!   Above it the answer is [`Folded::BeyondReach`].
 //! - the corners, at most [`FoldLimits::corners`]. When there are more, neighbours whose demands lie within a ratio of
 //!   `1 + e` become one, with the smaller span and both demands: the larger is never below the truth, the smaller never
@@ -23,7 +23,7 @@
 //!   is taken from the two solutions instead. Up to [`Margin::LIMIT`] apart the larger is given as
 //!   [`Folded::Above`], beyond that it is not given out as a value of the view ([`Folded::TooWide`]).
 //!
-//! For the replay the staircase is not over spans but over the interference-free latency `F` that a run needs to be
+//! For the replay the arrival curve is not over spans but over the interference-free latency `F` that a run needs to be
 //! one busy window: with `g` as in the replay of a whole timeline, `max(g_m - g_i)` over the run's interrupts `m` behind
 //! its first, `i`.
 
@@ -42,7 +42,7 @@ pub struct FoldLimits {
     pub horizon: Nanos,
     /// The most interrupts in it: of one source, and eight times as many of all.
     pub interrupts: usize,
-    /// The most corners of a staircase.
+    /// The most corners of an arrival curve.
     pub corners: usize,
 }
 
@@ -72,7 +72,7 @@ impl Margin {
 pub enum Folded {
     /// What the whole timeline gives.
     Exact(Nanos),
-    /// At least what the whole timeline gives, and at most 2 % above it.
+    /// At minimum what the whole timeline gives, and at most 2 % above it.
     Above {
         /// The value.
         at_most: Nanos,
@@ -127,7 +127,7 @@ pub struct FoldedViews {
     pub replay: Folded,
 }
 
-/// A corner of a staircase: a window longer than `need` may demand as much.
+/// A corner of an arrival curve: a window longer than `need` may demand as much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Corner {
     need: u64,
@@ -137,14 +137,14 @@ struct Corner {
 
 /// Corners, ascending in need and in what they demand at most.
 #[derive(Clone, Debug, Default)]
-struct Staircase {
+struct ArrivalCurve {
     corners: Vec<Corner>,
 }
 
 /// Interrupts that are looked at together, where none of them can form a run that matters.
 const BLOCK: u64 = 32;
 
-impl Staircase {
+impl ArrivalCurve {
     /// Whether a run that needs at least `need` and demands at most `demand` does not matter.
     fn beats(&self, need: u64, demand: u64) -> bool {
         let within = self.corners.partition_point(|corner| corner.need <= need);
@@ -236,7 +236,7 @@ struct SourceFold {
     count: u64,
     total: u64,
     recent: VecDeque<(u64, u64)>,
-    runs: Staircase,
+    runs: ArrivalCurve,
     /// The shortest span of one, two, three ... interrupts in a row.
     spans: Vec<u64>,
     longest: u64,
@@ -255,7 +255,7 @@ pub struct Fold {
     /// The largest `g` of every [`BLOCK`] of them.
     blocks: VecDeque<i64>,
     before: u64,
-    busy: Staircase,
+    busy: ArrivalCurve,
     reach: u64,
     last: Option<u64>,
     count: u64,
@@ -271,7 +271,7 @@ impl Fold {
             first: 0,
             blocks: VecDeque::new(),
             before: 0,
-            busy: Staircase::default(),
+            busy: ArrivalCurve::default(),
             reach: limits.horizon.0,
             last: None,
             count: 0,
@@ -309,7 +309,7 @@ impl Fold {
         Nanos(self.reach)
     }
 
-    /// Need, least and most demand of a source's corners.
+    /// Need, minimum and most demand of a source's corners.
     pub(super) fn source_corners(&self, source: Source) -> Vec<(u64, u64, u64)> {
         self.sources.get(&source).map(|fold| fold.runs.listed()).unwrap_or_default()
     }
@@ -484,7 +484,7 @@ impl Fold {
         })
     }
 
-    /// The least solution over what was kept; `None` where it outgrows the reach.
+    /// The minimum solution over what was kept; `None` where it outgrows the reach.
     fn fixed_point(&self, free: u64, demand: impl Fn(&SourceFold, u64) -> u128) -> Option<u64> {
         let mut window = free;
         loop {
@@ -523,7 +523,7 @@ impl SourceFold {
             count: 0,
             total: 0,
             recent: VecDeque::new(),
-            runs: Staircase::default(),
+            runs: ArrivalCurve::default(),
             spans: Vec::new(),
             longest: 0,
             shortest_gap: None,

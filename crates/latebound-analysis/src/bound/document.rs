@@ -185,7 +185,7 @@ pub struct CpuObservations {
     pub timeline: Timeline,
     /// The longest windows, where somebody noted them.
     pub windows: Vec<BlockingWindow>,
-    /// The latest wake-up in the same recording, where somebody looked.
+    /// The worst wake-up in the same recording, where somebody looked.
     pub measured: Option<MeasuredWakeup>,
     /// When the observation began, where that is known.
     pub start: Option<Nanos>,
@@ -392,7 +392,7 @@ impl Observations {
             evidence,
             view,
             cpus: side_by_side(both, |(one, views)| record::cpu_bound(one, views)),
-            breaches: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
@@ -438,8 +438,8 @@ impl Observations {
                     None => ours.windows.push(window),
                 }
             }
-            let latest = |wakeup: &Option<MeasuredWakeup>| wakeup.as_ref().map(|wakeup| wakeup.latency);
-            if latest(&theirs.measured) > latest(&ours.measured) {
+            let worst = |wakeup: &Option<MeasuredWakeup>| wakeup.as_ref().map(|wakeup| wakeup.latency);
+            if worst(&theirs.measured) > worst(&ours.measured) {
                 ours.measured = theirs.measured;
             }
             let (moved, refused) = ours.timeline.append(&theirs.timeline);

@@ -8,11 +8,11 @@
 use std::collections::BTreeSet;
 
 use latebound_abi::{
-    BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachEvent, BreachKind, Rule, WindowKind,
+    BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachKind, Rule, ViolationEvent, WindowKind,
 };
 use latebound_model::{
     BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, GrowthSample, MeasuredWakeup, Nanos,
-    RuleBreach, Tid, Variable, Verdict, ViewKind, WindowEdge,
+    RuleViolation, Tid, Variable, Verdict, ViewKind, WindowEdge,
 };
 use latebound_trace::Symbols;
 
@@ -27,8 +27,8 @@ use super::{Variables, VariablesTooLong};
 /// How many NMIs wait for the interrupt that they may have come in. A CPU that has so many without any interrupt had none
 /// around the oldest.
 const WAITING_NMIS: usize = 1 << 12;
-/// How many breaches are kept; the probe writes no more than a few.
-const KEPT_BREACHES: usize = 16;
+/// How many violations are kept; the probe writes no more than a few.
+const MAX_VIOLATIONS: usize = 16;
 
 /// One CPU, watched live.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct LiveCpu {
     refused: u64,
     first_refused: Option<TimelineError>,
     senseless: u64,
-    breaches: Vec<(Rule, Option<u64>, i32, Vec<BreachEvent>)>,
+    violations: Vec<(Rule, Option<u64>, i32, Vec<ViolationEvent>)>,
 }
 
 const fn place(kind: WindowKind) -> Option<usize> {
@@ -73,7 +73,7 @@ impl LiveCpu {
             refused: 0,
             first_refused: None,
             senseless: 0,
-            breaches: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
@@ -112,9 +112,9 @@ impl LiveCpu {
                     *longest = Some(window);
                 }
             }
-            BoundRecord::Breach { rule, at, tid, events } => {
-                if self.breaches.len() < KEPT_BREACHES {
-                    self.breaches.push((rule, at, tid, events));
+            BoundRecord::Violation { rule, at, tid, events } => {
+                if self.violations.len() < MAX_VIOLATIONS {
+                    self.violations.push((rule, at, tid, events));
                 }
             }
             BoundRecord::Senseless => self.senseless += 1,
@@ -206,16 +206,16 @@ impl LiveCpu {
     }
 
     /// The rules that were broken, with what led there.
-    pub fn breaches(&self, symbols: &Symbols) -> Vec<RuleBreach> {
-        let of = |(rule, at, tid, events): &(Rule, Option<u64>, i32, Vec<BreachEvent>)| {
+    pub fn violations(&self, symbols: &Symbols) -> Vec<RuleViolation> {
+        let of = |(rule, at, tid, events): &(Rule, Option<u64>, i32, Vec<ViolationEvent>)| {
             let mut events: Vec<String> = events.iter().map(|event| in_words(event, symbols)).collect();
             if let Some(last) = events.last_mut() {
                 let at = at.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
                 *last = format!("{last}; by tid {tid}{at}");
             }
-            RuleBreach { cpu: self.cpu, rule: rule.sentence().to_owned(), events }
+            RuleViolation { cpu: self.cpu, rule: rule.sentence().to_owned(), events }
         };
-        self.breaches.iter().map(of).collect()
+        self.violations.iter().map(of).collect()
     }
 
     /// What speaks against calling the result a bound: one sentence each. `state` is the probe's own account.
@@ -271,7 +271,7 @@ pub struct LiveBound {
     pub problems: Vec<String>,
     /// What has to be known with it, apart from what the CPUs say.
     pub notes: Vec<String>,
-    breaches: Vec<RuleBreach>,
+    violations: Vec<RuleViolation>,
     cpus: Vec<CpuBound>,
 }
 
@@ -283,7 +283,7 @@ impl LiveBound {
             view,
             problems: Vec::new(),
             notes: Vec::new(),
-            breaches: Vec::new(),
+            violations: Vec::new(),
             cpus: Vec::new(),
         }
     }
@@ -297,7 +297,7 @@ impl LiveBound {
             Some(too_late(live.cpu, measured, allowed))
         }));
         self.notes.extend(live.notes(state));
-        self.breaches.extend(live.breaches(symbols));
+        self.violations.extend(live.violations(symbols));
         self.cpus.push(record);
     }
 
@@ -318,7 +318,7 @@ impl LiveBound {
             evidence: Evidence::Bound,
             view: self.view,
             cpus: self.cpus,
-            breaches: self.breaches,
+            violations: self.violations,
         }
     }
 }
@@ -327,7 +327,7 @@ fn seconds(at: u64) -> String {
     format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000)
 }
 
-fn in_words(event: &BreachEvent, symbols: &Symbols) -> String {
+fn in_words(event: &ViolationEvent, symbols: &Symbols) -> String {
     let what = match event.kind {
         BreachKind::PreemptDisable => "preempt_disable",
         BreachKind::PreemptEnable => "preempt_enable",

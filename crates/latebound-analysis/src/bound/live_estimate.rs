@@ -86,7 +86,7 @@ impl Estimator<FoldedInterrupts> {
         for (&cpu, one) in self.cpus.iter().filter(|(_, one)| one.seen > 0) {
             let kept = &one.interrupts;
             let start = kept.growth.start().unwrap_or(now);
-            let latest = |found: &MeasuredWakeup| found.latency;
+            let worst = |found: &MeasuredWakeup| found.latency;
             let folded = FoldedCpu {
                 cpu,
                 start,
@@ -94,7 +94,7 @@ impl Estimator<FoldedInterrupts> {
                 variables: one.variables,
                 windows: one.windows.values().cloned().collect(),
                 fold: &kept.fold,
-                measured: one.measured.clone().into_iter().chain(measured(cpu)).max_by_key(latest),
+                measured: one.measured.clone().into_iter().chain(measured(cpu)).max_by_key(worst),
                 growth: kept.growth.kept().iter().map(|(_, sample)| *sample).collect(),
             };
             let record = folded.record(|source| kept.name_of(source)).map_err(|error| (cpu, error))?;
@@ -116,7 +116,7 @@ impl Estimator<FoldedInterrupts> {
             evidence: self.evidence(),
             view,
             cpus,
-            breaches: Vec::new(),
+            violations: Vec::new(),
         })
     }
 

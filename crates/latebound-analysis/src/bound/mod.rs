@@ -2,7 +2,7 @@
 //! How late a CPU can get: Theorem 8 of "Demystifying the Real-Time Linux Scheduling Latency" (de Oliveira, Casini,
 //! de Oliveira, Cucinotta; ECRTS 2020), from blocking windows and interrupts to values with witnesses.
 //!
-//! The latency `L` of the highest-priority thread of a CPU is bounded by the least solution of
+//! The latency `L` of the highest-priority thread of a CPU is bounded by the minimum solution of
 //! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I_NMI(L) + I_IRQ(L)`. The first three terms are the interference-free
 //! latency; the seven [views](ViewKind) differ in what they take for the last two.
 //!
@@ -34,7 +34,7 @@ pub use live::{LiveBound, LiveCpu};
 pub use live_estimate::FoldedInterrupts;
 pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use record::{FoldedCpu, source_name};
-pub use saved::{Breach, Saved, SavedError, SavedOptions, observe_saved};
+pub use saved::{Saved, SavedError, SavedOptions, Violation, observe_saved};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};
 pub use views::{Outcome, View, Views, WITNESS_LIMIT, WitnessInterval};
 

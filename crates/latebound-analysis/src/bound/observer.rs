@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the events of one CPU, through the thread model, to what the views compute on.
 //!
-//! Owns which windows and breaches are kept: of each variable the longest window, of breaches the first few with the
+//! Owns which windows and violations are kept: of each variable the longest window, of violations the first few with the
 //! events before them. Everything else is counted.
 
 use latebound_abi::{
@@ -14,9 +14,9 @@ use super::Variables;
 use super::growth::{Samples, Snapshot};
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 
-/// How many breaches of rules are kept with their events.
-const KEPT_BREACHES: usize = 8;
-/// How many events are kept before a breach.
+/// How many violations of rules are kept with their events.
+const MAX_VIOLATIONS: usize = 8;
+/// How many events are kept before a violation.
 const KEPT_EVENTS: usize = 12;
 
 /// The last events of a CPU: a store for each, and no more.
@@ -41,7 +41,7 @@ impl Recent {
         self.seen += 1;
     }
 
-    /// The last few, the latest at the end.
+    /// The last few, the worst at the end.
     fn in_order(&self) -> Vec<ModelEvent> {
         let first = self.seen.saturating_sub(KEPT_EVENTS);
         (first..self.seen).map(|at| self.events[at % self.events.len()]).collect()
@@ -159,12 +159,12 @@ impl CpuObserver {
             }
         }
         if let Some(rule) = step.broken()
-            && self.broken.len() < KEPT_BREACHES
+            && self.broken.len() < MAX_VIOLATIONS
         {
             self.broken.push(BrokenRule { rule, events: self.recent.in_order() });
         }
-        for (kind, least) in longer.into_iter().flatten() {
-            self.model.pass_over_below(kind, least);
+        for (kind, lowest) in longer.into_iter().flatten() {
+            self.model.pass_over_below(kind, lowest);
         }
     }
 
@@ -209,7 +209,7 @@ impl CpuObserver {
         self.model.counts()
     }
 
-    /// The first breaches of rules.
+    /// The first violations of rules.
     pub fn broken(&self) -> &[BrokenRule] {
         &self.broken
     }

@@ -119,7 +119,7 @@ pub struct FoldedCpu<'a> {
     pub windows: Vec<BlockingWindow>,
     /// The interrupts.
     pub fold: &'a Fold,
-    /// The latest wake-up of the same time.
+    /// The worst wake-up of the same time.
     pub measured: Option<MeasuredWakeup>,
     /// Samples on the way, without the last.
     pub growth: Vec<GrowthSample>,

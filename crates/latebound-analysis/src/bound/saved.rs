@@ -4,7 +4,7 @@
 //! Owns what the records of a trace mean to the model, and what a trace has to have before its values may be called a
 //! bound. Reads each CPU of a trace.dat by itself, several at once, while others inflate what comes next where there are
 //! processors for it; perf.data and text are read in one go. Keeps the interrupts, the longest windows, and the first
-//! breaches of rules with the events before them; never a whole trace.
+//! violations of rules with the events before them; never a whole trace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,9 +16,9 @@ use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
-    Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Flags, Flaw, FlawKind, Formats,
-    Item, PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset, TextTrace, TraceError, TraceFile,
-    TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
+    Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Discontinuity,
+    DiscontinuityKind, Flags, Formats, Item, PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset,
+    TextTrace, TraceError, TraceFile, TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
 };
 
 use super::continuity::Continuity;
@@ -78,7 +78,7 @@ const RECORD: &str = "trace-cmd record -C mono -e preemptirq -e irq_vectors -e i
 
 /// A rule of the model that the trace broke, with the events that led there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub struct Violation {
     /// On which CPU.
     pub cpu: Cpu,
     /// The rule.
@@ -92,8 +92,8 @@ pub struct Breach {
 pub struct Saved {
     /// The observations, with conditions.
     pub observations: Observations,
-    /// The first breaches of rules on each CPU.
-    pub breaches: Vec<Breach>,
+    /// The first violations of rules on each CPU.
+    pub violations: Vec<Violation>,
     /// How many events were read.
     pub events: u64,
     /// System, name, release and machine of the traced system, where the trace says.
@@ -229,10 +229,13 @@ fn trace_dat<R: ReadAt + Sync>(
                         None => cpu.record(&context, &mut places, at, &decoder.decode(event.data)),
                     }
                 }
-                Item::Flaw(flaw) => cpu.flaw(&flaw, |time| buffer.clock.nanos(time)),
+                Item::Discontinuity(discontinuity) => {
+                    cpu.discontinuity(&discontinuity, |time| buffer.clock.nanos(time))
+                }
             })?;
             let mut tally = stream.tally();
-            tally.count(FlawKind::Missing { events: trace.missing_events(buffer, data.cpu, &tally) });
+            tally
+                .count(DiscontinuityKind::Missing { events: trace.missing_events(buffer, data.cpu, &tally) });
             Ok((cpu, tally))
         };
         let read = side_by_side(buffer.cpus.iter().zip(streams), one);
@@ -370,11 +373,12 @@ impl Cpus {
     }
 
     fn take(&mut self, context: &Context<'_>, item: TypedItem<'_>) {
-        let (TypedItem::Event(TypedEvent { cpu, .. }) | TypedItem::Flaw(Flaw { cpu, .. })) = item;
+        let (TypedItem::Event(TypedEvent { cpu, .. }) | TypedItem::Discontinuity(Discontinuity { cpu, .. })) =
+            item;
         let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
         match item {
             TypedItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
-            TypedItem::Flaw(flaw) => reader.flaw(&flaw, Nanos),
+            TypedItem::Discontinuity(discontinuity) => reader.discontinuity(&discontinuity, Nanos),
         }
     }
 
@@ -456,13 +460,13 @@ impl CpuReader {
     }
 
     /// What a clock that ran backwards means is known to the model itself.
-    fn flaw(&mut self, flaw: &Flaw, nanos: impl Fn(u64) -> Nanos) {
+    fn discontinuity(&mut self, discontinuity: &Discontinuity, nanos: impl Fn(u64) -> Nanos) {
         self.wakeups.forget();
         self.continuity.forget();
-        if matches!(flaw.kind, FlawKind::Backwards { .. }) {
+        if matches!(discontinuity.kind, DiscontinuityKind::Backwards { .. }) {
             return;
         }
-        self.lost(flaw.after.map_or(Nanos(0), nanos));
+        self.lost(discontinuity.after.map_or(Nanos(0), nanos));
     }
 
     fn lost(&mut self, at: Nanos) {
@@ -626,7 +630,7 @@ impl CpuReader {
         let windows = windows.collect();
         let (cpu, variables) = (self.observer.cpu(), longest.variables());
         let across = across.map(|across| MeasuredWakeup { comm: name(across.tid.0), ..across.clone() });
-        let here = self.wakeups.latest().cloned();
+        let here = self.wakeups.worst().cloned();
         let measured = [here, across].into_iter().flatten().max_by_key(|wakeup| wakeup.latency);
         let (timeline, progress) = self.observer.into_parts();
         CpuObservations {
@@ -728,12 +732,12 @@ fn finish(
                 counts.idle_longest
             ));
         }
-        saved.breaches.extend(cpu.observer.broken().iter().map(|broken| Breach {
+        saved.violations.extend(cpu.observer.broken().iter().map(|broken| Violation {
             cpu: number,
             rule: broken.rule,
             events: broken.events.iter().map(|event| in_words(event, context.symbols)).collect(),
         }));
-        let across = by_others.get(&number).and_then(|across| across.latest.as_ref());
+        let across = by_others.get(&number).and_then(|across| across.worst.as_ref());
         saved.observations.cpus.push(cpu.finish(context.symbols, threads, across));
     }
     saved.observations.conditions = Some(conditions);

@@ -5,11 +5,11 @@
 //! its full duration. Moving a window's begin back to the start of a running interrupt only lengthens it, so no part
 //! of an interrupt has to be carried in.
 //!
-//! The fixed points are least ones. The sliding views are the least solution of `W = F + sum of burst_k(W)`, where
+//! The fixed points are minimum ones. The sliding views are the minimum solution of `W = F + sum of burst_k(W)`, where
 //! `burst_k` is the best over the windows of source `k`. Iterating that equation alone may take one step per interrupt
 //! on a timeline near saturation. Instead each step fixes the best window of every source, and solves the equation
 //! for these windows exactly by walking their interrupts merged by distance from their window's begin. The
-//! result is never above the least fixed point, because the fixed windows demand no more than the best ones, and
+//! result is never above the minimum fixed point, because the fixed windows demand no more than the best ones, and
 //! never below the plain iteration's next value.
 
 use std::cmp::Reverse;
@@ -53,7 +53,7 @@ pub struct WitnessInterval {
 /// What a view came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// The least latency that satisfies the equation.
+    /// The minimum latency that satisfies the equation.
     Converged(Nanos),
     /// There is none, or none below 73 years.
     Diverged {
@@ -148,7 +148,7 @@ pub(crate) fn values(
 ) -> impl Fn(ViewKind) -> Option<Nanos> {
     let free = interference_free.0;
     let value = |kind, view: &dyn Fn() -> View| known(kind).unwrap_or_else(|| view().latency());
-    let or = |value: Option<Nanos>, least: u64| value.map_or(least, |value| value.0);
+    let or = |value: Option<Nanos>, lowest: u64| value.map_or(lowest, |value| value.0);
     let replayed = value(ViewKind::Replay, &|| replay(free, timeline));
     let floor = or(replayed, free);
     let sliding_window = value(ViewKind::SlidingWindow, &|| sliding(free, floor, timeline, Charge::Own));
@@ -212,7 +212,7 @@ pub(crate) fn often(gap: Option<u64>, window: u64) -> u64 {
     }
 }
 
-/// The least solution for sources with a longest duration and a shortest distance.
+/// The minimum solution for sources with a longest duration and a shortest distance.
 pub(crate) fn sporadic_outcome(free: u64, loads: &[(u64, Option<u64>)]) -> Outcome {
     let utilisation: f64 =
         loads.iter().filter_map(|&(longest, gap)| Some(longest as f64 / gap? as f64)).sum();
@@ -373,7 +373,7 @@ fn best_window(track: &TrackPart<'_>, window: u64, charge: Charge) -> Best {
     Best { from, until, demand }
 }
 
-/// The least solution; `floor` is a value known not to be above it.
+/// The minimum solution; `floor` is a value known not to be above it.
 fn sliding(free: u64, floor: u64, timeline: &TimelinePart<'_>, charge: Charge) -> View {
     let mut window = free.max(floor);
     let best = loop {
@@ -411,7 +411,7 @@ fn sliding(free: u64, floor: u64, timeline: &TimelinePart<'_>, charge: Charge) -
     View { outcome: Outcome::Converged(Nanos(window)), witness }
 }
 
-/// The least solution for these windows alone, from a value at most that on.
+/// The minimum solution for these windows alone, from a value at most that on.
 fn walk(from: u128, best: &[(&TrackPart<'_>, Best)], charge: Charge) -> u128 {
     let distance = |track: &TrackPart<'_>, best: &Best, at: usize| {
         track.starts.get(at).map(|start| start - track.starts[best.from])

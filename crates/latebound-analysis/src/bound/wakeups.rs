@@ -81,7 +81,7 @@ pub(super) struct Wakeups {
     /// What ran before it.
     before: Option<Running>,
     waiting: Vec<Waiting>,
-    latest: Option<MeasuredWakeup>,
+    worst: Option<MeasuredWakeup>,
     /// Real-time threads that were woken from here and have not run here since.
     woken: BTreeMap<Tid, Nanos>,
     sightings: Sightings,
@@ -98,7 +98,7 @@ impl Wakeups {
             running: None,
             before: None,
             waiting: Vec::new(),
-            latest: None,
+            worst: None,
             woken: BTreeMap::new(),
             sightings: Sightings::default(),
             last: Nanos(0),
@@ -127,9 +127,9 @@ impl Wakeups {
         }
     }
 
-    /// The latest wake-up that happened on this CPU alone.
-    pub(super) fn latest(&self) -> Option<&MeasuredWakeup> {
-        self.latest.as_ref()
+    /// The worst wake-up that happened on this CPU alone.
+    pub(super) fn worst(&self) -> Option<&MeasuredWakeup> {
+        self.worst.as_ref()
     }
 
     /// What is left to be put together with other CPUs.
@@ -207,8 +207,8 @@ impl Wakeups {
         if let Some(place) = self.waiting.iter().position(|waiting| waiting.tid == next.tid) {
             let waiting = self.waiting.swap_remove(place);
             let latency = at.saturating_sub(waiting.woken);
-            if waiting.queued && self.latest.as_ref().is_none_or(|latest| latest.latency < latency) {
-                self.latest = Some(MeasuredWakeup {
+            if waiting.queued && self.worst.as_ref().is_none_or(|worst| worst.latency < latency) {
+                self.worst = Some(MeasuredWakeup {
                     latency,
                     woken: waiting.woken,
                     tid: next.tid,
@@ -240,8 +240,8 @@ impl Wakeups {
 pub(super) struct Across {
     /// How many.
     pub(super) count: u64,
-    /// The latest of them; without the name of the thread.
-    pub(super) latest: Option<MeasuredWakeup>,
+    /// The worst of them; without the name of the thread.
+    pub(super) worst: Option<MeasuredWakeup>,
 }
 
 /// Puts together what the CPUs saw: a wake-up on one with the run of the thread on another, by the CPU that it ran on. Times
@@ -270,9 +270,9 @@ pub(super) fn across(cpus: impl IntoIterator<Item = (Cpu, Sightings)>) -> BTreeM
                     let across = found.entry(cpu).or_default();
                     across.count += 1;
                     let latency = seen.at.saturating_sub(woken);
-                    if across.latest.as_ref().is_none_or(|latest| latest.latency < latency) {
+                    if across.worst.as_ref().is_none_or(|worst| worst.latency < latency) {
                         let comm = String::new();
-                        across.latest = Some(MeasuredWakeup { latency, woken, tid, comm, from_idle });
+                        across.worst = Some(MeasuredWakeup { latency, woken, tid, comm, from_idle });
                     }
                 }
                 None
@@ -307,13 +307,13 @@ mod tests {
         waker.switched(Nanos(10), &task(0, 120), &task(30, 2));
         waker.woken(Nanos(woken), &rt);
         waker.queued(Nanos(woken + 5), &rt, Cpu(queue));
-        assert_eq!((waker.latest(), other.latest()), (None, None), "no CPU alone sees both ends");
+        assert_eq!((waker.worst(), other.worst()), (None, None), "no CPU alone sees both ends");
         across([(Cpu(0), waker.take_sightings()), (Cpu(1), other.take_sightings())])
     }
 
     fn latency(found: &BTreeMap<Cpu, Across>) -> Option<u64> {
         assert!(!found.contains_key(&Cpu(0)));
-        found.get(&Cpu(1)).map(|across| across.latest.as_ref().unwrap().latency.0)
+        found.get(&Cpu(1)).map(|across| across.worst.as_ref().unwrap().latency.0)
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
         cpu.woken(Nanos(200), &rt);
         cpu.queued(Nanos(210), &rt, Cpu(1));
         cpu.switched(Nanos(700), &fair, &rt);
-        assert_eq!(cpu.latest().map(|latest| latest.latency), Some(Nanos(500)));
+        assert_eq!(cpu.worst().map(|worst| worst.latency), Some(Nanos(500)));
         assert_eq!(across([(Cpu(1), cpu.take_sightings())]), BTreeMap::new());
     }
 }

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use latebound_model::{
-    CauseKind, Cpu, Event, EventKind, Mechanism, Nanos, PreemptionModel, Stack, Standstill, Task, Tid,
-    softirq_name,
+    Activation, CauseKind, Cpu, Event, EventKind, Mechanism, Nanos, PreemptionModel, Stack, Standstill, Task,
+    Tid, softirq_name,
 };
 
 use super::precedence::goes_before;
 use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
-use super::{KernelFacts, LateActivation, limits, standstill};
+use super::{KernelFacts, limits, standstill};
 
 /// What makes two instants belong to the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ fn since(frame: &OpenFrame) -> Nanos {
 
 impl<'a> Case<'a> {
     pub(super) fn new(
-        late: &LateActivation,
+        late: &Activation,
         from: Nanos,
         to: Nanos,
         sorted: &[&'a Event],
@@ -119,18 +119,18 @@ impl<'a> Case<'a> {
         let softirqs_preemptible = facts.preemption == Some(PreemptionModel::Rt);
         let timelines =
             events.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, softirqs_preemptible))).collect();
-        let life = Life::new(sorted, late.task.tid);
+        let life = Life::new(sorted, late.runner_tid());
         let woken = life.woken(from, to);
         let mut case = Case {
             from,
             to,
-            cpu: late.cpu,
-            task: life.named.clone().unwrap_or_else(|| late.task.clone()),
+            cpu: late.started_cpu,
+            task: life.named.clone().unwrap_or_else(|| late.runner.clone().unwrap_or_default()),
             life,
             events,
             timelines,
             stacks: Vec::new(),
-            quota: Quotas::new(sorted, late.task.tid, to),
+            quota: Quotas::new(sorted, late.runner_tid(), to),
             standstills: Vec::new(),
             woken,
             carrier: Carrier::Unknown,

@@ -30,8 +30,8 @@ mod usual;
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    Cause, CauseKind, Cpu, CpuIdleState, Event, EventKind, Explanation, FairServer, Loss, LossKind,
-    Mechanism, Nanos, PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
+    Activation, Cause, CauseKind, Cpu, CpuIdleState, Event, EventKind, Explanation, FairServer, Loss,
+    LossKind, Nanos, PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
 };
 
 pub use self::saved::{SavedExplanations, Watched, explain_saved};
@@ -65,23 +65,6 @@ pub mod limits {
     /// A thread woken for another CPU is put on its queue by an interrupt there (kernel/sched/core.c,
     /// `ttwu_queue_wakelist`): for so long after the wake-up, being passed over means nothing.
     pub const QUEUED_REMOTELY: Nanos = Nanos::from_micros(100);
-}
-
-/// What has to be explained.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LateActivation {
-    /// The series that it belongs to ([`latebound_model::Series::id`]).
-    pub series: String,
-    /// By which mechanism the thread was to run.
-    pub mechanism: Mechanism,
-    /// Who was late. Policy and priority are taken from the events where they tell.
-    pub task: Task,
-    /// The CPU on which it ran at last.
-    pub cpu: Cpu,
-    /// When it was due.
-    pub requested_at: Nanos,
-    /// When it ran.
-    pub started_at: Nanos,
 }
 
 /// What of the system bears on an explanation. Everything may be unknown.
@@ -119,7 +102,7 @@ impl From<&SystemSnapshot> for KernelFacts {
 
 /// Whether some gap between events of a late activation is so long that it may be a standstill: then
 /// [`KernelFacts::usual`] and the events of all CPUs are worth having.
-pub fn may_be_standstill(events: &[Event], late: &LateActivation) -> bool {
+pub fn may_be_standstill(events: &[Event], late: &Activation) -> bool {
     standstill::is_possible(events, late.requested_at, late.started_at)
 }
 
@@ -138,7 +121,7 @@ fn deep_idle(system: &SystemSnapshot) -> Option<bool> {
 /// `events` may be of several CPUs and in any order; they should begin some milliseconds before the interval, so that
 /// what was going on at its beginning is known, and be complete from there on but for `Lost` events. Whatever they are,
 /// the causes add up to the latency exactly. A start before the request counts as no latency at all.
-pub fn explain(late: &LateActivation, events: &[Event], facts: &KernelFacts) -> Explanation {
+pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Explanation {
     let from = late.requested_at;
     let to = late.started_at.max(from);
     let mut sorted: Vec<&Event> = events.iter().collect();
@@ -175,13 +158,13 @@ pub fn explain(late: &LateActivation, events: &[Event], facts: &KernelFacts) -> 
     attach_stacks(&mut causes, &case);
     let mut task = case.task.clone();
     if task.comm.is_empty() {
-        task.comm.clone_from(&late.task.comm);
+        task.comm.clone_from(&late.subject);
     }
     let mut explanation = Explanation {
         series: late.series.clone(),
         mechanism: late.mechanism,
         task,
-        cpu: late.cpu,
+        cpu: late.started_cpu,
         requested_at: from,
         started_at: to,
         causes,

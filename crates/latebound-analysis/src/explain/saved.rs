@@ -8,11 +8,13 @@
 use std::collections::HashMap;
 use std::io;
 
-use latebound_model::{Cpu, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid};
+use latebound_model::{
+    Activation, Cpu, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid,
+};
 use latebound_trace::{ReadAt, TraceError};
 
 use super::usual::UsualCounter;
-use super::{KernelFacts, LateActivation, explain};
+use super::{KernelFacts, explain};
 use crate::bound::SavedError;
 use crate::saved_events;
 
@@ -122,7 +124,7 @@ struct Finder<'w> {
     running: HashMap<Cpu, Tid>,
     /// The timer whose callback runs on each CPU: when it was due.
     expiring: HashMap<Cpu, Nanos>,
-    worst: Vec<LateActivation>,
+    worst: Vec<Activation>,
     latencies: Histogram,
     switches: u64,
     start: Option<Nanos>,
@@ -183,20 +185,13 @@ impl<'w> Finder<'w> {
     fn late(&mut self, event: &Event, task: &Task, requested_at: Nanos, mechanism: Mechanism) {
         let latency = event.at.saturating_sub(requested_at);
         self.latencies.record(latency);
-        let of = |late: &LateActivation| late.started_at.saturating_sub(late.requested_at);
-        let place = self.worst.partition_point(|late| of(late) >= latency);
+        let place = self.worst.partition_point(|late| late.latency() >= latency);
         if place >= self.keep {
             return;
         }
         let word = if mechanism == Mechanism::TimerWakeup { "timer_wakeup" } else { "thread_wakeup" };
-        let late = LateActivation {
-            series: format!("{word}/{}", task.comm),
-            mechanism,
-            task: task.clone(),
-            cpu: event.cpu,
-            requested_at,
-            started_at: event.at,
-        };
+        let series = format!("{word}/{}", task.comm);
+        let late = Activation::of_thread(series, mechanism, task.clone(), event.cpu, requested_at, event.at);
         self.worst.insert(place, late);
         self.worst.truncate(self.keep);
     }

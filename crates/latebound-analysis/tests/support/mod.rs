@@ -7,9 +7,9 @@
 //! 1000 switch hog FIFO 90 -> rt FIFO 80        "blocked" at the end where the first went to sleep; "cpu 0" to be elsewhere
 //! ```
 
-use latebound_analysis::{KernelFacts, LateActivation, Usual};
+use latebound_analysis::{KernelFacts, Usual};
 use latebound_model::{
-    Cpu, Event, EventKind, FairServer, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
+    Activation, Cpu, Event, EventKind, FairServer, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
     RtThrottling, SOFTIRQ_NAMES, Stack, SwitchReason, Task, Tid,
 };
 
@@ -40,7 +40,7 @@ pub(crate) fn cases(text: &str) -> Vec<Case<'_>> {
 
 /// What the lines of a case say.
 pub(crate) struct Parsed {
-    pub(crate) late: LateActivation,
+    pub(crate) late: Activation,
     pub(crate) events: Vec<Event>,
     pub(crate) facts: KernelFacts,
 }
@@ -139,14 +139,14 @@ pub(crate) fn parse(text: &str) -> Parsed {
                 } else {
                     Mechanism::TimerWakeup
                 };
-                late = Some(LateActivation {
-                    series: "s".into(),
+                late = Some(Activation::of_thread(
+                    "s".into(),
                     mechanism,
-                    task: task(&words[1..from]),
+                    task(&words[1..from]),
                     cpu,
-                    requested_at: value(words[from + 1]),
-                    started_at: value(words[from + 3]),
-                });
+                    value(words[from + 1]),
+                    value(words[from + 3]),
+                ));
             }
             "facts" => {
                 for word in &words[1..] {

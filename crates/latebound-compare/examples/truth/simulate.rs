@@ -368,7 +368,7 @@ pub(crate) enum Promise {
     Called(&'static str, f64),
     /// With as many Runs as a pilot of five a side advises for this number, a difference of the margin is called in 80 % at least.
     Advised(&'static str),
-    /// Where there is a forecast, its interval holds the greatest value that an hour stays below with probability 1/e in 95 %.
+    /// Where there is a forecast, its interval holds the maximum value that an hour stays below with probability 1/e in 95 %.
     Forecast,
 }
 
@@ -555,7 +555,7 @@ fn blocks_of(random: &mut Random, blocks: &Blocks, count: u32) -> Vec<f64> {
         .collect()
 }
 
-/// The level that the greatest value of an hour stays below with probability 1/e.
+/// The level that the maximum value of an hour stays below with probability 1/e.
 fn true_level(random: &mut Random, blocks: &Blocks) -> f64 {
     const HOURS: usize = 1000;
     let mut maxima: Vec<f64> =

@@ -275,14 +275,14 @@ impl<'a> Options<'a> {
         Ok(self.number(option, range)?.and_then(|number| u32::try_from(number).ok()))
     }
 
-    fn time(&mut self, option: &str, default: Nanos, least: Nanos) -> Result<Nanos, ParseLoadError> {
+    fn time(&mut self, option: &str, default: Nanos, lowest: Nanos) -> Result<Nanos, ParseLoadError> {
         let Some(value) = self.take(option) else { return Ok(default) };
         let time: Nanos = value.parse().map_err(|why| self.bad(option, value, why))?;
-        if time < least || time > Nanos::from_secs(3_600) {
+        if time < lowest || time > Nanos::from_secs(3_600) {
             return Err(self.bad(
                 option,
                 value,
-                format!("write a time from {least} to 1h, for example {}us", least.0 / 1_000),
+                format!("write a time from {lowest} to 1h, for example {}us", lowest.0 / 1_000),
             ));
         }
         Ok(time)

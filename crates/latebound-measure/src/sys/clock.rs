@@ -181,7 +181,7 @@ fn vdso_clock_gettime() -> Option<GetTime> {
     }
 }
 
-/// How many symbols a GNU hash table covers: one more than the greatest index that a chain ends with.
+/// How many symbols a GNU hash table covers: one more than the maximum index that a chain ends with.
 ///
 /// # Safety
 /// `table` is the DT_GNU_HASH section of a mapped, well-formed 64-bit ELF image.

@@ -14,13 +14,14 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
 use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing};
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, libbpf_sys};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
 use crate::kernel::{CALLS_ITSELF, KernelBtf, VECTOR_NAMES};
 use crate::load::{self, Refused};
+use crate::program::program_info;
 
 pub use self::memory::BoundMemory;
 pub use self::module::BoundModule;
@@ -172,7 +173,7 @@ impl BoundProbe {
     /// Programs that the kernel skipped: their events are missing.
     pub fn skipped(&self) -> Vec<Loss> {
         let programs = self.skel.object().progs().filter_map(|program| {
-            let runs = recursion_misses(program.as_fd().as_raw_fd())?;
+            let runs = program_info(program.as_fd().as_raw_fd())?.recursion_misses;
             (runs > 0).then(|| Loss {
                 kind: LossKind::ProgramSkipped,
                 place: format!("bound, {}", program.name().to_string_lossy()),
@@ -298,17 +299,6 @@ fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
         });
     }
     missing
-}
-
-fn recursion_misses(fd: i32) -> Option<u64> {
-    if fd < 0 {
-        return None;
-    }
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = u32::try_from(size_of_val(&info)).ok()?;
-    // SAFETY: info is as large as said, all zero, and thus holds no pointers that the kernel would follow.
-    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
-    (result == 0).then_some(info.recursion_misses)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::load::{self, Refused};
-use crate::observe::program_info;
+use crate::program::program_info;
 pub use overflow::DeferOverflow;
 pub use shared::{Answered, DeferShared};
 use skel::{DeferSkel, DeferSkelBuilder};

@@ -90,7 +90,7 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
 pub(super) struct Cell {
     pub(super) sum: u128,
     pub(super) max: u64,
-    /// The inverted least value; 0 where nothing was counted.
+    /// The inverted minimum value; 0 where nothing was counted.
     pub(super) min_inverted: u64,
     pub(super) clipped: u64,
     pub(super) merged: u64,
@@ -123,7 +123,7 @@ impl Cell {
 const TRIES: usize = 100;
 
 /// The exact histogram of buckets and their cell. Values above the kernel's buckets, which are only tallied, are put
-/// into the bucket of the greatest: count, sum and extremes stay exact, quantiles err upward.
+/// into the bucket of the maximum: count, sum and extremes stay exact, quantiles err upward.
 ///
 /// Read while programs run, a value may stand in the one and not yet in the other. It is read again then; should it
 /// never hold still, the extremes of that one reading are those of their buckets.

@@ -22,6 +22,7 @@ use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
 use crate::load;
+use crate::program::program_info;
 use layout::Mapped;
 use programs::{OBSERVABLE, Plan};
 use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
@@ -315,17 +316,6 @@ pub(crate) fn enable_statistics() -> Result<OwnedFd, ProbeError> {
     }
     // SAFETY: a descriptor that was just made for us and that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-pub(crate) fn program_info(fd: i32) -> Option<libbpf_sys::bpf_prog_info> {
-    if fd < 0 {
-        return None;
-    }
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = u32::try_from(size_of_val(&info)).ok()?;
-    // SAFETY: info is as large as said, all zero, and thus holds no pointers that the kernel would follow.
-    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
-    (result == 0).then_some(info)
 }
 
 /// What the kernel accounts for a map.

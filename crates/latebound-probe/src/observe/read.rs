@@ -218,6 +218,7 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
             // The end of a block request is where its latency ends; who saw it end is an accident.
             let runs = met.kind != KIND_DISK;
             Some(Activation {
+                series: Series::id_of(met.mechanism, Quantity::Latency, &met.subject),
                 mechanism: met.mechanism,
                 subject: met.subject.name,
                 requested_at: worst.requested_at,
@@ -227,7 +228,7 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
                 requester: Some(worst.requester),
                 requester_context: worst.context,
                 runner: runs.then_some(worst.runner),
-                requested_cpu: worst.requested_cpu,
+                requested_cpu: Some(worst.requested_cpu),
                 started_cpu: Cpu(cpu as u32),
                 merged: 0,
                 missed: 0,

@@ -38,8 +38,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use latebound_model::{
-    Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series, Stack,
-    Subject, Task, Tid, bucket_bounds,
+    Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series,
+    Stack, Subject, Task, Tid, bucket_bounds,
 };
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
@@ -57,6 +57,7 @@ use self::symbols::Symbols;
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
 use crate::load;
+use crate::program::program_info;
 
 pub use self::options::{Following, RecorderOptions, Watch};
 
@@ -76,42 +77,21 @@ const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
 
-/// A watched thread that ran later than its threshold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LateWakeup {
-    /// Who.
-    pub task: Task,
-    /// The CPU on which it ran.
-    pub cpu: Cpu,
-    /// The time before which its timer must not fire, where a timer woke it.
-    pub expires: Option<Nanos>,
-    /// When it was woken; where it was not woken but held by a quota, when it was switched out.
-    pub waking: Nanos,
-    /// Whether it was not woken: a quota held it, and it runs again.
-    pub quota: bool,
-    /// When a CPU switched to it.
-    pub running: Nanos,
-}
-
-impl LateWakeup {
-    /// When it was due.
-    pub fn requested_at(&self) -> Nanos {
-        self.expires.unwrap_or(self.waking)
-    }
-
-    /// From due to running.
-    pub fn latency(&self) -> Nanos {
-        self.running.saturating_sub(self.requested_at())
-    }
-
-    /// By what it was woken.
-    pub fn mechanism(&self) -> Mechanism {
-        match self.expires {
-            _ if self.quota => Mechanism::QuotaWait,
-            Some(_) => Mechanism::TimerWakeup,
-            None => Mechanism::ThreadWakeup,
-        }
-    }
+/// A watched thread that ran later than its threshold, in the series that [`Recorder::series`] gives it. It was due when its
+/// timer was to expire, where a timer woke it; else when it was woken; where a quota held it, when it was switched out.
+fn late_activation(late: &lb_flight_late) -> Activation {
+    let waking = Nanos(late.waking_at_ns);
+    let expires = (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns));
+    let (mechanism, word) = match expires {
+        _ if late.wakeup == WAKEUP_QUOTA => (Mechanism::QuotaWait, "quota_wait"),
+        Some(_) => (Mechanism::TimerWakeup, "timer_wakeup"),
+        None => (Mechanism::ThreadWakeup, "thread_wakeup"),
+    };
+    let task = decode::late_task(late);
+    let (series, due) = (format!("{word}/{}", task.comm), expires.unwrap_or(waking));
+    let running = Nanos(late.running_at_ns);
+    let late = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
+    Activation { activated_at: expires.map(|_| waking), ..late }
 }
 
 /// What one program of the recorder took so far.
@@ -175,7 +155,7 @@ pub struct Recorder {
     stream: Stream,
 }
 
-// The cell only caches the least thread flag seen; a recorder is used by one thread at a time.
+// The cell only caches the minimum thread flag seen; a recorder is used by one thread at a time.
 const _: fn() = || {
     fn is_send<T: Send>() {}
     is_send::<Recorder>();
@@ -415,8 +395,8 @@ impl Recorder {
     }
 
     /// The late wake-ups since the last call, oldest first. As a thread's list of worst ones fills, its threshold rises
-    /// to the least of them, so that the kernel reports ever fewer.
-    pub fn late(&mut self) -> Result<Vec<LateWakeup>, ProbeError> {
+    /// to the minimum of them, so that the kernel reports ever fewer.
+    pub fn late(&mut self) -> Result<Vec<Activation>, ProbeError> {
         let mut found: Vec<lb_flight_late> = Vec::new();
         {
             let shared = std::sync::Mutex::new(&mut found);
@@ -436,18 +416,11 @@ impl Recorder {
         let mut out = Vec::with_capacity(found.len());
         let mut touched = BTreeSet::new();
         for late in found {
-            let wakeup = LateWakeup {
-                task: decode::late_task(&late),
-                cpu: Cpu(late.cpu),
-                expires: (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns)),
-                waking: Nanos(late.waking_at_ns),
-                running: Nanos(late.running_at_ns),
-                quota: late.wakeup == WAKEUP_QUOTA,
-            };
-            let worst = self.worst.entry(wakeup.task.tid).or_default();
-            if !worst.fixed {
+            let wakeup = late_activation(&late);
+            let worst = self.worst.entry(wakeup.runner_tid()).or_default();
+            if !worst.fixed && self.options.keep < usize::MAX {
                 let full = worst.latencies.len() >= self.options.keep;
-                if full && worst.latencies.first().is_some_and(|least| wakeup.latency() <= *least) {
+                if full && worst.latencies.first().is_some_and(|lowest| wakeup.latency() <= *lowest) {
                     continue;
                 }
                 if full && !worst.latencies.is_empty() {
@@ -455,18 +428,18 @@ impl Recorder {
                 }
                 let place = worst.latencies.partition_point(|latency| *latency < wakeup.latency());
                 worst.latencies.insert(place, wakeup.latency());
-                touched.insert(wakeup.task.tid);
+                touched.insert(wakeup.runner_tid());
             }
             out.push(wakeup);
         }
         for tid in touched {
-            let least = self.worst.get(&tid).and_then(|worst| {
+            let lowest = self.worst.get(&tid).and_then(|worst| {
                 (worst.latencies.len() >= self.options.keep)
                     .then(|| worst.latencies.first().copied())
                     .flatten()
             });
-            if let (Some(least), Some(thread)) = (least, self.watched_thread(tid)) {
-                put_threshold(&self.thresholds, thread.slot, least.max(self.options.least_late))?;
+            if let (Some(lowest), Some(thread)) = (lowest, self.watched_thread(tid)) {
+                put_threshold(&self.thresholds, thread.slot, lowest.max(self.options.least_late))?;
             }
         }
         Ok(out)
@@ -591,7 +564,7 @@ impl Recorder {
             }
         };
         for program in &self.programs {
-            if let Some(info) = program_info(&program.fd) {
+            if let Some(info) = program_info(program.fd.as_raw_fd()) {
                 lost(
                     LossKind::ProgramSkipped,
                     format!("flight recorder, {}", program.name),
@@ -639,7 +612,7 @@ impl Recorder {
             .programs
             .iter()
             .filter_map(|program| {
-                let info = program_info(&program.fd)?;
+                let info = program_info(program.fd.as_raw_fd())?;
                 Some(ProgramCost {
                     program: program.name.clone(),
                     runs: info.run_cnt,
@@ -739,21 +712,6 @@ fn prepare_cpus(cpus: &impl MapCore, online: &[Cpu], records: u64, stacks: u64) 
         .map_err(|error| ProbeError::bpf(step, error))
 }
 
-/// The kernel's account of a program. Zeros where an old kernel does not fill a field.
-fn program_info(fd: &OwnedFd) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
-    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of_val(&info) as u32;
-    // SAFETY: `info` is zeroed, so it asks for no arrays; the kernel writes at most `length` bytes to it.
-    let result = unsafe {
-        libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(
-            fd.as_raw_fd(),
-            std::ptr::from_mut(&mut info).cast::<std::ffi::c_void>(),
-            &mut length,
-        )
-    };
-    (result == 0).then_some(info)
-}
-
 fn enable_stats() -> Result<OwnedFd, ProbeError> {
     // SAFETY: no memory is passed; a descriptor or a negative error comes back.
     let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
@@ -831,10 +789,10 @@ impl Lookup for Names<'_> {
     }
 
     fn is_lazy(&self, flag: u16) -> bool {
-        // TIF_NEED_RESCHED is below TIF_NEED_RESCHED_LAZY on x86 (3 and 4, later 4 and 5) and arm64 (1 and 16): the least
+        // TIF_NEED_RESCHED is below TIF_NEED_RESCHED_LAZY on x86 (3 and 4, later 4 and 5) and arm64 (1 and 16): the minimum
         // one seen is the urgent one, and type information does not carry the numbers.
-        let least = self.recorder.least_flag.get().min(flag);
-        self.recorder.least_flag.set(least);
-        flag > least
+        let lowest = self.recorder.least_flag.get().min(flag);
+        self.recorder.least_flag.set(lowest);
+        flag > lowest
     }
 }

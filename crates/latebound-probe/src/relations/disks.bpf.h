@@ -10,7 +10,7 @@
 /* mirrored in disks.rs */
 #define DISK_WAITS 1024
 #define DISK_WAIT_PROBES 8
-#define DOERS 4
+#define COMPLETERS 4
 /* A power of two as well. */
 #define REQUESTS 4096
 #define REQUEST_PROBES 8
@@ -25,11 +25,11 @@ struct disk_wait {
 	u32 told;
 	u32 priority;
 	u32 reserved;
-	/* Who completed how many: the thread, and the kind of doer and 1. */
+	/* Who completed how many: the thread, and the kind of completer and 1. */
 	struct {
 		u64 who;
 		u64 times;
-	} by[DOERS];
+	} by[COMPLETERS];
 	u64 spare[4];
 };
 
@@ -195,11 +195,11 @@ static __always_inline bool one_done(u64 address)
 	wait = bpf_map_lookup_elem(&disk_waits, &at);
 	if (!wait)
 		return true;
-	by = doer(this_cpu(), bpf_get_current_task_btf(), &thread);
+	by = completer(this_cpu(), bpf_get_current_task_btf(), &thread);
 	wait->ended = bpf_ktime_get_ns();
 	__sync_fetch_and_add(&wait->under_way, -1);
 	who = (u64)thread << 32 | (by + 1);
-	for (i = 0; i < DOERS; i++) {
+	for (i = 0; i < COMPLETERS; i++) {
 		is = wait->by[i].who;
 		if (!is)
 			is = __sync_val_compare_and_swap(&wait->by[i].who, 0, who);
@@ -210,12 +210,12 @@ static __always_inline bool one_done(u64 address)
 		if (!is)
 			break;
 	}
-	/* The first of this doer is told, so that it is known at once; and, as 1, one more than there is room for. */
-	if (i < DOERS)
+	/* The first of this completer is told, so that it is known at once; and, as 1, one more than there is room for. */
+	if (i < COMPLETERS)
 		__sync_fetch_and_add(&wait->by[i].times, 1);
 	kind = wait->key >> TASK_BITS & 0xff;
 	task = wait->key & ((1 << TASK_BITS) - 1);
-	tell(DONE, kind, wait->key >> 32, i == DOERS, task, wait->priority, thread, by);
+	tell(DONE, kind, wait->key >> 32, i == COMPLETERS, task, wait->priority, thread, by);
 	return true;
 }
 

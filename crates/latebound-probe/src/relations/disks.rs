@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use latebound_model::{Completer, Object, Priority, RelationKind, WaitEvent};
 use latebound_model::{Nanos, Tid};
-use latebound_tune::{Doer, Object, Observation, Priority, RelationKind};
 use libbpf_rs::Map;
 
 use crate::error::ProbeError;
@@ -18,8 +18,8 @@ use crate::error::ProbeError;
 const PLACES: usize = 1024;
 /// `TASK_BITS`.
 const TASK_BITS: u32 = 24;
-/// `DOERS`.
-const DOERS: usize = 4;
+/// `COMPLETERS`.
+const COMPLETERS: usize = 4;
 /// A request that did not end for so long was merged into another one; a place that nobody used for so long is free again.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
@@ -32,7 +32,7 @@ struct Place {
     told: AtomicU32,
     priority: AtomicU32,
     reserved: AtomicU32,
-    by: [By; DOERS],
+    by: [By; COMPLETERS],
     spare: [AtomicU64; 4],
 }
 
@@ -47,8 +47,8 @@ struct By {
 struct Known {
     /// When it was told last that the wait began; `None`: it is over.
     since: Option<Nanos>,
-    /// Of each doer what was given on already.
-    given: [u64; DOERS],
+    /// Of each completer what was given on already.
+    given: [u64; COMPLETERS],
 }
 
 /// The programs' array of waits, mapped.
@@ -95,7 +95,7 @@ impl DiskWaits {
     }
 
     /// The waits that are over.
-    pub(super) fn over(&mut self, now: Nanos) -> Vec<Observation> {
+    pub(super) fn over(&mut self, now: Nanos) -> Vec<WaitEvent> {
         let mut over = Vec::new();
         let open: Vec<(usize, Nanos)> =
             self.known.iter().filter_map(|(&at, known)| Some((at, known.since?))).collect();
@@ -120,7 +120,7 @@ impl DiskWaits {
             }
             let Some((object, task)) = of(place.key.load(Ordering::Acquire)) else { continue };
             let at_last = Nanos(place.ended.load(Ordering::Acquire)).max(since);
-            over.push(Observation::Left { at: at_last, object, task });
+            over.push(WaitEvent::Left { at: at_last, object, task });
             if let Some(known) = self.known.get_mut(&at) {
                 known.since = None;
             }
@@ -129,7 +129,7 @@ impl DiskWaits {
     }
 
     /// Who completed how many requests since the last call. Places that nobody used for long are given back.
-    pub(super) fn served(&mut self, now: Nanos) -> Vec<Observation> {
+    pub(super) fn served(&mut self, now: Nanos) -> Vec<WaitEvent> {
         let mut served = Vec::new();
         let mut unused = Vec::new();
         // SAFETY: as in `place`, which cannot be asked while `known` is borrowed.
@@ -142,11 +142,11 @@ impl DiskWaits {
                 let times = by.times.load(Ordering::Relaxed);
                 let who = by.who.load(Ordering::Acquire);
                 let (thread, kind) = (Tid((who >> 32) as i32), (who & 0xffff_ffff).wrapping_sub(1));
-                if let (Some(doer), Some(priority), true) =
-                    (super::doer(kind, thread), priority, times > *given)
+                if let (Some(completer), Some(priority), true) =
+                    (super::completer(kind, thread), priority, times > *given)
                 {
                     let times = times - std::mem::replace(given, times);
-                    served.push(Observation::Served { at: now, object, by: doer, task, priority, times });
+                    served.push(WaitEvent::Served { at: now, object, by: completer, task, priority, times });
                 }
             }
             let quiet = now.saturating_sub(Nanos(place.ended.load(Ordering::Acquire)));
@@ -198,18 +198,24 @@ pub(super) fn counts(kind: RelationKind) -> bool {
 }
 
 /// What a program says of a disk: the place of a wait is no part of what is waited for.
-pub(super) fn without_place(observation: Observation) -> (Observation, Option<u64>) {
+pub(super) fn without_place(observation: WaitEvent) -> (WaitEvent, Option<u64>) {
     match observation {
-        Observation::Begin { at, object, task, priority, thread, strength } if counts(object.kind) => {
+        WaitEvent::Begin { at, object, task, priority, thread, dependency } if counts(object.kind) => {
             let place = object.id;
             let object = Object { id: 0, ..object };
-            (Observation::Begin { at, object, task, priority, thread, strength }, Some(place))
+            (WaitEvent::Begin { at, object, task, priority, thread, dependency }, Some(place))
         }
         other => (other, None),
     }
 }
 
 /// A thread, softirq or interrupt that completed a request of this task for the first time; `times` that are counted nowhere else.
-pub(super) fn served_by(at: Nanos, object: Object, by: Doer, task: Tid, priority: Priority) -> Observation {
-    Observation::Served { at, object: Object { id: 0, ..object }, by, task, priority, times: object.id }
+pub(super) fn served_by(
+    at: Nanos,
+    object: Object,
+    by: Completer,
+    task: Tid,
+    priority: Priority,
+) -> WaitEvent {
+    WaitEvent::Served { at, object: Object { id: 0, ..object }, by, task, priority, times: object.id }
 }

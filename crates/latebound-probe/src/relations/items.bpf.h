@@ -157,7 +157,7 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	if (!waits_at(current))
 		return 0;
 	/* In an interrupt the thread below has asked for nothing. */
-	if (doer(this_cpu(), current, &thread) != (current->flags & PF_KTHREAD ? BY_THREAD : BY_TASK))
+	if (completer(this_cpu(), current, &thread) != (current->flags & PF_KTHREAD ? BY_THREAD : BY_TASK))
 		return 0;
 	if (!work_is_asked_for)
 		work_is_asked_for = true;

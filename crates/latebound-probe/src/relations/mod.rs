@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
+use latebound_model::{Completer, Dependency, Object, Priority, RelationKind, WaitEvent};
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
-use latebound_tune::{Doer, Object, Observation, Priority, RelationKind, Strength};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
@@ -26,7 +26,8 @@ use self::writeback::HeldBack;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::load::{self, Refused, Step};
-use crate::observe::{ProbeCost, enable_statistics, program_info};
+use crate::observe::{ProbeCost, enable_statistics};
+use crate::program::program_info;
 use crate::recorder::memory::MappedArray;
 use crate::responses::AT_ONCE;
 use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
@@ -137,7 +138,7 @@ const LOST: [(LossKind, &str); 3] = [
 pub struct RelationOptions {
     /// Whether the kernel is asked to time BPF programs ([`RelationProbe::costs`]). It then times all of the system.
     pub measure_cost: bool,
-    /// Whether a wait that begins wakes who sleeps in [`RelationProbe::wait`], unless it is covered ([`RelationProbe::cover`]).
+    /// Whether a wait that begins wakes who sleeps in [`RelationProbe::wait`], unless it is suppressed ([`RelationProbe::suppress_wakeups`]).
     pub wake_reader: bool,
     /// A task that has no request of a disk under way waits for that disk still, so long after its last one.
     pub hold: Nanos,
@@ -178,7 +179,7 @@ pub struct ThreadWaits {
 pub struct RelationProbe {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<Told>>>,
+    told: Rc<RefCell<Vec<WaitRecord>>>,
     malformed: Rc<RefCell<u64>>,
     skel: RelationsSkel<'static>,
     disks: DiskWaits,
@@ -189,8 +190,8 @@ pub struct RelationProbe {
     /// How many wake-ups of each were given on.
     counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
-    covered: BTreeMap<(RelationKind, u64), u32>,
-    lent: BTreeMap<Tid, Priority>,
+    suppressed: BTreeMap<(RelationKind, u64), u32>,
+    inherited: BTreeMap<Tid, Priority>,
 }
 
 impl std::fmt::Debug for RelationProbe {
@@ -218,7 +219,7 @@ impl RelationProbe {
         programs.retain(|&name| !options.no_waits || name != "relation_switch");
         programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
         programs.retain(|&name| !options.no_network || name != "relation_data_ready");
-        // The task says it itself (`doer` in relations.bpf.c).
+        // The task says it itself (`completer` in relations.bpf.c).
         let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
         programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
         // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
@@ -303,13 +304,13 @@ impl RelationProbe {
             woken,
             counted: Vec::new(),
             watched: BTreeMap::new(),
-            covered: BTreeMap::new(),
-            lent: BTreeMap::new(),
+            suppressed: BTreeMap::new(),
+            inherited: BTreeMap::new(),
         })
     }
 
     /// What was seen since the last call, in the order of events; wake-ups last.
-    pub fn poll(&mut self) -> Result<Vec<Observation>, ProbeError> {
+    pub fn poll(&mut self) -> Result<Vec<WaitEvent>, ProbeError> {
         let mut seen = Vec::new();
         while self.poll_waits(&mut seen, || {})? {}
         seen.extend(self.poll_counts());
@@ -344,16 +345,16 @@ impl RelationProbe {
     /// Between any few events it calls `pause`, for who may not keep a processor for long.
     pub fn poll_waits(
         &mut self,
-        seen: &mut Vec<Observation>,
+        seen: &mut Vec<WaitEvent>,
         mut pause: impl FnMut(),
     ) -> Result<bool, ProbeError> {
         let mut read = 0;
         let more = loop {
             let taken = self.ring.consume_raw_n(AT_ONCE);
-            for Told { observation, lasts } in self.told.borrow_mut().drain(..) {
+            for WaitRecord { observation, lasts } in self.told.borrow_mut().drain(..) {
                 self.held_back.told(observation, lasts);
                 let (observation, place) = disks::without_place(observation);
-                if let (Observation::Begin { at, .. }, Some(place)) = (observation, place) {
+                if let (WaitEvent::Begin { at, .. }, Some(place)) = (observation, place) {
                     self.disks.told(place, at);
                 }
                 seen.push(observation);
@@ -375,7 +376,7 @@ impl RelationProbe {
     }
 
     /// What is only counted: the wake-ups, and who completed requests, since the last call.
-    pub fn poll_counts(&mut self) -> Vec<Observation> {
+    pub fn poll_counts(&mut self) -> Vec<WaitEvent> {
         let mut seen = self.disks.served(now());
         // SAFETY: a reference is valid; the programs write to it meanwhile.
         let known = self
@@ -388,7 +389,7 @@ impl RelationProbe {
         for at in 0..known.min(EDGES) {
             let woken = self.woken.copy(at);
             let (Some(by), Some(priority)) = (
-                doer(u64::from(woken.doer), Tid(woken.thread as i32)),
+                completer(u64::from(woken.completer), Tid(woken.thread as i32)),
                 u8::try_from(woken.priority).ok().and_then(Priority::new),
             ) else {
                 continue;
@@ -401,7 +402,7 @@ impl RelationProbe {
                 *counted = woken.count;
                 let network =
                     RelationKind::ALL.get(woken.kind as usize) == Some(&RelationKind::NetworkReceive);
-                seen.push(Observation::Woke {
+                seen.push(WaitEvent::Woke {
                     at: now(),
                     by,
                     task: Tid(woken.task as i32),
@@ -422,7 +423,12 @@ impl RelationProbe {
 
     /// From now on a task of at most this priority that begins to wait over such a thing of this device does not wake the reader. Returns
     /// whether the level fell: a wait that began meanwhile, and would be urgent now, woke nobody. Ask [`RelationProbe::has_unread`] then.
-    pub fn cover(&mut self, kind: RelationKind, device: u64, priority: Priority) -> Result<bool, ProbeError> {
+    pub fn suppress_wakeups(
+        &mut self,
+        kind: RelationKind,
+        device: u64,
+        priority: Priority,
+    ) -> Result<bool, ProbeError> {
         self.cover_to(kind, device, u32::from(priority.get()))
     }
 
@@ -441,22 +447,22 @@ impl RelationProbe {
     }
 
     fn cover_to(&mut self, kind: RelationKind, device: u64, levels: u32) -> Result<bool, ProbeError> {
-        let before = self.covered.insert((kind, device), levels);
+        let before = self.suppressed.insert((kind, device), levels);
         if before == Some(levels) {
             return Ok(false);
         }
-        let key = covered_key(kind, device);
-        let written = self.skel.maps.covered.update(&key, &levels.to_ne_bytes(), MapFlags::ANY);
+        let key = suppressed_key(kind, device);
+        let written = self.skel.maps.suppressed.update(&key, &levels.to_ne_bytes(), MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
         let fell = |before: u32| before & 0xff > levels & 0xff || before >> 8 > levels >> 8;
         Ok(before.is_some_and(fell))
     }
 
     /// From now on what this worker or kswapd waits for is told, as a wait with this priority; `None`: no longer.
-    pub fn lend(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
+    pub fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
         let before = match priority {
-            Some(priority) => self.lent.insert(thread, priority),
-            None => self.lent.remove(&thread),
+            Some(priority) => self.inherited.insert(thread, priority),
+            None => self.inherited.remove(&thread),
         };
         if before == priority {
             return Ok(());
@@ -464,33 +470,33 @@ impl RelationProbe {
         let key = thread.0.to_ne_bytes();
         let written = match priority {
             Some(priority) => {
-                self.skel.maps.lent.update(&key, &u32::from(priority.get()).to_ne_bytes(), MapFlags::ANY)
+                self.skel.maps.inherited.update(&key, &u32::from(priority.get()).to_ne_bytes(), MapFlags::ANY)
             }
-            None => self.skel.maps.lent.delete(&key),
+            None => self.skel.maps.inherited.delete(&key),
         };
         written.map_err(|error| ProbeError::bpf("saying for which threads tasks wait", error))
     }
 
     /// From now on every wait over such a thing of this device does. Returns whether some did not.
     pub fn uncover(&mut self, kind: RelationKind, device: u64) -> bool {
-        let was = self.covered.remove(&(kind, device)).is_some();
+        let was = self.suppressed.remove(&(kind, device)).is_some();
         if was {
             // It can only be gone already.
-            let _ = self.skel.maps.covered.delete(&covered_key(kind, device));
+            let _ = self.skel.maps.suppressed.delete(&suppressed_key(kind, device));
         }
         was
     }
 
-    /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::cover`] and its like.
-    pub fn is_covered(
+    /// Whether such a wait wakes nobody, by the last word of [`RelationProbe::suppress_wakeups`] and its like.
+    pub fn is_suppressed(
         &self,
         kind: RelationKind,
         device: u64,
         priority: Priority,
-        strength: Strength,
+        dependency: Dependency,
     ) -> bool {
-        let level = |levels: u32| if strength == Strength::Hard { levels >> 8 } else { levels & 0xff };
-        self.covered.get(&(kind, device)).is_some_and(|&levels| u32::from(priority.get()) <= level(levels))
+        let level = |levels: u32| if dependency == Dependency::Hard { levels >> 8 } else { levels & 0xff };
+        self.suppressed.get(&(kind, device)).is_some_and(|&levels| u32::from(priority.get()) <= level(levels))
     }
 
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
@@ -658,7 +664,7 @@ fn open(
 const RAISED_ELSEWHERE: u32 = 100;
 
 /// `struct place`.
-fn covered_key(kind: RelationKind, device: u64) -> [u8; 16] {
+fn suppressed_key(kind: RelationKind, device: u64) -> [u8; 16] {
     let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
     let mut key = [0; 16];
     key[..8].copy_from_slice(&device.to_ne_bytes());
@@ -675,34 +681,38 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// What one event says.
-struct Told {
-    observation: Observation,
+struct WaitRecord {
+    observation: WaitEvent,
     /// How long it lasts at most; 0: until its end is told.
     lasts: Nanos,
 }
 
 /// `struct event`.
-fn decode(bytes: &[u8]) -> Option<Told> {
+fn decode(bytes: &[u8]) -> Option<WaitRecord> {
     let (at, of, id) = (Nanos(number::<8>(bytes, 0)?), number::<8>(bytes, 8)?, number::<8>(bytes, 16)?);
     let (task, thread) = (tid(number::<4>(bytes, 24)?), tid(number::<4>(bytes, 28)?));
-    let &[operation, kind, priority, doer, ..] = bytes.get(32..)? else { return None };
+    let &[operation, kind, priority, completer, ..] = bytes.get(32..)? else { return None };
     let lasts = Nanos(number::<4>(bytes, 36)? * 1000);
     let object = Object { kind: *RelationKind::ALL.get(usize::from(kind))?, of, id };
     let observation = match operation {
         1 | 4 => {
             let thread = (thread.0 != 0).then_some(thread);
-            let strength = if operation == 4 { Strength::Hard } else { Strength::Soft };
-            Observation::Begin { at, object, task, priority: Priority::new(priority)?, thread, strength }
+            let dependency = if operation == 4 { Dependency::Hard } else { Dependency::Soft };
+            WaitEvent::Begin { at, object, task, priority: Priority::new(priority)?, thread, dependency }
         }
-        2 if disks::counts(object.kind) => {
-            disks::served_by(at, object, self::doer(u64::from(doer), thread)?, task, Priority::new(priority)?)
-        }
-        2 => Observation::Done { at, object, by: self::doer(u64::from(doer), thread)? },
-        3 => Observation::RunBy { at, object, worker: thread },
-        5 => Observation::Left { at, object, task },
+        2 if disks::counts(object.kind) => disks::served_by(
+            at,
+            object,
+            self::completer(u64::from(completer), thread)?,
+            task,
+            Priority::new(priority)?,
+        ),
+        2 => WaitEvent::Done { at, object, by: self::completer(u64::from(completer), thread)? },
+        3 => WaitEvent::RunBy { at, object, worker: thread },
+        5 => WaitEvent::Left { at, object, task },
         _ => return None,
     };
-    Some(Told { observation, lasts })
+    Some(WaitRecord { observation, lasts })
 }
 
 /// `EDGES`.
@@ -714,19 +724,19 @@ const EDGES: usize = 8192;
 struct Woken {
     thread: u32,
     task: u32,
-    doer: u32,
+    completer: u32,
     kind: u32,
     count: u64,
     priority: u32,
     reserved: u32,
 }
 
-fn doer(number: u64, thread: Tid) -> Option<Doer> {
+fn completer(number: u64, thread: Tid) -> Option<Completer> {
     Some(match number {
-        0 => Doer::Task,
-        1 => Doer::Thread(thread),
-        2 => Doer::Softirq,
-        3 => Doer::Interrupt,
+        0 => Completer::Task,
+        1 => Completer::Thread(thread),
+        2 => Completer::Softirq,
+        3 => Completer::Interrupt,
         _ => return None,
     })
 }

@@ -56,7 +56,7 @@ struct task_struct___rt {
 /* mirrored in mod.rs */
 enum operation { BEGIN = 1, DONE = 2, RUN_BY = 3, BLOCKED = 4, LEFT = 5 };
 enum kind { BLOCK_IO = 0, DIRTY_INODE = 1, RECLAIM = 2, WORK_ITEM = 3, NETWORK = 4, WAKEUP = 5, SLEEP = 6 };
-enum doer { BY_TASK = 0, BY_THREAD = 1, BY_SOFTIRQ = 2, BY_INTERRUPT = 3 };
+enum completer { BY_TASK = 0, BY_THREAD = 1, BY_SOFTIRQ = 2, BY_INTERRUPT = 3 };
 enum lost { LOST_EVENT = 0, LOST_OBJECT = 1, LOST_EDGE = 2, LOST_KINDS = 3 };
 
 struct event {
@@ -68,7 +68,7 @@ struct event {
 	u8 operation;
 	u8 kind;
 	u8 priority;
-	u8 doer;
+	u8 completer;
 	u32 lasts_us; /* at most; 0: until its end is told */
 };
 
@@ -114,7 +114,7 @@ struct {
 struct edge {
 	u32 thread;
 	u32 task;
-	u32 doer;
+	u32 completer;
 	u32 kind;
 };
 
@@ -162,7 +162,7 @@ struct {
 	__uint(max_entries, 8192);
 	__type(key, struct place);
 	__type(value, u32);
-} covered SEC(".maps");
+} suppressed SEC(".maps");
 
 /*
  * Above every priority: somebody else raises there where a task begins to wait, a worker where it is woken for an item, and leaves kernel
@@ -176,7 +176,7 @@ struct {
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
-} lent SEC(".maps");
+} inherited SEC(".maps");
 
 /* A kernel thread that somebody waits for, by user space's word. */
 struct watched {
@@ -276,7 +276,7 @@ static __always_inline u32 waits_at(struct task_struct *task)
 	if (priority || !(task->flags & (PF_WQ_WORKER | PF_KSWAPD)))
 		return priority;
 	tid = task->pid;
-	highest = bpf_map_lookup_elem(&lent, &tid);
+	highest = bpf_map_lookup_elem(&inherited, &tid);
 	return highest ? *highest : 0;
 }
 
@@ -285,7 +285,7 @@ static __always_inline u32 waits_at(struct task_struct *task)
  * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). PREEMPT_RT counts softirqs in the thread. A softirq that
  * ksoftirqd serves is that thread's.
  */
-static __always_inline u32 doer(struct cpu_state *cpu, struct task_struct *current, u32 *thread)
+static __always_inline u32 completer(struct cpu_state *cpu, struct task_struct *current, u32 *thread)
 {
 	struct task_struct___rt *counted = (void *)current;
 	bool softirq;
@@ -398,7 +398,7 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 	/* A worker that begins to write an inode and has a real-time priority was raised for others of the file system already. */
 	if (operation == RUN_BY)
 		return kind == WORK_ITEM || bpf_get_current_task_btf()->prio >= 99;
-	level = bpf_map_lookup_elem(&covered, &place);
+	level = bpf_map_lookup_elem(&suppressed, &place);
 	if (!level)
 		return true;
 	if (*level == RAISED_ELSEWHERE)
@@ -423,7 +423,7 @@ static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u3
 	event->operation = operation;
 	event->kind = kind;
 	event->priority = priority;
-	event->doer = by;
+	event->completer = by;
 	event->lasts_us = lasts_us;
 	wake = urgent(operation, kind, of, id, priority, thread, by);
 	/* What is not urgent may be much, and nothing of it may be lost. */
@@ -498,7 +498,7 @@ static __always_inline bool done(u64 address)
 	kind = object->kind;
 	if (bpf_map_delete_elem(&objects, &address))
 		return false;
-	by = doer(this_cpu(), bpf_get_current_task_btf(), &thread);
+	by = completer(this_cpu(), bpf_get_current_task_btf(), &thread);
 	tell(DONE, kind, of, id, 0, 0, thread, by);
 	return true;
 }
@@ -612,7 +612,7 @@ static __always_inline int woke(struct task_struct *task)
 		return 0;
 	current = bpf_get_current_task_btf();
 	cpu = this_cpu();
-	edge.doer = doer(cpu, current, &edge.thread);
+	edge.completer = completer(cpu, current, &edge.thread);
 	edge.kind = WAKEUP;
 	if (cpu && cpu->data_ready_at) {
 		if (cpu->data_ready_in == (u32)current->pid && bpf_ktime_get_ns() - cpu->data_ready_at < AT_ONCE)
@@ -620,15 +620,15 @@ static __always_inline int woke(struct task_struct *task)
 		cpu->data_ready_at = 0;
 	}
 	/* One task that wakes another is no affair of a kernel thread, unless as the network's softirq. */
-	if (edge.doer == BY_TASK)
+	if (edge.completer == BY_TASK)
 		return 0;
 	edge.task = task->pid;
-	hint = &hints[scattered((u64)edge.thread << 32 | edge.task << 4 | edge.kind << 2 | edge.doer, HINT_BITS) &
+	hint = &hints[scattered((u64)edge.thread << 32 | edge.task << 4 | edge.kind << 2 | edge.completer, HINT_BITS) &
 		      ((1 << HINT_BITS) - 1)];
 	at = *hint;
 	known = bpf_map_lookup_elem(&woken, &at);
 	if (known && known->edge.task == edge.task && known->edge.thread == edge.thread &&
-	    known->edge.doer == edge.doer && known->edge.kind == edge.kind) {
+	    known->edge.completer == edge.completer && known->edge.kind == edge.kind) {
 		__sync_fetch_and_add(&known->count, 1);
 		known->priority = priority;
 		return 0;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use latebound_model::{Missing, Nanos, Tid};
-use latebound_tune::{Object, Observation};
+use latebound_model::{Object, WaitEvent};
 
 use crate::kernel::KernelBtf;
 
@@ -53,27 +53,27 @@ impl HeldBack {
     }
 
     /// Takes in what was told, and how long it lasts.
-    pub(super) fn told(&mut self, observation: Observation, lasts: Nanos) {
+    pub(super) fn told(&mut self, observation: WaitEvent, lasts: Nanos) {
         match observation {
-            Observation::Begin { at, object, task, .. } if lasts > Nanos::ZERO => {
+            WaitEvent::Begin { at, object, task, .. } if lasts > Nanos::ZERO => {
                 self.until.insert((object, task), at + lasts);
             }
-            Observation::Left { object, task, .. } => {
+            WaitEvent::Left { object, task, .. } => {
                 self.until.remove(&(object, task));
             }
-            Observation::Done { object, .. } => self.until.retain(|key, _| key.0 != object),
+            WaitEvent::Done { object, .. } => self.until.retain(|key, _| key.0 != object),
             _ => {}
         }
     }
 
     /// Those that are blocked no more.
-    pub(super) fn over(&mut self, now: Nanos) -> Vec<Observation> {
+    pub(super) fn over(&mut self, now: Nanos) -> Vec<WaitEvent> {
         let mut over = Vec::new();
         let hold = self.hold;
         self.until.retain(|&(object, task), &mut until| {
             let blocked = now < until + hold;
             if !blocked {
-                over.push(Observation::GoesOn { at: until, object, task });
+                over.push(WaitEvent::GoesOn { at: until, object, task });
             }
             blocked
         });
@@ -84,21 +84,21 @@ impl HeldBack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latebound_tune::{Priority, RelationKind, Strength};
+    use latebound_model::{Dependency, Priority, RelationKind};
 
     const OBJECT: Object = Object { kind: RelationKind::WorkItem, of: 0, id: 7 };
     const TASK: Tid = Tid(20);
     const HOLD: Nanos = Nanos::from_millis(10);
 
-    fn blocked(at_ms: u64) -> Observation {
-        let (priority, strength) = (Priority::MAX, Strength::Hard);
-        Observation::Begin {
+    fn blocked(at_ms: u64) -> WaitEvent {
+        let (priority, dependency) = (Priority::MAX, Dependency::Hard);
+        WaitEvent::Begin {
             at: Nanos::from_millis(at_ms),
             object: OBJECT,
             task: TASK,
             priority,
             thread: None,
-            strength,
+            dependency,
         }
     }
 
@@ -108,7 +108,7 @@ mod tests {
         held_back.told(blocked(0), Nanos::from_millis(200));
         held_back.told(blocked(201), Nanos::from_millis(100));
         assert_eq!(held_back.over(Nanos::from_millis(310)), []);
-        let goes_on = Observation::GoesOn { at: Nanos::from_millis(301), object: OBJECT, task: TASK };
+        let goes_on = WaitEvent::GoesOn { at: Nanos::from_millis(301), object: OBJECT, task: TASK };
         assert_eq!(held_back.over(Nanos::from_millis(311)), [goes_on]);
         assert_eq!(held_back.over(Nanos::from_millis(900)), []);
     }
@@ -120,10 +120,10 @@ mod tests {
         assert_eq!(held_back.over(Nanos::from_secs(9)), []);
         held_back.told(blocked(0), Nanos::from_millis(200));
         held_back.told(
-            Observation::Done {
+            WaitEvent::Done {
                 at: Nanos::from_millis(1),
                 object: OBJECT,
-                by: latebound_tune::Doer::Softirq,
+                by: latebound_model::Completer::Softirq,
             },
             Nanos::ZERO,
         );

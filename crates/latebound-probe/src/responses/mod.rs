@@ -18,7 +18,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use crate::error::ProbeError;
 use crate::load::{self, Refused};
 use crate::log;
-use crate::observe::program_info;
+use crate::program::program_info;
 use skel::{OpenResponsesSkel, ResponsesSkel, ResponsesSkelBuilder};
 
 #[allow(

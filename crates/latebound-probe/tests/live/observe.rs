@@ -128,8 +128,8 @@ fn live_each_work_item_is_counted_once_in_every_step_with_who_asked_for_it() {
     assert_eq!(worst.requester.as_ref().unwrap().tid.0, tid);
     assert_eq!(worst.requester_context, Some(latebound_model::Context::Task));
     assert!(worst.runner.as_ref().unwrap().comm.starts_with("kworker/"));
-    let greatest = series.iter().find(|series| series.id == "work/refresh_vm_stats/latency").unwrap();
-    assert_eq!(Some(worst.latency()), greatest.summary.max);
+    let highest = series.iter().find(|series| series.id == "work/refresh_vm_stats/latency").unwrap();
+    assert_eq!(Some(worst.latency()), highest.summary.max);
 }
 
 #[test]

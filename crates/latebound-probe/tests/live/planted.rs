@@ -187,13 +187,13 @@ fn live_planted_a_long_softirq_of_loopback_traffic_is_named() {
     let crowd = plant::Crowd::new();
     let mut receivers = 512;
     crowd.grow(receivers);
-    // The least of some: one that others kept from running looks like one of many more receivers.
-    let least = || (0..8).map(|_| crowd.shout_for()).min().unwrap();
-    let mut solo = least();
+    // The minimum of some: one that others kept from running looks like one of many more receivers.
+    let lowest = || (0..8).map(|_| crowd.shout_for()).min().unwrap();
+    let mut solo = lowest();
     while solo < 3 * MS && 2 * receivers < most {
         receivers *= 2;
         crowd.grow(receivers);
-        solo = least();
+        solo = lowest();
     }
     println!("{receivers} receivers, {} a datagram", Nanos(solo));
 

@@ -2,8 +2,8 @@
 //! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
 
 use crate::plant::{self, Class, MS, US};
-use latebound_model::{Cpu, EventKind, Mechanism, Nanos};
-use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
+use latebound_model::{Activation, Cpu, EventKind, Mechanism, Nanos};
+use latebound_probe::{Recorder, RecorderOptions, Watch};
 
 #[test]
 fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told() {
@@ -31,14 +31,16 @@ fn live_wakeups_of_a_thread_watched_by_name_are_counted_and_the_late_one_is_told
     let (tid, wakeups) = sleeper.join().unwrap();
 
     let late = recorder.late().unwrap();
-    let own: Vec<_> = late.iter().filter(|late| late.task.tid == tid).collect();
+    let own: Vec<_> = late.iter().filter(|late| late.runner_tid() == tid).collect();
     // Most often that of the planted expiry; a pause of the machine just before makes it an earlier one, and others can be longer.
-    let over_the_hog = |late: &&&LateWakeup| {
-        late.expires.is_some_and(|at| at.0 <= planted) && late.running.0 >= planted + 20 * MS
+    let over_the_hog = |late: &&&Activation| {
+        late.activated_at.is_some()
+            && late.requested_at.0 <= planted
+            && late.started_at.0 >= planted + 20 * MS
     };
     let told = own.iter().find(over_the_hog).unwrap_or_else(|| panic!("{planted} is not in {own:?}"));
     let worst = own.iter().max_by_key(|late| late.latency()).unwrap();
-    let expires = told.expires.unwrap().0;
+    let expires = told.requested_at.0;
     let asked_for = wakeups.iter().find(|(requested, ..)| *requested == expires);
     let by_own_clock = asked_for.expect("the expiry is one that was asked for").1 - expires;
     let latency = told.latency().0;

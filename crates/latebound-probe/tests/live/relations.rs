@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use latebound_model::{Completer, Dependency, Object, Priority, RelationKind, WaitEvent};
 use latebound_model::{Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
-use latebound_tune::{Doer, Object, Observation, Priority, RelationKind, Strength};
 
 use crate::plant;
 
@@ -72,7 +72,7 @@ struct Waited {
     left: u64,
     priorities: BTreeSet<u8>,
     of: BTreeSet<u64>,
-    by: BTreeSet<Doer>,
+    by: BTreeSet<Completer>,
 }
 
 /// Gathers until the task left and so many requests of it were served, or three seconds are over.
@@ -82,16 +82,16 @@ fn wait_for(kind: RelationKind, probe: &mut RelationProbe, who: Tid, requests: u
     while (waited.left == 0 || waited.served < requests) && Instant::now() < until {
         for observation in probe.poll().unwrap() {
             match observation {
-                Observation::Begin { object, task, priority, .. } if task == who && object.kind == kind => {
+                WaitEvent::Begin { object, task, priority, .. } if task == who && object.kind == kind => {
                     waited.begun += 1;
                     waited.priorities.insert(priority.get());
                     waited.of.insert(object.of);
                 }
-                Observation::Served { object, by, task, times, .. } if task == who && object.kind == kind => {
+                WaitEvent::Served { object, by, task, times, .. } if task == who && object.kind == kind => {
                     waited.served += times;
                     waited.by.insert(by);
                 }
-                Observation::Left { object, task, .. } if task == who && object.kind == kind => {
+                WaitEvent::Left { object, task, .. } if task == who && object.kind == kind => {
                     waited.left += 1
                 }
                 _ => {}
@@ -115,27 +115,25 @@ struct Seen {
     begun: Vec<(Object, Priority)>,
     /// Who was told of last for each, and whether not before it ran.
     told: BTreeMap<Object, (Option<Tid>, bool)>,
-    done: Vec<(Object, Doer)>,
+    done: Vec<(Object, Completer)>,
     /// Of each end, what was told.
     ends: Vec<(Option<Tid>, bool)>,
 }
 
 impl Seen {
-    fn take(&mut self, observation: Observation, who: Tid, kind: RelationKind) {
+    fn take(&mut self, observation: WaitEvent, who: Tid, kind: RelationKind) {
         let mine: BTreeSet<Object> = self.begun.iter().map(|one| one.0).collect();
         match observation {
             // One that is blocked on what it asked for waits for that already.
-            Observation::Begin { object, strength: Strength::Hard, .. } if mine.contains(&object) => {}
-            Observation::Begin { object, task, priority, thread, .. }
-                if task == who && object.kind == kind =>
-            {
+            WaitEvent::Begin { object, dependency: Dependency::Hard, .. } if mine.contains(&object) => {}
+            WaitEvent::Begin { object, task, priority, thread, .. } if task == who && object.kind == kind => {
                 self.begun.push((object, priority));
                 self.told.insert(object, (thread, false));
             }
-            Observation::RunBy { object, worker, .. } if mine.contains(&object) => {
+            WaitEvent::RunBy { object, worker, .. } if mine.contains(&object) => {
                 self.told.insert(object, (Some(worker), true));
             }
-            Observation::Done { object, by, .. } if mine.contains(&object) => {
+            WaitEvent::Done { object, by, .. } if mine.contains(&object) => {
                 self.done.push((object, by));
                 self.ends.push(self.told.get(&object).copied().unwrap_or_default());
             }
@@ -153,16 +151,16 @@ fn assert_nothing_lost(probe: &RelationProbe) {
 }
 
 /// Covers all that was waited for, but for what is of this device.
-fn cover_others(probe: &mut RelationProbe, seen: &[Observation], but: Option<(RelationKind, u64)>) {
+fn cover_others(probe: &mut RelationProbe, seen: &[WaitEvent], but: Option<(RelationKind, u64)>) {
     for one in seen {
         match *one {
-            Observation::Begin { object, thread: Some(worker), .. }
+            WaitEvent::Begin { object, thread: Some(worker), .. }
                 if object.kind == RelationKind::WorkItem =>
             {
                 probe.cover_worker(worker, Priority::MAX, Priority::MAX).unwrap();
             }
-            Observation::Begin { object, .. } if Some((object.kind, object.of)) != but => {
-                probe.cover(object.kind, object.of, Priority::MAX).unwrap();
+            WaitEvent::Begin { object, .. } if Some((object.kind, object.of)) != but => {
+                probe.suppress_wakeups(object.kind, object.of, Priority::MAX).unwrap();
             }
             _ => {}
         }
@@ -181,15 +179,15 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
         RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
     let mut probe = RelationProbe::start(options).unwrap();
     let cover = |probe: &mut RelationProbe, number| {
-        probe.cover(RelationKind::DirtyInode, device, level(number)).unwrap()
+        probe.suppress_wakeups(RelationKind::DirtyInode, device, level(number)).unwrap()
     };
     let dirty = |name: &str| {
         let path = folder.path().join(name);
         at_priority(42, move || File::create(path).unwrap().write_all(&[3; 4096]).unwrap());
     };
-    assert!(!cover(&mut probe, 50), "nothing was covered before");
+    assert!(!cover(&mut probe, 50), "nothing was suppressed before");
     // A real-time task of somebody else may wake the reader as well; and so may other things that this one waits for, as the file system's
-    // own blocks, which are of another device: these are covered once they were met.
+    // own blocks, which are of another device: these are suppressed once they were met.
     let slept = (0..5).any(|number| {
         let seen = probe.poll().unwrap();
         cover_others(&mut probe, &seen, Some((RelationKind::DirtyInode, device)));
@@ -199,12 +197,10 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
         probe.wait(PATIENCE);
         started.elapsed() >= Duration::from_nanos(PATIENCE.0)
     });
-    assert!(slept, "a wait that is covered wakes the reader");
+    assert!(slept, "a wait that is suppressed wakes the reader");
     assert!(cover(&mut probe, 20) && probe.has_unread());
     let seen = probe.poll().unwrap();
-    assert!(
-        seen.iter().any(|one| matches!(one, Observation::Begin { priority, .. } if priority.get() == 42))
-    );
+    assert!(seen.iter().any(|one| matches!(one, WaitEvent::Begin { priority, .. } if priority.get() == 42)));
     // From now on it is urgent.
     let woken = (5..10).all(|number| {
         probe.poll().unwrap();
@@ -214,7 +210,7 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
         probe.wait(Nanos::from_secs(5));
         started.elapsed() < Duration::from_secs(4)
     });
-    assert!(woken, "a wait that is not covered wakes nobody");
+    assert!(woken, "a wait that is not suppressed wakes nobody");
     assert!(!cover(&mut probe, 50), "it rose");
 }
 
@@ -313,7 +309,7 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     let mut seen = gather(&mut probe, task, RelationKind::DirtyInode, PLANTED);
     // Who writes one back is told as it begins.
     for (done, told) in seen.done.iter().zip(&seen.ends) {
-        assert_eq!((told.0.map(Doer::Thread), told.1), (Some(done.1), true), "{seen:?}");
+        assert_eq!((told.0.map(Completer::Thread), told.1), (Some(done.1), true), "{seen:?}");
     }
     // The file system's own blocks are an inode of the block device's, and may become dirty too.
     let device = folder.path().metadata().unwrap().dev();
@@ -323,7 +319,7 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     let begun: BTreeSet<u64> = seen.begun.iter().map(|one| one.0.id).collect();
     assert_eq!((seen.begun.len(), begun), (PLANTED, inodes), "{seen:?}");
     assert_eq!((seen.done.len(), seen.priorities()), (PLANTED, BTreeSet::from([42])));
-    assert!(seen.done.iter().all(|one| matches!(one.1, Doer::Thread(_))), "{seen:?}");
+    assert!(seen.done.iter().all(|one| matches!(one.1, Completer::Thread(_))), "{seen:?}");
     assert_nothing_lost(&probe);
 }
 
@@ -343,15 +339,15 @@ fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
     while wrote.is_empty() && Instant::now() < until {
         for observation in probe.poll().unwrap() {
             match observation {
-                Observation::Begin { object, task: by, .. }
+                WaitEvent::Begin { object, task: by, .. }
                     if by == task && object.kind == RelationKind::DirtyInode =>
                 {
                     mine.insert(object);
                 }
-                Observation::Begin { object, task, priority, .. } if object.kind == RelationKind::BlockIo => {
+                WaitEvent::Begin { object, task, priority, .. } if object.kind == RelationKind::BlockIo => {
                     asked.entry(task).or_insert_with(BTreeSet::new).insert(priority.get());
                 }
-                Observation::Done { object, by: Doer::Thread(thread), .. } if mine.contains(&object) => {
+                WaitEvent::Done { object, by: Completer::Thread(thread), .. } if mine.contains(&object) => {
                     wrote.insert(thread);
                 }
                 _ => {}
@@ -375,11 +371,11 @@ fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_p
         let workers = threads.iter().filter(|thread| thread.kernel && thread.comm.starts_with("kworker/"));
         let workers: Vec<Tid> = workers.map(|thread| thread.tid).collect();
         for &worker in &workers {
-            probe.lend(worker, Priority::new(37)).unwrap();
+            probe.donate(worker, Priority::new(37)).unwrap();
         }
         let asked = written_back(&mut probe);
         for worker in workers {
-            probe.lend(worker, None).unwrap();
+            probe.donate(worker, None).unwrap();
         }
         (!asked.is_empty()).then_some(asked)
     });
@@ -424,7 +420,7 @@ fn live_an_inode_that_is_written_to_while_it_is_written_back_is_not_done_by_that
     assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
     seen.extend(probe.poll().unwrap());
     let object = seen.iter().find_map(|one| match *one {
-        Observation::Begin { object, task: by, .. }
+        WaitEvent::Begin { object, task: by, .. }
             if by == task && object.kind == RelationKind::DirtyInode && object.id == inode =>
         {
             Some(object)
@@ -432,14 +428,12 @@ fn live_an_inode_that_is_written_to_while_it_is_written_back_is_not_done_by_that
         _ => None,
     });
     let object = object.expect("the inode was told");
-    let begun = seen
-        .iter()
-        .filter(|one| matches!(one, Observation::Begin { object: it, .. } if *it == object))
-        .count();
+    let begun =
+        seen.iter().filter(|one| matches!(one, WaitEvent::Begin { object: it, .. } if *it == object)).count();
     let done: Vec<Nanos> = seen
         .iter()
         .filter_map(|one| match *one {
-            Observation::Done { at, object: it, .. } if it == object => Some(at),
+            WaitEvent::Done { at, object: it, .. } if it == object => Some(at),
             _ => None,
         })
         .collect();
@@ -453,9 +447,9 @@ fn live_an_inode_that_is_written_to_while_it_is_written_back_is_not_done_by_that
 }
 
 /// Who began to make an inode dirty, and who was told to be at work on it.
-fn dirtied(observation: &Observation) -> Option<(Tid, Option<Tid>)> {
+fn dirtied(observation: &WaitEvent) -> Option<(Tid, Option<Tid>)> {
     match *observation {
-        Observation::Begin { object, task, thread, .. } if object.kind == RelationKind::DirtyInode => {
+        WaitEvent::Begin { object, task, thread, .. } if object.kind == RelationKind::DirtyInode => {
             Some((task, thread))
         }
         _ => None,
@@ -563,7 +557,7 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_someb
         probe.wait(PATIENCE);
         let woken = started.elapsed() < Duration::from_nanos(PATIENCE.0);
         let worker = probe.poll().unwrap().into_iter().find_map(|one| match one {
-            Observation::Begin { object, task: by, thread, .. }
+            WaitEvent::Begin { object, task: by, thread, .. }
                 if by == task && object.kind == RelationKind::WorkItem =>
             {
                 Some(thread)
@@ -580,20 +574,20 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_someb
         probe.cover_worker(Tid(worker as i32), level(43), level(1)).unwrap()
     };
     for cover in [elsewhere, raised] {
-        let mut covered = BTreeSet::new();
+        let mut suppressed = BTreeSet::new();
         // A worker may be busy, or another one take the item up: then somebody has to be told.
         let asleep = (0..30).any(|_| {
             let (worker, woken) = queue(&mut probe);
-            let known = worker.is_some_and(|worker| covered.contains(&worker));
+            let known = worker.is_some_and(|worker| suppressed.contains(&worker));
             assert!(woken || known, "nobody raises {worker:?}");
             if let Some(worker) = worker {
                 cover(&mut probe, worker);
-                covered.insert(worker);
+                suppressed.insert(worker);
             }
             !woken
         });
-        assert!(asleep, "the reader was woken each time: {covered:?}");
-        for worker in covered {
+        assert!(asleep, "the reader was woken each time: {suppressed:?}");
+        for worker in suppressed {
             assert!(probe.uncover(RelationKind::WorkItem, worker));
         }
         assert!((0..5).all(|_| queue(&mut probe).1), "nobody raises a worker, and the reader slept");
@@ -619,7 +613,7 @@ fn plant_work_items() -> usize {
     assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
     // Who takes it up was told before, or is told then.
     for (done, told) in seen.done.iter().zip(&seen.ends) {
-        assert_eq!(told.0.map(Doer::Thread), Some(done.1), "{seen:?}");
+        assert_eq!(told.0.map(Completer::Thread), Some(done.1), "{seen:?}");
     }
     assert_nothing_lost(&probe);
     seen.ends.iter().filter(|one| !one.1).count()
@@ -677,7 +671,7 @@ fn woken_by_datagrams(planted: u64, options: RelationOptions) -> u64 {
     let mut woken = 0;
     for observation in probe.poll().unwrap() {
         match observation {
-            Observation::Woke { task: who, times, network: true, priority, .. } if who == task => {
+            WaitEvent::Woke { task: who, times, network: true, priority, .. } if who == task => {
                 assert_eq!(priority.get(), 44);
                 woken += times;
             }
@@ -714,7 +708,7 @@ fn live_planted_sleeps_in_the_kernel_begin_and_end_once_each() {
     });
     let waited = wait_for(RelationKind::TimedSleep, &mut probe, task, PLANTED);
     // An end is what interrupts whoever runs, and one provider's 6.18 runs no program where that is a process that it hides
-    // (docs/defer.md): single ends were missing so.
+    // (docs/src/reference/deferral-mechanisms.md): single ends were missing so.
     assert!((PLANTED - PLANTED / 10..=PLANTED).contains(&waited.served), "{waited:?}");
     // Without a hold it is over after each, where this looked then; without its end it is not over before the next sleep or a minute.
     let over = waited.left >= 1 || waited.served < PLANTED;
@@ -768,8 +762,8 @@ fn live_what_normal_tasks_wait_for_is_no_relation() {
     File::open(&path).unwrap().sync_all().unwrap();
     // SAFETY: no arguments.
     let own = Tid(unsafe { libc::gettid() });
-    let mine = |observation: &Observation| match *observation {
-        Observation::Begin { task, .. } | Observation::Woke { task, .. } => task == own,
+    let mine = |observation: &WaitEvent| match *observation {
+        WaitEvent::Begin { task, .. } | WaitEvent::Woke { task, .. } => task == own,
         _ => false,
     };
     assert!(!probe.poll().unwrap().iter().any(mine));
@@ -805,11 +799,11 @@ fn live_every_program_s_cost_is_known_and_every_wait_is_counted() {
     let costs: Vec<_> = probe.costs();
     for (program, cost) in &costs {
         let (runs, time) = (cost.runs.unwrap(), cost.time.unwrap().0);
-        // How many is no question of a test: a pause of the machine is in it. docs/tune.md has what was measured.
+        // How many is no question of a test: a pause of the machine is in it. docs/src/evidence/tune.md has what was measured.
         println!("{program}: {runs} runs, {} ns each", time.checked_div(runs).unwrap_or(0));
         assert_eq!(runs > 0, time > 0, "{program}");
     }
-    // One provider's 6.18 hides a process: it runs no program in what interrupts that (docs/defer.md), which left out up to 93 ends of
+    // One provider's 6.18 hides a process: it runs no program in what interrupts that (docs/src/reference/deferral-mechanisms.md), which left out up to 93 ends of
     // 2000, and single starts. What is served was seen to start and to end.
     let runs = |name: &str| {
         let found = costs.iter().find(|(program, _)| program.contains(name));

@@ -166,7 +166,7 @@ pub(super) fn late(bound: &Bound) -> Sentence {
     let seen = bound.cpus.iter().filter_map(|cpu| cpu.measured.as_ref()).map(|seen| seen.latency).max();
     match seen {
         Some(seen) => {
-            sentence.say("; the latest wake-up of the same time came ").stress(seen.to_string()).say(" late.")
+            sentence.say("; the worst wake-up of the same time came ").stress(seen.to_string()).say(" late.")
         }
         None => sentence.say("."),
     }

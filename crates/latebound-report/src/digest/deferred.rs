@@ -6,18 +6,18 @@ use latebound_model::{Quantity, Run, Series};
 use super::{Sentence, loads_text};
 use crate::text::grouped;
 
-/// Which way was the least late at worst and which the latest, under the loads where there were any.
+/// Which way was the minimum late at worst and which the worst, under the loads where there were any.
 pub(super) fn late(run: &Run) -> Sentence {
     let is_idle = |series: &Series| series.subject.name.ends_with(", idle");
     let is_loaded = run.series.iter().any(|series| !is_idle(series));
-    let mut latest: Vec<&Series> = run
+    let mut worst: Vec<&Series> = run
         .series
         .iter()
         .filter(|series| series.quantity == Quantity::Latency && series.histogram.count() > 0)
         .filter(|series| is_idle(series) != is_loaded && !series.subject.name.starts_with("direct "))
         .collect();
-    latest.sort_by_key(|series| series.histogram.max());
-    let (Some(least), Some(most)) = (latest.first(), latest.last()) else {
+    worst.sort_by_key(|series| series.histogram.max());
+    let (Some(lowest), Some(most)) = (worst.first(), worst.last()) else {
         return Sentence::default().say("Nothing that was requested has started in this Run.");
     };
     let name = |series: &Series| {
@@ -25,16 +25,16 @@ pub(super) fn late(run: &Run) -> Sentence {
         name.strip_suffix(", loaded").or(name.strip_suffix(", idle")).unwrap_or(name).to_owned()
     };
     let max = |series: &Series| series.histogram.max().map(|max| max.to_string()).unwrap_or_default();
-    let count: u128 = latest.iter().map(|series| u128::from(series.histogram.count())).sum();
+    let count: u128 = worst.iter().map(|series| u128::from(series.histogram.count())).sum();
     let sentence = Sentence::default().say("Of ").stress(grouped(count)).say(" starts of deferred work ");
     let sentence = match is_loaded {
         true => sentence.say(loads_text(&run.loads)),
         false => sentence.say("with no load of ours"),
     };
     sentence
-        .say(", the latest of each way was from ")
-        .stress(max(least))
-        .say(format!(" ({}) to ", name(least)))
+        .say(", the worst of each way was from ")
+        .stress(max(lowest))
+        .say(format!(" ({}) to ", name(lowest)))
         .stress(max(most))
         .say(format!(" ({}).", name(most)))
 }

@@ -35,7 +35,7 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
         let shown = &cpus[..cpus.len().min(CPUS)];
         let which = match cpus.len() > CPUS {
             true => format!("the {CPUS} of {} CPUs with the largest values", cpus.len()),
-            false => format!("{}; a mark shows the latest wake-up of the same time", bound.view.name()),
+            false => format!("{}; a mark shows the worst wake-up of the same time", bound.view.name()),
         };
         picture(m, "What it is made of.", &which, 1280.0, |width| {
             svg::decomposition("What each CPU's latency is made of", shown, bound.view, width)
@@ -57,7 +57,7 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
         for cpu in cpus.iter().take(DETAILED) {
             detail(m, run, bound, cpu);
         }
-        breaches(m, bound);
+        violations(m, bound);
     });
 }
 
@@ -78,7 +78,7 @@ fn sentences(m: &mut Markup, all: &[String]) {
 fn table_of_views(m: &mut Markup, bound: &Bound, cpus: &[&CpuBound]) {
     let mut heads = vec!["CPU"];
     heads.extend(ViewKind::ALL.iter().map(|kind| kind.name()));
-    heads.extend(["latest wake-up seen", "interrupts"]);
+    heads.extend(["worst wake-up seen", "interrupts"]);
     let numeric: Vec<usize> = (1..heads.len()).collect();
     table(m, &heads, &numeric, |m| {
         for cpu in cpus {
@@ -200,21 +200,21 @@ fn sources(m: &mut Markup, cpu: &CpuBound) {
     });
 }
 
-fn breaches(m: &mut Markup, bound: &Bound) {
-    if bound.breaches.is_empty() {
+fn violations(m: &mut Markup, bound: &Bound) {
+    if bound.violations.is_empty() {
         return;
     }
     m.element("details", &[], |m| {
-        let count = bound.breaches.len();
+        let count = bound.violations.len();
         m.leaf(
             "summary",
             &[],
             &format!("Rules of the model that were broken, with the events before ({count})"),
         );
-        for breach in bound.breaches.iter().take(SENTENCES) {
-            m.leaf("p", &[], &format!("CPU {}: {}", breach.cpu, breach.rule));
+        for violation in bound.violations.iter().take(SENTENCES) {
+            m.leaf("p", &[], &format!("CPU {}: {}", violation.cpu, violation.rule));
             m.element("pre", &[], |m| {
-                for event in &breach.events {
+                for event in &violation.events {
                     m.text(event).line();
                 }
             });

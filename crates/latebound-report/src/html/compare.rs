@@ -195,10 +195,10 @@ fn measures(m: &mut Markup, comparison: &Comparison, against: &Against) {
                 m.leaf("td", &[], &measure.statistic);
                 for side in [&measure.base, &measure.new] {
                     let title = format!(
-                        "of {} Runs the least {}, the greatest {}",
+                        "of {} Runs the minimum {}, the maximum {}",
                         side.runs,
-                        value_text(&measure.unit, side.least),
-                        value_text(&measure.unit, side.greatest)
+                        value_text(&measure.unit, side.min),
+                        value_text(&measure.unit, side.max)
                     );
                     let text = parts::prose(&middle_text(measure, side));
                     m.leaf("td", &[("class", "n"), ("title", &title)], &text);
@@ -252,7 +252,7 @@ fn forecasts(m: &mut Markup, comparison: &Comparison) {
     if sides.iter().all(|side| side.forecasts.is_empty()) {
         return;
     }
-    let lead = "A forecast from the greatest values of blocks of time, not a bound.";
+    let lead = "A forecast from the maxima of blocks of time, not a bound.";
     parts::section(m, "forecasts", "Greatest values to expect", lead, |m| {
         m.element("ul", &[], |m| {
             for side in sides {
@@ -271,7 +271,7 @@ fn footer(m: &mut Markup, comparison: &Comparison) {
     m.element("footer", &[], |m| {
         let text = format!(
             "Whole Runs were compared by relabelling them; comparing a system with itself calls any difference at all in at most {} of \
-             cases. Seed {}. docs/compare.md says what each verdict means.",
+             cases. Seed {}. docs/src/guide/compare.md says what each verdict means.",
             share_text(comparison.level),
             comparison.seed
         );

@@ -50,7 +50,7 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
         picture(
             m,
             LABEL,
-            "Lines: from the least to the greatest. Dots: p50, p99, p99.9; the big one is the greatest.",
+            "Lines: from the minimum to the maximum. Dots: p50, p99, p99.9; the big one is the maximum.",
             860.0,
             |width| svg::deferred(LABEL, &groups, width),
         );
@@ -75,7 +75,7 @@ fn groups<'a>(series: &[Named<'a>]) -> Vec<DeferredGroup<'a>> {
         let (row, histogram) = (&mut rows[at], &one.series.histogram);
         if one.load == "idle" {
             row.idle = Some(histogram);
-        } else if row.loaded.is_none_or(|(_, latest)| latest.max() < histogram.max()) {
+        } else if row.loaded.is_none_or(|(_, worst)| worst.max() < histogram.max()) {
             row.loaded = Some((one.load, histogram));
         }
     }

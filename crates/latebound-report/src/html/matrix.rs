@@ -60,7 +60,7 @@ impl Matrix {
         let mut face = vec![job.as_str(), origin.as_str()];
         if several {
             face.push(
-                "Dots: all runs of a kernel together. Lines: from the least to the greatest of its runs.",
+                "Dots: all runs of a kernel together. Lines: from the minimum to the maximum of its runs.",
             );
         }
         svg::matrix(LABEL, &face, &rows, width)

@@ -202,7 +202,7 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
         for (name, q) in [("median", 0.5), ("99 %", 0.99), ("99.9 %", 0.999)] {
             tile(m, name, &of, &|m| quantile(m, wakeups.quantile(q), wakeups.count(), wakeups.lossy));
         }
-        tile(m, "latest", &of, &|m| value(m, all.max(), all.count(), wakeups.lossy));
+        tile(m, "worst", &of, &|m| value(m, all.max(), all.count(), wakeups.lossy));
         let late = if wakeups.missed == 1 { "period passed unserved" } else { "periods passed unserved" };
         tile(m, "missed", late, &|m| {
             m.text(&number(wakeups.missed));

@@ -30,7 +30,7 @@ pub fn scope_page(run: &Run, scope: Option<&Scope>, edges: &[EdgeRow<'_>]) -> St
             }
             let lead = "How far each edge went apart: of top halves after their interrupt was due, of bottom halves after they were raised.";
             section(m, "edges", "Edges", lead, |m| {
-                table(m, &["Edge", "Over", "n", "least", "median", "greatest"], &[2, 3, 4, 5], |m| {
+                table(m, &["Edge", "Over", "n", "minimum", "median", "maximum"], &[2, 3, 4, 5], |m| {
                     for edge in edges {
                         let count = edge.values.count();
                         m.element("tr", &[], |m| {

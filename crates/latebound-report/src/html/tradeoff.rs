@@ -27,7 +27,7 @@ const LABEL: &str = "Latency against throughput of each preemption model";
 const WIDTH: f64 = 980.0;
 
 fn spread(estimate: &Estimate) -> [f64; 3] {
-    [estimate.low.unwrap_or(estimate.least), estimate.median, estimate.high.unwrap_or(estimate.greatest)]
+    [estimate.low.unwrap_or(estimate.min), estimate.median, estimate.high.unwrap_or(estimate.max)]
 }
 
 fn panel(workload: &Workload) -> TradeoffPanel {
@@ -55,7 +55,7 @@ impl TradeoffPage<'_> {
         let lines = match points().all(|point| point.latency.low.is_some() && point.throughput.low.is_some())
         {
             true => "Dots: medians over Runs. Lines: their 95 % intervals.",
-            false => "Dots: medians over Runs. Lines: from the least to the greatest Run.",
+            false => "Dots: medians over Runs. Lines: from the minimum to the maximum Run.",
         };
         let mut face = vec![self.facts.as_str()];
         face.extend(self.origin.as_deref());

@@ -10,7 +10,7 @@ use crate::markup::Markup;
 use crate::svg;
 use crate::tail::Tail;
 
-/// As many CPUs get a curve of their own; of more, those with the latest wake-ups.
+/// As many CPUs get a curve of their own; of more, those with the worst wake-ups.
 const CURVES: usize = 16;
 /// As many CPUs are listed at once; the others open on demand.
 const LISTED: usize = 16;
@@ -84,7 +84,7 @@ fn distributions(m: &mut Markup, wakeups: &Wakeups<'_>) {
             }
         }
         let note = if each.len() > CURVES {
-            format!("{cpus}; thin lines: the {CURVES} CPUs with the latest")
+            format!("{cpus}; thin lines: the {CURVES} CPUs with the worst")
         } else {
             format!("{cpus}, n = {count}")
         };
@@ -109,7 +109,7 @@ fn maxima(m: &mut Markup, run: &Run, wakeups: &Wakeups<'_>) {
         maxima.iter().map(|(name, maxima)| svg::MaximaLayer { name, maxima }).collect();
     picture(
         m,
-        "The latest over time.",
+        "The worst over time.",
         "One dot for each block and CPU; steady, periodic, or one event?",
         1280.0,
         |width| svg::block_maxima("Block maxima over time", &layers, run.started_monotonic, width),
@@ -152,7 +152,7 @@ fn by_cpu(m: &mut Markup, wakeups: &Wakeups<'_>) {
     if cpus.len() > LISTED {
         cpus.sort_by_key(|cpu| std::cmp::Reverse(cpu.series().and_then(|series| series.histogram.max())));
         let (first, rest) = cpus.split_at(LISTED);
-        m.leaf("h3", &[], &format!("The {LISTED} CPUs with the latest wake-ups"));
+        m.leaf("h3", &[], &format!("The {LISTED} CPUs with the worst wake-ups"));
         table(m, &heads, &numeric, |m| first.iter().for_each(|cpu| row(m, cpu)));
         m.element("details", &[], |m| {
             m.leaf("summary", &[], &format!("The other {} CPUs", rest.len()));

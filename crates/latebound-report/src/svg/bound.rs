@@ -118,7 +118,7 @@ pub fn decomposition(label: &str, cpus: &[&CpuBound], view: ViewKind, width: f64
     }))
 }
 
-/// The seven views of one CPU on a logarithmic axis, with the latest wake-up of the same time.
+/// The seven views of one CPU on a logarithmic axis, with the worst wake-up of the same time.
 pub fn views(label: &str, cpu: &CpuBound, chosen: ViewKind, width: f64) -> Option<Markup> {
     let values = ViewKind::ALL.into_iter().filter_map(|kind| cpu.views.get(kind).latency);
     let measured = cpu.measured.as_ref().map(|seen| seen.latency);
@@ -161,7 +161,7 @@ pub fn views(label: &str, cpu: &CpuBound, chosen: ViewKind, width: f64) -> Optio
         if let Some(seen) = measured {
             let x = axis.at(seen.0 as f64);
             line(m, "last", (x, frame.top - 4.0), (x, frame.bottom));
-            let name = format!("latest wake-up seen, {}", duration(seen));
+            let name = format!("worst wake-up seen, {}", duration(seen));
             let half = label_width(&name) / 2.0;
             let x = x.min(frame.width - half - 2.0).max(half + 2.0);
             text(m, "mark", (x, 13.0), "middle", &name);
@@ -272,7 +272,7 @@ fn add(a: Nanos, b: Nanos) -> Nanos {
     Nanos(a.0.saturating_add(b.0))
 }
 
-/// How the chosen view, the replay and the blocking alone grew over the time, with the latest wake-up in it. `None` where
+/// How the chosen view, the replay and the blocking alone grew over the time, with the worst wake-up in it. `None` where
 /// nobody looked.
 pub fn growth(label: &str, cpu: &CpuBound, chosen: ViewKind, width: f64) -> Option<Markup> {
     let mut curves = vec![(chosen, "main"), (ViewKind::Replay, "naive"), (ViewKind::None, "cpu")];
@@ -304,7 +304,7 @@ pub fn growth(label: &str, cpu: &CpuBound, chosen: ViewKind, width: f64) -> Opti
         if let Some(seen) = measured {
             let y = axis.at(seen.0 as f64);
             line(m, "last", (frame.left, y), (frame.right, y));
-            keys.push(("last".to_owned(), "latest wake-up seen"));
+            keys.push(("last".to_owned(), "worst wake-up seen"));
         }
         let keys: Vec<(&str, &str)> = keys.iter().map(|(class, name)| (class.as_str(), *name)).collect();
         legend(m, &frame, &keys);

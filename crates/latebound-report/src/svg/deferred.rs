@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ways to put work off, one below the other on one logarithmic axis: for each the range from its least to its greatest
+//! Ways to put work off, one below the other on one logarithmic axis: for each the range from its minimum to its maximum
 //! lateness with its quantiles, idle and under load.
 
 use latebound_model::{Histogram, Nanos};
@@ -15,7 +15,7 @@ pub struct DeferredRow<'a> {
     pub name: String,
     /// Idle.
     pub idle: Option<&'a Histogram>,
-    /// Beside the loads, or beside that under which it was the latest, and what that is called.
+    /// Beside the loads, or beside that under which it was the worst, and what that is called.
     pub loaded: Option<(&'a str, &'a Histogram)>,
 }
 
@@ -45,7 +45,7 @@ pub fn deferred(label: &str, groups: &[DeferredGroup<'_>], width: f64) -> Option
     let bottom = top + HEADING * groups.len() as f64 + each * rows().count() as f64 + 4.0;
     let widest = rows().map(|row| label_width(&row.name)).fold(0.0, f64::max);
     let left = (widest + 14.0).min(width * 0.36);
-    // Room for the greatest value behind its dot.
+    // Room for the maximum value behind its dot.
     let right = width - 76.0;
     let frame = Frame { width, height: bottom + 60.0, left, right, top, bottom };
     let axis = LogAxis::new(low.0 as f64, high.0 as f64, frame.left, frame.right);
@@ -69,13 +69,13 @@ pub fn deferred(label: &str, groups: &[DeferredGroup<'_>], width: f64) -> Option
             }
         }
         let is_one = rows().filter_map(|row| row.loaded).all(|(load, _)| load == "loaded");
-        let loaded = if is_one { "loaded" } else { "under the load that made it the latest" };
+        let loaded = if is_one { "loaded" } else { "under the load that made it the worst" };
         let names = [("key s0", "idle"), ("key s1", loaded)];
         legend(m, &frame, &names[..if is_loaded { 2 } else { 1 }]);
     }))
 }
 
-/// A line from the least to the greatest value, dots at the quantiles, a big one at the greatest.
+/// A line from the minimum to the maximum value, dots at the quantiles, a big one at the maximum.
 fn strip(
     m: &mut Markup,
     axis: &LogAxis,
@@ -94,7 +94,7 @@ fn strip(
         known.iter().map(|(name, value)| format!("{name} {}", duration(*value))).collect();
     m.element("g", &[], |m| {
         let title = format!(
-            "{load}: n {}, least {}, {}, greatest {}",
+            "{load}: n {}, minimum {}, {}, maximum {}",
             histogram.count(),
             duration(min),
             said.join(", "),

@@ -131,9 +131,9 @@ pub fn distribution(label: &str, layers: &[Layer<'_>], markers: &[Marker], width
         .map(|layer| (layer, columns(layer.histogram, &axis, frame.left, frame.right)))
         .collect();
     let filled = || drawn.iter().flat_map(|(_, columns)| columns).filter(|column| column.count > 0);
-    let least = filled().map(|column| column.density).fold(1.0, f64::min);
+    let lowest = filled().map(|column| column.density).fold(1.0, f64::min);
     let most = filled().map(|column| column.density).fold(1.0, f64::max);
-    let counts = LogAxis::exact(least * 0.6, most * 1.3, frame.bottom, frame.top);
+    let counts = LogAxis::exact(lowest * 0.6, most * 1.3, frame.bottom, frame.top);
     // What one column stands for, in percent of the latency: the width is equal on a logarithmic axis.
     let step = (axis.value(frame.left + COLUMN) / axis.value(frame.left) - 1.0) * 100.0;
 

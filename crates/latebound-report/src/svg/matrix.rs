@@ -20,15 +20,15 @@ pub struct MatrixRow {
     pub runs: Vec<Histogram>,
 }
 
-/// A quantile of a kernel: of all its runs together, and the least and the greatest of the single runs.
+/// A quantile of a kernel: of all its runs together, and the minimum and the maximum of the single runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OverRuns {
     /// Of all values.
     pub(crate) all: Nanos,
-    /// The least of the runs'; as `all` where there is one run.
-    pub(crate) least: Nanos,
-    /// The greatest of the runs'.
-    pub(crate) greatest: Nanos,
+    /// The minimum of the runs'; as `all` where there is one run.
+    pub(crate) min: Nanos,
+    /// The maximum of the runs'.
+    pub(crate) max: Nanos,
 }
 
 /// What is drawn of a distribution: the class of its dots and its name.
@@ -40,7 +40,7 @@ pub(crate) fn over_runs(runs: &[Histogram], q: f64) -> Option<OverRuns> {
     let of = |histogram: &Histogram| if q < 1.0 { histogram.quantile(q) } else { histogram.max() };
     let all = of(&merged(runs))?;
     let each = || runs.iter().filter_map(of);
-    Some(OverRuns { all, least: each().min().unwrap_or(all), greatest: each().max().unwrap_or(all) })
+    Some(OverRuns { all, min: each().min().unwrap_or(all), max: each().max().unwrap_or(all) })
 }
 
 /// All runs as one distribution.
@@ -69,7 +69,7 @@ pub fn matrix(label: &str, face: &[&str], rows: &[MatrixRow], width: f64) -> Opt
     let drawn: Vec<_> =
         all.iter().map(|histogram| columns(histogram, &axis, frame.left, frame.right)).collect();
     let filled = || drawn.iter().flatten().filter(|column| column.count > 0);
-    let least = filled().map(|column| column.density).fold(1.0, f64::min);
+    let lowest = filled().map(|column| column.density).fold(1.0, f64::min);
     let most = filled().map(|column| column.density).fold(1.0, f64::max);
 
     Some(frame.picture(label, |m| {
@@ -88,7 +88,7 @@ pub fn matrix(label: &str, face: &[&str], rows: &[MatrixRow], width: f64) -> Opt
             text(m, "name", (behind, y + 15.0), "start", &cut(&row.facts, frame.right - behind));
             // Counts logarithmic and on one scale for all kernels, so that heights compare.
             let area = Frame { top: y + NAME, bottom: y + NAME + AREA, ..frame };
-            let counts = LogAxis::exact(least * 0.6, most * 1.3, area.bottom, area.top);
+            let counts = LogAxis::exact(lowest * 0.6, most * 1.3, area.bottom, area.top);
             line(m, "axis", (area.left, area.bottom), (area.right, area.bottom));
             m.empty("path", &[("class", "area main"), ("d", &outline(columns, &counts, &area))]).line();
             for ((class, name, q), place) in QUANTILES.iter().zip(1..) {
@@ -111,10 +111,10 @@ fn quantile(
     y: f64,
 ) {
     let at = |value: Nanos| axis.at(value.0 as f64);
-    let (from, to) = (at(value.least), at(value.greatest));
-    let range = match value.least == value.greatest {
+    let (from, to) = (at(value.min), at(value.max));
+    let range = match value.min == value.max {
         true => String::new(),
-        false => format!(", runs {} to {}", duration(value.least), duration(value.greatest)),
+        false => format!(", runs {} to {}", duration(value.min), duration(value.max)),
     };
     m.element("g", &[], |m| {
         m.leaf("title", &[], &format!("{name} {}{range}", duration(value.all)));
@@ -151,7 +151,7 @@ mod tests {
         };
         let runs = [run(100, 1000), run(200, 3000), run(150, 2)];
         let p99 = over_runs(&runs, 0.99).unwrap();
-        assert_eq!((p99.least, p99.greatest), (Nanos(100), Nanos(200)));
+        assert_eq!((p99.min, p99.max), (Nanos(100), Nanos(200)));
         assert_eq!(over_runs(&runs, 0.5).unwrap().all, Nanos(200));
         assert_eq!(over_runs(&runs, 1.0).unwrap().all, Nanos(200));
         assert_eq!(over_runs(&runs[2..], 0.999), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The greatest latency of each block of time: whether lateness is steady, periodic, or one event.
+//! The maximum latency of each block of time: whether lateness is steady, periodic, or one event.
 
 use latebound_model::{BlockMaxima, Nanos};
 
@@ -16,12 +16,12 @@ pub struct MaximaLayer<'a> {
     pub maxima: &'a BlockMaxima,
 }
 
-/// More series than this are drawn as one: the greatest over all of them.
+/// More series than this are drawn as one: the maximum over all of them.
 const APART: usize = 4;
 /// Blocks closer than this, in units of the view box, are drawn as one: the greater.
 const STEP: f64 = 3.0;
 
-/// The greatest latency of each block over time, in seconds since `origin`. `None` where no block holds a value.
+/// The maximum latency of each block over time, in seconds since `origin`. `None` where no block holds a value.
 pub fn block_maxima(label: &str, layers: &[MaximaLayer<'_>], origin: Nanos, width: f64) -> Option<Markup> {
     let values = || layers.iter().flat_map(|layer| layer.maxima.maxima.iter().flatten());
     let (low, high) = (values().min()?, values().max()?);
@@ -42,7 +42,7 @@ pub fn block_maxima(label: &str, layers: &[MaximaLayer<'_>], origin: Nanos, widt
 
     Some(frame.picture(label, |m| {
         let block = layers.first().map(|layer| duration(layer.maxima.block)).unwrap_or_default();
-        frame.y_axis(m, &axis.ticks(22.0, time_label), &format!("latest in each {block}"));
+        frame.y_axis(m, &axis.ticks(22.0, time_label), &format!("worst in each {block}"));
         frame.x_axis(m, &ticks, &format!("time since the start, {unit}"));
         let mut names = Vec::new();
         if layers.len() <= APART {
@@ -53,7 +53,7 @@ pub fn block_maxima(label: &str, layers: &[MaximaLayer<'_>], origin: Nanos, widt
             }
         } else {
             dots(m, "dots s0", &points(layers, origin, &time, &axis));
-            names.push(("key s0".to_owned(), "latest of all CPUs"));
+            names.push(("key s0".to_owned(), "worst of all CPUs"));
         }
         let worst = layers
             .iter()
@@ -79,20 +79,20 @@ fn block_time(maxima: &BlockMaxima, origin: Nanos, block: usize) -> f64 {
     maxima.start.saturating_sub(origin).as_secs_f64() + maxima.block.as_secs_f64() * block as f64
 }
 
-/// One point for each step of the axis: the greatest value in it.
+/// One point for each step of the axis: the maximum value in it.
 fn points(layers: &[MaximaLayer<'_>], origin: Nanos, time: &LinearAxis, axis: &LogAxis) -> Vec<(f64, f64)> {
-    let mut greatest = std::collections::BTreeMap::<u64, (f64, Nanos)>::new();
+    let mut highest = std::collections::BTreeMap::<u64, (f64, Nanos)>::new();
     for layer in layers {
         for (block, max) in layer.maxima.maxima.iter().enumerate() {
             let Some(max) = *max else { continue };
             let x = time.at(block_time(layer.maxima, origin, block) + layer.maxima.block.as_secs_f64() / 2.0);
-            let slot = greatest.entry((x / STEP) as u64).or_insert((x, max));
+            let slot = highest.entry((x / STEP) as u64).or_insert((x, max));
             if max > slot.1 {
                 *slot = (x, max);
             }
         }
     }
-    greatest.into_values().map(|(x, max)| (x, axis.at(max.0 as f64))).collect()
+    highest.into_values().map(|(x, max)| (x, axis.at(max.0 as f64))).collect()
 }
 
 fn dots(m: &mut Markup, class: &str, points: &[(f64, f64)]) {

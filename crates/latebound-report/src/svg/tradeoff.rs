@@ -19,7 +19,7 @@ pub struct TradeoffPanel {
     pub points: Vec<TradeoffPoint>,
 }
 
-/// One system: least, middle and greatest of both numbers.
+/// One system: minimum, middle and maximum of both numbers.
 #[derive(Clone, Debug)]
 pub struct TradeoffPoint {
     /// Its name.

@@ -15,7 +15,7 @@ pub struct AdviceRow {
     pub name: String,
     /// Whether every start came within the budget and none was lost.
     pub is_met: bool,
-    /// The latest start.
+    /// The worst start.
     pub max: Nanos,
     /// What was left of the budget; below zero what was missing.
     pub margin_ns: i128,
@@ -43,7 +43,7 @@ pub fn advice_table(rows: &[AdviceRow], budget: Nanos, style: &Style) -> String 
     }
     let heads = [
         Column { shrinks: false, ..Column::name("mechanism") },
-        Column::number("latest", 0),
+        Column::number("worst", 0),
         Column::number("margin", 0),
         Column::number("starts", 0),
         Column::number("late", 1),

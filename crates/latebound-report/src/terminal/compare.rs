@@ -67,7 +67,7 @@ fn one(w: &mut Writer<'_>, comparison: &Comparison, against: &Against, all: bool
         Tone::Soft,
         &format!(
             "Whole Runs were compared ({ways} of dealing them to the two sides{}). Comparing a system with itself calls \
-             any difference at all in at most {} of cases, for the conditions in docs/compare.md. A difference is called \
+             any difference at all in at most {} of cases, for the conditions in docs/src/guide/compare.md. A difference is called \
              where its whole interval lies beyond {}. Ratios are new over base with 95 % intervals. Where Runs \
              are not enough, so many a side would tell a difference of {} four times out of five.",
             if against.turns { ", each with its neighbours in time" } else { "" },

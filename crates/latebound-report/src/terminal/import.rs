@@ -78,7 +78,7 @@ fn series(w: &mut Writer<'_>, all: &[Series]) {
         if tail.beyond.is_some_and(|beyond| beyond > 0) {
             let limit = tail.limit;
             say(format!(
-                "> {limit}: the histogram ends at {limit}; of the values above only the greatest is known."
+                "> {limit}: the histogram ends at {limit}; of the values above only the maximum is known."
             ));
             if one.summary.mean.is_some() {
                 say("Means of histograms that end are the tool's own, of all values.".to_owned());

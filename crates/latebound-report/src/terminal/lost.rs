@@ -23,7 +23,7 @@ pub struct LostRow<'a> {
     pub merged: u64,
     /// Runs.
     pub starts: u64,
-    /// Runs in a train: the least, the median, the most.
+    /// Runs in a train: the minimum, the median, the most.
     pub a_train: [u64; 3],
     /// Runs by ksoftirqd.
     pub by_ksoftirqd: u64,
@@ -54,7 +54,7 @@ pub fn lost_table(groups: &[(&str, Vec<LostRow<'_>>)], style: &Style) -> String 
         Column::number("ksoftirqd", 1),
         Column::number("from run", 5),
         Column::number("p50", 3),
-        Column::number("latest", 0),
+        Column::number("worst", 0),
         Column::number("unseen", 6),
     ];
     table::write(&mut w, 0, &heads, &lines);
@@ -68,8 +68,8 @@ pub fn lost_table(groups: &[(&str, Vec<LostRow<'_>>)], style: &Style) -> String 
 
 fn line(row: &LostRow<'_>) -> Line {
     let lossy = row.unseen > 0;
-    let [least, median, most] = row.a_train;
-    let a_train = if least == most { median.to_string() } else { format!("{median} ({least}..{most})") };
+    let [lowest, median, most] = row.a_train;
+    let a_train = if lowest == most { median.to_string() } else { format!("{median} ({lowest}..{most})") };
     let tone = if row.merged > 0 { Tone::Warning } else { Tone::Good };
     Line::Cells(vec![
         format!("  {}", row.mechanism).into(),

@@ -29,6 +29,7 @@ pub(crate) use tradeoff::gain_rows;
 pub use tradeoff::tradeoff;
 pub use verbs::{
     check_summary, doctor, explanation, failed_loads, measure_table, missing, observe_table, quotas,
+    worst_activations,
 };
 
 /// What the terminal can show.

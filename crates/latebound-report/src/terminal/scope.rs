@@ -63,9 +63,9 @@ pub fn scope(scope: &Scope, edges: &[EdgeRow<'_>], style: &Style) -> String {
         Column { shrinks: false, ..Column::name("edge, after due or raised") },
         Column { shrinks: false, ..Column::name("over") },
         Column::number("n", 1),
-        Column::number("least", 0),
+        Column::number("minimum", 0),
         Column::number("median", 0),
-        Column::number("greatest", 0),
+        Column::number("maximum", 0),
     ];
     table::write(&mut w, 0, &heads, &lines);
     w.finish()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables that fit: names are shortened first, then columns that matter least are left out.
+//! Tables that fit: names are shortened first, then columns that matter minimum are left out.
 
 use super::{Tone, Writer, columns, split_at_columns};
 use crate::text::printable;
@@ -9,7 +9,7 @@ use crate::text::printable;
 pub(super) struct Column<'a> {
     pub(super) title: &'a str,
     pub(super) right: bool,
-    /// Columns with the least go first where there is no room; 0 never goes.
+    /// Columns with the minimum go first where there is no room; 0 never goes.
     pub(super) spare: u8,
     /// Whether its texts may be shortened.
     pub(super) shrinks: bool,
@@ -83,8 +83,8 @@ pub(super) fn write(w: &mut Writer<'_>, indent: usize, heads: &[Column<'_>], lin
             continue;
         }
         match shown.iter().copied().filter(|&i| heads[i].spare > 0).max_by_key(|&i| heads[i].spare) {
-            Some(least) => {
-                shown.retain(|&i| i != least);
+            Some(lowest) => {
+                shown.retain(|&i| i != lowest);
                 widths.clone_from(&natural);
             }
             None => match widest.filter(|&i| widths[i] > 4) {

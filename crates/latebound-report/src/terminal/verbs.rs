@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Cause, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism, Missing,
-    Nanos, Run, Series, Severity, ViewKind,
+    Activation, Cause, Context, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss,
+    Mechanism, Missing, Nanos, Run, Series, Severity, Task, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -13,7 +13,7 @@ use crate::rows::observe_rows;
 use crate::tail::{Quantile, Tail};
 use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, total};
 
-/// As many CPUs are listed in the summary; of more, those with the latest wake-ups.
+/// As many CPUs are listed in the summary; of more, those with the worst wake-ups.
 const CPUS: usize = 8;
 /// As many standstills of the worst case are told in the summary.
 const STANDSTILLS: usize = 2;
@@ -341,7 +341,7 @@ fn cpu_table(w: &mut Writer<'_>, run: &Run, most: usize) -> bool {
     true
 }
 
-/// The wake-ups of each CPU for `measure`: least, quantiles, greatest, missed periods, count. One value a period; what one
+/// The wake-ups of each CPU for `measure`: minimum, quantiles, maximum, missed periods, count. One value a period; what one
 /// value a wake-up would have shown stands below where it differs.
 pub fn measure_table(run: &Run, style: &Style) -> String {
     let mut w = Writer::new(style);
@@ -480,6 +480,55 @@ pub fn observe_table(series: &[Series], losses: &[Loss], style: &Style) -> Strin
     }
     w.blank();
     losses_and_missing(&mut w, &pairs, &[], usize::MAX);
+    w.finish()
+}
+
+/// As many are shown; the table `activations.parquet` has all.
+const SHOWN_ACTIVATIONS: usize = 10;
+
+/// The worst activations, worst first, with who asked for each and who ran it.
+pub fn worst_activations(worst: &[Activation], style: &Style) -> String {
+    if worst.is_empty() {
+        return String::new();
+    }
+    let mut w = Writer::new(style);
+    w.line(Tone::Strong, "The worst of each, and who asked for it");
+    let named = |task: &Option<Task>| match task {
+        Some(task) if task.is_idle() => "idle".to_owned(),
+        Some(task) => format!("{}/{} {}", task.comm, task.tid, task.priority_text()).trim_end().to_owned(),
+        None => "–".to_owned(),
+    };
+    let context = |context: Option<Context>| match context {
+        Some(Context::Softirq) => ", in a softirq",
+        Some(Context::HardIrq) => ", in an interrupt",
+        Some(Context::Nmi) => ", in an NMI",
+        Some(Context::Task) | None => "",
+    };
+    let lines: Vec<Line> = worst
+        .iter()
+        .take(SHOWN_ACTIVATIONS)
+        .map(|one| {
+            let from = one.requested_cpu.map_or_else(|| "–".to_owned(), |cpu| cpu.to_string());
+            Line::Cells(vec![
+                format!("  {}", one.subject).into(),
+                time(Some(one.latency()), false),
+                one.started_cpu.to_string().into(),
+                format!("{}{}", named(&one.requester), context(one.requester_context)).into(),
+                from.into(),
+                named(&one.runner).into(),
+            ])
+        })
+        .collect();
+    let heads = [
+        Column::name("what"),
+        Column::number("late", 0),
+        Column::number("on CPU", 2),
+        Column::name("asked for by"),
+        Column::number("from CPU", 3),
+        Column::name("run by"),
+    ];
+    table::write(&mut w, 0, &heads, &lines);
+    w.blank();
     w.finish()
 }
 

@@ -157,7 +157,7 @@ pub(crate) fn bounded() -> Run {
             cpu(0, 1_148_097, 342_442, 341_351, 80_972, 1_126_655),
             cpu(1, 145_448, 419_645, 246_580, 63_495, 206_329),
         ],
-        breaches: Vec::new(),
+        violations: Vec::new(),
     });
     run
 }
@@ -169,7 +169,7 @@ pub(crate) fn hostile_bound() -> Run {
     bound.verdict = Verdict::Estimate;
     bound.reasons = HOSTILE_NAMES.map(str::to_owned).into();
     bound.notes = bound.reasons.clone();
-    bound.breaches = vec![RuleBreach {
+    bound.violations = vec![RuleViolation {
         cpu: Cpu(u32::MAX),
         rule: HOSTILE_NAMES[0].into(),
         events: HOSTILE_NAMES.map(str::to_owned).into(),

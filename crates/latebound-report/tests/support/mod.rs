@@ -450,7 +450,7 @@ pub(crate) fn rich() -> Run {
         settings: std::collections::BTreeMap::new(),
         tables: vec![Table {
             file: "block_maxima.parquet".into(),
-            description: "the greatest latency of one second on one CPU".into(),
+            description: "the maximum latency of one second on one CPU".into(),
             rows: 120,
         }],
     }
@@ -563,7 +563,7 @@ pub(crate) fn hostile() -> Run {
     let values = [0, 1, 999, u64::MAX];
     for cpu in 0..512u32 {
         let mut histogram = Histogram::new();
-        // One sample each; a zero, a one and the greatest value among them.
+        // One sample each; a zero, a one and the maximum value among them.
         histogram.record(Nanos(values.get(cpu as usize).copied().unwrap_or(1_000 + u64::from(cpu) * 37)));
         let subject = Subject { name: "measure".into(), task: None, cpu: Some(Cpu(cpu)) };
         let mut series =
@@ -650,4 +650,46 @@ pub(crate) fn hostile() -> Run {
         });
     }
     run
+}
+
+/// A work item with everything known, a block request without a thread that runs it, and one with a name that steers.
+pub(crate) fn activations() -> Vec<Activation> {
+    let task = |tid, comm: &str, prio| Task {
+        tid: Tid(tid),
+        comm: comm.into(),
+        policy: None,
+        prio: Some(prio),
+        kernel: true,
+    };
+    let base = Activation {
+        requester: Some(task(812, "dd", 120)),
+        requester_context: Some(Context::Task),
+        requested_cpu: Some(Cpu(0)),
+        ..Activation::of_thread(
+            "work/wb_workfn/latency".into(),
+            Mechanism::Work,
+            task(77, "kworker/u4:1", 120),
+            Cpu(1),
+            Nanos(1_000),
+            Nanos(2_351_000),
+        )
+    };
+    let request = Activation {
+        mechanism: Mechanism::BlockRequest,
+        subject: "254:0 write".into(),
+        requester: Some(task(0, "swapper/0", 120)),
+        requester_context: Some(Context::Softirq),
+        runner: None,
+        started_at: Nanos(901_000),
+        ..base.clone()
+    };
+    let hostile = Activation {
+        subject: "\u{1b}[2J".into(),
+        requester: None,
+        requested_cpu: None,
+        runner: Some(task(9, "a\nb", 49)),
+        started_at: Nanos(51_000),
+        ..base.clone()
+    };
+    vec![Activation { subject: "wb_workfn".into(), ..base }, request, hostile]
 }

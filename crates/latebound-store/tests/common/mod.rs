@@ -11,9 +11,9 @@ use latebound_model::{
     Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Evidence, EvidenceLevel, Explanation,
     FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, Load, Loss, LossKind,
     MeasureSettings, MeasuredWakeup, Mechanism, Missing, Nanos, Policy, PreemptionModel, Quantity,
-    RUN_SCHEMA, RtThrottling, RuleBreach, Run, RunState, Series, Severity, Signature, SourceKind, SourceName,
-    SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool, Variable, Verdict,
-    ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
+    RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, Series, Severity, Signature, SourceKind,
+    SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool, Variable,
+    Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 
 /// A repeatable sequence of latencies with a long tail: xorshift, squared.
@@ -95,6 +95,7 @@ fn explanation(seed: u64) -> Explanation {
 pub(crate) fn activations(how_many: u64) -> Vec<Activation> {
     (0..how_many)
         .map(|n| Activation {
+            series: format!("work/{n}"),
             mechanism: Mechanism::Work,
             subject: "wb_workfn".to_owned(),
             requested_at: Nanos(1_000 * n),
@@ -104,7 +105,7 @@ pub(crate) fn activations(how_many: u64) -> Vec<Activation> {
             requester: (n % 5 != 0).then(|| task(7, "dd")),
             requester_context: Some(Context::Task),
             runner: Some(task(8, "kworker/u4:0")),
-            requested_cpu: Cpu(0),
+            requested_cpu: (n % 7 != 0).then_some(Cpu(0)),
             started_cpu: Cpu((n % 2) as u32),
             merged: n,
             missed: 0,
@@ -293,7 +294,7 @@ fn bound() -> Bound {
         evidence: Evidence::Bound,
         view: ViewKind::SlidingWindow,
         cpus: vec![cpu],
-        breaches: vec![RuleBreach {
+        violations: vec![RuleViolation {
             cpu: Cpu(1),
             rule: "a rule".to_owned(),
             events: vec!["an event".to_owned()],

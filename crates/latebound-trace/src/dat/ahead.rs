@@ -3,7 +3,7 @@
 //!
 //! Owns the room that goes back and forth between the two. What is out of the ordinary (an error, a chunk that does not
 //! inflate or is larger than recorders write, the end) is left to the reader, who meets it as if nobody had gone ahead: so
-//! flaws and errors are the same, and in the same order. Starts no thread.
+//! discontinuities and errors are the same, and in the same order. Starts no thread.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The data of one CPU in the parts that are held as a whole: blocks of plain pages, or compressed chunks.
 //!
-//! Owns where such a part lies in the file, and bringing it into memory; never looks into a page, and never counts a flaw.
+//! Owns where such a part lies in the file, and bringing it into memory; never looks into a page, and never counts a discontinuity.
 
 use crate::dat::head::CpuData;
 use crate::dat::inflate::Inflater;

@@ -16,8 +16,8 @@ pub use stream::{CpuStream, Item, MergedStream, RawEvent};
 pub(crate) use head::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};
 
 use crate::clock::Clock;
+use crate::discontinuity::Tally;
 use crate::error::TraceError;
-use crate::flaw::Tally;
 use crate::format::Formats;
 use crate::record::Decoder;
 use crate::source::ReadAt;

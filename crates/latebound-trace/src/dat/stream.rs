@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages of one CPU, and several CPUs merged by time.
 //!
-//! Owns the way from chunks to events: pages, entries, and the flaws between them. Holds one chunk per
+//! Owns the way from chunks to events: pages, entries, and the discontinuities between them. Holds one chunk per
 //! CPU at most, and of many CPUs as many as a fixed budget allows; never a whole file or a whole CPU.
 
 use std::cmp::Reverse;
@@ -14,8 +14,8 @@ use crate::dat::chunk::{BLOCK, Chunk, Finder, Found, Slot, Work};
 use crate::dat::head::{Buffer, CpuData};
 use crate::dat::inflate::Compression;
 use crate::dat::page::{PageHead, Step, Walk};
+use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::flaw::{Flaw, FlawKind, Tally};
 use crate::format::PageLayout;
 use crate::source::ReadAt;
 
@@ -36,7 +36,7 @@ pub enum Item<'a> {
     /// An event.
     Event(RawEvent<'a>),
     /// A place where the stream is not whole.
-    Flaw(Flaw),
+    Discontinuity(Discontinuity),
 }
 
 /// What all CPUs of one buffer have in common.
@@ -82,8 +82,8 @@ struct Cursor {
     walk: Walk,
     last_time: Option<u64>,
     tally: Tally,
-    /// Flaws not yet told: a page brings four at most.
-    flaws: [Option<FlawKind>; 5],
+    /// Discontinuities not yet told: a page brings four at most.
+    discontinuities: [Option<DiscontinuityKind>; 5],
 }
 
 impl Cursor {
@@ -98,29 +98,31 @@ impl Cursor {
             walk: Walk::default(),
             last_time: None,
             tally: Tally::default(),
-            flaws: [None; 5],
+            discontinuities: [None; 5],
         };
         if missing > 0 {
-            cursor.flaw(FlawKind::CutOff { bytes: missing });
+            cursor.discontinuity(DiscontinuityKind::CutOff { bytes: missing });
         }
         Ok(cursor)
     }
 
-    fn flaw(&mut self, kind: FlawKind) {
+    fn discontinuity(&mut self, kind: DiscontinuityKind) {
         self.tally.count(kind);
-        if let Some(place) = self.flaws.iter_mut().find(|place| place.is_none()) {
+        if let Some(place) = self.discontinuities.iter_mut().find(|place| place.is_none()) {
             *place = Some(kind);
-        } else if let (Some(Some(FlawKind::Damaged { bytes })), FlawKind::Damaged { bytes: more }) =
-            (self.flaws.last_mut(), kind)
+        } else if let (
+            Some(Some(DiscontinuityKind::Damaged { bytes })),
+            DiscontinuityKind::Damaged { bytes: more },
+        ) = (self.discontinuities.last_mut(), kind)
         {
             // A run of broken chunks is told as one.
             *bytes = bytes.saturating_add(more);
         }
     }
 
-    fn take_flaw(&mut self) -> Option<Flaw> {
-        let kind = self.flaws.iter_mut().find_map(Option::take)?;
-        Some(Flaw { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })
+    fn take_discontinuity(&mut self) -> Option<Discontinuity> {
+        let kind = self.discontinuities.iter_mut().find_map(Option::take)?;
+        Some(Discontinuity { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })
     }
 
     /// Goes to the next page; where it lies in the slot, or `None` at the end of the CPU's data.
@@ -146,7 +148,7 @@ impl Cursor {
                 match self.finder.find(source, shape)? {
                     Found::Chunk(chunk) => self.chunk = Some(chunk),
                     Found::Lost(0) => {}
-                    Found::Lost(bytes) => self.flaw(FlawKind::Damaged { bytes }),
+                    Found::Lost(bytes) => self.discontinuity(DiscontinuityKind::Damaged { bytes }),
                     Found::End => return Ok(None),
                 }
                 continue;
@@ -154,13 +156,13 @@ impl Cursor {
             let at = self.next_page;
             if at + shape.page_size > chunk.size {
                 if at < chunk.size {
-                    self.flaw(FlawKind::Damaged { bytes: (chunk.size - at) as u64 });
+                    self.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
                 }
                 self.chunk = None;
                 continue;
             }
             if !self.finder.load(source, shape, slot, work, chunk)? {
-                self.flaw(FlawKind::Damaged { bytes: (chunk.size - at) as u64 });
+                self.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
                 self.chunk = None;
                 continue;
             }
@@ -168,7 +170,7 @@ impl Cursor {
             let at = slot.start + at;
             let page = &slot.bytes[at..at + shape.page_size];
             let Some(head) = PageHead::read(page, shape.layout, shape.big_endian) else {
-                self.flaw(FlawKind::Damaged { bytes: page.len() as u64 });
+                self.discontinuity(DiscontinuityKind::Damaged { bytes: page.len() as u64 });
                 continue;
             };
             self.begin_page(&head);
@@ -178,23 +180,23 @@ impl Cursor {
 
     fn begin_page(&mut self, head: &PageHead) {
         if head.excess > 0 {
-            self.flaw(FlawKind::Damaged { bytes: head.excess });
+            self.discontinuity(DiscontinuityKind::Damaged { bytes: head.excess });
         }
         if let Some(events) = head.missed {
-            self.flaw(FlawKind::Overwritten { events });
+            self.discontinuity(DiscontinuityKind::Overwritten { events });
         }
         if head.is_empty {
-            self.flaw(FlawKind::EmptyPage);
+            self.discontinuity(DiscontinuityKind::EmptyPage);
         }
         self.page_index += 1;
         self.walk = Walk::new(head);
     }
 
-    /// Looks at the time of the event just found: a flaw, told before it, where it is before the last one's.
+    /// Looks at the time of the event just found: a discontinuity, told before it, where it is before the last one's.
     fn check_time(&mut self) -> bool {
         match self.last_time {
             Some(last) if self.walk.time < last => {
-                self.flaw(FlawKind::Backwards { by: last - self.walk.time });
+                self.discontinuity(DiscontinuityKind::Backwards { by: last - self.walk.time });
                 false
             }
             _ => true,
@@ -207,8 +209,8 @@ impl Cursor {
         self.tally.events += 1;
     }
 
-    fn has_flaws(&self) -> bool {
-        self.flaws.iter().any(Option::is_some)
+    fn has_discontinuities(&self) -> bool {
+        self.discontinuities.iter().any(Option::is_some)
     }
 
     #[inline(always)]
@@ -228,7 +230,7 @@ pub struct CpuStream<'f, R> {
     prepared: Option<Prepared>,
     /// The page that is walked, as a place in the slot.
     page: usize,
-    /// An event that a flaw goes before, as a place in the page.
+    /// An event that a discontinuity goes before, as a place in the page.
     held: Option<(usize, usize)>,
 }
 
@@ -270,11 +272,11 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
         self.cursor.tally
     }
 
-    /// The next event or flaw; `None` at the end.
+    /// The next event or discontinuity; `None` at the end.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let (start, end) = loop {
-            if let Some(flaw) = self.cursor.take_flaw() {
-                return Ok(Some(Item::Flaw(flaw)));
+            if let Some(discontinuity) = self.cursor.take_discontinuity() {
+                return Ok(Some(Item::Discontinuity(discontinuity)));
             }
             if let Some(held) = self.held.take() {
                 break held;
@@ -283,10 +285,12 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
             match self.cursor.step(self.shape.big_endian, page) {
                 Step::Event { start, end } if self.cursor.check_time() => break (start, end),
                 Step::Event { start, end } => self.held = Some((start, end)),
-                Step::Damaged { bytes } => self.cursor.flaw(FlawKind::Damaged { bytes: bytes as u64 }),
+                Step::Damaged { bytes } => {
+                    self.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
+                }
                 Step::Done => match self.turn_page()? {
                     Some(page) => self.page = page,
-                    None if !self.cursor.has_flaws() => return Ok(None),
+                    None if !self.cursor.has_discontinuities() => return Ok(None),
                     None => {}
                 },
             }
@@ -297,10 +301,10 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
         Ok(Some(Item::Event(RawEvent { cpu: self.cursor.cpu, time, data })))
     }
 
-    /// Gives every event and flaw that is left to `visit`: the fast way.
+    /// Gives every event and discontinuity that is left to `visit`: the fast way.
     pub fn for_each(&mut self, mut visit: impl FnMut(Item<'_>)) -> Result<(), TraceError> {
         // What `next_item` found but did not give yet comes first.
-        while self.held.is_some() || self.cursor.has_flaws() {
+        while self.held.is_some() || self.cursor.has_discontinuities() {
             match self.next_item()? {
                 Some(item) => visit(item),
                 None => return Ok(()),
@@ -328,9 +332,9 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
                     Step::Event { start, end } => {
                         let time = walk.time;
                         if time < last {
-                            let kind = FlawKind::Backwards { by: last - time };
+                            let kind = DiscontinuityKind::Backwards { by: last - time };
                             self.cursor.tally.count(kind);
-                            visit(Item::Flaw(Flaw {
+                            visit(Item::Discontinuity(Discontinuity {
                                 cpu,
                                 page: self.cursor.page_index,
                                 after: Some(last),
@@ -342,7 +346,7 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
                         visit(Item::Event(RawEvent { cpu, time, data: &page[start..end] }));
                     }
                     Step::Damaged { bytes } => {
-                        self.cursor.flaw(FlawKind::Damaged { bytes: bytes as u64 });
+                        self.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 });
                         break;
                     }
                     Step::Done => break,
@@ -354,8 +358,8 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
                 self.cursor.last_time = Some(last);
             }
             let turned = self.turn_page()?;
-            while let Some(flaw) = self.cursor.take_flaw() {
-                visit(Item::Flaw(flaw));
+            while let Some(discontinuity) = self.cursor.take_discontinuity() {
+                visit(Item::Discontinuity(discontinuity));
             }
             match turned {
                 Some(page) => self.page = page,
@@ -378,7 +382,7 @@ pub struct MergedStream<'f, R> {
     work: Work,
     /// The time of every lane's next event, the earliest on top; of two at once the lane that the file lists first.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The lane whose event was delivered last, or that has flaws to tell, and so must be advanced.
+    /// The lane whose event was delivered last, or that has discontinuities to tell, and so must be advanced.
     pending: Vec<usize>,
 }
 
@@ -429,11 +433,11 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
         self.lanes.iter().map(|lane| (lane.cursor.cpu, lane.cursor.tally)).collect()
     }
 
-    /// The next event or flaw; `None` at the end.
+    /// The next event or discontinuity; `None` at the end.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         while let Some(&index) = self.pending.last() {
-            if let Some(flaw) = self.advance(index)? {
-                return Ok(Some(Item::Flaw(flaw)));
+            if let Some(discontinuity) = self.advance(index)? {
+                return Ok(Some(Item::Discontinuity(discontinuity)));
             }
             self.pending.pop();
         }
@@ -446,13 +450,13 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
         Ok(Some(Item::Event(RawEvent { cpu: lane.cursor.cpu, time, data: &lane.page[start..end] })))
     }
 
-    /// Finds the next event of a lane and puts it in order, or gives a flaw that comes before it.
-    fn advance(&mut self, index: usize) -> Result<Option<Flaw>, TraceError> {
+    /// Finds the next event of a lane and puts it in order, or gives a discontinuity that comes before it.
+    fn advance(&mut self, index: usize) -> Result<Option<Discontinuity>, TraceError> {
         let slot_index = index % self.slots.len().max(1);
         let lane = &mut self.lanes[index];
         loop {
-            if let Some(flaw) = lane.cursor.take_flaw() {
-                return Ok(Some(flaw));
+            if let Some(discontinuity) = lane.cursor.take_discontinuity() {
+                return Ok(Some(discontinuity));
             }
             if lane.waits {
                 return Ok(None);
@@ -464,7 +468,9 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                     lane.cursor.check_time();
                     self.heads.push(Reverse((lane.cursor.walk.time, index)));
                 }
-                Step::Damaged { bytes } => lane.cursor.flaw(FlawKind::Damaged { bytes: bytes as u64 }),
+                Step::Damaged { bytes } => {
+                    lane.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
+                }
                 Step::Done => {
                     let slot = &mut self.slots[slot_index];
                     match lane.cursor.turn_page(self.source, &self.shape, slot, &mut self.work, &mut None)? {
@@ -487,7 +493,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                                 *slot = Slot::default();
                             }
                         }
-                        None if !lane.cursor.has_flaws() => {
+                        None if !lane.cursor.has_discontinuities() => {
                             // Nothing comes any more: the page may go.
                             self.held -= lane.page.len();
                             lane.page = Vec::new();

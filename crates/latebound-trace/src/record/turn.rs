@@ -63,7 +63,7 @@ impl Decoder {
             Kind::IrqEnable => Turn::IrqsOn,
             _ => return None,
         };
-        // Only where the least significant byte comes first.
+        // Only where the minimum significant byte comes first.
         if !slot.pair || data.len() < usize::from(slot.length) {
             return None;
         }

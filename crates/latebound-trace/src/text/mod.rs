@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use latebound_model::{Cpu, Nanos, Tid};
 
 use crate::CPU_LIMIT;
+use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::flaw::{Flaw, FlawKind, Tally};
 use crate::record::{Decoded, TextOffset, VectorId};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
@@ -178,7 +178,7 @@ impl<R: ReadAt> TextTrace<R> {
         &self.names.vectors
     }
 
-    /// Gives every event and flaw to `visit`, in the order of the text; what was counted per CPU.
+    /// Gives every event and discontinuity to `visit`, in the order of the text; what was counted per CPU.
     pub fn for_each(&self, mut visit: impl FnMut(TypedItem<'_>)) -> Result<BTreeMap<Cpu, Tally>, TraceError> {
         let mut tallies: BTreeMap<Cpu, (Tally, Option<u64>)> =
             self.cpus.iter().map(|&cpu| (cpu, Default::default())).collect();
@@ -190,7 +190,7 @@ impl<R: ReadAt> TextTrace<R> {
             let (tally, last) = tallies.entry(cpu).or_default();
             if let Some(kind) = kind {
                 tally.count(kind);
-                visit(TypedItem::Flaw(Flaw { cpu, page, after: *last, kind }));
+                visit(TypedItem::Discontinuity(Discontinuity { cpu, page, after: *last, kind }));
             }
             if let Some(TypedItem::Event(event)) = item {
                 tally.events += 1;
@@ -201,7 +201,7 @@ impl<R: ReadAt> TextTrace<R> {
         if self.overwritten {
             // The header counts over all CPUs, so each may be the one.
             for &cpu in &self.cpus {
-                tell(&mut tallies, cpu, 0, Some(FlawKind::Overwritten { events: None }), None);
+                tell(&mut tallies, cpu, 0, Some(DiscontinuityKind::Overwritten { events: None }), None);
             }
         }
         // A line that cannot be read may be any CPU's: it is held against the first.
@@ -211,24 +211,24 @@ impl<R: ReadAt> TextTrace<R> {
                 let event = self.event(&line);
                 let last = tallies.get(&line.cpu).and_then(|tally| tally.1);
                 let back = last.filter(|&last| event.at.0 < last);
-                let kind = back.map(|last| FlawKind::Backwards { by: last - event.at.0 });
+                let kind = back.map(|last| DiscontinuityKind::Backwards { by: last - event.at.0 });
                 tell(&mut tallies, line.cpu, number, kind, Some(TypedItem::Event(event)));
             }
             Some(Said::Lost { cpu, events }) => {
-                tell(&mut tallies, cpu, number, Some(FlawKind::Overwritten { events }), None);
+                tell(&mut tallies, cpu, number, Some(DiscontinuityKind::Overwritten { events }), None);
             }
             Some(_) => {}
             None => {
-                let kind = FlawKind::Damaged { bytes: text.len() as u64 };
+                let kind = DiscontinuityKind::Damaged { bytes: text.len() as u64 };
                 tell(&mut tallies, somebody, number, Some(kind), None);
             }
         })?;
         if !is_ended {
             // The line end itself, and nobody knows what before it.
-            tell(&mut tallies, somebody, 0, Some(FlawKind::CutOff { bytes: 1 }), None);
+            tell(&mut tallies, somebody, 0, Some(DiscontinuityKind::CutOff { bytes: 1 }), None);
         }
         if self.missing > 0 {
-            let kind = FlawKind::Missing { events: self.missing };
+            let kind = DiscontinuityKind::Missing { events: self.missing };
             tell(&mut tallies, somebody, 0, Some(kind), None);
         }
         Ok(tallies.into_iter().map(|(cpu, (tally, _))| (cpu, tally)).collect())

@@ -12,8 +12,9 @@ use latebound_model::Nanos;
 
 use super::{Outcome, Responses, Step, Workload, WorkloadError};
 use crate::policy::{self, PageShare, PolicyKind};
-use crate::priority::{Priority, Scheduling};
-use crate::waiters::{Strength, Waiters};
+use crate::waiters::Waiters;
+use latebound_model::Dependency;
+use latebound_model::{Priority, Scheduling};
 
 /// Simulates a workload under a policy.
 pub fn simulate(workload: &Workload, kind: PolicyKind) -> Result<Outcome, WorkloadError> {
@@ -37,7 +38,7 @@ struct Thread {
 struct Request {
     task: usize,
     demand: Nanos,
-    strength: Strength,
+    dependency: Dependency,
     wait: bool,
 }
 
@@ -231,8 +232,8 @@ impl<'a> Engine<'a> {
                     return;
                 }
                 Step::Ask { server, after, demand, wait, hard } => {
-                    let strength = if hard { Strength::Hard } else { Strength::Soft };
-                    self.ask(server, after, Request { task, demand, strength, wait });
+                    let dependency = if hard { Dependency::Hard } else { Dependency::Soft };
+                    self.ask(server, after, Request { task, demand, dependency, wait });
                     if wait {
                         self.threads[task].place = None;
                         return;
@@ -244,7 +245,7 @@ impl<'a> Engine<'a> {
 
     fn ask(&mut self, server: usize, after: Nanos, request: Request) {
         if let Some(priority) = self.workload.tasks[request.task].priority {
-            self.waiters[server].add(priority, request.strength);
+            self.waiters[server].add(priority, request.dependency);
             self.follow_policy(server);
         }
         self.asked += 1;
@@ -288,7 +289,7 @@ impl<'a> Engine<'a> {
             None => self.threads[thread].place = None,
         }
         if let Some(priority) = self.workload.tasks[request.task].priority {
-            self.waiters[server].remove(priority, request.strength);
+            self.waiters[server].remove(priority, request.dependency);
             self.follow_policy(server);
         }
         if request.wait {

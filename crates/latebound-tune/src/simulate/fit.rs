@@ -20,7 +20,7 @@ pub struct Agreement {
     pub unfinished: usize,
     /// The median of |simulated - recorded|.
     pub median_error: Nanos,
-    /// The greatest of them.
+    /// The maximum of them.
     pub worst_error: Nanos,
     /// The median error as a share of the median recorded response.
     pub share: f64,

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{PolicyKind, Weight};
-use crate::priority::Priority;
+use latebound_model::Priority;
 
 pub use engine::simulate;
 pub use fit::{Agreement, Fit, FitOptions, agreement, fit};
@@ -155,7 +155,7 @@ impl Responses {
     pub fn mean(&self) -> Option<Nanos> {
         let number = self.times.len() as u128;
         let sum: u128 = self.times.iter().map(|time| u128::from(time.0)).sum();
-        // A mean is at most the greatest.
+        // A mean is at most the maximum.
         (number > 0).then(|| Nanos((sum / number) as u64))
     }
 }

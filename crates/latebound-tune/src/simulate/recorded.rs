@@ -23,7 +23,7 @@ use latebound_model::{Cpu, Event, EventKind, Nanos, Policy, SwitchReason, Task, 
 use super::{Server, SimulatedTask, Step, Work, Workload};
 use crate::class::ThreadClass;
 use crate::config::Config;
-use crate::priority::Priority;
+use latebound_model::Priority;
 
 /// What was recorded, and how far it is what the system did.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,9 +12,9 @@ use super::MachineArgs;
 /// Say what differs between Runs, by how much, and how sure that is
 ///
 /// The Runs before --against are the baseline; each --against takes the Runs of another side. Settings that differ come
-/// first. Then each number (quantiles of latency, greatest values, throughput) with its interval and one of four verdicts:
+/// first. Then each number (quantiles of latency, maximum values, throughput) with its interval and one of four verdicts:
 /// better, worse, no difference larger than so much, not enough runs. Whole Runs are compared, never their samples, so a
-/// verdict needs several Runs a side: six at least, better eight. docs/compare.md says what each verdict means.
+/// verdict needs several Runs a side: six at least, better eight. docs/src/guide/compare.md says what each verdict means.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -108,7 +108,7 @@ pub(crate) struct DeferLostArgs {
 /// What the scope is triggered on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TriggerName {
-    /// The latest run.
+    /// The worst run.
     Late,
     /// The run into which most raises were merged.
     Lost,
@@ -116,7 +116,7 @@ pub(crate) enum TriggerName {
 
 /// Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run
 ///
-/// Trains of interrupts as of `defer lost`, for a while; the train that holds the latest run, or the run that most raises were
+/// Trains of interrupts as of `defer lost`, for a while; the train that holds the worst run, or the run that most raises were
 /// merged into, is drawn as lanes. Below, how far each edge went apart over the first 10 s and over all. With --output the
 /// lanes are also report.html, and trace.json, which Perfetto (ui.perfetto.dev) opens.
 #[derive(Debug, Args)]

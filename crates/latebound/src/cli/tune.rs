@@ -263,7 +263,7 @@ pub(crate) struct TuneRecordArgs {
 
 /// Simulate a workload under each policy, and search the best weights for it
 ///
-/// The workload is a JSON file of tasks and kernel threads with what they have to do (docs/tune.md). Where it has recorded
+/// The workload is a JSON file of tasks and kernel threads with what they have to do (docs/src/guide/tune.md). Where it has recorded
 /// response times, the simulation is compared with them first.
 #[derive(Debug, Args)]
 #[command(after_help = "\

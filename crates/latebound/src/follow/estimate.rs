@@ -8,7 +8,7 @@ use latebound_model::{Bound, Event, Loss, Nanos, WorkloadCurve};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
 
-use super::{Follow, Latest, Target, Written};
+use super::{Follow, Target, Worst, Written};
 use crate::session::monotonic;
 
 /// What to do for more.
@@ -53,13 +53,13 @@ impl Follow for EstimateFollower {
         self.estimator.worst(self.target.view)
     }
 
-    fn bound(&mut self, latest: &Latest) -> Result<Bound> {
+    fn bound(&mut self, worst: &Worst) -> Result<Bound> {
         let mut problems = self.problems.clone();
         for loss in self.recorder.losses().iter().filter(|loss| loss.count != Some(0)) {
             problems.push(loss_text(loss));
         }
         self.estimator
-            .bound(monotonic(), self.target.view, problems, |cpu| latest.get(&cpu).cloned())
+            .bound(monotonic(), self.target.view, problems, |cpu| worst.get(&cpu).cloned())
             .map_err(|(cpu, error)| anyhow!("CPU {cpu}: {error}"))
     }
 

@@ -11,7 +11,7 @@ use latebound_model::{Bound, Loss, LossKind, Nanos, WorkloadCurve};
 use latebound_probe::{BoundModule, BoundProbe, BoundTracer, vector_name};
 use latebound_trace::Symbols;
 
-use super::{Follow, Latest, Target, Written};
+use super::{Follow, Target, Worst, Written};
 use crate::cli::FollowBy;
 use crate::session::monotonic;
 
@@ -94,7 +94,7 @@ impl Follow for ModelFollower {
         values.filter_map(|views| views.get(self.target.view).latency()).max()
     }
 
-    fn bound(&mut self, latest: &Latest) -> Result<Bound> {
+    fn bound(&mut self, worst: &Worst) -> Result<Bound> {
         let now = monotonic();
         for source in self.cpus.iter().flat_map(|live| live.fold().sources()).map(|of| of.source) {
             self.names.entry(source).or_insert_with(|| name(source));
@@ -108,7 +108,7 @@ impl Follow for ModelFollower {
         }
         for live in &self.cpus {
             let state = self.tracer.cpu(live.cpu()).context("a CPU's state cannot be read")?;
-            let measured = latest.get(&live.cpu()).cloned();
+            let measured = worst.get(&live.cpu()).cloned();
             let name = |source| self.names.get(&source).cloned().unwrap_or_default();
             let record = live
                 .record(now, measured, &self.symbols, name)

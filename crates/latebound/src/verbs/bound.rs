@@ -5,8 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::bound::{Breach, Observations, Saved, SavedOptions, ViewKind, Views, observe_saved};
-use latebound_model::{Nanos, RuleBreach};
+use latebound_analysis::bound::{
+    Observations, Saved, SavedOptions, ViewKind, Views, Violation, observe_saved,
+};
+use latebound_model::{Nanos, RuleViolation};
 use latebound_store::RunFolder;
 
 use crate::Outcome;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         match &mut joined {
             Some(joined) => {
                 joined.observations.append(saved.observations);
-                joined.breaches.extend(saved.breaches);
+                joined.violations.extend(saved.violations);
                 joined.losses.extend(saved.losses);
                 joined.uname = joined.uname.take().filter(|uname| saved.uname.as_ref() == Some(uname));
             }
@@ -55,13 +57,18 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let views = observations.views()?;
     let view = ViewKind::from(args.view);
     let mut bound = observations.bound_of(&views, view);
-    bound.breaches = saved.breaches.iter().map(breach).collect();
+    bound.violations = saved.violations.iter().map(violation).collect();
     let written = folder.map(|folder| bound_run::write(folder, &saved, &bound)).transpose();
     if output.is_json() {
         output.json(&bound)?;
     } else {
-        let told =
-            bound_text::Told { observations, views: &views, bound: &bound, view, breaches: &saved.breaches };
+        let told = bound_text::SavedBound {
+            observations,
+            views: &views,
+            bound: &bound,
+            view,
+            violations: &saved.violations,
+        };
         output.text(&told.text(&output.style()))?;
     }
     written?;
@@ -76,8 +83,12 @@ fn passes(views: &Views, kind: ViewKind, limit: Nanos) -> bool {
     views.get(kind).latency().is_none_or(|latency| latency > limit)
 }
 
-fn breach(breach: &Breach) -> RuleBreach {
-    RuleBreach { cpu: breach.cpu, rule: breach.rule.sentence().to_owned(), events: breach.events.clone() }
+fn violation(violation: &Violation) -> RuleViolation {
+    RuleViolation {
+        cpu: violation.cpu,
+        rule: violation.rule.sentence().to_owned(),
+        events: violation.events.clone(),
+    }
 }
 
 fn read_whole(path: &Path) -> Result<Vec<u8>> {

@@ -15,11 +15,11 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::bound_text;
 use crate::cli::BoundArgs;
-use crate::follow::{self, Follow, Latest, Target};
+use crate::follow::{self, Follow, Target, Worst};
 use crate::live_bound::{self, Reading};
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop, monotonic};
@@ -36,7 +36,7 @@ struct Watch {
     cpus: usize,
     started: Nanos,
     measurement: Option<Measurement>,
-    latest: Latest,
+    worst: Worst,
 }
 
 impl Watch {
@@ -45,15 +45,15 @@ impl Watch {
         let late = self.measurement.as_ref().map(Measurement::drain_late).unwrap_or_default();
         for wakeup in late {
             let latency = wakeup.latency();
-            if self.latest.get(&wakeup.cpu).is_none_or(|latest| latest.latency < latency) {
+            if self.worst.get(&wakeup.started_cpu).is_none_or(|worst| worst.latency < latency) {
                 let measured = MeasuredWakeup {
                     latency,
                     woken: wakeup.requested_at,
-                    tid: wakeup.task.tid,
-                    comm: wakeup.task.comm,
+                    tid: wakeup.runner_tid(),
+                    comm: wakeup.subject,
                     from_idle: false,
                 };
-                self.latest.insert(wakeup.cpu, measured);
+                self.worst.insert(wakeup.started_cpu, measured);
             }
         }
         Ok(())
@@ -61,7 +61,7 @@ impl Watch {
 
     /// The record of it all so far.
     fn bound(&mut self) -> Result<Bound> {
-        self.follower.bound(&self.latest)
+        self.follower.bound(&self.worst)
     }
 
     fn reading(&mut self) -> Result<Reading> {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         cpus: cpus.iter().count(),
         started: monotonic(),
         measurement: None,
-        latest: Latest::new(),
+        worst: Worst::new(),
     };
     if !args.no_measure {
         let options = MeasureOptions { duration: args.duration, worst_kept: 1, ..MeasureOptions::new(cpus) };
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     loads.finish(&mut run);
     if let Some(measured) = measured {
         let measured = measured?;
-        // The last wake-ups may have been the latest; the thread that took them is gone.
+        // The last wake-ups may have been the worst; the thread that took them is gone.
         latest_of(&mut watch, &measured);
         wakeups::record(&mut run, measured);
     }
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     said?;
     // What was followed until it failed, or until the terminal was gone, is kept.
     followed?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     let values = reading.bound.cpus.iter().map(|cpu| cpu.views.get(reading.bound.view).latency);
     Ok(match args.max_latency {
         Some(limit) if values.into_iter().any(|value| value.is_none_or(|value| value > limit)) => {
@@ -170,10 +170,10 @@ fn latest_of(watch: &mut Watch, measured: &latebound_measure::Measured) {
         let Some(cpu) = series.subject.cpu else { continue };
         let (Some(max), Some(task)) = (series.summary.max, &series.subject.task) else { continue };
         let naive = series.quantity == latebound_model::Quantity::LatencyNaive;
-        if naive && watch.latest.get(&cpu).is_none_or(|latest| latest.latency < max) {
+        if naive && watch.worst.get(&cpu).is_none_or(|worst| worst.latency < max) {
             let woken = Nanos::ZERO;
             let (tid, comm) = (task.tid, task.comm.clone());
-            watch.latest.insert(cpu, MeasuredWakeup { latency: max, woken, tid, comm, from_idle: false });
+            watch.worst.insert(cpu, MeasuredWakeup { latency: max, woken, tid, comm, from_idle: false });
         }
     }
 }

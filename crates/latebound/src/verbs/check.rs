@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use latebound_analysis::{KernelFacts, LateActivation};
+use latebound_analysis::KernelFacts;
 use latebound_measure::Measurement;
-use latebound_model::{Mechanism, Missing, Nanos, Run, RunState};
+use latebound_model::{Missing, Nanos, Run, RunState};
 use latebound_probe::{ObserveOptions, Observer, ProbeError, Recorder};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::CheckArgs;
 use crate::firmware::Firmware;
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
@@ -22,7 +22,7 @@ use crate::wakeups;
 use crate::worst::Worst;
 
 /// How often late wake-ups are taken from the measuring threads: often enough that the recorder still holds the
-/// events of the worst, seldom enough to be no load.
+/// events of the worst, housekeeping enough to be no load.
 const COLLECT_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
@@ -39,12 +39,12 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let firmware = Firmware::begin(&run);
     let mut probes = Probes::start(args, &mut run.missing);
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
-    let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst)?;
+    let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst_of_a_thread())?;
     let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
     probes.watch(&measurement, &mut run.missing);
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Check, needs, &mut run);
-    let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
+    let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let mut progress = Progress::new(Some(args.wakeups.duration));
     loop {
         let over = measurement.is_finished();
@@ -69,9 +69,10 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.state = if measured.interrupted { RunState::Interrupted } else { RunState::Complete };
     wakeups::record(&mut run, measured);
     run.worst = worst.explanations().to_vec();
-    run.missing.extend(worst.missing());
+    run.missing.extend(worst.take_missing());
     probes.finish(&mut run);
     firmware.finish(&mut run);
+    record.add(|folder| folder.write_activations(worst.activations()));
     run.missing.extend(record.take_problem());
     // In a lab's guest the Run is written to a folder that goes with the machine, and then brought to this one.
     let shown = std::env::var_os(latebound_lab::SHOWN_AS).map(std::path::PathBuf::from);
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
         output.text(&terminal::check_summary(&run, report.as_deref(), &output.style()))?;
     }
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }
 
@@ -149,16 +150,7 @@ impl Probes {
 
     fn explain(&self, measurement: &Measurement, worst: &mut Worst) {
         for late in measurement.drain_late() {
-            let Some(recorder) = &self.recorder else { continue };
-            let activation = LateActivation {
-                series: format!("timer_wakeup/measure/cpu{}/latency", late.cpu),
-                mechanism: Mechanism::TimerWakeup,
-                task: late.task,
-                cpu: late.cpu,
-                requested_at: late.requested_at,
-                started_at: late.started_at,
-            };
-            worst.take(&activation, recorder);
+            worst.take(late, self.recorder.as_ref());
         }
     }
 

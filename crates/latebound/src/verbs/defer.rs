@@ -3,9 +3,9 @@
 
 mod advise;
 mod axes;
+mod backend;
 mod lost;
 mod timeline;
-mod way;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ use latebound_system::{Facts, Root};
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::beside;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
+use crate::load_runner;
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
-use way::{Ready, Way};
+use backend::{Ready, Way};
 
 /// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
 const RING_RECORDS: u32 = 1 << 16;
@@ -98,7 +98,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
     print(&phases, &run, way.by(), &facts, args.intervals, output)?;
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 

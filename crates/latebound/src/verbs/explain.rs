@@ -5,17 +5,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::{KernelFacts, LateActivation, SavedExplanations, Watched, explain_saved};
-use latebound_model::{CpuQuota, Mechanism, Nanos, Run, RunState, Tid};
-use latebound_probe::{LateWakeup, Recorder, RecorderOptions, Watch};
+use latebound_analysis::{KernelFacts, SavedExplanations, Watched, explain_saved};
+use latebound_model::{CpuQuota, Nanos, Run, RunState, Tid};
+use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::terminal::Style;
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
@@ -41,13 +41,14 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut run = session::new_run("explain", doctor, args.duration);
     let mut record = Record::begin(&args.record, None, &run)?;
 
-    let options = RecorderOptions { watch, keep: args.recorder.worst, ..args.recorder.options() };
+    let options =
+        RecorderOptions { watch, keep: args.recorder.worst_of_a_thread(), ..args.recorder.options() };
     let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Explain, needs, &mut run);
-    let mut worst = Worst::new(args.recorder.worst, KernelFacts::from(&run.system));
+    let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
@@ -55,15 +56,15 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     loop {
         let over = stop.is_set() || args.duration.is_some_and(|planned| elapsed() >= planned);
         for late in recorder.late()? {
-            worst.take(&activation(late), &recorder);
+            worst.take(late, Some(&recorder));
         }
         if over {
             break;
         }
         progress.show(|| {
-            let latest =
+            let worst =
                 worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.latency().to_string());
-            format!("{} watched, latest {latest}", elapsed())
+            format!("{} watched, worst {worst}", elapsed())
         });
         if record.is_due() {
             collect(&mut run, &recorder, &worst, elapsed());
@@ -76,15 +77,16 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     quotas.finish(&mut run, &recorder);
     firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
-    run.missing.extend(worst.missing());
+    run.missing.extend(worst.take_missing());
     loads.finish(&mut run);
     let cut_short = stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
+    record.add(|folder| folder.write_activations(worst.activations()));
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, output, html::page);
     print(&run, output)?;
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.max_latency))
 }
 
@@ -149,24 +151,6 @@ fn watched(args: &ExplainArgs) -> Result<Watch> {
             Watch::Threads(args.tid.clone())
         }
     })
-}
-
-/// The series' name is the one that [`Recorder::series`] gives the thread.
-fn activation(late: LateWakeup) -> LateActivation {
-    let mechanism = late.mechanism();
-    let word = match mechanism {
-        Mechanism::TimerWakeup => "timer_wakeup",
-        Mechanism::QuotaWait => "quota_wait",
-        _ => "thread_wakeup",
-    };
-    LateActivation {
-        series: format!("{word}/{}", late.task.comm),
-        mechanism,
-        cpu: late.cpu,
-        requested_at: late.requested_at(),
-        started_at: late.running,
-        task: late.task,
-    }
 }
 
 /// The CPU quotas of the groups that the watched threads are in.

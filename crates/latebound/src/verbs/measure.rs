@@ -9,8 +9,8 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::MeasureArgs;
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
@@ -59,6 +59,6 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
         output.text(&terminal::measure_table(&run, &output.style()))?;
     }
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(wakeups::outcome(&run, args.wakeups.max_latency))
 }

@@ -11,9 +11,9 @@ use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::{Format, ObserveArgs};
 use crate::live;
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, Record, Stop};
@@ -78,6 +78,8 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     loads.finish(&mut run);
     let cut_short = shown.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
+    let worst = observer.worst();
+    record.add(|folder| folder.write_activations(&worst));
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, output, html::page);
 
@@ -87,11 +89,12 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
             let style = output.style();
             let table = terminal::observe_table(&run.series, &run.losses, &style);
             let head = terminal::failed_loads(&run, &style);
-            output.text(&(head + &table + &terminal::missing(&run.missing, &style)))?;
+            let asked = terminal::worst_activations(&worst, &style);
+            output.text(&(head + &table + &asked + &terminal::missing(&run.missing, &style)))?;
         }
     }
     written?;
     shown?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
 }

@@ -23,7 +23,7 @@ use crate::tune_undo;
 use crate::tuning::Tuning;
 
 /// How often wake-ups are read, and what is not urgent is done.
-pub(crate) const SELDOM: Nanos = Nanos::from_millis(250);
+pub(crate) const HOUSEKEEPING_INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// More than any configuration has.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -74,14 +74,14 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     let mut progress = Progress::new(args.duration);
     let elapsed = || monotonic().saturating_sub(started);
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
-        let left = args.duration.map_or(SELDOM, |planned| planned.saturating_sub(elapsed()));
-        std::thread::sleep(left.min(SELDOM).to_duration());
+        let left = args.duration.map_or(HOUSEKEEPING_INTERVAL, |planned| planned.saturating_sub(elapsed()));
+        std::thread::sleep(left.min(HOUSEKEEPING_INTERVAL).to_duration());
         tuning.step(monotonic(), || {})?;
         while tuning.left_some() && !stop.is_set() {
             tuning.step(monotonic(), || {})?;
         }
-        tuning.lend()?;
-        tuning.seldom(monotonic())?;
+        tuning.donate()?;
+        tuning.housekeeping(monotonic())?;
         progress.show(|| format!("{} watched", elapsed()));
     }
     progress.clear();
@@ -121,7 +121,7 @@ fn search(args: &TuneFitArgs, output: &Output) -> Result<()> {
     let text = latebound_files::read_text(&args.workload, MAX_DOCUMENT_BYTES)
         .with_context(|| format!("cannot read {path}"))?;
     let workload: Workload = serde_json::from_str(&text)
-        .with_context(|| format!("{path} is no workload; docs/tune.md says what one looks like"))?;
+        .with_context(|| format!("{path} is no workload; docs/src/guide/tune.md says what one looks like"))?;
     let stop = Stop::on_signals()?;
     let mut progress = Progress::new(None);
     let mut outcomes = Vec::new();

@@ -53,11 +53,7 @@ fn live_check_under_load_writes_a_whole_run_with_its_report_and_tables() {
         assert!(worst.adds_up(), "{worst:?}");
         assert_eq!(worst.mechanism, Mechanism::TimerWakeup);
     }
-    assert_eq!(
-        Some(run.worst[0].latency()),
-        all.summary.max,
-        "the latest one is the first that is explained"
-    );
+    assert_eq!(Some(run.worst[0].latency()), all.summary.max, "the worst one is the first that is explained");
     assert!(run.worst.windows(2).all(|pair| pair[0].latency() >= pair[1].latency()));
 
     let there = |mechanism| run.series.iter().any(|s| s.mechanism == mechanism && s.summary.count > 0);
@@ -93,6 +89,30 @@ fn live_check_under_load_writes_a_whole_run_with_its_report_and_tables() {
     assert_eq!(shown.matches("sum of the causes").count(), 3, "{shown}");
     let summary = done(folder.path(), &["report", "a.run/run.json"]).out;
     assert_eq!(summary.trim_end(), ran.out.split("Report: ").next().unwrap().trim_end());
+}
+
+#[test]
+fn live_check_keep_all_writes_a_row_for_every_wake_up() {
+    let _live = live();
+    let folder = folder();
+    let options = ["check", "--duration", "1s", "--cpus", &last_cpu(), "--no-observe", "--output", "a.run"];
+    done(folder.path(), &[options.as_slice(), &["--keep", "all", "--worst", "2"]].concat());
+    let run = read_run(folder.path().join("a.run")).unwrap();
+    let table = run.tables.iter().find(|table| table.file == "activations.parquet").unwrap();
+    assert_eq!(table.rows, wake_ups(&run, Quantity::LatencyNaive).summary.count);
+    assert_eq!(run.worst.len(), 2);
+}
+
+#[test]
+fn live_observe_shows_and_writes_who_asked_for_the_worst() {
+    let _live = live();
+    let folder = folder();
+    let options = ["observe", "--mechanism", "work", "--duration", "2s", "--format", "human"];
+    let ran = done(folder.path(), &[options.as_slice(), &["--output", "a.run"]].concat());
+    assert_says(&ran.out, &["The worst of each, and who asked for it", "asked for by", "kworker/"]);
+    let run = read_run(folder.path().join("a.run")).unwrap();
+    let table = run.tables.iter().find(|table| table.file == "activations.parquet").unwrap();
+    assert!(table.rows > 0);
 }
 
 #[test]

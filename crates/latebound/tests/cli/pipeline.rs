@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The job that docs/compare.md shows for a pipeline, done: its scripts are taken from there and run as they stand, on this
+//! The job that docs/src/guide/compare.md shows for a pipeline, done: its scripts are taken from there and run as they stand, on this
 //! machine, which `switch-to` really makes slower.
 
 use std::fs;
@@ -35,7 +35,8 @@ done
 /// The scripts of the job, in their order: what stands below `run: |`, without its margin.
 fn scripts() -> Vec<String> {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.md")).unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/guide/compare.md"))
+            .unwrap();
     let mut lines = page.lines().skip_while(|line| *line != "    jobs:").peekable();
     let margin = |line: &str| line.len() - line.trim_start().len();
     let mut scripts = Vec::new();

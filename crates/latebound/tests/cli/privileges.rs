@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each thread may do while a verb runs, as docs/privileges.md says it; and who may read what it wrote.
+//! What each thread may do while a verb runs, as docs/src/reference/privileges.md says it; and who may read what it wrote.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,7 +31,7 @@ fn field(status: &str, name: &str) -> u64 {
 
 /// What the documentation says that a verb keeps, of what this process has.
 fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
-    let table = include_str!("../../../../docs/privileges.md");
+    let table = include_str!("../../../../docs/src/reference/privileges.md");
     let lead = format!("| {verb} | ");
     let line = table.lines().find_map(|line| line.strip_prefix(lead.as_str())).unwrap();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();

@@ -99,7 +99,7 @@ fn live_observe_draws_a_table_into_80_columns_and_puts_the_terminal_back() {
     assert!(lines[0].starts_with("latebound observe") && lines[0].contains("of 4.00 s"), "{screen}");
     let heads: Vec<&str> = lines[1].split_whitespace().collect();
     assert_eq!(heads, ["mechanism", "what", "count", "p50", "p99", "max", "merged"]);
-    // Every row has a greatest value with its unit: nothing is cut at the edge.
+    // Every row has a maximum value with its unit: nothing is cut at the edge.
     let rows: Vec<&&str> = lines[2..21].iter().filter(|line| !line.trim().is_empty()).collect();
     assert!(rows.len() >= 5, "{screen}");
     for row in rows {
@@ -140,7 +140,7 @@ fn live_check_shows_how_far_it_is_and_a_summary_that_fits_80_columns() {
     let folder = folder();
     let command = format!("latebound check --duration 3s --cpus {} --output a.run", last_cpu());
     let terminal = Terminal::new(folder.path(), &command);
-    terminal.shows(20, &["=>", "wake-ups, latest", "of 3.00 s"]);
+    terminal.shows(20, &["=>", "wake-ups, worst", "of 3.00 s"]);
     assert_eq!(
         terminal.screen().lines().filter(|line| !line.trim().is_empty()).count(),
         1,
@@ -150,7 +150,7 @@ fn live_check_shows_how_far_it_is_and_a_summary_that_fits_80_columns() {
     terminal.shows(20, &["status=0", "Report: a.run/report.html"]);
     let history = terminal.history();
     let summary = history.split("status=0").next().unwrap();
-    assert!(!summary.contains("wake-ups, latest"), "the progress line is still there\n{history}");
+    assert!(!summary.contains("wake-ups, worst"), "the progress line is still there\n{history}");
     for line in summary.lines() {
         // Commands are not broken, so that they can be pasted; they are the only thing so far to the right.
         assert!(line.chars().count() <= 80 || line.starts_with("    "), "\"{line}\" is too long");
@@ -170,7 +170,7 @@ fn live_a_terminal_that_is_closed_ends_the_work_and_keeps_it() {
         let command =
             if verb == "observe" { command.replace(&format!(" --cpus {}", last_cpu()), "") } else { command };
         let terminal = Terminal::new(folder.path(), &command);
-        let of = if verb == "check" { "wake-ups, latest" } else { "q end" };
+        let of = if verb == "check" { "wake-ups, worst" } else { "q end" };
         terminal.shows(30, &[of]);
         // A second of work, and no terminal from one moment to the next.
         std::thread::sleep(Duration::from_secs(1));

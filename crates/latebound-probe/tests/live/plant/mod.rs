@@ -5,8 +5,10 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use latebound_analysis::{KernelFacts, LateActivation, explain};
-use latebound_model::{CauseKind, Cpu, Explanation, FairServer, Loss, LossKind, Mechanism, Nanos, Task, Tid};
+use latebound_analysis::{KernelFacts, explain};
+use latebound_model::{
+    Activation, CauseKind, Cpu, Explanation, FairServer, Loss, LossKind, Mechanism, Nanos, Task, Tid,
+};
 use latebound_probe::Recorder;
 
 /// The CPU that is planted on: CPU 0 stays free for everybody else, unless it is the only one.
@@ -166,14 +168,14 @@ pub(crate) fn explained(recorder: &Recorder, tid: Tid, wakeup: (u64, u64)) -> Ex
     let (requested_at, started_at) = (Nanos(wakeup.0), Nanos(wakeup.1));
     let events =
         recorder.events_of_all(requested_at.saturating_sub(Nanos::from_millis(10)), started_at).unwrap();
-    let late = LateActivation {
-        series: "planted".into(),
-        mechanism: Mechanism::TimerWakeup,
-        task: Task { tid, comm: "lb-sleeper".into(), ..Task::default() },
-        cpu: cpu(),
+    let late = Activation::of_thread(
+        "planted".into(),
+        Mechanism::TimerWakeup,
+        Task { tid, comm: "lb-sleeper".into(), ..Task::default() },
+        cpu(),
         requested_at,
         started_at,
-    };
+    );
     let explanation = explain(&late, &events, &facts());
     assert!(explanation.adds_up());
     explanation

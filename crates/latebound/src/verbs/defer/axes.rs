@@ -4,8 +4,8 @@
 use anyhow::Result;
 use latebound_model::CpuSet;
 
-use crate::beside::Loads;
 use crate::cli::DeferRunArgs;
+use crate::load_runner::Loads;
 
 /// What a burst of `--axes` asks for at once.
 const BURST: u32 = 16;

@@ -13,8 +13,8 @@ use latebound_system::{Facts, Root};
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::{DeferLostArgs, TrainArgs};
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 
@@ -77,7 +77,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let written = record.finish(&mut run, output, html::page);
     print(&trials, &run, args.train.irqs, output)?;
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 

@@ -15,8 +15,8 @@ use latebound_report::{Scope, ScopeBar, ScopeLane, html};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::beside::{self, Loads};
 use crate::cli::{DeferTimelineArgs, TriggerName};
+use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 
@@ -88,7 +88,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let written = record.finish(&mut run, output, |run| html::scope_page(run, scope.as_ref(), &rows));
     print(scope.as_ref(), &edges, &trains, &run, output)?;
     written?;
-    beside::demand_all(&run)?;
+    load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
 }
 

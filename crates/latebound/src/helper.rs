@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a tuner has done for it by a thread of ordinary priority: names of tasks, the share of pages, the file of metrics. Owns that
 //! thread. What it reads may come late, or not at all where real-time tasks keep all processors busy; nothing urgent waits for it. What a
-//! real-time task waits for can be hurried, and then has a priority of those.
+//! real-time task waits for can be boosted, and then has a priority of those.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
+use latebound_model::Priority;
 use latebound_model::{Policy, Tid};
 use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
 use latebound_system::{LruPages, Root, Thread};
-use latebound_tune::Priority;
 
 use crate::privileges::{self, Needs, Work};
 use crate::tune_metrics::Metrics;
 
 /// What is to be done.
-pub(crate) enum Errand {
+pub(crate) enum Request {
     /// Who this is.
     Thread(Tid),
     /// Which part of the pages belongs to these.
@@ -35,26 +35,26 @@ pub(crate) enum Answer {
     Share(Option<Option<LruPages>>),
 }
 
-/// So many errands wait at most. One that finds no room is not done; who asked asks again.
+/// So many requests wait at most. One that finds no room is not done; who asked asks again.
 const ROOM: usize = 256;
 
-pub(crate) struct Aside {
-    errands: SyncSender<Errand>,
+pub(crate) struct Helper {
+    requests: SyncSender<Request>,
     answers: Receiver<Answer>,
     failed: Arc<AtomicU64>,
     thread: Tid,
 }
 
-impl Aside {
+impl Helper {
     /// Starts the thread. Call it before the caller takes a real-time policy.
-    pub(crate) fn start(metrics: Option<PathBuf>) -> Result<Aside> {
-        let (errands, given) = sync_channel(ROOM);
+    pub(crate) fn start(metrics: Option<PathBuf>) -> Result<Helper> {
+        let (requests, given) = sync_channel(ROOM);
         let (tell, answers) = sync_channel(ROOM);
         let failed = Arc::new(AtomicU64::new(0));
         let failures = Arc::clone(&failed);
         let (tell_id, id) = sync_channel(1);
         std::thread::Builder::new()
-            .name("latebound-aside".to_owned())
+            .name("latebound-helper".to_owned())
             // It is locked in memory with all else.
             .stack_size(256 << 10)
             .spawn(move || {
@@ -67,18 +67,18 @@ impl Aside {
                     privileges::keep(Work::TuneRun, Needs { file: metrics.is_some(), ..Needs::default() });
                 let root = Root::live();
                 // Until who asks is gone.
-                for errand in given {
-                    let answer = match errand {
-                        Errand::Thread(tid) => {
+                for request in given {
+                    let answer = match request {
+                        Request::Thread(tid) => {
                             Some(Answer::Thread(tid, latebound_system::thread(&root, tid)))
                         }
-                        Errand::Share(tasks) => {
+                        Request::Share(tasks) => {
                             let share = share(&root, &tasks);
-                            // It may have been hurried for this. Going back is refused to nobody.
+                            // It may have been boosted for this. Going back is refused to nobody.
                             let _ = set_own_schedule(Schedule::other(0));
                             Some(Answer::Share(share))
                         }
-                        Errand::Metrics(metrics_now) => {
+                        Request::Metrics(metrics_now) => {
                             if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {
                                 failures.fetch_add(1, Ordering::Relaxed);
                             }
@@ -92,19 +92,19 @@ impl Aside {
             })
             .context("cannot start a thread")?;
         let thread = id.recv().context("a thread ended as it began")?;
-        Ok(Aside { errands, answers, failed, thread })
+        Ok(Helper { requests, answers, failed, thread })
     }
 
     /// Gives the thread this priority until it has read the share of pages. Returns whether the kernel let it have that.
-    pub(crate) fn hurry(&self, priority: Priority) -> bool {
+    pub(crate) fn boost(&self, priority: Priority) -> bool {
         let fifo =
             Schedule { policy: Policy::Fifo, priority: u32::from(priority.get()), ..Schedule::other(0) };
         set_schedule_within(self.thread, fifo).is_ok()
     }
 
     /// Whether it will be done.
-    pub(crate) fn ask(&self, errand: Errand) -> bool {
-        self.errands.try_send(errand).is_ok()
+    pub(crate) fn ask(&self, request: Request) -> bool {
+        self.requests.try_send(request).is_ok()
     }
 
     pub(crate) fn answer(&self) -> Option<Answer> {
@@ -135,20 +135,20 @@ mod tests {
 
     #[test]
     fn live_who_was_hurried_for_a_share_is_of_ordinary_priority_again_when_it_was_read() {
-        let aside = Aside::start(None).unwrap();
-        assert!(aside.hurry(Priority::new(3).unwrap()));
-        let is = schedule_of(aside.thread).unwrap();
+        let helper = Helper::start(None).unwrap();
+        assert!(helper.boost(Priority::new(3).unwrap()));
+        let is = schedule_of(helper.thread).unwrap();
         assert_eq!((is.policy, is.priority), (Policy::Fifo, 3));
-        assert!(aside.ask(Errand::Share(vec![Tid(std::process::id() as i32)])));
+        assert!(helper.ask(Request::Share(vec![Tid(std::process::id() as i32)])));
         let started = Instant::now();
         let answer = loop {
-            if let Some(answer) = aside.answer() {
+            if let Some(answer) = helper.answer() {
                 break answer;
             }
             assert!(started.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(1));
         };
         assert!(matches!(answer, Answer::Share(Some(_))));
-        assert_eq!(schedule_of(aside.thread).unwrap().policy, Policy::Other);
+        assert_eq!(schedule_of(helper.thread).unwrap().policy, Policy::Other);
     }
 }

@@ -6,7 +6,7 @@ use latebound_model::{Cpu, Loss, LossKind};
 /// What is wrong at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum FlawKind {
+pub enum DiscontinuityKind {
     /// The kernel overwrote events, or had no room for them, before this place; how many, where it could say.
     Overwritten {
         /// How many.
@@ -39,7 +39,7 @@ pub enum FlawKind {
 
 /// A place where the stream of one CPU is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flaw {
+pub struct Discontinuity {
     /// The CPU.
     pub cpu: Cpu,
     /// The page of that CPU, counted from 0; the line of a text.
@@ -47,10 +47,10 @@ pub struct Flaw {
     /// The time of the last event before it, as the clock gave it.
     pub after: Option<u64>,
     /// What is wrong.
-    pub kind: FlawKind,
+    pub kind: DiscontinuityKind,
 }
 
-/// Events and flaws of one CPU, counted.
+/// Events and discontinuities of one CPU, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Events delivered.
@@ -72,16 +72,16 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one flaw.
-    pub fn count(&mut self, kind: FlawKind) {
+    /// Counts one discontinuity.
+    pub fn count(&mut self, kind: DiscontinuityKind) {
         let (counter, by) = match kind {
-            FlawKind::Overwritten { events: Some(events) } => (&mut self.overwritten, events),
-            FlawKind::Overwritten { events: None } => (&mut self.overwritten_places, 1),
-            FlawKind::Damaged { bytes } => (&mut self.damaged_bytes, bytes),
-            FlawKind::CutOff { bytes } => (&mut self.cut_off_bytes, bytes),
-            FlawKind::Backwards { .. } => (&mut self.backwards, 1),
-            FlawKind::EmptyPage => (&mut self.empty_pages, 1),
-            FlawKind::Missing { events } => (&mut self.missing, events),
+            DiscontinuityKind::Overwritten { events: Some(events) } => (&mut self.overwritten, events),
+            DiscontinuityKind::Overwritten { events: None } => (&mut self.overwritten_places, 1),
+            DiscontinuityKind::Damaged { bytes } => (&mut self.damaged_bytes, bytes),
+            DiscontinuityKind::CutOff { bytes } => (&mut self.cut_off_bytes, bytes),
+            DiscontinuityKind::Backwards { .. } => (&mut self.backwards, 1),
+            DiscontinuityKind::EmptyPage => (&mut self.empty_pages, 1),
+            DiscontinuityKind::Missing { events } => (&mut self.missing, events),
         };
         *counter = counter.saturating_add(by);
     }
@@ -91,7 +91,7 @@ impl Tally {
         *self == Tally { events: self.events, ..Tally::default() }
     }
 
-    /// The flaws as the losses that a Run keeps.
+    /// The discontinuities as the losses that a Run keeps.
     pub fn losses(&self, place: &str) -> Vec<Loss> {
         let overwritten = match (self.overwritten, self.overwritten_places) {
             (events, 0) => Some(events),

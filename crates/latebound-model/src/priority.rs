@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use latebound_model::Policy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::event::Policy;
 
 /// A real-time priority as user space counts: 1 (lowest) to 99 (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a task waits for: objects, the relations to the kernel threads that complete them, and the events that a probe
+//! sees of both. Owns these words and their JSON form; decides no priority and observes nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::priority::Priority;
+use crate::units::{Nanos, Tid};
+
+/// Through what a task waits for a kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RelationKind {
+    /// A block request, from its submission to its completion.
+    BlockIo,
+    /// An inode that it made dirty, until it is written back. One relation an inode: that is its multiplicity.
+    DirtyInode,
+    /// Memory that it asked for and the reclaim that this woke.
+    Reclaim,
+    /// A work item, from its queueing to its end.
+    WorkItem,
+    /// Data from the network that it waits for.
+    NetworkReceive,
+    /// Learned: the thread woke it, often and of late.
+    Wakeup,
+    /// A sleep in the kernel that a timer ends.
+    TimedSleep,
+}
+
+impl RelationKind {
+    /// All kinds, in the order in which they are shown.
+    pub const ALL: [RelationKind; 7] = [
+        RelationKind::BlockIo,
+        RelationKind::DirtyInode,
+        RelationKind::Reclaim,
+        RelationKind::WorkItem,
+        RelationKind::NetworkReceive,
+        RelationKind::Wakeup,
+        RelationKind::TimedSleep,
+    ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RelationKind::BlockIo => "block I/O",
+            RelationKind::DirtyInode => "dirty inodes",
+            RelationKind::Reclaim => "page reclaim",
+            RelationKind::WorkItem => "work items",
+            RelationKind::NetworkReceive => "network receive",
+            RelationKind::Wakeup => "wake-ups",
+            RelationKind::TimedSleep => "timed sleeps",
+        }
+    }
+}
+
+/// The thing that a task waits for: a request, an inode, a work item. `of` and `id` are whatever names it: device and
+/// sector, device and inode, an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Object {
+    /// What it is.
+    pub kind: RelationKind,
+    /// The device or node that it belongs to; 0 where there is none.
+    pub of: u64,
+    /// Its own number or address.
+    pub id: u64,
+}
+
+/// One task that waits for one kernel thread over one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Relation {
+    /// The kernel thread.
+    pub thread: Tid,
+    /// Over what.
+    pub object: Object,
+    /// The task that waits.
+    pub task: Tid,
+    /// Its real-time priority.
+    pub priority: Priority,
+    /// Whether it can go on meanwhile.
+    #[serde(alias = "strength")]
+    pub dependency: Dependency,
+    /// Whether the task is a kernel thread itself, and waits with the priority of those that wait for it.
+    #[serde(alias = "lent")]
+    pub inherited: bool,
+}
+
+impl Relation {
+    /// What tells it from every other: the thread, the object, the task.
+    pub fn key(&self) -> (Tid, Object, Tid) {
+        (self.thread, self.object, self.task)
+    }
+}
+
+/// How a task depends on what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Dependency {
+    /// It needs the work done, and may do other things meanwhile: counts in the mean.
+    Soft,
+    /// It cannot go on before this very piece of work is done (blocked in `flush_work` on the item): counts as the
+    /// maximum.
+    Hard,
+}
+
+/// In whose name something was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Completer {
+    /// A kernel thread.
+    Thread(Tid),
+    /// A softirq that ran on top of whatever thread was there.
+    Softirq,
+    /// A hard interrupt.
+    Interrupt,
+    /// A user task.
+    Task,
+}
+
+/// One thing that a probe saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEvent {
+    /// A real-time task begins to wait.
+    Begin {
+        /// When.
+        at: Nanos,
+        /// Over what.
+        object: Object,
+        /// Who.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// The thread that stands before it, where it is known.
+        thread: Option<Tid>,
+        /// Whether it can go on meanwhile.
+        dependency: Dependency,
+    },
+    /// A worker takes a work item up.
+    RunBy {
+        /// When.
+        at: Nanos,
+        /// The item.
+        object: Object,
+        /// The worker.
+        worker: Tid,
+    },
+    /// It is done.
+    Done {
+        /// When.
+        at: Nanos,
+        /// What.
+        object: Object,
+        /// By whom.
+        by: Completer,
+    },
+    /// A task that waited no longer does, and what it waited for goes on, or is never done. It waits for a disk once, however many requests
+    /// it has under way: R_k of an interrupt thread is a set of tasks (section V.1.A of the paper).
+    Left {
+        /// Since when.
+        at: Nanos,
+        /// The disk, or the work item.
+        object: Object,
+        /// Who.
+        task: Tid,
+    },
+    /// A task that was blocked on an object is so no longer. It waits for it as it did before, if it did.
+    GoesOn {
+        /// Since when.
+        at: Nanos,
+        /// The work item.
+        object: Object,
+        /// Who.
+        task: Tid,
+    },
+    /// Requests of a task that were completed since the last time this was told.
+    Served {
+        /// When it was told.
+        at: Nanos,
+        /// The disk.
+        object: Object,
+        /// By whom.
+        by: Completer,
+        /// Whose they were.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// How many; none yet where a completer is met first.
+        times: u64,
+    },
+    /// Wake-ups of a real-time task since the last time this was told.
+    Woke {
+        /// When it was told.
+        at: Nanos,
+        /// Who woke.
+        by: Completer,
+        /// Who was woken.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// How often.
+        times: u64,
+        /// Whether it was with data of a socket.
+        network: bool,
+    },
+}
+
+impl WaitEvent {
+    /// When it was.
+    pub fn at(&self) -> Nanos {
+        match *self {
+            WaitEvent::Begin { at, .. }
+            | WaitEvent::RunBy { at, .. }
+            | WaitEvent::Done { at, .. }
+            | WaitEvent::Left { at, .. }
+            | WaitEvent::GoesOn { at, .. }
+            | WaitEvent::Served { at, .. }
+            | WaitEvent::Woke { at, .. } => at,
+        }
+    }
+}
