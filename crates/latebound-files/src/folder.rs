@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, accessat, fchmod, fstat, mkdirat,
@@ -131,8 +132,18 @@ impl Folder {
     }
 
     /// Takes the lock on the folder (flock(2)) where it is free and the file system can; whether another holds it.
+    ///
+    /// A lock that is let go is still held by every child between its fork and its exec, so it is asked for again for a while.
     pub fn is_locked_by_another(&self) -> bool {
-        matches!(self.handle.try_lock(), Err(TryLockError::WouldBlock))
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let asked_at = Instant::now();
+        while matches!(self.handle.try_lock(), Err(TryLockError::WouldBlock)) {
+            if asked_at.elapsed() >= PATIENCE {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
     }
 
     /// Takes the lock; whether this process has it now.
