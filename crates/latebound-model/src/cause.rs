@@ -104,6 +104,9 @@ pub struct Cause {
     pub kind: CauseKind,
     /// Which one: `NET_RX`, `irq 24 virtio0-req.0`, a thread's name; empty where the kind says all.
     pub subject: String,
+    /// The number of the interrupt line, where the cause is the handler of a device; `None` of the processor's own interrupts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub irq: Option<u32>,
     /// How much of the latency it took, net of what interrupted it.
     pub duration: Nanos,
     /// In how many spans.

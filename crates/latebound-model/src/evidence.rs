@@ -105,15 +105,61 @@ pub struct Loss {
     pub count: Option<u64>,
 }
 
+/// What sort of thing is missing: what code decides by, and never by the wording of [`Missing::what`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MissingKind {
+    /// Why late wake-ups were late: all explanations, or some.
+    Explanations,
+    /// A load that was asked for, or a part of its work.
+    Load,
+    /// A mechanism, a part of its durations, or a context that it is requested from.
+    Mechanism,
+    /// Events of the kernel: a trace point that it lacks, a program that it refused, events that were not read.
+    Events,
+    /// Measured latencies: of a CPU, of a stretch of time, of requests that were never made, of the tool whose results were read.
+    Measurement,
+    /// What the measurement should have run with: a CPU, a policy, locked memory, privileges.
+    Condition,
+    /// Relations of waiting: who waits for which thread, or for what.
+    Relations,
+    /// Names of what was seen: numbers or addresses stand in their place.
+    Names,
+    /// What the system is: its settings, or a counter of its hardware.
+    System,
+    /// A part of the results: a curve, a single value, a file on disk.
+    Results,
+    /// Anything else, and what a reader does not know the kind of.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
 /// Something that this Run does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
+    /// What sort of thing.
+    #[serde(default)]
+    pub kind: MissingKind,
     /// What: `observe`, `explain`, `tasklets`.
     pub what: String,
     /// Why: what failed, with the value that was met.
     pub why: String,
     /// What to type or change to have it.
     pub remedy: String,
+}
+
+impl Missing {
+    /// What is missing, why, and what to do to have it.
+    pub fn new(
+        kind: MissingKind,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Missing {
+        Missing { kind, what: what.into(), why: why.into(), remedy: remedy.into() }
+    }
 }
 
 impl fmt::Display for Missing {

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::CauseKind;
+
 /// How much a finding matters to somebody who has to answer in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +50,9 @@ pub struct Finding {
     pub source: String,
     /// What it costs, in numbers where they are known.
     pub cost: String,
+    /// The kinds of cause whose time the setting decides, so that it is what to change where they took most of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bears_on: Vec<CauseKind>,
     /// The command that mends it; `None` where nothing has to or can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,

@@ -13,6 +13,7 @@ mod evidence;
 mod finding;
 mod histogram;
 mod mechanism;
+mod migrate;
 mod priority;
 mod run;
 mod series;
@@ -28,15 +29,17 @@ pub use bound::{
 };
 pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstill};
 pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
-pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing};
+pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind};
 pub use finding::{Finding, Severity};
 pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
 };
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Priority, Scheduling};
-pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, Table, Throughput, Tool};
-pub use series::{BlockMaxima, Censored, Quantity, Series, Subject, Summary, UnknownCount};
+pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, RunVerb, Table, Throughput, Tool};
+pub use series::{
+    BlockMaxima, Censored, Condition, Deferral, Quantity, Series, Subject, Summary, UnknownCount,
+};
 pub use system::{
     CpuIdleState, CpuQuota, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling,
     SystemSnapshot,

@@ -2,6 +2,7 @@
 //! The Run: the one record that every verb that measures writes and every verb that reads takes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,68 @@ pub enum RunState {
     Interrupted,
     /// It ran for as long as it was meant to.
     Complete,
+}
+
+/// Which verb made a Run; in JSON its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+#[non_exhaustive]
+pub enum RunVerb {
+    /// `bound`
+    Bound,
+    /// `check`
+    Check,
+    /// `defer`
+    Defer,
+    /// `explain`
+    Explain,
+    /// `import`: the results of another tool.
+    Import,
+    /// `measure`
+    Measure,
+    /// `observe`
+    Observe,
+    /// `tune prove`
+    TuneProve,
+    /// A verb that this version does not know, by its name.
+    Other(String),
+}
+
+impl RunVerb {
+    /// The words by which it is typed.
+    pub fn name(&self) -> &str {
+        match self {
+            RunVerb::Bound => "bound",
+            RunVerb::Check => "check",
+            RunVerb::Defer => "defer",
+            RunVerb::Explain => "explain",
+            RunVerb::Import => "import",
+            RunVerb::Measure => "measure",
+            RunVerb::Observe => "observe",
+            RunVerb::TuneProve => "tune prove",
+            RunVerb::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for RunVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<String> for RunVerb {
+    fn from(name: String) -> RunVerb {
+        use RunVerb::*;
+        let known = [Bound, Check, Defer, Explain, Import, Measure, Observe, TuneProve];
+        known.into_iter().find(|verb| verb.name() == name).unwrap_or(Other(name))
+    }
+}
+
+impl From<RunVerb> for String {
+    fn from(verb: RunVerb) -> String {
+        verb.name().to_owned()
+    }
 }
 
 /// What wrote the Run.
@@ -124,7 +187,8 @@ pub struct Run {
     /// What wrote it.
     pub tool: Tool,
     /// Which verb.
-    pub verb: String,
+    #[schemars(with = "String")]
+    pub verb: RunVerb,
     /// The command line, word by word; without what follows `--`, unless `--keep-arguments` was given.
     pub command: Vec<String>,
     /// How far it got.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A series: one distribution of one quantity of one mechanism, with all that its numbers rest on.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +57,67 @@ pub struct Subject {
     /// The one CPU it was taken on, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
+}
+
+/// Under what a series was taken, where a Run takes the same under several conditions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Condition {
+    /// With no load of the tool.
+    Idle,
+    /// With all loads of the Run at once.
+    Loaded,
+    /// With this load alone, as it is written on the command line.
+    Load(String),
+    /// With no load, and processors kept out of their idle states.
+    Awake,
+    /// With no load, and several requests at once.
+    Bursts,
+    /// With requests in trains, beside whatever loads the Run has.
+    Trains,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Condition::Idle => "idle",
+            Condition::Loaded => "loaded",
+            Condition::Load(load) => load,
+            Condition::Awake => "no C-states",
+            Condition::Bursts => "bursts",
+            Condition::Trains => "trains",
+        })
+    }
+}
+
+/// Which way of putting work off a series of `defer` is about. Reads as `work_highpri from hardirq, to CPU 1`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Deferral {
+    /// The mechanism by its name on the command line: `work_highpri`.
+    pub mechanism: String,
+    /// The context that requests it, by its name on the command line: `hardirq`.
+    pub context: String,
+    /// What else tells it from other requests of the same, for people: `to CPU 1, pool busy`; mostly empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+}
+
+impl Deferral {
+    /// The mechanism of a plain call, which puts nothing off: its series shows what measuring costs.
+    pub const DIRECT: &str = "direct";
+
+    /// The context with the place: `hardirq, to CPU 1`.
+    pub fn origin(&self) -> String {
+        let comma = if self.place.is_empty() { "" } else { ", " };
+        format!("{}{comma}{}", self.context, self.place)
+    }
+}
+
+impl fmt::Display for Deferral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} from {}", self.mechanism, self.origin())
+    }
 }
 
 /// The maximum value in each block of time: what extreme-value statistics need.
@@ -132,6 +195,12 @@ pub struct Series {
     pub quantity: Quantity,
     /// About what.
     pub subject: Subject,
+    /// The way of putting work off, where it is a series of `defer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<Deferral>,
+    /// The condition that it was taken under, where the Run has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
     /// What the numbers rest on.
     pub evidence: Evidence,
     /// The numbers people ask for first: [`Summary::of`] the histogram, without quantiles that lie among values lost above it.
@@ -185,6 +254,8 @@ impl Series {
             mechanism,
             quantity,
             subject,
+            deferral: None,
+            condition: None,
             evidence,
             summary: Summary::of(&histogram),
             histogram,
