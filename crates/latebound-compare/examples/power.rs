@@ -14,7 +14,7 @@
 
 use latebound_compare::{Options, Side, VerdictWord, compare};
 use latebound_model::{
-    Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, Series, Subject,
+    Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject,
     SystemSnapshot, Tool,
 };
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -64,7 +64,7 @@ fn run(values: &[f64]) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: "measure".to_owned(),
+        verb: RunVerb::Measure,
         command: Vec::new(),
         state: RunState::Complete,
         started_at: String::new(),

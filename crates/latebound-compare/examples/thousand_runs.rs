@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use latebound_compare::{Options, Side, compare};
 use latebound_model::{
-    BlockMaxima, Cpu, Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, Series,
-    Subject, SystemSnapshot, Tool,
+    BlockMaxima, Cpu, Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, RunVerb,
+    Series, Subject, SystemSnapshot, Tool,
 };
 
 fn main() {
@@ -89,7 +89,7 @@ fn run(seed: u64, cpus: u32) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: "measure".to_owned(),
+        verb: RunVerb::Measure,
         command: Vec::new(),
         state: RunState::Complete,
         started_at: format!("2026-01-01T{:02}:{:02}:{:02}Z", seed / 3600, seed / 60 % 60, seed % 60),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use latebound_model::{
-    Censored, Emulation, Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, Series,
+    Censored, Emulation, Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, RunVerb, Series,
 };
 use latebound_stats::{Number, Sample, Span};
 
@@ -152,7 +152,7 @@ impl RunFacts {
                 complete: run.state == RunState::Complete,
             },
             emulation: run.system.emulation.clone(),
-            imported: run.verb == "import",
+            imported: run.verb == RunVerb::Import,
             load_errors: run.loads.iter().filter_map(|load| load.error.clone()).collect(),
             series: merged(run),
             rates,

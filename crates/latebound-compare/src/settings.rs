@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{CStateControl, Nanos, Run, SystemSnapshot};
+use latebound_model::{CStateControl, Nanos, Run, RunVerb, SystemSnapshot};
 use serde::Serialize;
 
 use crate::document::{Setting, SettingKind, ValueOnRuns};
@@ -24,7 +24,7 @@ pub(crate) fn settings(run: &Run) -> Settings {
     });
     let mut put = |name: &str, value: String| all.push((SettingKind::Measurement, name.to_owned(), value));
     put("tool", format!("{} {}", run.tool.name, run.tool.version));
-    if run.verb == "import" {
+    if run.verb == RunVerb::Import {
         put("command", run.command.join(" "));
     }
     if let Some(measure) = &run.measure {

@@ -6,7 +6,7 @@
 use latebound_compare::{Against, Options, Side, VerdictWord, compare};
 use latebound_model::{
     BlockMaxima, CStateControl, Censored, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    MeasureSettings, Mechanism, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState, Series, Subject,
+    MeasureSettings, Mechanism, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject,
     SystemSnapshot, Throughput, Tool,
 };
 
@@ -59,7 +59,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0.1.0".to_owned() },
-        verb: "measure".to_owned(),
+        verb: RunVerb::Measure,
         command: vec!["latebound".to_owned(), "measure".to_owned()],
         state: RunState::Complete,
         started_at: format!("2026-01-01T00:{:02}:{:02}Z", seed / 60 % 60, seed % 60),

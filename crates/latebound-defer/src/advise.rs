@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which ways met a budget, by what a Run of `defer run` measured. Pure.
 
-use latebound_model::{Nanos, Quantity, Run};
+use latebound_model::{Condition, Nanos, Quantity, Run};
 
 use crate::plan::{Context, Mechanism};
 
@@ -23,10 +23,10 @@ pub struct Advice {
     pub mechanism: Mechanism,
     /// Requested from here.
     pub context: Context,
-    /// The rest of what it was called: `, to CPU 1`, `, pool busy`; mostly nothing.
+    /// The rest of what it was called: `to CPU 1, pool busy`; mostly nothing.
     pub place: String,
-    /// `idle`, `loaded`, or the load that stood alone; where there were several, that under which it was the worst.
-    pub load: String,
+    /// The condition that it was measured under; where there were several, that under which it was the worst.
+    pub condition: Condition,
     /// How many starts the verdict rests on.
     pub starts: u64,
     /// How many were later than the budget.
@@ -43,6 +43,12 @@ impl Advice {
     /// Whether every start came within the budget, and none was lost.
     pub fn is_met(&self) -> bool {
         self.late == 0 && self.starts > 0 && !self.is_lossy
+    }
+
+    /// What people call it: `work_highpri from hardirq, to CPU 1`.
+    pub fn way(&self) -> String {
+        let comma = if self.place.is_empty() { "" } else { ", " };
+        format!("{} from {}{comma}{}", self.mechanism, self.context, self.place)
     }
 
     /// What was left of the budget at the worst start; below zero what was missing.
@@ -65,15 +71,6 @@ impl Mechanism {
     }
 }
 
-/// `work_highpri from hardirq, to CPU 1, pool busy, loaded`, as [`crate::Measured::series`] writes it.
-fn read_name(name: &str) -> Option<(Mechanism, Context, String, String)> {
-    let (rest, load) = name.rsplit_once(", ")?;
-    let (mechanism, rest) = rest.split_once(" from ")?;
-    let end = rest.find(',').unwrap_or(rest.len());
-    let (context, place) = rest.split_at(end);
-    Some((mechanism.parse().ok()?, context.parse().ok()?, place.to_owned(), load.to_owned()))
-}
-
 /// The ways that can do what is needed, under the loads where the Run has any: those that met the budget before those that
 /// did not, the minimum late first. What is no deferral at all (the plain call, a thread of user space) is left out.
 pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
@@ -82,7 +79,8 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
         .iter()
         .filter(|series| series.quantity == Quantity::Latency)
         .filter_map(|series| {
-            let (mechanism, context, place, load) = read_name(&series.subject.name)?;
+            let (way, condition) = (series.deferral.as_ref()?, series.condition.clone()?);
+            let (mechanism, context) = (way.mechanism.parse().ok()?, way.context.parse().ok()?);
             let histogram = &series.histogram;
             let starts = histogram.count();
             // A bucket that the budget lies in counts as late: the verdict errs on the safe side.
@@ -97,8 +95,8 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
             Some(Advice {
                 mechanism,
                 context,
-                place,
-                load,
+                place: way.place.clone(),
+                condition,
                 starts,
                 late,
                 max,
@@ -112,8 +110,8 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
         .filter(|advice| !needs.may_sleep || advice.mechanism.may_sleep())
         .filter(|advice| needs.contexts.is_empty() || needs.contexts.contains(&advice.context))
         .collect();
-    if all.iter().any(|advice| advice.load != "idle") {
-        all.retain(|advice| advice.load != "idle");
+    if all.iter().any(|advice| advice.condition != Condition::Idle) {
+        all.retain(|advice| advice.condition != Condition::Idle);
     }
     let mut all = worst_of_each(all);
     all.sort_by_key(|advice| (!advice.is_met(), advice.max, advice.mechanism, advice.context));
@@ -203,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_series_name_reads_back_as_what_was_requested(
+        fn an_older_series_name_migrates_to_what_was_requested(
             mechanism in 0..Mechanism::all().count(), context in 0..3usize, cpu in 0u32..3, busy: bool, loaded: bool,
         ) {
             let request = crate::Request {
@@ -217,11 +215,18 @@ mod tests {
                 open_loop: false,
                 counter: false,
             };
-            let load = if loaded { "loaded" } else { "idle" };
-            let label = request.label(Cpu(0));
-            let (mechanism, context, place, read) = read_name(&format!("{label}, {load}")).unwrap();
-            prop_assert_eq!((mechanism, context, read.as_str()), (request.mechanism, request.context, load));
-            prop_assert_eq!(format!("{mechanism} from {context}{place}"), label);
+            let load = if loaded { Condition::Loaded } else { Condition::Idle };
+            let written = crate::Measured::new(request, Cpu(0)).series(None, &load);
+            let mut older = run(written.to_vec());
+            for series in &mut older.series {
+                (series.deferral, series.condition) = (None, None);
+            }
+            older.migrate();
+            prop_assert_eq!(&older.series, &written);
+            let way = older.series[0].deferral.clone().unwrap();
+            prop_assert_eq!(way.mechanism.parse::<Mechanism>().unwrap(), request.mechanism);
+            prop_assert_eq!(way.context.parse::<Context>().unwrap(), request.context);
+            prop_assert_eq!(way.to_string(), request.label(Cpu(0)));
         }
     }
 
@@ -241,6 +246,7 @@ mod tests {
         }))
         .unwrap();
         run.series = series;
+        run.migrate();
         run
     }
 
@@ -257,7 +263,7 @@ mod tests {
         let needs = Needs { budget: Nanos::from_micros(50), ..Needs::default() };
         let said: Vec<(String, String, u64, u64)> = advise(&run, &needs)
             .into_iter()
-            .map(|one| (one.mechanism.to_string(), one.load, one.max.0 / 1_000, one.late))
+            .map(|one| (one.mechanism.to_string(), one.condition.to_string(), one.max.0 / 1_000, one.late))
             .collect();
         let text = |name: &str, load: &str, max, late| (name.to_owned(), load.to_owned(), max, late);
         assert_eq!(

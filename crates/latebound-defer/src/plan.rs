@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use latebound_abi::defer as abi;
-use latebound_model::{Cpu, Evidence, Nanos, Policy};
+use latebound_model::{Cpu, Deferral, Evidence, Nanos, Policy};
 
 use crate::error::DeferError;
 
@@ -211,9 +211,19 @@ impl Request {
 
     /// What people call it: `work_highpri from hardirq, to CPU 1`.
     pub fn label(&self, requester: Cpu) -> String {
-        let place = if self.cpu == requester { String::new() } else { format!(", to CPU {}", self.cpu) };
-        let busy = if self.busy == Nanos::ZERO { "" } else { ", pool busy" };
-        format!("{} from {}{place}{busy}", self.mechanism, self.context)
+        self.deferral(requester, None).to_string()
+    }
+
+    /// What its series are about. `order` is what else sets the order of the requests apart.
+    pub(crate) fn deferral(&self, requester: Cpu, order: Option<&str>) -> Deferral {
+        let to = (self.cpu != requester).then(|| format!("to CPU {}", self.cpu));
+        let busy = (self.busy != Nanos::ZERO).then(|| "pool busy".to_owned());
+        let place: Vec<String> = to.into_iter().chain(busy).chain(order.map(str::to_owned)).collect();
+        Deferral {
+            mechanism: self.mechanism.name().to_owned(),
+            context: self.context.name().to_owned(),
+            place: place.join(", "),
+        }
     }
 }
 

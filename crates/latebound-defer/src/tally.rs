@@ -2,7 +2,7 @@
 //! From starts to distributions. Pure.
 
 use latebound_abi::defer::{Counts, Record, START_OF_ITEM};
-use latebound_model::{Cpu, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
+use latebound_model::{Condition, Cpu, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
 
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::Request;
@@ -112,13 +112,11 @@ impl Measured {
         never + self.unseen + self.counts.records_lost + self.negative
     }
 
-    /// The two distributions as series of a Run. `load` is `idle` or `loaded`.
-    pub fn series(&self, load: &str) -> [Series; 2] {
-        let subject = |cpu| Subject {
-            name: format!("{}, {load}", self.request.label(self.requester)),
-            cpu,
-            ..Subject::default()
-        };
+    /// The two distributions as series of a Run, taken under this condition. `order` says how the requests came, where that sets the
+    /// series apart from others of the Run: `trains, with counter`.
+    pub fn series(&self, order: Option<&str>, condition: &Condition) -> [Series; 2] {
+        let deferral = self.request.deferral(self.requester, order);
+        let subject = |cpu| Subject { name: format!("{deferral}, {condition}"), cpu, ..Subject::default() };
         let make = |quantity, histogram: &Histogram| {
             let mut series = Series::new(
                 self.request.mechanism.of_the_kernel(),
@@ -127,6 +125,8 @@ impl Measured {
                 self.request.mechanism.evidence(),
                 histogram.clone(),
             );
+            series.deferral = Some(deferral.clone());
+            series.condition = Some(condition.clone());
             series.merged = self.counts.merged;
             series.missed = self.counts.turns_missed;
             series.cross_cpu = self.cross_cpu;
@@ -198,7 +198,7 @@ mod tests {
         measured.unseen = 5;
         measured.skipped = 13;
         assert_eq!(measured.lost(), 2 + 3 + 5 + 11);
-        let [latency, _] = measured.series("idle");
+        let [latency, _] = measured.series(None, &Condition::Idle);
         let losses: Vec<_> = latency.losses.iter().map(|loss| (loss.kind, loss.count)).collect();
         let unpaired = (LossKind::Unpaired, Some(2 + 3 + 5));
         assert_eq!(losses, [(LossKind::RingFull, Some(11)), unpaired, (LossKind::ProgramSkipped, Some(13))]);
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((measured.latency.count(), measured.lost()), (2, 1));
         let unending = Record { requested_ns: 5, started_ns: 6, ended_ns: 0, ..Record::default() };
         measured.add(&unending, &Ksoftirqd::default());
-        let [latency, execution] = measured.series("idle");
+        let [latency, execution] = measured.series(None, &Condition::Idle);
         assert_eq!(latency.losses.len(), 1);
         assert_eq!(execution.summary.max, Some(Nanos(500)));
         assert_eq!(execution.summary.count, 2);

@@ -2,8 +2,8 @@
 //! The parts that every imported Run is made of.
 
 use latebound_model::{
-    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity,
-    RUN_SCHEMA, Run, RunState, Series, Subject, Summary, SystemSnapshot, Tool,
+    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
+    Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject, Summary, SystemSnapshot, Tool,
 };
 
 use crate::number::sum;
@@ -13,7 +13,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: tool.to_owned(), version: version.to_owned() },
-        verb: "import".to_owned(),
+        verb: RunVerb::Import,
         command: command.split_whitespace().map(str::to_owned).collect(),
         state: RunState::Complete,
         started_at: String::new(),
@@ -34,6 +34,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: vec![Missing {
+            kind: MissingKind::System,
             what: "the settings of the system".to_owned(),
             why: format!("{tool} does not keep them"),
             remedy: "measure with latebound, whose Runs hold them".to_owned(),
@@ -216,7 +217,12 @@ pub(crate) fn set(run: &mut Run, name: &str, value: impl Into<String>) {
 /// Says once what a tool's values leave out.
 pub(crate) fn note(run: &mut Run, what: &str, why: &str, remedy: &str) {
     if !run.missing.iter().any(|missing| missing.what == what) {
-        run.missing.push(Missing { what: what.to_owned(), why: why.to_owned(), remedy: remedy.to_owned() });
+        run.missing.push(Missing {
+            kind: MissingKind::Measurement,
+            what: what.to_owned(),
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+        });
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 
 use latebound_model::{
     Activation, CStateControl, Cpu, CpuSet, Evidence, Loss, LossKind, MeasureSettings, Mechanism, Missing,
-    Nanos, Policy, Quantity, Series, Subject, Task, Tid,
+    MissingKind, Nanos, Policy, Quantity, Series, Subject, Task, Tid,
 };
 
 use crate::error::MeasureError;
@@ -190,6 +190,7 @@ impl LockedMemory {
     fn take() -> Result<LockedMemory, Missing> {
         let limit = memory::lock_limit();
         let missing = |why: String| Missing {
+            kind: MissingKind::Condition,
             what: "locked memory".to_owned(),
             why,
             remedy: "run as root, or raise the limit with: ulimit -l unlimited".to_owned(),
@@ -366,6 +367,7 @@ impl Measurement {
             .collect();
         if !unpinned.is_empty() {
             missing.push(Missing {
+kind: MissingKind::Condition,
                 what: "one CPU for each measuring thread".to_owned(),
                 why: format!(
                     "the kernel refuses to pin SCHED_DEADLINE threads to part of a root domain: the threads meant \
@@ -527,6 +529,7 @@ impl Measurement {
                     worker.ended = Some(ended);
                     if ended == Ended::Sleepless {
                         self.missing.push(Missing {
+kind: MissingKind::Measurement,
                             what: format!("the rest of the measurement on CPU {}", worker.cpu),
                             why: format!(
                                 "a period of {} left the thread no time to sleep, and without an end it would have \

@@ -36,7 +36,9 @@ pub use histogram::{
 };
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Priority, Scheduling};
-pub use run::{CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, RunVerb, Table, Throughput, Tool};
+pub use run::{
+    CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, RunVerb, Table, Throughput, Tool,
+};
 pub use series::{
     BlockMaxima, Censored, Condition, Deferral, Quantity, Series, Subject, Summary, UnknownCount,
 };

@@ -33,31 +33,37 @@ impl Run {
     }
 }
 
-/// Words in the ids of findings, with what these findings bear on.
-const BEARING: [(CauseKind, &[&str]); 14] = [
-    (CauseKind::TimerSlack, &["slack"]),
-    (CauseKind::IdleExit, &["idle", "dma-latency", "cpu-frequency"]),
-    (CauseKind::InterruptDelayed, &["preemption-model", "kernel-debugging"]),
-    (CauseKind::Interrupt, &["interrupt-affinity", "irqbalance"]),
-    (CauseKind::TimerInterrupt, &["tick-rate", "nohz"]),
-    (CauseKind::Nmi, &["nmi-watchdog"]),
-    (CauseKind::Softirq, &["interrupt-affinity", "irqbalance", "interrupt-threads", "preemption-model"]),
-    (
-        CauseKind::TaskFirst,
-        &["kernel-thread", "priorit", "-above-", "-below-", "cpu-isolation", "workqueue"],
-    ),
-    (CauseKind::PreemptionOff, &["preemption-model", "kernel-debugging"]),
-    (CauseKind::Throttled, &["rt-throttling", "rt-group", "fair-server"]),
-    (CauseKind::Quota, &["cpu-quota"]),
-    (CauseKind::Stolen, &["steal", "hypervisor"]),
-    (CauseKind::StoodStill, &["steal", "hypervisor"]),
-    (CauseKind::Blocked, &["memory-lock", "swap", "huge-pages", "compaction", "numa-balancing"]),
-];
-
 /// What a finding without this fact bears on, by its id.
 fn bears_on(finding: &Finding) -> Vec<CauseKind> {
-    let is_named = |words: &[&str]| words.iter().any(|word| finding.id.contains(word));
-    BEARING.iter().filter(|(_, words)| is_named(words)).map(|(kind, _)| *kind).collect()
+    use CauseKind::*;
+    match finding.id.as_str() {
+        "preemption-model" => vec![InterruptDelayed, Softirq, PreemptionOff],
+        "kernel-debugging" => vec![InterruptDelayed, PreemptionOff],
+        "tick-rate" | "nohz-full" => vec![TimerInterrupt],
+        "rt-throttling" | "rt-group-scheduling" | "fair-server" => vec![Throttled],
+        "cpu-quota" => vec![Quota],
+        "idle-states" | "cpu-dma-latency" | "cpu-frequency" => vec![IdleExit],
+        "interrupt-affinity" | "irqbalance" => vec![Interrupt, Softirq],
+        "interrupt-threads" => vec![Softirq],
+        "nmi-watchdog" => vec![Nmi],
+        "memory-lock"
+        | "swap"
+        | "transparent-huge-pages"
+        | "proactive-compaction"
+        | "compaction-of-locked-memory"
+        | "numa-balancing" => vec![Blocked],
+        "steal-time" | "hypervisor" => vec![Stolen, StoodStill],
+        "cpu-isolation"
+        | "workqueue-cpumask"
+        | "kernel-thread-priorities"
+        | "softirq-above-rcu"
+        | "stalld-above-kernel-threads"
+        | "irq-work-below-rcu"
+        | "timers-below-softirq"
+        | "migration-priority"
+        | "above-interrupt-threads" => vec![TaskFirst],
+        _ => Vec::new(),
+    }
 }
 
 /// The line of `irq 24 virtio0-req.0`.

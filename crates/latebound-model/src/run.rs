@@ -152,6 +152,14 @@ pub struct Load {
     pub error: Option<String>,
 }
 
+impl Load {
+    /// Whether a thread of this name is one of a built-in load. Names are all that a thread which has ended leaves: where the threads
+    /// that a load started are known by their ids, those decide.
+    pub fn names_thread(comm: &str) -> bool {
+        comm.starts_with("load-")
+    }
+}
+
 /// What was achieved in so much time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use latebound_model::{
     BlockMaxima, CStateControl, Cause, CauseKind, Cpu, CpuQuota, Explanation, Finding, Histogram, Load, Loss,
-    MeasureSettings, Mechanism, Nanos, Policy, Quantity, Run, RunState, Series, Severity, Standstill,
+    MeasureSettings, Mechanism, MissingKind, Nanos, Policy, Quantity, Run, RunState, RunVerb, Series,
+    Severity, Standstill,
 };
 
 pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
@@ -318,7 +319,7 @@ pub fn answer(run: &Run) -> Answer {
 }
 
 fn late(run: &Run) -> Sentence {
-    if run.verb == "defer" {
+    if run.verb == RunVerb::Defer {
         return deferred::late(run);
     }
     let wakeups = wakeups(run);
@@ -460,7 +461,7 @@ fn why(run: &Run) -> Sentence {
         if let Some(bound) = &run.bound {
             return bound::why(bound);
         }
-        let reason = run.missing.iter().find(|missing| missing.what.contains("expla"));
+        let reason = run.missing.iter().find(|missing| missing.kind == MissingKind::Explanations);
         return match reason {
             Some(missing) => {
                 sentence.say(format!("Not known: {}.", printable(missing.why.trim_end_matches('.'))))
@@ -515,29 +516,6 @@ pub fn quota_text(quota: &CpuQuota) -> String {
     format!("{limit}{burst}{held}.")
 }
 
-/// Words in the id of a finding that bears on a kind of cause.
-fn bears_on(kind: CauseKind) -> &'static [&'static str] {
-    match kind {
-        CauseKind::TimerSlack => &["slack"],
-        CauseKind::IdleExit => &["idle", "dma-latency", "cpu-frequency"],
-        CauseKind::InterruptDelayed => &["preemption-model", "kernel-debugging"],
-        CauseKind::Interrupt => &["interrupt-affinity", "irqbalance"],
-        CauseKind::TimerInterrupt => &["tick-rate", "nohz"],
-        CauseKind::Nmi => &["nmi-watchdog"],
-        CauseKind::Softirq => &["interrupt-affinity", "irqbalance", "interrupt-threads", "preemption-model"],
-        CauseKind::TaskFirst => {
-            &["kernel-thread", "priorit", "-above-", "-below-", "cpu-isolation", "workqueue"]
-        }
-        CauseKind::PreemptionOff => &["preemption-model", "kernel-debugging"],
-        CauseKind::Throttled => &["rt-throttling", "rt-group", "fair-server"],
-        CauseKind::Quota => &["cpu-quota"],
-        CauseKind::Stolen | CauseKind::StoodStill => &["steal", "hypervisor"],
-        CauseKind::Blocked => &["memory-lock", "swap", "huge-pages", "compaction", "numa-balancing"],
-        CauseKind::Scheduler | CauseKind::ReturnToUser | CauseKind::Unaccounted => &[],
-        _ => &[],
-    }
-}
-
 /// The kind that took most of the worst cases' time and can be told apart at all.
 fn leading_kind(run: &Run) -> Option<CauseKind> {
     cause_totals(&run.worst).first().map(|total| total.kind)
@@ -548,12 +526,12 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
         return (bound::change(bound), None);
     }
     let leading = leading_kind(run);
-    let words = leading.map_or(&[][..], bears_on);
     let mendable = |finding: &&&Finding| {
         finding.remedy.is_some() && matches!(finding.severity, Severity::Danger | Severity::Warning)
     };
     let ordered = findings(&run.findings);
-    let related = ordered.iter().filter(mendable).find(|f| words.iter().any(|word| f.id.contains(word)));
+    let related =
+        ordered.iter().filter(mendable).find(|f| leading.is_some_and(|kind| f.bears_on.contains(&kind)));
     let sentence = Sentence::default();
     if let Some(finding) = related {
         let sentence = name_finding(sentence, finding).say(format!(
@@ -642,7 +620,7 @@ fn advice(kind: CauseKind, run: &Run) -> Option<&'static str> {
     let of_kind = run.worst.iter().flat_map(|worst| &worst.causes).filter(|cause| cause.kind == kind);
     let longest = of_kind.max_by_key(|cause| cause.duration);
     Some(match kind {
-        CauseKind::Interrupt if longest.is_some_and(|cause| !cause.subject.starts_with("irq ")) => {
+        CauseKind::Interrupt if longest.is_some_and(|cause| cause.irq.is_none()) => {
             "It is the processor's own, not a device's: the tick and timers of other threads run in it. Isolate the CPUs that have \
              to answer in time (isolcpus, nohz_full)."
         }

@@ -160,7 +160,7 @@ proptest! {
     ) {
         let kinds = [CauseKind::TaskFirst, CauseKind::Softirq, CauseKind::IdleExit, CauseKind::Unaccounted];
         let cause = |kind: &CauseKind| Cause {
-            kind: *kind, subject: name.clone(), duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
+            kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
         };
         let explanation = Explanation {
             series: String::new(), mechanism: Mechanism::TimerWakeup, task: Task::default(), cpu: Cpu(0),
@@ -270,6 +270,7 @@ fn what_one_long_span_hides_is_enlarged() {
     let cause = |kind| Cause {
         kind,
         subject: String::new(),
+        irq: None,
         duration: Nanos(1),
         spans: 1,
         task: None,
@@ -311,6 +312,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
     let cause = |kind| Cause {
         kind,
         subject: String::new(),
+        irq: None,
         duration: Nanos(50_000),
         spans: 5_000,
         task: None,

@@ -69,7 +69,8 @@ pub fn parse_run(bytes: &[u8], path: &Path) -> Result<Run, StoreError> {
     }
     let extent: Extent = serde_json::from_slice(bytes).map_err(malformed)?;
     check_size(extent.series.len(), "series", MAX_SERIES as u64, path)?;
-    let run: Run = serde_json::from_slice(bytes).map_err(malformed)?;
+    let mut run: Run = serde_json::from_slice(bytes).map_err(malformed)?;
+    run.migrate();
     check(&run, path)?;
     Ok(run)
 }

@@ -43,6 +43,24 @@ fn the_doctor_without_rights_reads_as_the_golden_file() {
 }
 
 #[test]
+fn what_a_finding_bears_on_is_what_older_ones_of_its_id_migrate_to() {
+    let mut known = 0;
+    for doctor in [tuned_rt_box().doctor(), stock_laptop().doctor(), guest().doctor()] {
+        let mut run: latebound_model::Run = serde_json::from_value(serde_json::json!({
+            "schema": "latebound.run/1", "tool": {"name": "latebound", "version": "0"}, "verb": "check", "command": [],
+            "state": "complete", "started_at": "", "started_monotonic": 0, "planned": null, "duration": 0,
+            "system": doctor.system, "evidence": [], "findings": doctor.findings
+        }))
+        .unwrap();
+        run.findings.iter_mut().for_each(|finding| finding.bears_on.clear());
+        run.migrate();
+        assert_eq!(run.findings, doctor.findings);
+        known += run.findings.iter().filter(|finding| !finding.bears_on.is_empty()).count();
+    }
+    assert!(known > 40, "{known} findings bear on something");
+}
+
+#[test]
 fn a_tuned_real_time_box_has_nothing_dangerous_and_every_level_of_evidence() {
     let doctor = tuned_rt_box().doctor();
     let bad: Vec<_> = doctor.findings.iter().filter(|f| f.severity >= Severity::Warning).collect();

@@ -5,8 +5,8 @@
 use anyhow::Result;
 use latebound_analysis::bound::{Fold, FoldLimits, Saved, Source, source_name};
 use latebound_model::{
-    Bound, EvidenceLevel, Missing, Nanos, PreemptionModel, RUN_SCHEMA, Run, RunState, SystemSnapshot, Tool,
-    Verdict, WorkloadCurve,
+    Bound, EvidenceLevel, Missing, MissingKind, Nanos, PreemptionModel, RUN_SCHEMA, Run, RunState, RunVerb,
+    SystemSnapshot, Tool, Verdict, WorkloadCurve,
 };
 use latebound_report::html;
 use latebound_store::{InterruptRow, RunFolder};
@@ -43,6 +43,7 @@ fn curves(saved: &Saved, missing: &mut Vec<Missing>) -> Vec<WorkloadCurve> {
     for one in &saved.observations.cpus {
         if one.timeline.len() > FOLDED {
             missing.push(Missing {
+                kind: MissingKind::Results,
                 what: format!("workload curves of CPU {}", one.cpu),
                 why: format!("it had {} interrupts, and folding so many takes long", one.timeline.len()),
                 remedy: "compute them from interrupts.parquet".to_owned(),
@@ -74,7 +75,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        verb: "bound".to_owned(),
+        verb: RunVerb::Bound,
         command: crate::session::command_line(),
         state: RunState::Complete,
         started_at: jiff::Timestamp::now().to_string(),

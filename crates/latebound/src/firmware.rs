@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts what firmware took from the processors while a verb measures. Owns when the counter is read; reads it nowhere else.
 
-use latebound_model::{Missing, Run};
+use latebound_model::{Missing, MissingKind, Run};
 use latebound_system::{ReadError, Root, SmiCounters, SmiCounts};
 
 /// The counters with what they said at the begin; `None` where this processor has none.
@@ -26,6 +26,7 @@ impl Firmware {
         match begun.and_then(|(counters, before)| Ok(counters.read()?.since(&before))) {
             Ok(count) => run.system_management_interrupts = Some(count),
             Err(error) => run.missing.push(Missing {
+                kind: MissingKind::System,
                 what: "system management interrupts".to_owned(),
                 why: error.to_string(),
                 remedy: "as root: modprobe msr".to_owned(),

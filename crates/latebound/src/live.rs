@@ -274,7 +274,7 @@ fn cut(text: String, width: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latebound_model::{Evidence, Histogram, Quantity, Series, Subject};
+    use latebound_model::{Evidence, Histogram, MissingKind, Quantity, Series, Subject};
     use ratatui::backend::TestBackend;
 
     fn series(mechanism: Mechanism, name: &str, values: &[u64]) -> Series {
@@ -289,8 +289,7 @@ mod tests {
         net.merged = 7;
         let work = series(Mechanism::Work, "wb_workfn", &[40_000]);
         let losses = vec![Loss { kind: LossKind::MapFull, place: "work".to_owned(), count: Some(3) }];
-        let missing =
-            vec![Missing { what: "tasklets".to_owned(), why: String::new(), remedy: String::new() }];
+        let missing = vec![Missing::new(MissingKind::Mechanism, "tasklets", "", "")];
         let rows = latebound_report::observe_rows(&[net, work]);
         View { reading: Reading { rows, losses, missing }, elapsed: Nanos::from_secs(3), ..View::default() }
     }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads beside a measurement: from the command line to processes, and from their results into the Run.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use latebound_measure::{LoadProcess, LoadSpec};
-use latebound_model::{CpuSet, Load, Missing, Nanos, Run, Series, Summary};
+use latebound_model::{CpuSet, Load, Missing, MissingKind, Nanos, Run, Series, Summary, Tid};
 
 use crate::cli::LoadChoice;
 use crate::session::{Progress, Stop};
@@ -117,6 +119,11 @@ impl Running {
         self.processes.is_empty()
     }
 
+    /// The processes that run them.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.processes.iter().filter_map(LoadProcess::pid).collect()
+    }
+
     /// Gives a load that is to leave nothing of a CPU the time to do so.
     pub(crate) fn settle(&self) {
         if !self.is_empty() {
@@ -151,6 +158,24 @@ impl Running {
             }
         }
     }
+}
+
+/// The threads of these processes and of all processes that they started, as far as they have not ended.
+pub(crate) fn threads_of(processes: &[u32]) -> BTreeSet<Tid> {
+    let mut threads = BTreeSet::new();
+    let mut left = processes.to_vec();
+    while let Some(process) = left.pop() {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for task in tasks.flatten() {
+            let Some(tid) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if threads.insert(Tid(tid)) {
+                // A kernel without CONFIG_PROC_CHILDREN has no such file.
+                let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                left.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            }
+        }
+    }
+    threads
 }
 
 /// An error where a load of the Run failed, for the exit status: results under no load are not what was asked for, and they are
@@ -191,6 +216,7 @@ fn without_arguments(command: &[String]) -> Option<String> {
 /// What a load that failed leaves out. Its figures would be read as figures under load.
 fn without_load(load: &Load) -> Option<Missing> {
     load.error.as_ref().map(|error| Missing {
+        kind: MissingKind::Load,
         what: format!("the load {} {}", load.name, load.arguments).trim_end().to_owned(),
         why: error.clone(),
         remedy: "mend that and measure again: the figures are those of a system without all of this load"
@@ -201,4 +227,25 @@ fn without_load(load: &Load) -> Option<Missing> {
 /// The child's side.
 pub(crate) fn run_as_load(arguments: &[OsString]) -> Result<()> {
     Ok(latebound_measure::load_main(arguments.iter().cloned())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_process_are_its_own_and_those_of_its_children() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = Tid(std::process::id() as i32);
+        let threads = threads_of(&[std::process::id()]);
+        let of_child = threads_of(&[child.id()]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(threads.contains(&own), "{threads:?}");
+        assert_eq!(of_child, BTreeSet::from([Tid(child.id() as i32)]));
+        if fs::exists(format!("/proc/{own}/task/{own}/children")).unwrap() {
+            assert!(threads.is_superset(&of_child), "{threads:?}");
+        }
+        assert!(threads_of(&[child.id()]).is_empty());
+    }
 }

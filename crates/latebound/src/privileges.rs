@@ -6,7 +6,7 @@
 //! what latebound was started with.
 
 use latebound_measure::privileges::{CapabilitySet, keep_only};
-use latebound_model::{Missing, Run};
+use latebound_model::{Missing, MissingKind, Run};
 
 use crate::output::Output;
 
@@ -198,6 +198,7 @@ pub(crate) fn give_up(work: Work, needs: Needs, run: &mut Run) {
     if let Err(error) = keep_only(set(work, needs, Machine::of(release))) {
         let kept: Vec<&str> = work.kept().iter().map(|kept| kept.name).collect();
         run.missing.push(Missing {
+            kind: MissingKind::Condition,
             what: format!("running with few privileges ({} at most)", kept.join(", ")),
             why: format!("the kernel refused to take capabilities away ({error})"),
             remedy: "allow capset(2) and prctl(2) where latebound runs".to_owned(),

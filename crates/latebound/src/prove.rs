@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use latebound_compare::{Options, Side, compare};
 use latebound_model::{
-    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, Series, Subject, Throughput, Tid,
+    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, RunVerb, Series, Subject, Throughput, Tid,
 };
 use latebound_probe::{Response, ResponseProbe};
 use latebound_store::RunFolder;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
             let kind = policies[at];
             progress.show(|| format!("round {} of {}, {}", round + 1, args.rounds, kind.name()));
             let Some(turn) = turns.one(kind)? else { break };
-            let run = turn.run(session::new_run("tune prove", doctor.clone(), Some(args.duration)));
+            let run = turn.run(session::new_run(RunVerb::TuneProve, doctor.clone(), Some(args.duration)));
             let name = format!("{}-{}", kind.name(), round + 1);
             sides[at].add(&run, &name);
             shown[at].add(&turn);

@@ -12,7 +12,7 @@ use std::sync::mpsc::SyncSender;
 use anyhow::{Context, Result, bail};
 use latebound_analysis::visit_saved;
 use latebound_files::Folder;
-use latebound_model::{Event, EventKind, Loss, Missing, Nanos, Tid};
+use latebound_model::{Event, EventKind, Loss, Missing, MissingKind, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
 use latebound_system::undo::{Schedule, set_schedule_within};
@@ -136,6 +136,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
     let mut missing = recorder.missing().to_vec();
     if was_starved {
         missing.push(Missing {
+kind: MissingKind::Condition,
             what: "time for this program below real-time tasks".to_owned(),
             why: format!(
                 "for {STARVED} they left nothing to ordinary threads, so that events were read in reserved time before them, and each of them may \
@@ -249,6 +250,7 @@ fn saved(path: &Path) -> Result<Made> {
     let mut missing = Vec::new();
     if !events.iter().any(|event| matches!(event.kind, EventKind::InterruptEntry(_))) {
         missing.push(Missing {
+kind: MissingKind::Events,
             what: "interrupts".to_owned(),
             why: format!("{name} has none, so that a wake-up by an interrupt passes for one by the thread that it interrupted"),
             remedy: "record the events irq and irq_vectors as well".to_owned(),

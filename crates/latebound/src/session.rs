@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latebound_model::{CpuSet, Missing, Nanos, RUN_SCHEMA, Run, RunState, Tool};
+use latebound_model::{CpuSet, Missing, MissingKind, Nanos, RUN_SCHEMA, Run, RunState, RunVerb, Tool};
 use latebound_report::{printable, shell_words};
 use latebound_store::{RunFolder, StoreError};
 use latebound_system::Doctor;
@@ -100,11 +100,11 @@ fn recorded(words: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// A Run at its start: what is known before anything was measured.
-pub(crate) fn new_run(verb: &str, doctor: Doctor, planned: Option<Nanos>) -> Run {
+pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        verb: verb.to_owned(),
+        verb,
         command: command_line(),
         state: RunState::Running,
         started_at: jiff::Timestamp::now().to_string(),
@@ -147,6 +147,7 @@ pub(crate) fn leave_measured_cpus(allowed: &CpuSet, measured: &CpuSet) -> Option
     let moved = !free.is_empty()
         && unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const wanted) } == 0;
     (!moved).then(|| Missing {
+kind: MissingKind::Condition,
         what: "a CPU for the tool's own work".to_owned(),
         why: "every CPU that this process may use is measured, so collecting and writing run beside the measuring \
               threads, at an ordinary priority below theirs"
@@ -249,6 +250,7 @@ impl Record {
             && let Err(error) = folder.checkpoint(run)
         {
             self.problem = Some(Missing {
+                kind: MissingKind::Results,
                 what: "intermediate states of the Run".to_owned(),
                 why: error.to_string(),
                 remedy: "make room or choose another --output".to_owned(),
@@ -260,6 +262,7 @@ impl Record {
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut RunFolder) -> Result<(), StoreError>) {
         if let Some(Err(error)) = self.folder.as_mut().map(write) {
             self.problem = Some(Missing {
+                kind: MissingKind::Results,
                 what: "a table of the Run".to_owned(),
                 why: error.to_string(),
                 remedy: "make room or choose another --output".to_owned(),
@@ -299,6 +302,7 @@ impl Record {
             }
             Err(error) => {
                 run.missing.push(Missing {
+                    kind: MissingKind::Results,
                     what: "the whole Run on disk".to_owned(),
                     why: error.to_string(),
                     remedy: "only what is printed now holds all results".to_owned(),

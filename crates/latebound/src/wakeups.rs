@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 use latebound_measure::{MeasureError, MeasureOptions, Measured, Measurement};
-use latebound_model::{CpuSet, Missing, Nanos, Policy, Quantity, Run, SystemSnapshot};
+use latebound_model::{CpuSet, Missing, MissingKind, Nanos, Policy, Quantity, Run, SystemSnapshot};
 
 use crate::Outcome;
 use crate::cli::WakeupArgs;
@@ -69,6 +69,7 @@ pub(crate) fn start(
         started => return Ok(started?),
     };
     missing.push(Missing {
+kind: MissingKind::Condition,
         what: "real-time measuring threads".to_owned(),
         why: format!(
             "the kernel refused SCHED_{policy} ({source}): {cause}. Ordinary threads (SCHED_OTHER) measured instead, \

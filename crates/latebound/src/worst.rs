@@ -3,7 +3,7 @@
 //! one by one.
 
 use latebound_analysis::{KernelFacts, Usual, explain, may_be_standstill};
-use latebound_model::{Activation, Event, EventKind, Explanation, Missing, Nanos};
+use latebound_model::{Activation, Event, EventKind, Explanation, Missing, MissingKind, Nanos};
 use latebound_probe::{ProbeError, Recorder};
 
 use crate::cli::Keep;
@@ -125,11 +125,13 @@ impl Worst {
     /// What went wrong while reading the recorder, and what there was no room for.
     pub(crate) fn take_missing(&mut self) -> Vec<Missing> {
         let failed = self.failed.take().map(|why| Missing {
+            kind: MissingKind::Explanations,
             what: "explanations of some late wake-ups".to_owned(),
             why,
             remedy: "run it again".to_owned(),
         });
         let left_out = (self.left_out > 0).then(|| Missing {
+            kind: MissingKind::Results,
             what: "single activations".to_owned(),
             why: format!("{} came when {MAX_ACTIVATIONS} were kept", self.left_out),
             remedy: "measure for a shorter time, or write --keep worst:N".to_owned(),

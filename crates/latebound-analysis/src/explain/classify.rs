@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use latebound_model::{
-    Activation, CauseKind, Cpu, Event, EventKind, Mechanism, Nanos, PreemptionModel, Stack, Standstill, Task,
-    Tid, softirq_name,
+    Activation, CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos, PreemptionModel, Stack,
+    Standstill, Task, Tid, softirq_name,
 };
 
 use super::precedence::goes_before;
@@ -20,13 +20,14 @@ use super::{KernelFacts, limits, standstill};
 pub(super) struct Key {
     pub(super) kind: CauseKind,
     pub(super) subject: String,
+    pub(super) irq: Option<u32>,
     pub(super) tid: Option<Tid>,
     pub(super) work: Option<String>,
 }
 
 impl Key {
     fn named(kind: CauseKind, subject: impl Into<String>) -> Key {
-        Key { kind, subject: subject.into(), tid: None, work: None }
+        Key { kind, subject: subject.into(), irq: None, tid: None, work: None }
     }
 
     pub(super) fn unaccounted() -> Key {
@@ -42,14 +43,20 @@ fn nameless(kind: CauseKind) -> Verdict {
 
 fn handler(frame: &Frame) -> Verdict {
     match frame {
-        Frame::Interrupt(kind) => (Key::named(CauseKind::Interrupt, kind.to_string()), None),
+        Frame::Interrupt(kind) => {
+            let irq = match kind {
+                InterruptKind::Device { irq, .. } => Some(*irq),
+                _ => None,
+            };
+            (Key { irq, ..Key::named(CauseKind::Interrupt, kind.to_string()) }, None)
+        }
         Frame::Softirq(vector) => (Key::named(CauseKind::Softirq, softirq_name(*vector)), None),
     }
 }
 
 fn by_task(kind: CauseKind, task: &Task, top: &Top) -> Verdict {
     let work = top.work.as_ref().map(|function| function.to_string());
-    let key = Key { kind, subject: task.comm.clone(), tid: Some(task.tid), work };
+    let key = Key { kind, subject: task.comm.clone(), irq: None, tid: Some(task.tid), work };
     (key, Some(task.clone()))
 }
 

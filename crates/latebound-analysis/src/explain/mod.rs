@@ -189,6 +189,7 @@ fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
     Cause {
         kind: key.kind,
         subject: key.subject.clone(),
+        irq: key.irq,
         duration: Nanos::ZERO,
         spans: 0,
         task,

@@ -5,7 +5,7 @@
 use latebound_compare::{Against, Forecast, Options, Side, VerdictWord, compare};
 use latebound_model::{
     BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity, RUN_SCHEMA,
-    Run, RunState, Series, Subject, SystemSnapshot, Tool,
+    Run, RunState, RunVerb, Series, Subject, SystemSnapshot, Tool,
 };
 
 /// splitmix64 (Steele, Lea and Flood 2014), and the second of the last two normal values.
@@ -247,7 +247,7 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: "measure".to_owned(),
+        verb: RunVerb::Measure,
         command: Vec::new(),
         state: RunState::Complete,
         started_at: turn.map(start).unwrap_or_default(),

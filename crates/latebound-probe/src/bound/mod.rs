@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
-use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing};
+use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing, MissingKind};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
@@ -263,6 +263,7 @@ fn missing(kernel: &KernelBtf, refused: &[Refused]) -> Vec<Missing> {
         missing.push(left_alone());
     }
     missing.extend(refused.iter().map(|one| Missing {
+        kind: MissingKind::Events,
         what: format!("events {}", one.program),
         why: one.reason(),
         remedy: load::REMEDY.to_owned(),
@@ -274,6 +275,7 @@ fn missing(kernel: &KernelBtf, refused: &[Refused]) -> Vec<Missing> {
 /// and this event for a rule alone. That the flag decides is read from the thread itself, as on kernels before 6.16.
 fn left_alone() -> Missing {
     Missing {
+kind: MissingKind::Events,
         what: format!("events {CALLS_ITSELF}"),
         why: "from 7.0 on a program there calls itself until the kernel panics, so none is attached".to_owned(),
         remedy: "nothing to do; no window is longer or shorter for it, but nobody checks that need_resched is set only with interrupts or \
@@ -286,6 +288,7 @@ fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
     if cfg!(target_arch = "x86_64") && !has_vectors {
         missing.push(Missing {
+            kind: MissingKind::Names,
             what: "names of the processor's interrupts".to_owned(),
             why: "this kernel has no irq_vectors events".to_owned(),
             remedy: "boot a kernel with CONFIG_X86_LOCAL_APIC and CONFIG_TRACEPOINTS".to_owned(),
@@ -293,6 +296,7 @@ fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
     }
     if !has_nmis {
         missing.push(Missing {
+            kind: MissingKind::Events,
             what: "NMIs".to_owned(),
             why: "this kernel has no event nmi:nmi_handler".to_owned(),
             remedy: "nothing shows them here; what they take is not in the values".to_owned(),

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use latebound_model::{Activation, Loss, LossKind, Mechanism, Missing, Nanos, Series};
+use latebound_model::{Activation, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos, Series};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
 
@@ -136,6 +136,7 @@ impl Observer {
         let (mut plan, skel, links) = load(&wanted, &kernel, sizes)?;
         for mechanism in wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism)) {
             plan.missing.push(Missing {
+                kind: MissingKind::Mechanism,
                 what: format!("{}s", mechanism.name()),
                 why: "observe does not watch them".to_owned(),
                 remedy: "use `latebound measure` or `latebound explain`".to_owned(),

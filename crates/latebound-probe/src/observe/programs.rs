@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use latebound_model::{Mechanism, Missing};
+use latebound_model::{Mechanism, Missing, MissingKind};
 
 use crate::kernel::KernelBtf;
 use crate::kernel::VECTOR_NAMES;
@@ -110,6 +110,7 @@ impl Plan {
         for &mechanism in OBSERVABLE.iter().filter(|mechanism| wanted.contains(mechanism)) {
             if mechanism == Mechanism::IrqWork {
                 plan.missing.push(Missing {
+kind: MissingKind::Mechanism,
                     what: "irq_work items".to_owned(),
                     why: "they have no trace points, and irq_work.o is built without function entries for tracing"
                         .to_owned(),
@@ -122,6 +123,7 @@ impl Plan {
             // A mechanism is nothing without one of these, and the others are loaded.
             let mut unloaded: Vec<String> = Vec::new();
             let mut had = false;
+            let mut lacks_tracepoint = false;
             if mechanism == Mechanism::Vector {
                 had = plan.vectors(kernel, refused);
             }
@@ -140,10 +142,12 @@ impl Plan {
                 }
                 match program.hook {
                     Hook::Tracepoint(name) if kernel.is_deadly(name) => {
+                        lacks_tracepoint = true;
                         absent
                             .push(format!("a program at the trace point {name} may call itself without end"));
                     }
                     Hook::Tracepoint(name) if !kernel.has_tracepoint(name) => {
+                        lacks_tracepoint = true;
                         absent.push(format!("there is no trace point {name}"));
                     }
                     Hook::Function(name) if no_entry(name).is_some() => {
@@ -158,14 +162,16 @@ impl Plan {
                 }
             }
             // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
-            let essential = |absent: &str| mechanism != Mechanism::Tasklet || absent.contains("trace point");
-            if !had || !unloaded.is_empty() || absent.iter().any(|text| essential(text)) {
+            let lacks_essential =
+                if mechanism == Mechanism::Tasklet { lacks_tracepoint } else { !absent.is_empty() };
+            if !had || !unloaded.is_empty() || lacks_essential {
                 plan.programs.truncate(before);
             } else {
                 plan.mechanisms.insert(mechanism);
             }
             if !unloaded.is_empty() {
                 plan.missing.push(Missing {
+                    kind: MissingKind::Mechanism,
                     what: format!("{}s", mechanism.name()),
                     why: unloaded.join("; "),
                     remedy: load::REMEDY.to_owned(),
@@ -175,6 +181,7 @@ impl Plan {
             if !absent.is_empty() {
                 let half = plan.mechanisms.contains(&mechanism);
                 plan.missing.push(Missing {
+                    kind: MissingKind::Mechanism,
                     what: format!("{}{}s", if half { "latency of " } else { "" }, mechanism.name()),
                     why: format!("on this kernel {}", absent.join(", ")),
                     remedy: remedy(mechanism, half).to_owned(),
@@ -198,6 +205,7 @@ impl Plan {
         if !unloaded.is_empty() {
             let why: Vec<String> = unloaded.iter().filter_map(not_loaded).map(Refused::reason).collect();
             self.missing.push(Missing {
+                kind: MissingKind::Mechanism,
                 what: format!("vectors {}", unloaded.join(", ")),
                 why: why.join("; "),
                 remedy: load::REMEDY.to_owned(),
@@ -209,6 +217,7 @@ impl Plan {
         }
         if !absent.is_empty() {
             self.missing.push(Missing {
+                kind: MissingKind::Mechanism,
                 what: "vectors".to_owned(),
                 why: format!("this kernel has no trace points for {}", absent.join(", ")),
                 remedy: "nothing to do where the kernel is built without these interrupts".to_owned(),

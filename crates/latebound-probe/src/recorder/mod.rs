@@ -38,8 +38,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use latebound_model::{
-    Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, Nanos, Quantity, Series,
-    Stack, Subject, Task, Tid, bucket_bounds,
+    Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
+    Quantity, Series, Stack, Subject, Task, Tid, bucket_bounds,
 };
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
@@ -312,6 +312,7 @@ impl Recorder {
         recorder.missing.extend(plan.missing(&refused));
         if recorder.symbols.is_empty() {
             recorder.missing.push(Missing {
+                kind: MissingKind::Names,
                 what: "kernel symbols".to_owned(),
                 why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
                     .to_owned(),
@@ -320,6 +321,7 @@ impl Recorder {
         }
         if !btf.has_field("cfs_rq", "throttle_count") {
             recorder.missing.push(Missing {
+kind: MissingKind::Events,
                 what: "waits for a CPU quota".to_owned(),
                 why: "this kernel's type information has no cfs_rq::throttle_count, so it has no quotas, or hides them"
                     .to_owned(),

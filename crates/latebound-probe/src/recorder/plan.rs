@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 
-use latebound_model::Missing;
+use latebound_model::{Missing, MissingKind};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
 use super::imp::RecorderSkelBuilder;
@@ -95,7 +95,12 @@ impl Plan {
     pub(super) fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
         let mut missing = Vec::new();
         let mut note = |what: &str, why: String, remedy: &str| {
-            missing.push(Missing { what: what.to_owned(), why, remedy: remedy.to_owned() });
+            missing.push(Missing {
+                kind: MissingKind::Events,
+                what: what.to_owned(),
+                why,
+                remedy: remedy.to_owned(),
+            });
         };
         if self.absent.contains("sched_entry_tp") {
             note(

@@ -2,7 +2,7 @@
 //! How it is seen on the running kernel that a task is blocked until a work item is done. Owns the choice; what is done then is in
 //! flush.bpf.h.
 
-use latebound_model::Missing;
+use latebound_model::{Missing, MissingKind};
 
 use crate::kernel::KernelBtf;
 
@@ -43,6 +43,7 @@ impl Flushes {
 /// What follows where it cannot be seen.
 pub(super) fn missing(why: String) -> Missing {
     Missing {
+kind: MissingKind::Relations,
         what: "tasks that are blocked until a work item is done: they count as those that can go on meanwhile"
             .to_owned(),
         why,

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use latebound_model::{Completer, Dependency, Object, Priority, RelationKind, WaitEvent};
-use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
+use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Tid};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
@@ -210,6 +210,7 @@ impl RelationProbe {
             match group.programs.iter().find(|program| !kernel.has_tracepoint(program.1)) {
                 None => programs.extend(group.programs.iter().map(|program| program.0)),
                 Some((_, lacks)) => missing.push(Missing {
+                    kind: MissingKind::Relations,
                     what: group.what.to_owned(),
                     why: format!("this kernel has no trace point {lacks}"),
                     remedy: format!("boot a kernel of {} or later", group.since),
@@ -631,6 +632,7 @@ fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator
 fn not_loaded(refused: &Refused) -> Missing {
     let group = GROUPS.iter().find(|group| group.programs.iter().any(|one| one.0 == refused.program));
     Missing {
+        kind: MissingKind::Relations,
         what: group.map_or("wake-ups", |group| group.what).to_owned(),
         why: refused.reason(),
         remedy: load::REMEDY.to_owned(),

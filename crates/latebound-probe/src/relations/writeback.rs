@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{Missing, Nanos, Tid};
+use latebound_model::{Missing, MissingKind, Nanos, Tid};
 use latebound_model::{Object, WaitEvent};
 
 use crate::kernel::KernelBtf;
@@ -24,6 +24,7 @@ pub(super) fn held_back(kernel: &KernelBtf) -> Result<u32, String> {
 /// What follows where such tasks cannot be seen.
 pub(super) fn missing(why: String) -> Missing {
     Missing {
+kind: MissingKind::Relations,
         what: "tasks that may make no page dirty before others are written: they wait for nobody, unless they made pages dirty before"
             .to_owned(),
         why,

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
+use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Tid};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
@@ -179,6 +179,7 @@ impl ResponseProbe {
     /// What cannot be seen on any kernel, and what this one does not let be seen.
     pub fn missing(&self) -> Vec<Missing> {
         let never = Missing {
+            kind: MissingKind::Measurement,
             what: "responses of tasks that wait by futex, read or recv".to_owned(),
             why: "only sleeps of time, poll, select, epoll and sigtimedwait end a response".to_owned(),
             remedy: "have such a task write its own times, and compare the Runs of these".to_owned(),
@@ -230,7 +231,12 @@ fn not_loaded(refused: &Refused) -> Missing {
         "response_exit" => "the ends of tasks: a new one of the same number begins as the old one left off",
         _ => "responses between sleeps of one system call",
     };
-    Missing { what: what.to_owned(), why: refused.reason(), remedy: load::REMEDY.to_owned() }
+    Missing {
+        kind: MissingKind::Events,
+        what: what.to_owned(),
+        why: refused.reason(),
+        remedy: load::REMEDY.to_owned(),
+    }
 }
 
 /// `struct response`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `defer run` measured: every way of putting work off on one axis, and its numbers.
 
-use latebound_model::{Quantity, Run, Series};
+use latebound_model::{Condition, Quantity, Run, RunVerb, Series};
 
 use super::parts::{number_cell, picture, section, table, time_cell};
 use crate::markup::Markup;
@@ -10,25 +10,23 @@ use crate::text::any_lost;
 
 const LABEL: &str = "From the request to the start of deferred work";
 
-/// A series by what `defer run` calls it.
+/// A series by what the tables call it.
 struct Named<'a> {
     mechanism: &'a str,
     /// `hardirq`, with where it went: `hardirq, to CPU 1`.
-    context: &'a str,
-    load: &'a str,
+    context: String,
+    load: String,
     series: &'a Series,
 }
 
-/// `work_highpri from hardirq, to CPU 1, pool busy, loaded`.
 fn named(series: &Series) -> Option<Named<'_>> {
-    let (rest, load) = series.subject.name.rsplit_once(", ")?;
-    let (mechanism, context) = rest.split_once(" from ")?;
-    Some(Named { mechanism, context, load, series })
+    let (way, condition) = (series.deferral.as_ref()?, series.condition.as_ref()?);
+    Some(Named { mechanism: &way.mechanism, context: way.origin(), load: condition.to_string(), series })
 }
 
 /// Whether the Run is one of deferred work, which then takes the place of what was observed.
 pub(super) fn is_deferred(run: &Run) -> bool {
-    run.verb == "defer"
+    run.verb == RunVerb::Defer
 }
 
 pub(super) fn write(m: &mut Markup, run: &Run) {
@@ -59,7 +57,7 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     });
 }
 
-fn groups<'a>(series: &[Named<'a>]) -> Vec<DeferredGroup<'a>> {
+fn groups<'a>(series: &'a [Named<'a>]) -> Vec<DeferredGroup<'a>> {
     let mut groups: Vec<DeferredGroup<'a>> = Vec::new();
     for one in series {
         let name = format!("from {}", one.context);
@@ -73,10 +71,10 @@ fn groups<'a>(series: &[Named<'a>]) -> Vec<DeferredGroup<'a>> {
             rows.len() - 1
         });
         let (row, histogram) = (&mut rows[at], &one.series.histogram);
-        if one.load == "idle" {
+        if one.series.condition == Some(Condition::Idle) {
             row.idle = Some(histogram);
         } else if row.loaded.is_none_or(|(_, worst)| worst.max() < histogram.max()) {
-            row.loaded = Some((one.load, histogram));
+            row.loaded = Some((one.load.as_str(), histogram));
         }
     }
     groups
@@ -106,7 +104,7 @@ fn rows(m: &mut Markup, latencies: &[Named<'_>], executions: &[Named<'_>]) {
             let histogram = &series.histogram;
             let (count, lossy) = (histogram.count(), any_lost(&series.losses));
             m.element("tr", &[], |m| {
-                for text in [one.mechanism, one.context, one.load] {
+                for text in [one.mechanism, &one.context, &one.load] {
                     m.leaf("td", &[("class", "name")], text);
                 }
                 number_cell(m, count);

@@ -5,28 +5,28 @@ use super::*;
 
 pub(crate) fn deferred() -> Run {
     let mut run = empty();
-    run.verb = "defer".to_owned();
-    for context in ["task", "hardirq, to CPU 1"] {
+    run.verb = RunVerb::Defer;
+    for (context, place) in [("task", ""), ("hardirq", "to CPU 1")] {
         for (mechanism, typical) in [("tasklet", 5u64), ("work_highpri", 20)] {
-            for (load, longest) in [("idle", typical * 4), ("loaded", typical * 47_500)] {
+            for (condition, longest) in
+                [(Condition::Idle, typical * 4), (Condition::Loaded, typical * 47_500)]
+            {
                 let mut histogram = Histogram::new();
                 histogram.record_n(Nanos::from_micros(typical), 2_000);
                 histogram.record_n(Nanos::from_micros(typical * 2), 100);
                 histogram.record(Nanos::from_micros(longest));
-                let subject = Subject {
-                    name: format!("{mechanism} from {context}, {load}"),
-                    cpu: Some(Cpu(0)),
-                    ..Subject::default()
-                };
+                let way =
+                    Deferral { mechanism: mechanism.into(), context: context.into(), place: place.into() };
+                let subject =
+                    Subject { name: format!("{way}, {condition}"), cpu: Some(Cpu(0)), ..Subject::default() };
                 for quantity in [Quantity::Latency, Quantity::Execution] {
                     let (subject, histogram) = (subject.clone(), histogram.clone());
-                    run.series.push(Series::new(
-                        Mechanism::Work,
-                        quantity,
-                        subject,
-                        Evidence::User,
-                        histogram,
-                    ));
+                    let series = Series::new(Mechanism::Work, quantity, subject, Evidence::User, histogram);
+                    run.series.push(Series {
+                        deferral: Some(way.clone()),
+                        condition: Some(condition.clone()),
+                        ..series
+                    });
                 }
             }
         }

@@ -123,6 +123,7 @@ impl Story {
                 e.causes.push(Cause {
                     kind,
                     subject: subject.into(),
+                    irq: subject.strip_prefix("irq 27 ").map(|_| 27),
                     duration: Nanos::ZERO,
                     spans: 0,
                     task: None,
@@ -299,6 +300,15 @@ fn finding(
         value: value.into(),
         source: format!("/sys/example/{id}"),
         cost: cost.into(),
+        bears_on: match id {
+            "preemption-model" => {
+                vec![CauseKind::InterruptDelayed, CauseKind::Softirq, CauseKind::PreemptionOff]
+            }
+            "idle-states" => vec![CauseKind::IdleExit],
+            "rt-throttling" | "fair-server" => vec![CauseKind::Throttled],
+            "swap" => vec![CauseKind::Blocked],
+            _ => Vec::new(),
+        },
         remedy: remedy.map(str::to_owned),
     }
 }
@@ -377,7 +387,7 @@ pub(crate) fn rich() -> Run {
         schema: RUN_SCHEMA.into(),
         bound: None,
         tool: Tool { name: "latebound".into(), version: "0.1.0".into() },
-        verb: "check".into(),
+        verb: RunVerb::Check,
         command: ["latebound", "check", "--load", "ipc", "--duration", "60s"].map(str::to_owned).into(),
         state: RunState::Complete,
         started_at: "2026-11-20T19:30:00Z".into(),
@@ -443,6 +453,7 @@ pub(crate) fn rich() -> Run {
             Loss { kind: LossKind::RingFull, place: "observe".into(), count: Some(0) },
         ],
         missing: vec![Missing {
+            kind: MissingKind::Mechanism,
             what: "tasklets".into(),
             why: "attaching fentry to tasklet_action_common failed: Operation not permitted".into(),
             remedy: "a kernel with CONFIG_FUNCTION_TRACER and fentry allowed".into(),
@@ -518,7 +529,7 @@ pub(crate) fn empty() -> Run {
     Run {
         schema: RUN_SCHEMA.into(),
         tool: Tool { name: "latebound".into(), version: "0.1.0".into() },
-        verb: "check".into(),
+        verb: RunVerb::Check,
         command: vec!["latebound".into(), "check".into()],
         state: RunState::Running,
         started_at: "2026-11-20T19:30:00Z".into(),
@@ -550,7 +561,7 @@ pub(crate) const HOSTILE_NAMES: [&str; 6] =
 pub(crate) fn hostile() -> Run {
     let mut run = empty();
     run.state = RunState::Interrupted;
-    run.verb = HOSTILE_NAMES[0].into();
+    run.verb = HOSTILE_NAMES[0].to_owned().into();
     run.command = HOSTILE_NAMES.map(str::to_owned).into();
     run.started_at = HOSTILE_NAMES[2].into();
     run.planned = Some(Nanos(u64::MAX));
@@ -597,9 +608,15 @@ pub(crate) fn hostile() -> Run {
             value: (*name).into(),
             source: (*name).into(),
             cost: (*name).into(),
+            bears_on: Vec::new(),
             remedy: Some((*name).into()),
         });
-        run.missing.push(Missing { what: (*name).into(), why: (*name).into(), remedy: (*name).into() });
+        run.missing.push(Missing {
+            kind: MissingKind::Other,
+            what: (*name).into(),
+            why: (*name).into(),
+            remedy: (*name).into(),
+        });
         run.loads.push(Load {
             name: (*name).into(),
             arguments: (*name).into(),
@@ -624,6 +641,7 @@ pub(crate) fn hostile() -> Run {
         let cause = |kind, duration| Cause {
             kind,
             subject: (*name).into(),
+            irq: None,
             duration: Nanos(duration),
             spans: u64::MAX,
             task: Some(odd.clone()),

@@ -10,10 +10,10 @@ use latebound_model::{
     Activation, BOUND_SCHEMA, BlockMaxima, BlockingWindow, Bound, BoundView, BoundViews, CStateControl,
     Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Evidence, EvidenceLevel, Explanation,
     FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, Load, Loss, LossKind,
-    MeasureSettings, MeasuredWakeup, Mechanism, Missing, Nanos, Policy, PreemptionModel, Quantity,
-    RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, Series, Severity, Signature, SourceKind,
-    SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool, Variable,
-    Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
+    MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy, PreemptionModel,
+    Quantity, RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series, Severity, Signature,
+    SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool,
+    Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 
 /// A repeatable sequence of latencies with a long tail: xorshift, squared.
@@ -57,6 +57,7 @@ fn explanation(seed: u64) -> Explanation {
     let cause = |kind, subject: &str, duration, task| Cause {
         kind,
         subject: subject.to_owned(),
+        irq: None,
         duration: Nanos(duration),
         spans: 1,
         task,
@@ -132,7 +133,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
     Run {
         schema: RUN_SCHEMA.to_owned(),
         tool: Tool { name: "latebound".to_owned(), version: "0.1.0".to_owned() },
-        verb: "check".to_owned(),
+        verb: RunVerb::Check,
         command: vec!["latebound".to_owned(), "check".to_owned()],
         state: RunState::Running,
         started_at: "2026-11-20T12:00:00Z".to_owned(),
@@ -172,6 +173,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             value: "none".to_owned(),
             source: "/sys/kernel/debug/sched/preempt".to_owned(),
             cost: "a system call can hold a wake-up up for milliseconds".to_owned(),
+            bears_on: vec![CauseKind::InterruptDelayed, CauseKind::Softirq, CauseKind::PreemptionOff],
             remedy: Some("boot with preempt=full".to_owned()),
         }],
         system_management_interrupts: None,
@@ -185,6 +187,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         }],
         losses: vec![Loss { kind: LossKind::RingFull, place: "recorder".to_owned(), count: None }],
         missing: vec![Missing {
+            kind: MissingKind::Events,
             what: "bound".to_owned(),
             why: "the kernel has no preempt and irq trace points".to_owned(),
             remedy: "boot a PREEMPT_RT kernel with PREEMPT_TRACER".to_owned(),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What time costs to read, and who else has the processor while it passes.
 
-use latebound_model::{Finding, Severity};
+use latebound_model::{CauseKind, Finding, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::platform::Platform;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![clocksource(context), hypervisor(context), steal(context)]
+    let stopped = &[CauseKind::Stolen, CauseKind::StoodStill];
+    vec![clocksource(context), bearing(hypervisor(context), stopped), bearing(steal(context), stopped)]
 }
 
 const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who else may use the CPUs: hardware threads, the scheduler's balancing, the tick, RCU, work items.
 
-use latebound_model::{Cpu, CpuSet, Finding, Nanos, Severity};
+use latebound_model::{CauseKind, Cpu, CpuSet, Finding, Nanos, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::boot_option;
 use crate::snapshot::CPUS;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    let mut findings = vec![smt(context), isolation(context), nohz_full(context)];
+    let mut findings = vec![
+        smt(context),
+        bearing(isolation(context), &[CauseKind::TaskFirst]),
+        bearing(nohz_full(context), &[CauseKind::TimerInterrupt]),
+    ];
     findings.extend(rcu_callbacks(context));
-    findings.extend(workqueues(context));
+    findings.extend(workqueues(context).map(|found| bearing(found, &[CauseKind::TaskFirst])));
     findings
 }
 

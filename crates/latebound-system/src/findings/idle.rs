@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{CpuSet, Finding, Nanos, Severity};
+use latebound_model::{CauseKind, CpuSet, Finding, Nanos, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::idle::{self, DMA_LATENCY, MAX_CPUS_READ, NO_LIMIT};
 use crate::snapshot::{CPUS, first_cpu};
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![states(context), dma_latency(context), frequency(context)]
+    [states(context), dma_latency(context), frequency(context)]
+        .map(|found| bearing(found, &[CauseKind::IdleExit]))
+        .into()
 }
 
 /// Above this an idle state's exit stands out among the other parts of a wake-up, which are microseconds.

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where interrupts may land, who moves them and what their handlers run as.
 
-use latebound_model::{CpuSet, Finding, PreemptionModel, Severity};
+use latebound_model::{CauseKind, CpuSet, Finding, PreemptionModel, Severity};
 
-use super::{Context, cpus, finding, mended, some_of};
+use super::{Context, bearing, cpus, finding, mended, some_of};
 use crate::boot_option;
 use crate::interrupts::is_device;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![affinity(context), irqbalance(context), handlers(context)]
+    let placed = &[CauseKind::Interrupt, CauseKind::Softirq];
+    vec![
+        bearing(affinity(context), placed),
+        bearing(irqbalance(context), placed),
+        bearing(handlers(context), &[CauseKind::Softirq]),
+    ]
 }
 
 fn affinity(context: &Context<'_>) -> Finding {

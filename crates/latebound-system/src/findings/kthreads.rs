@@ -7,14 +7,18 @@
 //! migration as it is; a thread that waits for an interrupt not above its handler's thread, which is FIFO 50
 //! (`sched_set_fifo`: half of MAX_RT_PRIO). Equal priorities are the kernel's own default and are let pass.
 
-use latebound_model::{Finding, Policy, PreemptionModel, Severity};
+use latebound_model::{CauseKind, Finding, Policy, PreemptionModel, Severity};
 
-use super::{Context, finding, mended, some_of};
+use super::{Context, bearing, finding, mended, some_of};
 use crate::threads::Thread;
 
 const SOURCE: &str = "/proc/*/stat";
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
+    order(context).into_iter().map(|found| bearing(found, &[CauseKind::TaskFirst])).collect()
+}
+
+fn order(context: &Context<'_>) -> Vec<Finding> {
     let (id, title) = ("kernel-thread-priorities", "Priorities of kernel threads");
     let cost = "an order that the kernel does not expect deadlocks or starves it";
     let threads = match &context.survey.threads {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What this process may do about its own lateness: real-time priority, locked memory, CPUs.
 
-use latebound_model::{CpuSet, Finding, Severity};
+use latebound_model::{CauseKind, CpuSet, Finding, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::cgroup;
 use crate::permissions::{Capability, Limit, limit};
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![rt_priority(context), locked_memory(context), cpuset(context)]
+    vec![rt_priority(context), bearing(locked_memory(context), &[CauseKind::Blocked]), cpuset(context)]
 }
 
 const LIMITS: &str = "/proc/self/limits";

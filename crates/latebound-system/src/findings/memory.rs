@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that has to be fetched, moved or searched while somebody waits for it.
 
-use latebound_model::{Finding, Severity};
+use latebound_model::{CauseKind, Finding, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::snapshot::chosen;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
     vec![
-        swap(context),
-        huge_pages(context),
+        bearing(swap(context), &[CauseKind::Blocked]),
+        bearing(huge_pages(context), &[CauseKind::Blocked]),
         switch(context, &KSM),
-        switch(context, &PROACTIVE_COMPACTION),
-        switch(context, &COMPACTION_OF_LOCKED),
-        switch(context, &NUMA_BALANCING),
+        bearing(switch(context, &PROACTIVE_COMPACTION), &[CauseKind::Blocked]),
+        bearing(switch(context, &COMPACTION_OF_LOCKED), &[CauseKind::Blocked]),
+        bearing(switch(context, &NUMA_BALANCING), &[CauseKind::Blocked]),
     ]
 }
 

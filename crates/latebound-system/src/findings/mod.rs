@@ -16,7 +16,7 @@ mod timers;
 
 pub use throttling::quota_finding;
 
-use latebound_model::{Finding, Severity, SystemSnapshot};
+use latebound_model::{CauseKind, Finding, Severity, SystemSnapshot};
 
 use crate::permissions::Capability;
 use crate::root::ReadError;
@@ -66,6 +66,7 @@ fn finding(
         value: value.into(),
         source: source.into(),
         cost: cost.into(),
+        bears_on: Vec::new(),
         remedy: None,
     }
 }
@@ -73,6 +74,11 @@ fn finding(
 /// The same finding with the command that mends it.
 fn mended(finding: Finding, remedy: impl Into<String>) -> Finding {
     Finding { remedy: Some(remedy.into()), ..finding }
+}
+
+/// The same finding with the kinds of cause whose time the setting decides.
+fn bearing(finding: Finding, on: &[CauseKind]) -> Finding {
+    Finding { bears_on: on.to_vec(), ..finding }
 }
 
 impl Context<'_> {

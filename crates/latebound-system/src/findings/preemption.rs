@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How willing the kernel is to switch, and what was built into it that makes it slow.
 
-use latebound_model::{Finding, Nanos, PreemptionModel, Severity};
+use latebound_model::{CauseKind, Finding, Nanos, PreemptionModel, Severity};
 
-use super::{Context, finding, mended, some_of};
+use super::{Context, bearing, finding, mended, some_of};
 use crate::boot_option;
 use crate::preemption::DEBUGFS;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![model(context), tick(context), debug_kernel(context)]
+    vec![
+        bearing(model(context), &[CauseKind::InterruptDelayed, CauseKind::Softirq, CauseKind::PreemptionOff]),
+        bearing(tick(context), &[CauseKind::TimerInterrupt]),
+        bearing(debug_kernel(context), &[CauseKind::InterruptDelayed, CauseKind::PreemptionOff]),
+    ]
 }
 
 const MODEL: &str = "Preemption model";

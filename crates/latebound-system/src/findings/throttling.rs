@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{CpuQuota, FairServer, Finding, Nanos, Severity};
+use latebound_model::{CauseKind, CpuQuota, FairServer, Finding, Nanos, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 use crate::cgroup;
 use crate::idle::MAX_CPUS_READ;
 use crate::quota;
@@ -13,10 +13,9 @@ use crate::snapshot::{self, FAIR_SERVER, FAIR_SERVER_SINCE};
 use crate::survey::Survey;
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context)), Some(cpu_quota(context))]
-        .into_iter()
-        .flatten()
-        .collect()
+    let of_classes = [Some(rt_throttling(context)), fair_server(context), Some(rt_group(context))];
+    let of_classes = of_classes.into_iter().flatten().map(|found| bearing(found, &[CauseKind::Throttled]));
+    of_classes.chain([cpu_quota(context)]).collect()
 }
 
 const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -226,7 +225,7 @@ fn rt_group(context: &Context<'_>) -> Finding {
 const QUOTA: (&str, &str) = ("cpu-quota", "CPU quota");
 
 fn cpu_quota(context: &Context<'_>) -> Finding {
-    match quota::own(context.survey.root) {
+    let found = match quota::own(context.survey.root) {
         Ok(Some(quotas)) => quota_finding(&quotas),
         Ok(None) => {
             let cost = "no quota holds ordinary threads back";
@@ -237,7 +236,8 @@ fn cpu_quota(context: &Context<'_>) -> Finding {
             let cost = "a group that used up its quota waits for the next period: 100 ms by default";
             context.unread(QUOTA.0, QUOTA.1, &error, cost)
         }
-    }
+    };
+    bearing(found, &[CauseKind::Quota])
 }
 
 /// What the quotas of the groups that some threads are in cost them ([`crate::cpu_quotas`]). The tightest is named.
@@ -249,7 +249,8 @@ pub fn quota_finding(quotas: &[CpuQuota]) -> Finding {
         quotas.iter().max_by(|a, b| held(a).cmp(&held(b)).then_with(|| share(b).total_cmp(&share(a))));
     let Some(quota) = tightest else {
         let cost = "no group of these threads, and none above, limits the CPU time of ordinary threads";
-        return finding(id, title, Severity::Good, "none", "cpu.max, cpu.cfs_quota_us", cost);
+        let none = finding(id, title, Severity::Good, "none", "cpu.max, cpu.cfs_quota_us", cost);
+        return bearing(none, &[CauseKind::Quota]);
     };
     let counted = match (quota.throttled_periods, quota.periods, quota.throttled) {
         (Some(throttled), Some(periods), Some(time)) => {
@@ -279,7 +280,7 @@ pub fn quota_finding(quotas: &[CpuQuota]) -> Finding {
         (Some(Nanos(0)), _) => "; or let it save up: cpu.max.burst",
         _ => "",
     };
-    let made = finding(id, title, severity, value, &source, cost);
+    let made = bearing(finding(id, title, severity, value, &source, cost), &[CauseKind::Quota]);
     mended(made, format!("echo {word} > {}  # or a larger quota{burst}", quoted(&source)))
 }
 

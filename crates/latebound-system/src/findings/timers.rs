@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timers: how finely they fire, where, and those that the kernel sets for itself.
 
-use latebound_model::{Finding, Nanos, Severity};
+use latebound_model::{CauseKind, Finding, Nanos, Severity};
 
-use super::{Context, finding, mended};
+use super::{Context, bearing, finding, mended};
 
 pub(super) fn findings(context: &Context<'_>) -> Vec<Finding> {
-    vec![resolution(context), migration(context), nmi_watchdog(context), soft_watchdog(context)]
+    vec![
+        resolution(context),
+        migration(context),
+        bearing(nmi_watchdog(context), &[CauseKind::Nmi]),
+        soft_watchdog(context),
+    ]
 }
 
 fn resolution(context: &Context<'_>) -> Finding {

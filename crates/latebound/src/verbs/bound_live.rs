@@ -9,7 +9,8 @@ use anyhow::{Result, bail};
 use latebound_analysis::bound::ViewKind;
 use latebound_measure::{MeasureOptions, Measurement};
 use latebound_model::{
-    Bound, Evidence, EvidenceLevel, MeasuredWakeup, Missing, Nanos, PreemptionModel, Run, RunState, Verdict,
+    Bound, Evidence, EvidenceLevel, MeasuredWakeup, Missing, MissingKind, Nanos, PreemptionModel, Run,
+    RunState, RunVerb, Verdict,
 };
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         preempt_rt: doctor.system.preemption == Some(PreemptionModel::Rt),
         view: ViewKind::from(args.view),
     };
-    let mut run = session::new_run("bound", doctor, args.duration);
+    let mut run = session::new_run(RunVerb::Bound, doctor, args.duration);
     let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
@@ -108,6 +109,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         match Measurement::start(options) {
             Ok(measurement) => watch.measurement = Some(measurement),
             Err(error) => run.missing.push(Missing {
+                kind: MissingKind::Measurement,
                 what: "the measured latency of the same time".to_owned(),
                 why: error.to_string(),
                 remedy: "run as root, or leave it out with --no-measure".to_owned(),

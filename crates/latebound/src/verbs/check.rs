@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use latebound_analysis::KernelFacts;
 use latebound_measure::Measurement;
-use latebound_model::{Missing, Nanos, Run, RunState};
+use latebound_model::{Missing, MissingKind, Nanos, Run, RunState, RunVerb};
 use latebound_probe::{ObserveOptions, Observer, ProbeError, Recorder};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let cpus = wakeups::cpus(&args.wakeups, &doctor.system)?;
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("check", doctor, Some(args.wakeups.duration));
+    let mut run = session::new_run(RunVerb::Check, doctor, Some(args.wakeups.duration));
     let mut record = Record::begin(&args.record, Some("check"), &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
@@ -108,8 +108,9 @@ impl Probes {
             let recorder = (args.recorder.worst > 0).then(|| Recorder::start(options));
             (recorder, observer.map(|thread| thread.join()))
         });
-        let mut kept = |what: &str, error: String| {
+        let mut kept = |kind, what: &str, error: String| {
             missing.push(Missing {
+                kind,
                 what: what.to_owned(),
                 why: error,
                 remedy: "`latebound doctor` says what else is in the way".to_owned(),
@@ -117,14 +118,24 @@ impl Probes {
         };
         Probes {
             recorder: recorder.and_then(|started| {
-                started.map_err(|e| kept("explanations of late wake-ups", e.to_string())).ok()
+                started
+                    .map_err(|e| {
+                        kept(MissingKind::Explanations, "explanations of late wake-ups", e.to_string())
+                    })
+                    .ok()
             }),
             observer: observer.and_then(|joined| match joined {
-                Ok(started) => {
-                    started.map_err(|e| kept("what the kernel put off meanwhile", e.to_string())).ok()
-                }
+                Ok(started) => started
+                    .map_err(|e| {
+                        kept(MissingKind::Mechanism, "what the kernel put off meanwhile", e.to_string())
+                    })
+                    .ok(),
                 Err(_) => {
-                    kept("what the kernel put off meanwhile", "the probe's loader panicked".to_owned());
+                    kept(
+                        MissingKind::Mechanism,
+                        "what the kernel put off meanwhile",
+                        "the probe's loader panicked".to_owned(),
+                    );
                     None
                 }
             }),
@@ -140,6 +151,7 @@ impl Probes {
         });
         if let Err(error) = watched {
             missing.push(Missing {
+                kind: MissingKind::Explanations,
                 what: "explanations of late wake-ups".to_owned(),
                 why: error.to_string(),
                 remedy: "run it again".to_owned(),

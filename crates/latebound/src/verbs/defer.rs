@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use latebound_defer::{By, Context, Facts as SignatureFacts, Measured, Mechanism, Request, Settings};
-use latebound_model::{Cpu, CpuSet, Missing, Nanos, Policy, Run, RunState, Summary};
+use latebound_model::{
+    Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb, Summary,
+};
 use latebound_report::html;
 use latebound_report::terminal::{self, DEFER_QUANTILES, DeferRow};
 use latebound_stats::{Interval, histogram_quantile_interval};
@@ -40,6 +42,8 @@ pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
 
 /// The measurement of all series under one load.
 struct Phase {
+    condition: Condition,
+    /// The condition's name.
     name: String,
     /// From the first request to the last start.
     took: Duration,
@@ -60,7 +64,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let plan = axes::plan(args, &allowed)?;
-    let mut run = session::new_run("defer", doctor, None);
+    let mut run = session::new_run(RunVerb::Defer, doctor, None);
     let record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(said.into_iter().chain(lacking));
 
@@ -75,7 +79,8 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
             Ok(held) => held,
             Err(error) => {
                 run.missing.push(Missing {
-                    what: format!("everything under \"{}\"", axis.name),
+                    kind: MissingKind::Condition,
+                    what: format!("everything under \"{}\"", axis.condition),
                     why: error.to_string(),
                     remedy: "a kernel with CONFIG_CPU_IDLE, as root".to_owned(),
                 });
@@ -86,13 +91,13 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         let prepared = way.prepare(&settings, &requests.iter().map(burst).collect::<Vec<_>>())?;
         let running = axis.loads.start(None, &allowed, &stop)?;
         running.settle();
-        phases.push(phase(axis.name, prepared, &stop, || running.finish(&mut run))?);
+        phases.push(phase(axis.condition, prepared, &stop, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
     run.missing.extend(phases.iter().filter_map(|phase| not_requested(phase, args, stop.is_set())));
     for phase in &phases {
-        run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(&phase.name)));
+        run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(None, &phase.condition)));
     }
     let written = record.finish(&mut run, output, html::page);
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
@@ -198,6 +203,7 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
             continue;
         }
         let leave_out = |why: &str, remedy: &str| Missing {
+            kind: MissingKind::Mechanism,
             what: format!("the mechanism {mechanism}"),
             why: why.to_owned(),
             remedy: remedy.to_owned(),
@@ -242,7 +248,8 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
     (requests, lacking)
 }
 
-fn phase(name: String, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
+fn phase(condition: Condition, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
+    let name = condition.to_string();
     let mut progress = Progress::new(None);
     let started = Instant::now();
     let show = |so_far: latebound_defer::Progress| {
@@ -257,7 +264,7 @@ fn phase(name: String, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Re
         ended();
     })?;
     progress.clear();
-    Ok(Phase { name, took, measured })
+    Ok(Phase { condition, name, took, measured })
 }
 
 /// A series without numbers looks like one without lateness; so what was never requested is said.
@@ -268,6 +275,7 @@ fn not_requested(phase: &Phase, args: &DeferRunArgs, is_stopped: bool) -> Option
         wanted += u64::from(measured.request.triggers);
     }
     (asked < wanted).then(|| Missing {
+kind: MissingKind::Measurement,
         what: format!("{} of {wanted} triggers, {}", wanted - asked, phase.name),
         why: if is_stopped {
             "the run was stopped".to_owned()

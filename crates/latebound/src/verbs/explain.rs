@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::{KernelFacts, SavedExplanations, Watched, explain_saved};
-use latebound_model::{CpuQuota, Nanos, Run, RunState, Tid};
+use latebound_model::{CpuQuota, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::terminal::Style;
 use latebound_report::{html, terminal};
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("explain", doctor, args.duration);
+    let mut run = session::new_run(RunVerb::Explain, doctor, args.duration);
     let mut record = Record::begin(&args.record, None, &run)?;
 
     let options =

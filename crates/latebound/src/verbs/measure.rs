@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use latebound_model::RunState;
+use latebound_model::{RunState, RunVerb};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let cpus = wakeups::cpus(&args.wakeups, &doctor.system)?;
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("measure", doctor, Some(args.wakeups.duration));
+    let mut run = session::new_run(RunVerb::Measure, doctor, Some(args.wakeups.duration));
     let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use latebound_model::{Nanos, Run, RunState};
+use latebound_model::{Nanos, Run, RunState, RunVerb};
 use latebound_probe::{ObserveOptions, Observer};
 use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("observe", doctor, args.duration);
+    let mut run = session::new_run(RunVerb::Observe, doctor, args.duration);
     let mut record = Record::begin(&args.record, None, &run)?;
     let usual = if std::io::stdout().is_terminal() { Format::Human } else { Format::Json };
     let format = output.format_or(usual);

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use latebound_compare::{Options, Side, TRADEOFF_SCHEMA, Tradeoff, workload};
 use latebound_lab::{Accelerator, Clock, Job, Kernel, KernelName, Lab, LabError, Machine, Payload};
 use latebound_measure::LoadSpec;
-use latebound_model::{PreemptionModel, Run, RunState};
+use latebound_model::{MissingKind, PreemptionModel, Run, RunState};
 use latebound_report::html::{self, TradeoffPage};
 use latebound_report::terminal;
 use latebound_system::{Facts, Root};
@@ -244,8 +244,8 @@ fn not_whole(place: &Path) -> Result<()> {
     let run = latebound_store::read_run(place)?;
     if !is_whole(place) {
         let of_load = run.loads.iter().find_map(|load| load.error.clone());
-        let why =
-            of_load.or_else(|| run.missing.iter().find(|m| m.what.contains("load")).map(|m| m.why.clone()));
+        let why = of_load
+            .or_else(|| run.missing.iter().find(|m| m.kind == MissingKind::Load).map(|m| m.why.clone()));
         bail!("not the whole load ran: {}", why.unwrap_or_else(|| "it ended early".to_owned()));
     }
     Ok(())

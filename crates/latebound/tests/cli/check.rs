@@ -35,7 +35,7 @@ fn live_check_under_load_writes_a_whole_run_with_its_report_and_tables() {
     assert_eq!(ran.err, "");
 
     let run = read_run(folder.path().join("a.run")).unwrap();
-    assert_eq!((run.state, run.verb.as_str()), (RunState::Complete, "check"));
+    assert_eq!((run.state, run.verb.name()), (RunState::Complete, "check"));
     assert_eq!(run.planned, Some(Nanos::from_secs(1)));
     let settings = run.measure.as_ref().unwrap();
     assert_eq!((settings.cpus.to_string(), settings.period), (cpu, Nanos::from_millis(1)));
@@ -162,7 +162,7 @@ fn live_observe_prints_json_where_no_terminal_is_and_counts_softirqs_and_hrtimer
     let _live = live();
     let folder = folder();
     let run = done(folder.path(), &["observe", "--duration", "1s"]).run();
-    assert_eq!((run.state, run.verb.as_str()), (RunState::Complete, "observe"));
+    assert_eq!((run.state, run.verb.name()), (RunState::Complete, "observe"));
     for mechanism in [Mechanism::Softirq, Mechanism::Hrtimer] {
         let of = run.series.iter().filter(|series| series.mechanism == mechanism);
         assert!(of.map(|series| series.summary.count).sum::<u64>() > 0, "{mechanism}");

@@ -225,7 +225,7 @@ fn an_imported_result_becomes_a_run_that_other_verbs_read() {
     let file = sample("rtla-timerlat-hist.txt").display().to_string();
     done(folder.path(), &["import", &file, "--output", "timerlat.run"]);
     let run = done(folder.path(), &["report", "timerlat.run", "--format", "json"]).run();
-    assert_eq!((run.verb.as_str(), run.tool.name.as_str(), run.series.len()), ("import", "rtla", 4));
+    assert_eq!((run.verb.name(), run.tool.name.as_str(), run.series.len()), ("import", "rtla", 4));
     assert!(folder.path().join("timerlat.run/report.html").is_file());
     let again = ran(latebound(folder.path()).args(["import", &file, "--output", "timerlat.run"]));
     assert_eq!(again.code, Some(1));

@@ -10,6 +10,7 @@ mod check;
 mod compare;
 mod foreign;
 mod loads;
+mod older;
 mod output;
 mod pipeline;
 mod places;

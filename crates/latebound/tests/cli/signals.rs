@@ -153,7 +153,7 @@ fn live_sigkill_at_any_moment_leaves_a_run_that_can_be_read_and_nothing_else() {
         if path.exists() {
             seen += 1;
             let run = read_run(&path).unwrap();
-            assert_eq!((run.state, run.verb.as_str()), (RunState::Running, "check"));
+            assert_eq!((run.state, run.verb.name()), (RunState::Running, "check"));
         }
         assert!(becomes_true(Duration::from_secs(2), || dma_latency() == limit), "{} us", dma_latency());
     }

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use latebound_defer::{Advice, Needs, advise};
+use latebound_model::Condition;
 use latebound_report::digest;
 use latebound_report::terminal::{self, AdviceRow};
 use serde::Serialize;
@@ -17,7 +18,7 @@ struct Row<'a> {
     mechanism: &'a str,
     context: &'a str,
     place: &'a str,
-    load: &'a str,
+    load: String,
     is_met: bool,
     max_ns: u64,
     margin_ns: i128,
@@ -67,8 +68,8 @@ fn under(run: &latebound_model::Run, advice: &[Advice]) -> String {
         .iter()
         .map(|load| format!("{} {}", load.name, load.arguments).trim_end().to_owned())
         .collect();
-    let loads = match advice.first().map(|advice| advice.load.as_str()) {
-        Some("loaded") => format!("under {}", loads.join("; ")),
+    let loads = match advice.first().map(|advice| &advice.condition) {
+        Some(Condition::Loaded) => format!("under {}", loads.join("; ")),
         _ => "idle".to_owned(),
     };
     let kernel = run.system.kernel_release.as_deref().unwrap_or("an unknown kernel");
@@ -80,8 +81,8 @@ fn row<'a>(advice: &'a Advice, needs: &Needs) -> Row<'a> {
     Row {
         mechanism: advice.mechanism.name(),
         context: advice.context.name(),
-        place: advice.place.trim_start_matches(", "),
-        load: &advice.load,
+        place: &advice.place,
+        load: advice.condition.to_string(),
         is_met: advice.is_met(),
         max_ns: advice.max.0,
         margin_ns: advice.margin_ns(needs.budget),
@@ -94,7 +95,7 @@ fn row<'a>(advice: &'a Advice, needs: &Needs) -> Row<'a> {
 
 fn text_row(advice: &Advice, needs: &Needs) -> AdviceRow {
     AdviceRow {
-        name: format!("{} from {}{}", advice.mechanism, advice.context, advice.place),
+        name: advice.way(),
         is_met: advice.is_met(),
         max: advice.max,
         margin_ns: advice.margin_ns(needs.budget),

@@ -2,7 +2,7 @@
 //! Under what deferred work is measured, one after the other: idle, under all loads at once, or under each of several alone.
 
 use anyhow::Result;
-use latebound_model::CpuSet;
+use latebound_model::{Condition, CpuSet};
 
 use crate::cli::DeferRunArgs;
 use crate::load_runner::Loads;
@@ -10,10 +10,10 @@ use crate::load_runner::Loads;
 /// What a burst of `--axes` asks for at once.
 const BURST: u32 = 16;
 
-/// One condition.
+/// One condition, and what makes it.
 pub(super) struct Axis {
-    /// As the tables and the series of the Run call it.
-    pub(super) name: String,
+    /// Which; the tables and the series of the Run name it.
+    pub(super) condition: Condition,
     /// What runs beside.
     pub(super) loads: Loads,
     /// Whether processors are kept out of their C-states.
@@ -23,27 +23,27 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    fn of(name: &str) -> Axis {
-        Axis { name: name.to_owned(), loads: Loads::none(), is_awake: false, burst: None }
+    fn of(condition: Condition) -> Axis {
+        Axis { condition, loads: Loads::none(), is_awake: false, burst: None }
     }
 }
 
 /// Reads the options, before anything is started. Idle comes first.
 pub(super) fn plan(args: &DeferRunArgs, cpus: &CpuSet) -> Result<Vec<Axis>> {
-    let mut axes = vec![Axis::of("idle")];
+    let mut axes = vec![Axis::of(Condition::Idle)];
     if args.axes {
-        axes.push(Axis { is_awake: true, ..Axis::of("no C-states") });
-        axes.push(Axis { burst: Some(BURST), ..Axis::of("bursts") });
+        axes.push(Axis { is_awake: true, ..Axis::of(Condition::Awake) });
+        axes.push(Axis { burst: Some(BURST), ..Axis::of(Condition::Bursts) });
         for load in standard(args.cpu, cpus.len()) {
-            axes.push(Axis { loads: Loads::one(&load)?, ..Axis::of(&load) });
+            axes.push(Axis { loads: Loads::one(&load)?, ..Axis::of(Condition::Load(load)) });
         }
         return Ok(axes);
     }
     let loads = Loads::parse(&args.load)?;
     if args.each_load {
-        axes.extend(loads.each().map(|(name, loads)| Axis { loads, ..Axis::of(&name) }));
+        axes.extend(loads.each().map(|(name, loads)| Axis { loads, ..Axis::of(Condition::Load(name)) }));
     } else if !loads.is_empty() {
-        axes.push(Axis { loads, ..Axis::of("loaded") });
+        axes.push(Axis { loads, ..Axis::of(Condition::Loaded) });
     }
     Ok(axes)
 }

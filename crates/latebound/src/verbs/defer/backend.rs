@@ -10,7 +10,7 @@ use latebound_defer::{
     By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
     StockKernel,
 };
-use latebound_model::{Cpu, CpuSet, Missing, Nanos};
+use latebound_model::{Cpu, CpuSet, Missing, MissingKind, Nanos};
 
 use crate::cli::{DeferBy, DeferRunArgs};
 use crate::session::Stop;
@@ -53,6 +53,7 @@ impl Way {
                 if !none(By::Bpf) && args.busy.is_none() && args.execution == Nanos::ZERO =>
             {
                 let said = Missing {
+kind: MissingKind::Mechanism,
                     what: "requests by the kernel module, from task, softirq and hard interrupt context".to_owned(),
                     why: "latebound_defer is not loaded: what follows was requested by user space and BPF programs"
                         .to_owned(),
@@ -91,7 +92,12 @@ impl Way {
                 (why, if is_of_the_module { REMEDY } else { StockKernel::remedy(mechanism) })
             }
         };
-        Some(Missing { what: format!("the mechanism {mechanism}"), why, remedy: remedy.to_owned() })
+        Some(Missing {
+            kind: MissingKind::Mechanism,
+            what: format!("the mechanism {mechanism}"),
+            why,
+            remedy: remedy.to_owned(),
+        })
     }
 
     /// Whether it can be requested from there on some kernel.
@@ -106,6 +112,7 @@ impl Way {
     pub(super) fn lacking_from(&self, mechanism: Mechanism, context: Context) -> Option<Missing> {
         let Way::Bpf(kernel) = self else { return None };
         Some(Missing {
+            kind: MissingKind::Mechanism,
             what: format!("the mechanism {mechanism} from {context}"),
             why: kernel.lacking_from(mechanism, context)?,
             remedy: StockKernel::remedy(mechanism).to_owned(),

@@ -6,7 +6,7 @@ use latebound_defer::{
     Context, Device, Ksoftirqd, Measured, Mechanism, Prepared, Request, Settings, Train, TrainSums, sums,
     trains,
 };
-use latebound_model::{Cpu, CpuSet, Nanos, Run, RunState, Summary};
+use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb, Summary};
 use latebound_report::html;
 use latebound_report::terminal::{self, LostRow};
 use latebound_system::{Facts, Root};
@@ -22,7 +22,7 @@ use super::RING_RECORDS;
 
 /// One mechanism, with a counter or without, under one load.
 pub(super) struct Trial {
-    pub(super) load: &'static str,
+    pub(super) condition: Condition,
     pub(super) with_counter: bool,
     pub(super) measured: Measured,
     pub(super) trains: Vec<Train>,
@@ -43,36 +43,42 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("defer", doctor, None);
+    let mut run = session::new_run(RunVerb::Defer, doctor, None);
     let record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([Cpu(args.train.cpu)])));
 
     let mut trials = Vec::new();
-    let each = |load: &'static str, trials: &mut Vec<Trial>| -> Result<()> {
+    let each = |condition: Condition, trials: &mut Vec<Trial>| -> Result<()> {
         for &mechanism in &mechanisms {
             for with_counter in [false, true] {
                 if !stop.is_set() {
-                    trials.push(trial(&args.train, args.trains, mechanism, with_counter, load, &stop)?);
+                    trials.push(trial(
+                        &args.train,
+                        args.trains,
+                        mechanism,
+                        with_counter,
+                        condition.clone(),
+                        &stop,
+                    )?);
                 }
             }
         }
         Ok(())
     };
-    each("idle", &mut trials)?;
+    each(Condition::Idle, &mut trials)?;
     let is_loaded = !args.load.load.is_empty() || !args.load.command.is_empty();
     if is_loaded && !stop.is_set() {
         let running = loads.start(None, &allowed, &stop)?;
         running.settle();
-        let done = each("loaded", &mut trials);
+        let done = each(Condition::Loaded, &mut trials);
         running.finish(&mut run);
         done?;
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
     for trial in &trials {
-        let counter = if trial.with_counter { ", with counter" } else { "" };
-        let [latency, execution] = trial.measured.series(&format!("trains{counter}, {}", trial.load));
-        run.series.extend([latency, execution]);
+        let order = if trial.with_counter { "trains, with counter" } else { "trains" };
+        run.series.extend(trial.measured.series(Some(order), &trial.condition));
     }
     let written = record.finish(&mut run, output, html::page);
     print(&trials, &run, args.train.irqs, output)?;
@@ -122,21 +128,21 @@ fn trial(
     count: u32,
     mechanism: Mechanism,
     with_counter: bool,
-    load: &'static str,
+    condition: Condition,
     stop: &Stop,
 ) -> Result<Trial> {
     let (settings, request) = plan(args, count, mechanism, with_counter)?;
     let prepared = Prepared::new(Device::open()?, &settings, &[request])?;
     let mut progress = Progress::new(None);
     let show = |so_far: latebound_defer::Progress| {
-        progress.show(|| format!("{load}: {} runs of {} raises", so_far.starts, so_far.triggers));
+        progress.show(|| format!("{condition}: {} runs of {} raises", so_far.starts, so_far.triggers));
     };
     let mut records = Vec::new();
     let mut measured = prepared.run(stop.flag(), show, |record| records.push(*record), || {})?;
     progress.clear();
     let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
     Ok(Trial {
-        load,
+        condition,
         with_counter,
         measured,
         trains: trains(&records, args.irqs, &Ksoftirqd::of_this_kernel()),
@@ -146,7 +152,7 @@ fn trial(
 /// A line of the JSON document.
 #[derive(Serialize)]
 struct Row<'a> {
-    load: &'a str,
+    load: String,
     mechanism: &'a str,
     with_counter: bool,
     trains: u64,
@@ -178,8 +184,11 @@ fn print(trials: &[Trial], run: &Run, irqs: u32, output: &Output) -> Result<()> 
         }));
     }
     let style = output.style();
-    let of = |load: &str| trials.iter().filter(|trial| trial.load == load).map(text_row).collect::<Vec<_>>();
-    let mut groups = vec![("idle", of("idle")), ("loaded", of("loaded"))];
+    let of = |condition: Condition| {
+        let under = trials.iter().filter(|trial| trial.condition == condition);
+        under.map(text_row).collect::<Vec<_>>()
+    };
+    let mut groups = vec![("idle", of(Condition::Idle)), ("loaded", of(Condition::Loaded))];
     groups.retain(|(_, rows)| !rows.is_empty());
     let head = terminal::failed_loads(run, &style);
     output.text(&(head + &terminal::lost_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
@@ -198,7 +207,7 @@ fn row(trial: &Trial) -> Row<'_> {
         ..
     } = sums(&trial.trains);
     Row {
-        load: trial.load,
+        load: trial.condition.to_string(),
         mechanism: trial.measured.request.mechanism.name(),
         with_counter: trial.with_counter,
         trains,

@@ -2,12 +2,14 @@
 //! `latebound defer timeline`: an oscilloscope on interrupts, their bottom halves, ksoftirqd and the load.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use latebound_abi::defer::{Record as Start, START_OF_ITEM, TOP_HALF};
 use latebound_defer::{Device, Ksoftirqd, Prepared, Train, latency, trains};
 use latebound_model::{
-    Cpu, CpuSet, Event, EventKind, Histogram, Missing, Nanos, Run, RunState, Summary, Task, Tid,
+    Condition, Cpu, CpuSet, Event, EventKind, Histogram, Load, Missing, MissingKind, Nanos, Run, RunState,
+    RunVerb, Summary, Task, Tid,
 };
 use latebound_probe::{Recorder, RecorderOptions};
 use latebound_report::terminal::{self, EdgeRow};
@@ -45,13 +47,14 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
-    let mut run = session::new_run("defer", doctor, Some(args.duration));
+    let mut run = session::new_run(RunVerb::Defer, doctor, Some(args.duration));
     let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
     // Without BPF the module's own lanes are still there.
     let recorder = Recorder::start(RecorderOptions::default());
     if let Err(error) = &recorder {
         run.missing.push(Missing {
+            kind: MissingKind::Events,
             what: "the lanes of threads and of the load".to_owned(),
             why: error.to_string(),
             remedy: "a kernel with BPF and BTF, as root".to_owned(),
@@ -62,7 +65,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let running = loads.start(None, &allowed, &stop)?;
     running.settle();
 
-    let state = RefCell::new(Seen::new(args.trigger, settings.cpu, length));
+    let state = RefCell::new(Seen::new(args.trigger, settings.cpu, length, running.processes()));
     let mut progress = Progress::new(Some(args.duration));
     let show = |so_far: latebound_defer::Progress| {
         state.borrow_mut().look(recorder.as_ref());
@@ -76,7 +79,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     run.missing.extend(seen.missing());
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
-    run.series.extend(measured.series("trains"));
+    run.series.extend(measured.series(None, &Condition::Trains));
 
     let trains = trains(&seen.records, args.train.irqs, &Ksoftirqd::of_this_kernel());
     let scope = seen.scope(&trains);
@@ -102,13 +105,16 @@ struct Seen {
     looked: usize,
     best: Option<Start>,
     events: Vec<Event>,
+    /// The processes of the loads, and the threads that they had when the events were taken.
+    loads: Vec<u32>,
+    load_threads: BTreeSet<Tid>,
     /// Whether the train of the best one may still have gone on when its events were taken.
     again: bool,
     failed: Option<String>,
 }
 
 impl Seen {
-    fn new(trigger: TriggerName, cpu: Cpu, length: Nanos) -> Seen {
+    fn new(trigger: TriggerName, cpu: Cpu, length: Nanos, loads: Vec<u32>) -> Seen {
         Seen {
             trigger,
             cpu,
@@ -117,6 +123,8 @@ impl Seen {
             looked: 0,
             best: None,
             events: Vec::new(),
+            loads,
+            load_threads: BTreeSet::new(),
             again: false,
             failed: None,
         }
@@ -149,13 +157,17 @@ impl Seen {
         let (Some(best), Some(recorder)) = (&self.best, recorder) else { return };
         let from = Nanos(best.requested_ns).saturating_sub(self.length);
         match recorder.events(self.cpu, from, Nanos(best.ended_ns) + self.length) {
-            Ok(events) => self.events = events,
+            Ok(events) => {
+                self.events = events;
+                self.load_threads = load_runner::threads_of(&self.loads);
+            }
             Err(error) => self.failed = Some(error.to_string()),
         }
     }
 
     fn missing(&self) -> Option<Missing> {
         self.failed.as_ref().map(|why| Missing {
+            kind: MissingKind::Events,
             what: "events around the trigger".to_owned(),
             why: why.clone(),
             remedy: "run it again".to_owned(),
@@ -185,7 +197,7 @@ impl Seen {
             train.starts.len()
         );
         let mut lanes = train_lanes(train, &Ksoftirqd::of_this_kernel());
-        lanes.extend(thread_lanes(&self.events, from, to));
+        lanes.extend(thread_lanes(&self.events, &self.load_threads, from, to));
         Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes })
     }
 }
@@ -220,7 +232,7 @@ fn train_lanes(train: &Train, ksoftirqd: &Ksoftirqd) -> Vec<ScopeLane> {
 }
 
 /// Who was on the CPU between its switches: the loads' threads, and all others but idle.
-fn thread_lanes(events: &[Event], from: Nanos, to: Nanos) -> Vec<ScopeLane> {
+fn thread_lanes(events: &[Event], loads: &BTreeSet<Tid>, from: Nanos, to: Nanos) -> Vec<ScopeLane> {
     let mut bars: Vec<(Task, Nanos, Nanos)> = Vec::new();
     let mut since = from;
     let mut last: Option<Task> = None;
@@ -237,12 +249,14 @@ fn thread_lanes(events: &[Event], from: Nanos, to: Nanos) -> Vec<ScopeLane> {
     if events.is_empty() {
         return Vec::new();
     }
+    // One that a load made and that had ended when its threads were read is known by its name alone.
+    let of_load = |task: &Task| loads.contains(&task.tid) || Load::names_thread(&task.comm);
     let lane = |name: &str, class, is_load: bool| ScopeLane {
         name: name.to_owned(),
         class,
         bars: bars
             .iter()
-            .filter(|(task, ..)| task.comm.starts_with("load-") == is_load)
+            .filter(|(task, ..)| of_load(task) == is_load)
             .map(|(task, from, to)| ScopeBar {
                 from: *from,
                 to: *to,
@@ -323,4 +337,29 @@ fn print(scope: Option<&Scope>, edges: &Edges, trains: &[Train], run: &Run, outp
         None => "nothing started, so there is nothing to show\n".to_owned(),
     };
     output.text(&(terminal::failed_loads(run, &style) + &shown + &terminal::missing(&run.missing, &style)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_load_are_known_by_their_ids_and_ended_ones_by_name() {
+        let task = |tid, comm: &str| Task { tid: Tid(tid), comm: comm.to_owned(), ..Task::default() };
+        let threads = [task(7, "postgres"), task(8, "load-fork"), task(9, "bash"), task(0, "swapper/0")];
+        let switches = threads.windows(2).zip(1..).map(|(pair, at)| Event {
+            at: Nanos(at * 10),
+            cpu: Cpu(0),
+            current: None,
+            kind: EventKind::Switch {
+                prev: pair[0].clone(),
+                next: pair[1].clone(),
+                reason: latebound_model::SwitchReason::Preempted,
+            },
+        });
+        let lanes = thread_lanes(&switches.collect::<Vec<_>>(), &[Tid(7)].into(), Nanos(0), Nanos(100));
+        let names = |lane: &ScopeLane| lane.bars.iter().map(|bar| bar.label.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&lanes[0]), ["postgres 7", "load-fork 8"]);
+        assert_eq!(names(&lanes[1]), ["bash 9"]);
+    }
 }
