@@ -16,7 +16,7 @@ use latebound_model::{Object, Relation, RelationKind};
 
 /// How often, and at which priority, a task waited for a thread (or was served by an interrupt or softirq).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct WaitCount {
     /// How often.
     pub times: u64,
     /// How often of those it could not go on meanwhile.
@@ -35,7 +35,7 @@ pub struct Attribution {
     completers: BTreeMap<(RelationKind, u64), Completers>,
     /// What tasks wait for, with those that wait, oldest first.
     open: BTreeMap<Object, Open>,
-    seen: BTreeMap<(Completer, Tid, RelationKind), Counted>,
+    accounts: BTreeMap<(Completer, Tid, RelationKind), Account>,
     /// Accounts are kept of so many pairs; of more, those that were counted last.
     most: usize,
     /// How often something was counted.
@@ -48,8 +48,8 @@ pub struct Attribution {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counted {
-    seen: Seen,
+struct Account {
+    count: WaitCount,
     /// Which count was its last.
     last: u64,
 }
@@ -82,11 +82,11 @@ impl Waiting {
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
 /// More than anybody reads.
-const MOST_SEEN: usize = 65_536;
+const MAX_ACCOUNTS: usize = 65_536;
 
 impl Default for Attribution {
     fn default() -> Attribution {
-        Attribution::keeping(MOST_SEEN)
+        Attribution::keeping(MAX_ACCOUNTS)
     }
 }
 
@@ -97,7 +97,7 @@ impl Attribution {
         Attribution {
             completers: BTreeMap::new(),
             open: BTreeMap::new(),
-            seen: BTreeMap::new(),
+            accounts: BTreeMap::new(),
             most,
             counted: 0,
             forgotten: 0,
@@ -108,8 +108,8 @@ impl Attribution {
     }
 
     /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
-    pub fn observe(&mut self, seen: WaitEvent, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
-        match seen {
+    pub fn observe(&mut self, event: WaitEvent, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
+        match event {
             WaitEvent::Begin { at, object, task, priority, thread, dependency } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
                 let known = open.waiting.iter().position(|one| one.task == task);
@@ -231,13 +231,13 @@ impl Attribution {
 
     /// Gives up the accounts of those that were not met for longest, down to half of what is kept.
     fn forget(&mut self) {
-        if self.seen.len() <= self.most {
+        if self.accounts.len() <= self.most {
             return;
         }
-        let mut last: Vec<u64> = self.seen.values().map(|one| one.last).collect();
+        let mut last: Vec<u64> = self.accounts.values().map(|one| one.last).collect();
         let over = last.len() - self.most / 2;
         let (_, &mut first_kept, _) = last.select_nth_unstable(over);
-        self.seen.retain(|_, one| one.last >= first_kept);
+        self.accounts.retain(|_, one| one.last >= first_kept);
         self.forgotten += over as u64;
     }
 
@@ -260,8 +260,8 @@ impl Attribution {
     }
 
     /// Who waited for whom over what, how often.
-    pub fn seen(&self) -> impl Iterator<Item = (Completer, Tid, RelationKind, Seen)> + '_ {
-        self.seen.iter().map(|(&(completer, task, kind), one)| (completer, task, kind, one.seen))
+    pub fn wait_counts(&self) -> impl Iterator<Item = (Completer, Tid, RelationKind, WaitCount)> + '_ {
+        self.accounts.iter().map(|(&(completer, task, kind), one)| (completer, task, kind, one.count))
     }
 
     /// How many accounts were given up for others.
@@ -314,18 +314,18 @@ impl Attribution {
     fn count_wait(&mut self, by: Completer, object: Object, one: &Waiting) {
         self.count(by, one.task, object.kind, one.priority, 1);
         if one.dependency == Dependency::Hard
-            && let Some(counted) = self.seen.get_mut(&(by, one.task, object.kind))
+            && let Some(account) = self.accounts.get_mut(&(by, one.task, object.kind))
         {
-            counted.seen.hard += 1;
+            account.count.hard += 1;
         }
     }
 
     fn count(&mut self, by: Completer, task: Tid, kind: RelationKind, priority: Priority, times: u64) {
         self.counted += 1;
-        let fresh = Counted { seen: Seen { times: 0, hard: 0, priority }, last: 0 };
-        let Counted { seen, last } = self.seen.entry((by, task, kind)).or_insert(fresh);
-        seen.times += times;
-        seen.priority = seen.priority.max(priority);
+        let fresh = Account { count: WaitCount { times: 0, hard: 0, priority }, last: 0 };
+        let Account { count, last } = self.accounts.entry((by, task, kind)).or_insert(fresh);
+        count.times += times;
+        count.priority = count.priority.max(priority);
         *last = self.counted;
     }
 }
@@ -379,7 +379,7 @@ mod tests {
                 |_| None,
             );
             attribution.expire(AT);
-            let tasks: Vec<i32> = attribution.seen().map(|(_, task, _, _)| task.0).collect();
+            let tasks: Vec<i32> = attribution.wait_counts().map(|(_, task, _, _)| task.0).collect();
             (tasks, attribution.forgotten())
         };
         for task in 101..108 {
@@ -418,9 +418,9 @@ mod tests {
         assert_eq!(attribution.observe(left, |_| None), []);
         attribution.gone(Tid(7));
         assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
-        let seen: Vec<_> =
-            attribution.seen().map(|(completer, _, _, seen)| (completer, seen.times)).collect();
-        assert_eq!(seen, [(irq, 3), (Completer::Interrupt, 2)]);
+        let counts: Vec<_> =
+            attribution.wait_counts().map(|(completer, _, _, count)| (completer, count.times)).collect();
+        assert_eq!(counts, [(irq, 3), (Completer::Interrupt, 2)]);
     }
 
     #[test]
@@ -472,8 +472,8 @@ mod tests {
         assert_eq!(waits(run), (None, Some((1, true))));
         let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(8)) };
         assert_eq!(waits(done), (None, None));
-        let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
-        assert_eq!(seen, [(1, 1)]);
+        let counts: Vec<_> = attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
+        assert_eq!(counts, [(1, 1)]);
     }
 
     #[test]
@@ -484,7 +484,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let mut attribution = Attribution::default();
-        let mut observe = |seen| attribution.observe(seen, |_| None);
+        let mut observe = |event| attribution.observe(event, |_| None);
         // It asked for the item before, is blocked twice, and still waits for its end.
         observe(begin(item, Some(Tid(7))));
         for _ in 0..2 {
@@ -497,8 +497,8 @@ mod tests {
         observe(blocked(item, Some(Tid(7))));
         assert_eq!(observe(goes_on(item)), [Input::Left(item, TASK)]);
         assert_eq!(observe(goes_on(item)), []);
-        let seen: Vec<_> = attribution.seen().map(|(_, _, _, seen)| (seen.times, seen.hard)).collect();
-        assert_eq!((seen, attribution.lost()), (vec![(4, 3)], (0, 0)));
+        let counts: Vec<_> = attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
+        assert_eq!((counts, attribution.lost()), (vec![(4, 3)], (0, 0)));
     }
 
     #[test]
@@ -526,7 +526,7 @@ mod tests {
         let kswapd = |node: Object| (node.id == 3).then_some(Tid(45));
         assert_eq!(threads(&attribution.observe(begin(node, None), kswapd)), [45]);
         attribution.observe(WaitEvent::Done { at: AT, object: node, by: Completer::Task }, kswapd);
-        assert_eq!(attribution.seen().next().unwrap().0, Completer::Thread(Tid(45)));
+        assert_eq!(attribution.wait_counts().next().unwrap().0, Completer::Thread(Tid(45)));
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Daemon {
-    /// CPU time in each period. Where a look needs more, the rest of it waits for the next period.
+    /// CPU time in each period. A poll pass that needs more is finished in the next period.
     pub runtime: Time,
     /// The period.
     pub period: Time,

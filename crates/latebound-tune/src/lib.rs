@@ -8,23 +8,30 @@ mod ahead;
 mod attribution;
 mod class;
 mod config;
+pub mod document;
 mod edges;
 mod governor;
 mod policy;
 mod relations;
 mod rules;
+mod session;
 pub mod simulate;
+pub mod trial;
 mod tuner;
 mod waiters;
 
 pub use ahead::{Ahead, Raises};
-pub use attribution::{Attribution, Seen};
+pub use attribution::{Attribution, WaitCount};
 pub use class::ThreadClass;
 pub use config::{ClassRule, Config, ConfigError, Daemon, Learning, Limits, Metrics, Rules, Time, Watchdog};
 pub use edges::{EdgeRule, Edges};
 pub use governor::{Due, Governor, Pace};
 pub use policy::{NoWeight, PageShare, PolicyKind, Weight, pip, target, weighted_average};
-pub use relations::{Begun, Relations};
+pub use relations::{BeginOutcome, Relations};
 pub use rules::{Member, Roster, Rule, Violation, check, permitted};
-pub use tuner::{Change, Held, Input, Plan, Tuner};
+pub use session::{
+    Actuator, Answer, Helper, PageShares, ReclaimPages, ReclaimShare, Request, Session, ThreadName, ThreadWaits,
+    Threads, WaitSource, worker_id,
+};
+pub use tuner::{Change, HeldChange, Input, Plan, Tuner};
 pub use waiters::Waiters;

@@ -33,7 +33,7 @@ struct Slot {
 
 /// Whether a relation was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// It is new.
     New,
     /// It was there already; its priority and dependency are now these.
@@ -78,14 +78,14 @@ impl Relations {
     }
 
     /// A task begins to wait. Constant time.
-    pub fn begin(&mut self, relation: Relation) -> Begun {
+    pub fn begin(&mut self, relation: Relation) -> BeginOutcome {
         if let Some(&slot) = self.by_key.get(&relation.key()) {
             self.replace(slot, relation.priority, relation.dependency);
-            return Begun::Known;
+            return BeginOutcome::Known;
         }
         if self.by_key.len() >= self.capacity {
             self.lost += 1;
-            return Begun::Full;
+            return BeginOutcome::Full;
         }
         let links = [Link { before: NONE, after: NONE }; 3];
         let slot = match self.free.pop() {
@@ -108,7 +108,7 @@ impl Relations {
         }
         self.for_each_account(&relation, |waiters| waiters.add(relation.priority, relation.dependency));
         self.changed.push(relation.thread);
-        Begun::New
+        BeginOutcome::New
     }
 
     /// A task no longer waits for this thread over this object. Constant time. Returns whether it did.
@@ -183,7 +183,7 @@ impl Relations {
     }
 
     /// The highest priority of the tasks that wait for this thread; those that are kernel threads themselves are not asked. What it
-    /// waits for itself, it waits for with this priority: so no thread lends itself what it has inherited, over whichever others.
+    /// waits for itself, it waits for with this priority: so no thread donates itself what it has inherited, over whichever others.
     pub fn highest_task(&self, thread: Tid) -> Option<Priority> {
         let waiters = self.waiters(thread)?;
         match self.inherited.get(&thread) {

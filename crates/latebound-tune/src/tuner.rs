@@ -56,7 +56,7 @@ pub struct Change {
 
 /// A change that was wanted and is not made as wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct HeldChange {
     /// The thread.
     pub thread: Tid,
     /// What the policy wanted.
@@ -113,17 +113,17 @@ pub struct Tuner {
     defaults: BTreeMap<Tid, Scheduling>,
     /// Threads that a rule keeps from what they should be: asked again when another one changes.
     limited: BTreeSet<Tid>,
-    held: BTreeMap<Tid, Held>,
+    held: BTreeMap<Tid, HeldChange>,
     share: PageShare,
     governor: Governor,
     /// The highest that the policy ever wanted for a thread.
     highest: BTreeMap<Tid, Scheduling>,
     /// Threads that were decided upon since somebody asked.
     decided: BTreeSet<Tid>,
-    /// Threads of which R_k changed since somebody asked.
-    lends: BTreeSet<Tid>,
-    /// What [`Tuner::covers`] found of a thread, until it is decided upon again or is changed.
-    covers: BTreeMap<Tid, Option<Priority>>,
+    /// Threads of which R_k changed since the last [`Tuner::take_donations`].
+    donations: BTreeSet<Tid>,
+    /// [`Tuner::suppression_level`] of one thread, until it is decided upon again or is changed; `None`: it may not be raised.
+    suppression_levels: BTreeMap<Tid, Option<Priority>>,
 }
 
 impl Tuner {
@@ -147,8 +147,8 @@ impl Tuner {
             governor: Governor::new(Pace { hold: Nanos::ZERO, ..config.pace() }),
             highest: BTreeMap::new(),
             decided: BTreeSet::new(),
-            lends: BTreeSet::new(),
-            covers: BTreeMap::new(),
+            donations: BTreeSet::new(),
+            suppression_levels: BTreeMap::new(),
             config,
         }
     }
@@ -212,7 +212,7 @@ impl Tuner {
                 return changes;
             }
             for due in due {
-                // The last look: what was decided when it was wanted may be forbidden by a change made since.
+                // The last check: what was decided when it was wanted may be forbidden by a change made since.
                 if let Err(violation) =
                     rules::check(&self.roster, due.thread, due.to, self.config.watchdog.priority)
                 {
@@ -220,12 +220,12 @@ impl Tuner {
                     self.limited.insert(due.thread);
                     self.held.insert(
                         due.thread,
-                        Held { thread: due.thread, wanted: due.to, instead: None, violation },
+                        HeldChange { thread: due.thread, wanted: due.to, instead: None, violation },
                     );
                     continue;
                 }
                 self.roster.set(due.thread, due.to);
-                self.covers.remove(&due.thread);
+                self.suppression_levels.remove(&due.thread);
                 let waiters = self.relations.waiters(due.thread);
                 changes.push(Change {
                     thread: due.thread,
@@ -244,7 +244,7 @@ impl Tuner {
     /// What a thread really is: a change that failed, or one that somebody else made.
     pub fn is(&mut self, thread: Tid, scheduling: Scheduling) {
         self.roster.set(thread, scheduling);
-        self.covers.remove(&thread);
+        self.suppression_levels.remove(&thread);
         self.governor.is(thread, scheduling);
     }
 
@@ -259,10 +259,10 @@ impl Tuner {
         std::mem::take(&mut self.decided)
     }
 
-    /// The threads for which others wait than when this was asked last, and the highest of the tasks among these: with that priority the
-    /// thread itself waits for others.
-    pub fn take_lends(&mut self) -> impl Iterator<Item = (Tid, ThreadClass, Option<Priority>)> + '_ {
-        let changed = std::mem::take(&mut self.lends).into_iter();
+    /// The threads whose waiters changed since the last call, each with the highest priority of the tasks among its waiters: the thread
+    /// inherits it for its own waits.
+    pub fn take_donations(&mut self) -> impl Iterator<Item = (Tid, ThreadClass, Option<Priority>)> + '_ {
+        let changed = std::mem::take(&mut self.donations).into_iter();
         changed.filter_map(|thread| {
             let class = self.roster.get(thread)?.class;
             Some((thread, class, self.relations.highest_task(thread)))
@@ -337,31 +337,31 @@ impl Tuner {
         (does && default.rank() < below_watchdog.rank()).then_some(below_watchdog)
     }
 
-    /// Up to which priority a task that begins to wait for one of these threads changes nothing that could not wait for the next
-    /// look: they run at least as the policy would have them then, or may not be raised. With nobody to raise, that is every priority.
+    /// The priority up to which a new wait for these threads need not wake the tuner. They run at least as the policy wants them with that
+    /// wait, or may not be raised, so that the next poll is early enough. Where none may be raised it is the highest.
     pub fn suppression_level(&mut self, threads: &[Tid]) -> Priority {
         let mut lowest = Priority::MAX;
         for &thread in threads {
-            let covers = match self.covers.get(&thread) {
+            let level = match self.suppression_levels.get(&thread) {
                 Some(&known) => known,
                 None => {
-                    let covers = self.covers_one(thread, Dependency::Soft);
-                    self.covers.insert(thread, covers);
-                    covers
+                    let level = self.suppression_level_of(thread, Dependency::Soft);
+                    self.suppression_levels.insert(thread, level);
+                    level
                 }
             };
-            lowest = covers.map_or(lowest, |covers| covers.min(lowest));
+            lowest = level.map_or(lowest, |level| level.min(lowest));
         }
         lowest
     }
 
-    /// The same of a task that cannot go on before this thread has done its item.
+    /// The same for a task that is blocked until this thread has done its item.
     pub fn hard_suppression_level(&self, thread: Tid) -> Priority {
-        self.covers_one(thread, Dependency::Hard).unwrap_or(Priority::MAX)
+        self.suppression_level_of(thread, Dependency::Hard).unwrap_or(Priority::MAX)
     }
 
     /// `None` where the thread is not known, or may not be raised.
-    fn covers_one(&self, thread: Tid, dependency: Dependency) -> Option<Priority> {
+    fn suppression_level_of(&self, thread: Tid, dependency: Dependency) -> Option<Priority> {
         let member = self.roster.get(thread)?;
         self.config.rules(member.class).ceiling?;
         let mut waiters = self.relations.waiters(thread).cloned().unwrap_or_default();
@@ -400,7 +400,7 @@ impl Tuner {
     }
 
     /// What rules keep from being as the policy wants it, now.
-    pub fn held(&self) -> impl Iterator<Item = &Held> {
+    pub fn held(&self) -> impl Iterator<Item = &HeldChange> {
         self.held.values()
     }
 
@@ -415,7 +415,7 @@ impl Tuner {
     }
 
     fn decide(&mut self, thread: Tid, now: Nanos) {
-        self.covers.remove(&thread);
+        self.suppression_levels.remove(&thread);
         let Some(plan) = self.plan(thread) else { return };
         self.decided.insert(thread);
         let highest = self.highest.entry(thread).or_insert(plan.by_policy);
@@ -426,7 +426,7 @@ impl Tuner {
         if let Some(violation) = plan.violations.first() {
             self.limited.insert(thread);
             let wanted = plan.by_policy;
-            let held = Held { thread, wanted, instead: plan.permitted, violation: violation.clone() };
+            let held = HeldChange { thread, wanted, instead: plan.permitted, violation: violation.clone() };
             self.held.insert(thread, held);
         }
         let current = self.governor.current(thread);
@@ -526,7 +526,7 @@ impl Tuner {
                     Some(priority) => self.relations.task_priority(thread, priority),
                     None => self.relations.end_task(thread),
                 };
-                self.lends.insert(thread);
+                self.donations.insert(thread);
                 self.decide(thread, now);
             }
         }
@@ -549,8 +549,8 @@ impl Tuner {
         self.limited.remove(&tid);
         self.held.remove(&tid);
         self.decided.remove(&tid);
-        self.lends.remove(&tid);
-        self.covers.remove(&tid);
+        self.donations.remove(&tid);
+        self.suppression_levels.remove(&tid);
     }
 
     fn of_class(&self, wanted: impl Fn(ThreadClass) -> bool) -> Vec<Tid> {

@@ -5,7 +5,7 @@
 
 use latebound_model::Tid;
 use latebound_model::{Dependency, Object, Priority, Relation, RelationKind};
-use latebound_tune::{Begun, Relations, Waiters};
+use latebound_tune::{BeginOutcome, Relations, Waiters};
 use proptest::prelude::*;
 
 fn object(id: u64) -> Object {
@@ -28,10 +28,10 @@ fn relation(thread: i32, id: u64, task: i32, priority: u8) -> Relation {
 fn a_task_counts_once_for_every_inode_that_it_made_dirty() {
     let mut relations = Relations::new(100);
     for id in [1, 2, 3] {
-        assert_eq!(relations.begin(relation(7, id, 20, 80)), Begun::New);
+        assert_eq!(relations.begin(relation(7, id, 20, 80)), BeginOutcome::New);
     }
     // The same inode again: still one.
-    assert_eq!(relations.begin(relation(7, 3, 20, 80)), Begun::Known);
+    assert_eq!(relations.begin(relation(7, 3, 20, 80)), BeginOutcome::Known);
     let waiters = relations.waiters(Tid(7)).unwrap();
     assert_eq!((waiters.number(), waiters.sum()), (3, 240));
     // One file written back takes one element away.
@@ -54,12 +54,12 @@ fn an_inode_that_two_tasks_made_dirty_ends_for_both() {
 #[test]
 fn what_there_is_no_room_for_is_counted() {
     let mut relations = Relations::new(2);
-    assert_eq!(relations.begin(relation(7, 1, 20, 80)), Begun::New);
-    assert_eq!(relations.begin(relation(7, 2, 20, 80)), Begun::New);
-    assert_eq!(relations.begin(relation(7, 3, 20, 80)), Begun::Full);
+    assert_eq!(relations.begin(relation(7, 1, 20, 80)), BeginOutcome::New);
+    assert_eq!(relations.begin(relation(7, 2, 20, 80)), BeginOutcome::New);
+    assert_eq!(relations.begin(relation(7, 3, 20, 80)), BeginOutcome::Full);
     assert_eq!((relations.len(), relations.lost()), (2, 1));
     assert_eq!(relations.end_task(Tid(20)), 2);
-    assert_eq!(relations.begin(relation(7, 3, 20, 80)), Begun::New);
+    assert_eq!(relations.begin(relation(7, 3, 20, 80)), BeginOutcome::New);
 }
 
 #[derive(Clone, Debug)]

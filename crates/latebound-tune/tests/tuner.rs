@@ -91,8 +91,8 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
     tuner.input(Input::Left(object(2), Tid(20)), at(7));
     assert_eq!(changed(&mut tuner, 7), [(7, 0), (8, 0)]);
     assert!(tuner.relations().is_empty());
-    let lends: Vec<_> = tuner.take_lends().map(|(thread, _, highest)| (thread.0, highest)).collect();
-    assert_eq!(lends, [(7, None), (8, None)]);
+    let donations: Vec<_> = tuner.take_donations().map(|(thread, _, highest)| (thread.0, highest)).collect();
+    assert_eq!(donations, [(7, None), (8, None)]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
 
 #[test]
 fn what_is_waited_for_at_intervals_is_held_from_one_wait_to_the_next_up_to_ten_holds() {
-    // How often the worker was raised and fell back, over twenty waits of 1 ms so far apart, with a look each millisecond.
+    // How often the worker was raised and fell back, over twenty waits of 1 ms so far apart, with a poll each millisecond.
     let changes = |apart: u64| {
         let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
         let mut steps = 0;
