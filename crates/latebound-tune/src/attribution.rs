@@ -472,7 +472,8 @@ mod tests {
         assert_eq!(waits(run), (None, Some((1, true))));
         let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(8)) };
         assert_eq!(waits(done), (None, None));
-        let counts: Vec<_> = attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
+        let counts: Vec<_> =
+            attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
         assert_eq!(counts, [(1, 1)]);
     }
 
@@ -497,7 +498,8 @@ mod tests {
         observe(blocked(item, Some(Tid(7))));
         assert_eq!(observe(goes_on(item)), [Input::Left(item, TASK)]);
         assert_eq!(observe(goes_on(item)), []);
-        let counts: Vec<_> = attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
+        let counts: Vec<_> =
+            attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
         assert_eq!((counts, attribution.lost()), (vec![(4, 3)], (0, 0)));
     }
 

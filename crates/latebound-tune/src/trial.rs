@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use latebound_compare::{Comparison, Options, Side, compare};
 use latebound_model::{
-    Emulation, Evidence, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Run, RunState, Series, Subject,
-    SystemSnapshot, Throughput, Tid,
+    Emulation, Evidence, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Run, RunState, Series,
+    Subject, SystemSnapshot, Throughput, Tid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -277,7 +277,8 @@ impl TrialBuilder {
         duration: Nanos,
         missing: Vec<Missing>,
     ) -> Option<Trial> {
-        let base = (!self.sides.is_empty()).then(|| self.sides.remove(0)).filter(|base| !base.runs.is_empty())?;
+        let base =
+            (!self.sides.is_empty()).then(|| self.sides.remove(0)).filter(|base| !base.runs.is_empty())?;
         self.sides.retain(|side| !side.runs.is_empty());
         let options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
         Some(Trial {

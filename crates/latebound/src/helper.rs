@@ -11,44 +11,36 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use anyhow::{Context, Result};
 use latebound_model::Priority;
 use latebound_model::{Policy, Tid};
+use latebound_system::Root;
 use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
-use latebound_system::{LruPages, Root, Thread};
+use latebound_tune::{Answer, Helper, Request, Threads};
 
 use crate::privileges::{self, Needs, Work};
 use crate::tune_metrics::Metrics;
+use crate::tuning::SystemThreads;
 
 /// What is to be done.
-pub(crate) enum Request {
-    /// Who this is.
-    Thread(Tid),
-    /// Which part of the pages belongs to these.
-    Share(Vec<Tid>),
+enum Job {
+    /// To be answered.
+    Answer(Request),
     /// To be written.
     Metrics(Box<Metrics>),
-}
-
-/// What came of it.
-pub(crate) enum Answer {
-    /// `None`: it ended before.
-    Thread(Tid, Option<Thread>),
-    /// `None`: they all ended. Inside of it, `None`: it cannot be known.
-    Share(Option<Option<LruPages>>),
 }
 
 /// So many requests wait at most. One that finds no room is not done; who asked asks again.
 const ROOM: usize = 256;
 
-pub(crate) struct Helper {
-    requests: SyncSender<Request>,
+pub(crate) struct HelperThread {
+    jobs: SyncSender<Job>,
     answers: Receiver<Answer>,
     failed: Arc<AtomicU64>,
     thread: Tid,
 }
 
-impl Helper {
+impl HelperThread {
     /// Starts the thread. Call it before the caller takes a real-time policy.
-    pub(crate) fn start(metrics: Option<PathBuf>) -> Result<Helper> {
-        let (requests, given) = sync_channel(ROOM);
+    pub(crate) fn start(metrics: Option<PathBuf>) -> Result<HelperThread> {
+        let (jobs, given) = sync_channel(ROOM);
         let (tell, answers) = sync_channel(ROOM);
         let failed = Arc::new(AtomicU64::new(0));
         let failures = Arc::clone(&failed);
@@ -65,20 +57,18 @@ impl Helper {
                 // Who asks says what cannot be given up, and it is the same here.
                 let _ =
                     privileges::keep(Work::TuneRun, Needs { file: metrics.is_some(), ..Needs::default() });
-                let root = Root::live();
+                let threads = SystemThreads(Root::live());
                 // Until who asks is gone.
-                for request in given {
-                    let answer = match request {
-                        Request::Thread(tid) => {
-                            Some(Answer::Thread(tid, latebound_system::thread(&root, tid)))
-                        }
-                        Request::Share(tasks) => {
-                            let share = share(&root, &tasks);
+                for job in given {
+                    let answer = match job {
+                        Job::Answer(Request::Name(tid)) => Some(Answer::Name(tid, threads.thread(tid))),
+                        Job::Answer(Request::Share(tasks)) => {
+                            let share = threads.reclaim_share(&tasks);
                             // It may have been boosted for this. Going back is refused to nobody.
                             let _ = set_own_schedule(Schedule::other(0));
                             Some(Answer::Share(share))
                         }
-                        Request::Metrics(metrics_now) => {
+                        Job::Metrics(metrics_now) => {
                             if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {
                                 failures.fetch_add(1, Ordering::Relaxed);
                             }
@@ -92,23 +82,12 @@ impl Helper {
             })
             .context("cannot start a thread")?;
         let thread = id.recv().context("a thread ended as it began")?;
-        Ok(Helper { requests, answers, failed, thread })
+        Ok(HelperThread { jobs, answers, failed, thread })
     }
 
-    /// Gives the thread this priority until it has read the share of pages. Returns whether the kernel let it have that.
-    pub(crate) fn boost(&self, priority: Priority) -> bool {
-        let fifo =
-            Schedule { policy: Policy::Fifo, priority: u32::from(priority.get()), ..Schedule::other(0) };
-        set_schedule_within(self.thread, fifo).is_ok()
-    }
-
-    /// Whether it will be done.
-    pub(crate) fn ask(&self, request: Request) -> bool {
-        self.requests.try_send(request).is_ok()
-    }
-
-    pub(crate) fn answer(&self) -> Option<Answer> {
-        self.answers.try_recv().ok()
+    /// Has these metrics written. Returns whether there was room for that.
+    pub(crate) fn publish(&self, metrics: Metrics) -> bool {
+        self.jobs.try_send(Job::Metrics(Box::new(metrics))).is_ok()
     }
 
     /// How often metrics could not be written.
@@ -117,12 +96,20 @@ impl Helper {
     }
 }
 
-/// Which part of the pages belongs to these tasks, as far as they are there, as in [`Answer::Share`].
-pub(crate) fn share(root: &Root, tasks: &[Tid]) -> Option<Option<LruPages>> {
-    // Of those that ended nobody knows where they were.
-    let there = tasks.iter().copied().filter(|task| root.exists(&format!("/proc/{task}/cgroup")));
-    let there: Vec<Tid> = there.collect();
-    (!there.is_empty()).then(|| latebound_system::lru_pages(root, there).ok().flatten())
+impl Helper for HelperThread {
+    fn request(&self, request: Request) -> bool {
+        self.jobs.try_send(Job::Answer(request)).is_ok()
+    }
+
+    fn answer(&self) -> Option<Answer> {
+        self.answers.try_recv().ok()
+    }
+
+    fn boost(&self, priority: Priority) -> bool {
+        let fifo =
+            Schedule { policy: Policy::Fifo, priority: u32::from(priority.get()), ..Schedule::other(0) };
+        set_schedule_within(self.thread, fifo).is_ok()
+    }
 }
 
 #[cfg(test)]
@@ -130,16 +117,17 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use latebound_system::undo::schedule_of;
+    use latebound_tune::ReclaimShare;
 
     use super::*;
 
     #[test]
-    fn live_who_was_hurried_for_a_share_is_of_ordinary_priority_again_when_it_was_read() {
-        let helper = Helper::start(None).unwrap();
+    fn live_helper_boosted_for_a_share_is_ordinary_again_afterwards() {
+        let helper = HelperThread::start(None).unwrap();
         assert!(helper.boost(Priority::new(3).unwrap()));
         let is = schedule_of(helper.thread).unwrap();
         assert_eq!((is.policy, is.priority), (Policy::Fifo, 3));
-        assert!(helper.ask(Request::Share(vec![Tid(std::process::id() as i32)])));
+        assert!(helper.request(Request::Share(vec![Tid(std::process::id() as i32)])));
         let started = Instant::now();
         let answer = loop {
             if let Some(answer) = helper.answer() {
@@ -148,7 +136,7 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(1));
         };
-        assert!(matches!(answer, Answer::Share(Some(_))));
+        assert!(matches!(answer, Answer::Share(ReclaimShare::Unknown | ReclaimShare::Pages(_))));
         assert_eq!(schedule_of(helper.thread).unwrap().policy, Policy::Other);
     }
 }

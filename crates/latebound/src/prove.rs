@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tune prove`: the same workload under each policy in turns, timed from outside, and compared.
 //!
-//! Owns the order of turns and the processes: the tuner is this program again, as a user would start it. What the times mean is
-//! for `latebound-compare`.
+//! Owns the processes and when each turn is measured: the tuner is this program again, as a user would start it. What the times mean is for
+//! [`latebound_tune::trial`].
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::os::unix::net::UnixDatagram;
@@ -15,23 +14,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_compare::{Options, Side, compare};
-use latebound_model::{
-    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, RunVerb, Series, Subject, Throughput, Tid,
-};
-use latebound_probe::{Response, ResponseProbe};
+use latebound_model::{Nanos, RunVerb, Tid};
+use latebound_probe::ResponseProbe;
+use latebound_report::{html, terminal};
 use latebound_store::RunFolder;
 use latebound_system::{Facts, Root};
+use latebound_tune::trial::{MemoryLevel, Response, Trial, TrialBuilder, TunerAccount, Turn, losses_between};
 use latebound_tune::{Config, PolicyKind};
 
 use crate::cli::{TuneProveArgs, TuneShowArgs};
 use crate::output::Output;
-use crate::prove_text::{self, Curve, Level, Proof, ProofPolicy, ProofTask, Tuned};
-use crate::reserved::{Reserved, lock_memory};
+use crate::reserved::{Reservation, lock_memory};
 use crate::session::{self, Progress, Stop, monotonic};
 
-/// How often the memory is looked at, and responses are fetched: housekeeping, because both keep a processor from the tasks that are timed.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the memory's state is read and responses are fetched: seldom, because both keep a processor from the tasks that are timed.
+const FETCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Room for the responses of a turn. So much comes from the kernel page by page when it is used, and is not moved where it grows: glibc maps
 /// what is larger than 32 MiB (mallopt(3), M_MMAP_THRESHOLD), and has the kernel move such a mapping.
 const ROOM: usize = 1 << 20;
@@ -41,8 +38,6 @@ const ROOM_AT_ONCE: usize = 1 << 12;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// For a command after SIGTERM, until SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Points of a curve: more cannot be told apart in a picture. Of those that fall together the worst is kept.
-const POINTS: u64 = 1_500;
 
 pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Result<()> {
     let policies = policies(args, config)?;
@@ -56,19 +51,16 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     // What is done in the reservation waits for no page.
     lock_memory(libc::MCL_CURRENT, output);
     let mut turns = Turns { args, place: place.path(), probe, stop: &stop, output, refused: false };
-    let mut sides: Vec<Side> = policies.iter().map(|kind| Side::new(kind.name())).collect();
-    let mut shown: Vec<ProofPolicy> = policies.iter().map(|&kind| ProofPolicy::new(kind)).collect();
+    let mut trial = TrialBuilder::new(&policies);
     let mut progress = Progress::new(None);
     for round in 0..args.rounds {
-        for place in 0..policies.len() {
-            let at = (place + round as usize) % policies.len();
+        for at in trial.order(round) {
             let kind = policies[at];
             progress.show(|| format!("round {} of {}, {}", round + 1, args.rounds, kind.name()));
             let Some(turn) = turns.one(kind)? else { break };
             let run = turn.run(session::new_run(RunVerb::TuneProve, doctor.clone(), Some(args.duration)));
             let name = format!("{}-{}", kind.name(), round + 1);
-            sides[at].add(&run, &name);
-            shown[at].add(&turn);
+            trial.add(at, &turn, &run, &name);
             if let Some(folder) = &args.output {
                 RunFolder::create(folder.join(format!("{name}.run")), false)?.finish(&run, None)?;
             }
@@ -78,55 +70,56 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
         }
     }
     progress.clear();
-    let base = sides.remove(0);
-    sides.retain(|side| !side.runs.is_empty());
-    if base.runs.is_empty() {
+    let missing = turns.probe.missing();
+    let Some(trial) = trial.finish(&args.command, &doctor.system, args.duration, missing) else {
         bail!("it was stopped before one round was over; nothing was measured");
-    }
-    let options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
-    let proof = Proof {
-        schema: prove_text::PROVE_SCHEMA.to_owned(),
-        command: args.command.clone(),
-        emulation: doctor.system.emulation.clone(),
-        release: doctor.system.kernel_release.clone(),
-        duration: args.duration,
-        policies: shown,
-        comparison: compare(&base, &sides, &options),
-        missing: turns.probe.missing(),
     };
     if let Some(folder) = &args.output {
-        let text = serde_json::to_string(&proof)?;
+        let text = serde_json::to_string(&trial)?;
         latebound_files::write(&folder.join("prove.json"), text).context("cannot write prove.json")?;
-        prove_text::write_pictures(&proof, folder)?;
+        write_pictures(html::trial_pictures(&trial), folder)?;
     }
-    if output.is_json() { output.json(&proof) } else { output.text(&proof.text(&output.style())) }
+    print(&trial, output)
 }
 
-/// Prints or draws proofs that are there.
+/// Prints or draws trials that are there.
 pub(crate) fn show(args: &TuneShowArgs, output: &Output) -> Result<()> {
-    let proofs = args.files.iter().map(|file| read(file)).collect::<Result<Vec<Proof>>>()?;
+    let trials = args.files.iter().map(|file| read(file)).collect::<Result<Vec<Trial>>>()?;
     if let Some(folder) = &args.pictures {
         output.prints("tune show --pictures", None)?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        if let [proof] = proofs.as_slice() {
-            return prove_text::write_pictures(proof, folder);
+        if let [trial] = trials.as_slice() {
+            return write_pictures(html::trial_pictures(trial), folder);
         }
         let stem = |file: &PathBuf| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let names: Vec<String> = args.files.iter().map(stem).collect();
-        let named: Vec<(&str, &Proof)> = names.iter().map(String::as_str).zip(&proofs).collect();
-        return prove_text::write_together(&named, folder);
+        let named: Vec<(&str, &Trial)> = names.iter().map(String::as_str).zip(&trials).collect();
+        return write_pictures(html::trials_together(&named), folder);
     }
-    let [proof] = proofs.as_slice() else {
-        bail!("{} documents are drawn together, not printed: add --pictures FOLDER", proofs.len());
+    let [trial] = trials.as_slice() else {
+        bail!("{} documents are drawn together, not printed: add --pictures FOLDER", trials.len());
     };
-    if output.is_json() { output.json(proof) } else { output.text(&proof.text(&output.style())) }
+    print(trial, output)
 }
 
-fn read(path: &Path) -> Result<Proof> {
+fn print(trial: &Trial, output: &Output) -> Result<()> {
+    if output.is_json() { output.json(trial) } else { output.text(&terminal::trial(trial, &output.style())) }
+}
+
+/// Files by name and content, into this folder.
+fn write_pictures(pictures: Vec<(String, String)>, folder: &Path) -> Result<()> {
+    for (name, svg) in pictures {
+        let path = folder.join(name);
+        latebound_files::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Trial> {
     let file = path.display();
     let text = latebound_files::read_text(path, session::MAX_DOCUMENT_BYTES)
         .with_context(|| format!("cannot read {file}"))?;
-    Proof::parse(&text).with_context(|| format!("cannot read {file}"))
+    Trial::parse(&text).with_context(|| format!("cannot read {file}"))
 }
 
 fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
@@ -155,73 +148,6 @@ fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
     Ok(kinds)
 }
 
-/// What one turn gave.
-pub(crate) struct Turn {
-    pub(crate) responses: Vec<Response>,
-    /// Those that were not over at the end, with the time until then.
-    unfinished: Vec<Response>,
-    /// Whether a process belongs to the command.
-    own: HashMap<Tid, bool>,
-    pub(crate) started: Nanos,
-    pub(crate) duration: Nanos,
-    pub(crate) levels: Vec<Level>,
-    disks: [u64; 2],
-    losses: Vec<latebound_model::Loss>,
-    missing: Vec<latebound_model::Missing>,
-    pub(crate) tuned: Option<Tuned>,
-    complete: bool,
-}
-
-impl Turn {
-    /// By name, those of the command first; the unfinished too.
-    pub(crate) fn tasks(&self) -> BTreeMap<(bool, Cow<'_, str>), Vec<&Response>> {
-        let mut tasks: BTreeMap<(bool, Cow<'_, str>), Vec<&Response>> = BTreeMap::new();
-        for response in self.responses.iter().chain(&self.unfinished) {
-            let other = !self.own.get(&response.process).copied().unwrap_or(false);
-            tasks.entry((other, response.name())).or_default().push(response);
-        }
-        tasks
-    }
-
-    fn run(&self, mut run: Run) -> Run {
-        run.duration = self.duration;
-        run.started_monotonic = self.started;
-        run.state = if self.complete { RunState::Complete } else { RunState::Interrupted };
-        for ((other, name), responses) in self.tasks() {
-            let mut histogram = Histogram::new();
-            responses.iter().for_each(|one| histogram.record(one.end.saturating_sub(one.start)));
-            let name = if other { format!("{name} (other)") } else { name.into_owned() };
-            run.throughput.push(Throughput {
-                name: format!("{name} responses"),
-                unit: "responses".to_owned(),
-                done: histogram.count(),
-                duration: self.duration,
-                offered: None,
-            });
-            let subject = Subject { name, ..Subject::default() };
-            run.series.push(Series::new(
-                Mechanism::Operation,
-                Quantity::Latency,
-                subject,
-                Evidence::Events,
-                histogram,
-            ));
-        }
-        for (name, bytes) in [("disks read", self.disks[0]), ("disks written", self.disks[1])] {
-            run.throughput.push(Throughput {
-                name: name.to_owned(),
-                unit: "bytes".to_owned(),
-                done: bytes,
-                duration: self.duration,
-                offered: None,
-            });
-        }
-        run.losses.clone_from(&self.losses);
-        run.missing.extend(self.missing.iter().cloned());
-        run
-    }
-}
-
 struct Turns<'a> {
     args: &'a TuneProveArgs,
     place: &'a Path,
@@ -242,16 +168,16 @@ impl Turns<'_> {
         let mut command = Workload::start(&self.args.command)?;
         // Its real-time tasks may leave nothing to ordinary threads, and then nobody would end the turn. Only from here on until it is ended:
         // whatever is done in a reservation is done before every real-time task.
-        let mut reserved = Reserved::take("turns may end late", (!self.refused).then_some(self.output));
+        let mut reserved = Reservation::take("turns may end late", (!self.refused).then_some(self.output));
         self.refused |= !reserved.is_there();
         let turn =
             self.watch(&mut command, &mut reserved, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
         command.end();
         reserved.give_up();
-        let tuned = tuner.map(Tuner::end).transpose()?;
-        Ok(turn?.map(|Watched { turn, under_way, ended }| {
-            let unfinished = unfinished(&turn.responses, &under_way, (turn.started, ended));
-            Turn { tuned, unfinished, ..turn }
+        let account = tuner.map(Tuner::end).transpose()?;
+        Ok(turn?.map(|MeasuredTurn { mut turn, under_way, ended }| {
+            turn.add_unfinished(&under_way, ended);
+            Turn { tuner: account, ..turn }
         }))
     }
 
@@ -259,9 +185,9 @@ impl Turns<'_> {
     fn watch(
         &mut self,
         command: &mut Workload,
-        reserved: &mut Reserved,
+        reserved: &mut Reservation,
         tuner: Option<Tid>,
-    ) -> Result<Option<Watched>> {
+    ) -> Result<Option<MeasuredTurn>> {
         let (mut fetched, mut own) = (Vec::with_capacity(ROOM_AT_ONCE), HashMap::with_capacity(ROOM_AT_ONCE));
         let mut levels = Vec::with_capacity(ROOM_AT_ONCE);
         let mut memory = Text::open("/proc/meminfo")?;
@@ -271,7 +197,7 @@ impl Turns<'_> {
                 return Ok(None);
             }
             command.must_run()?;
-            std::thread::sleep(LOOK.min(settled.saturating_duration_since(Instant::now())));
+            std::thread::sleep(FETCH_INTERVAL.min(settled.saturating_duration_since(Instant::now())));
         }
         // What began before is not of this time.
         while self.probe.take_some(&mut fetched)? {
@@ -294,9 +220,11 @@ impl Turns<'_> {
             command.must_run()?;
             if !over {
                 reserved.pause();
-                levels.push(Level::of(elapsed(), memory.read()?));
+                levels.push(MemoryLevel::of(elapsed(), memory.read()?));
                 reserved.pause();
-                std::thread::sleep(LOOK.min(self.args.duration.saturating_sub(elapsed()).to_duration()));
+                std::thread::sleep(
+                    FETCH_INTERVAL.min(self.args.duration.saturating_sub(elapsed()).to_duration()),
+                );
             }
             let mut more = true;
             while more {
@@ -310,7 +238,7 @@ impl Turns<'_> {
                         continue;
                     }
                     own.entry(response.process).or_insert_with(|| command.has(response.process));
-                    responses.push(response);
+                    responses.push(self::response(response));
                 }
             }
             if over {
@@ -321,12 +249,7 @@ impl Turns<'_> {
         reserved.pause();
         let after = disks(|| reserved.pause());
         let duration = elapsed();
-        let mut losses = self.probe.losses(|| reserved.pause());
-        for loss in &mut losses {
-            let old = lost.iter().find(|old| old.place == loss.place).and_then(|old| old.count).unwrap_or(0);
-            loss.count = loss.count.map(|count| count - old);
-        }
-        losses.retain(|loss| loss.count != Some(0));
+        let losses = losses_between(&lost, self.probe.losses(|| reserved.pause()));
         let turn = Turn {
             responses,
             unfinished: Vec::new(),
@@ -337,10 +260,10 @@ impl Turns<'_> {
             disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
             losses,
             missing: self.probe.missing(),
-            tuned: None,
+            tuner: None,
             complete: !self.stop.is_set(),
         };
-        Ok(Some(Watched { turn, under_way, ended }))
+        Ok(Some(MeasuredTurn { turn, under_way, ended }))
     }
 }
 
@@ -363,65 +286,18 @@ impl Text {
     }
 }
 
-/// A turn that was watched to its end.
-struct Watched {
+/// A turn that was measured to its end.
+struct MeasuredTurn {
     turn: Turn,
-    /// Who had a response under way at the end, and since when.
+    /// The tasks that had a response under way at the end, and since when.
     under_way: Vec<(Tid, Nanos)>,
     ended: Nanos,
 }
 
-/// What is under way at the end of a turn, for the tasks of these responses: it lasts until then at least, and is counted with that. Left
-/// out, a task that is held up for the rest of the turn would look as if nothing had been late.
-fn unfinished(
-    responses: &[Response],
-    under_way: &[(Tid, Nanos)],
-    (started, ended): (Nanos, Nanos),
-) -> Vec<Response> {
-    let mut by_task: HashMap<Tid, Vec<&Response>> = HashMap::new();
-    for one in responses {
-        by_task.entry(one.task).or_default().push(one);
-    }
-    let mut unfinished = Vec::new();
-    for &(task, start) in under_way.iter().filter(|one| one.1 >= started) {
-        let own = by_task.get(&task).map_or(&[][..], Vec::as_slice);
-        let Some(&last) = own.last() else { continue };
-        for start in due_until(own.iter().map(|one| one.start), start, ended) {
-            unfinished.push(Response { start, end: ended, ..*last });
-        }
-    }
-    unfinished
-}
-
-/// A response that is under way, and those that were due since: of a task whose last starts, and this one, lie the same number of
-/// nanoseconds apart, which only times that it asked for do.
-fn due_until(before: impl DoubleEndedIterator<Item = Nanos>, start: Nanos, now: Nanos) -> Vec<Nanos> {
-    let mut starts: Vec<Nanos> = before.rev().take(3).collect();
-    starts.insert(0, start);
-    let apart: Vec<u64> =
-        starts.iter().zip(starts.iter().skip(1)).map(|(later, one)| later.0.saturating_sub(one.0)).collect();
-    match apart.as_slice() {
-        [period, others @ ..]
-            if *period > 0 && others.len() == 2 && others.iter().all(|one| one == period) =>
-        {
-            (start.0..now.0).step_by(*period as usize).map(Nanos).collect()
-        }
-        _ => vec![start],
-    }
-}
-
-/// The curve of one task in one turn.
-pub(crate) fn curve(turn: &Turn, responses: &[&Response]) -> Curve {
-    let step = (turn.duration.0 / POINTS).max(1);
-    let mut points: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
-    for one in responses {
-        let (at, took) = (one.start.saturating_sub(turn.started), one.end.saturating_sub(one.start));
-        let slot = points.entry(at.0 / step).or_insert((at, took));
-        if took > slot.1 {
-            *slot = (at, took);
-        }
-    }
-    points.into_values().collect()
+/// The probe's response as that of a trial: copied, because nothing may take memory in the reservation.
+fn response(one: latebound_probe::Response) -> Response {
+    let latebound_probe::Response { start, end, task, process, priority, comm } = one;
+    Response { start, end, task, process, priority, comm }
 }
 
 /// A command in a process group of its own.
@@ -503,7 +379,7 @@ impl Tuner {
         }
     }
 
-    fn end(self) -> Result<Tuned> {
+    fn end(self) -> Result<TunerAccount> {
         // SAFETY: takes integers; the child is not reaped.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
         let said = self.0.wait_with_output().context("cannot wait for the tuner")?;
@@ -543,51 +419,4 @@ fn disks(mut pause: impl FnMut()) -> [u64; 2] {
         }
     }
     bytes
-}
-
-impl ProofPolicy {
-    fn add(&mut self, turn: &Turn) {
-        self.rounds += 1;
-        for ((other, name), responses) in turn.tasks() {
-            let place = self.tasks.iter().position(|task| task.name == name && task.other == other);
-            let place = place.unwrap_or_else(|| {
-                self.tasks.push(ProofTask::new(&name, other, curve(turn, &responses)));
-                self.tasks.len() - 1
-            });
-            let task = &mut self.tasks[place];
-            for one in responses {
-                task.priority = task.priority.max(one.priority);
-                task.responses.record(one.end.saturating_sub(one.start));
-            }
-            task.unfinished += turn.unfinished.iter().filter(|one| one.name() == name).count() as u64;
-        }
-        if self.levels.is_empty() {
-            self.levels.clone_from(&turn.levels);
-        }
-        for loss in &turn.losses {
-            self.lost += loss.count.unwrap_or(0);
-        }
-        self.disks[0] += turn.disks[0];
-        self.disks[1] += turn.disks[1];
-        self.measured += turn.duration;
-        self.tuned.extend(turn.tuned.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_a_task_with_a_fixed_period_what_was_due_since_is_unfinished_too() {
-        let due = |before: &[u64], start, now| {
-            let due = due_until(before.iter().map(|&at| Nanos(at)), Nanos(start), Nanos(now));
-            due.into_iter().map(|at| at.0).collect::<Vec<u64>>()
-        };
-        assert_eq!(due(&[5, 100, 200, 300], 400, 650), [400, 500, 600]);
-        assert_eq!(due(&[100, 200, 301], 400, 650), [400]);
-        assert_eq!(due(&[200, 300], 400, 650), [400]);
-        assert_eq!(due(&[], 400, 650), [400]);
-        assert_eq!(due(&[400, 400, 400], 400, 650), [400]);
-    }
 }

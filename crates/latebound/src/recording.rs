@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::reserved::Reserved;
+use crate::reserved::Reservation;
 use crate::session::{Progress, Stop, monotonic, open_trace};
 
 /// How often it is looked whether it is to end.
@@ -105,7 +105,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
             output.note(&format!("events may be lost beside other tasks: no nice value of {NICE} ({error})"));
         }
         // Real-time tasks may leave nothing to ordinary ones, and then nobody would end this.
-        let reserved = Reserved::take("it may end late", Some(output));
+        let reserved = Reservation::take("it may end late", Some(output));
         let (mut starved, mut ran) = (false, (0, reading.started));
         while !reader.is_finished() {
             let now = monotonic();

@@ -2,10 +2,10 @@
 //! Reserved processor time for who has to come to run beside real-time tasks, and may not hold them up. Owns the reservation, the account of
 //! it, and that memory is there.
 //!
-//! A SCHED_DEADLINE thread runs before every real-time task. The kernel looks only at its ticks whether the runtime is used up
+//! A SCHED_DEADLINE thread runs before every real-time task. The kernel checks only at its ticks whether the runtime is used up
 //! (kernel/sched/features.h: HRTICK_DL is off, 6.18), which are up to 10 ms apart. So who has more to do than that asks this thread to pause.
 
-use latebound_model::Tid;
+use latebound_model::{Nanos, Tid};
 use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
 
 use crate::output::Output;
@@ -18,32 +18,33 @@ const PERIOD_NS: u64 = 2_000_000;
 pub(crate) struct Stretch {
     /// The processor time of this thread when it began.
     began: u64,
-    most: u64,
+    /// Half of the runtime, in nanoseconds.
+    max: u64,
 }
 
 impl Stretch {
     /// From here on, in a reservation of this runtime in nanoseconds.
     pub(crate) fn of(runtime: u64) -> Stretch {
-        Stretch { began: processor_time(), most: runtime / 2 }
+        Stretch { began: thread_time(), max: runtime / 2 }
     }
 
     /// The thread has slept, and others ran.
     pub(crate) fn begin(&mut self) {
-        self.began = processor_time();
+        self.began = thread_time();
     }
 
     /// Waits for the next period where the thread ran for long since the last one.
     pub(crate) fn pause(&mut self) {
-        self.pause_after(self.most);
+        self.pause_after(self.max);
     }
 
     /// The same for what is urgent: it may use the whole runtime.
     pub(crate) fn pause_at_the_end(&mut self) {
-        self.pause_after(2 * self.most);
+        self.pause_after(2 * self.max);
     }
 
-    fn pause_after(&mut self, most: u64) {
-        if processor_time().saturating_sub(self.began) >= most {
+    fn pause_after(&mut self, max: u64) {
+        if thread_time().saturating_sub(self.began) >= max {
             // Of a reservation it gives up what is left of this period (sched_yield(2), kernel/sched/deadline.c, yield_task_dl).
             // SAFETY: no arguments.
             unsafe { libc::sched_yield() };
@@ -61,25 +62,25 @@ pub(crate) fn lock_memory(flags: i32, output: &Output) {
     }
 }
 
-/// The calling thread's reservation, until it ends or [`Reserved::give_up`].
-pub(crate) struct Reserved {
+/// The calling thread's reservation, until it ends or [`Reservation::give_up`].
+pub(crate) struct Reservation {
     /// `None`: the kernel refused it.
     stretch: Option<Stretch>,
 }
 
-impl Reserved {
+impl Reservation {
     /// Takes it. Where the kernel refuses, the thread stays as it is, and this says what follows from that.
     /// `None`: it says nothing.
-    pub(crate) fn take(otherwise: &str, output: Option<&Output>) -> Reserved {
+    pub(crate) fn take(otherwise: &str, output: Option<&Output>) -> Reservation {
         match set_own_schedule(Schedule::deadline(RUNTIME_NS, PERIOD_NS, PERIOD_NS)) {
-            Ok(()) => Reserved { stretch: Some(Stretch::of(RUNTIME_NS)) },
+            Ok(()) => Reservation { stretch: Some(Stretch::of(RUNTIME_NS)) },
             Err(error) => {
                 if let Some(output) = output {
                     output.note(&format!(
                         "{otherwise}: no SCHED_DEADLINE reservation for this process ({error})"
                     ));
                 }
-                Reserved { stretch: None }
+                Reservation { stretch: None }
             }
         }
     }
@@ -110,12 +111,17 @@ impl Reserved {
     }
 }
 
-/// Of this thread, in nanoseconds.
-fn processor_time() -> u64 {
+/// The processor time by this clock (of this thread or process) so far.
+pub(crate) fn processor_time(clock: libc::clockid_t) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+/// Of this thread, in nanoseconds.
+fn thread_time() -> u64 {
+    processor_time(libc::CLOCK_THREAD_CPUTIME_ID).0
 }
 
 #[cfg(test)]
@@ -126,20 +132,20 @@ mod tests {
     use crate::cli::ColorChoice;
 
     #[test]
-    fn live_who_pauses_does_not_use_more_than_is_reserved() {
+    fn live_reservation_with_pauses_is_not_exceeded() {
         let work = || {
-            let mut reserved = Reserved::take("", Some(&Output::new(None, ColorChoice::Never)));
+            let mut reserved = Reservation::take("", Some(&Output::new(None, ColorChoice::Never)));
             assert!(reserved.stretch.is_some(), "a reservation is refused here");
-            let (started, before) = (Instant::now(), processor_time());
+            let (started, before) = (Instant::now(), thread_time());
             while started.elapsed() < Duration::from_millis(500) {
                 reserved.pause();
             }
-            let share = (processor_time() - before) as f64 / started.elapsed().as_nanos() as f64;
+            let share = (thread_time() - before) as f64 / started.elapsed().as_nanos() as f64;
             reserved.give_up();
             share
         };
         let share = std::thread::spawn(work).join().unwrap();
-        let most = RUNTIME_NS as f64 / PERIOD_NS as f64;
-        assert!((most / 10.0..most).contains(&share), "{share}");
+        let max = RUNTIME_NS as f64 / PERIOD_NS as f64;
+        assert!((max / 10.0..max).contains(&share), "{share}");
     }
 }

@@ -1,225 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tune run`: looks, changes, gives back. Owns the order of these steps and the account of them.
+//! `tune run`: polls, changes, gives back. Owns the order of these steps; what follows from a poll is for `latebound-tune`.
 //!
 //! What is on the way from a wait to a priority is done by the thread with the reservation, and reads no file. All else is
 //! left to the time after the changes, or to [`crate::helper`].
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use latebound_model::Scheduling;
-use latebound_model::{Histogram, Nanos, Tid};
-use latebound_system::undo::{self, Ending, Journal, Raised, Schedule, ThreadHandle, Watchdog, schedule_of};
-use latebound_tune::{Change, Config, PolicyKind, ThreadClass};
+use latebound_model::Nanos;
+use latebound_report::terminal;
+use latebound_system::undo::{self, Schedule, Undone};
+use latebound_tune::document::TuneMap;
+use latebound_tune::{Change, Config, PolicyKind};
 
 use crate::cli::TuneRunArgs;
-use crate::helper::Helper;
+use crate::helper::HelperThread;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::reserved::{Stretch, lock_memory};
+use crate::reserved::{Stretch, lock_memory, processor_time};
 use crate::session::{Progress, Stop, monotonic};
-use crate::tune_metrics::Metrics;
-use crate::tune_module::{self, Module};
-use crate::tune_text::{self, ByModule, Made, Map, RunDocument};
-use crate::tune_undo;
+use crate::tune_account::Account;
+use crate::tune_actuator::Actuator;
 use crate::tuning::{self, Tuning};
 use crate::verbs::tune::{HOUSEKEEPING_INTERVAL, config};
 
-/// Changes that are kept for the account at the end; all are counted.
-const KEPT_CHANGES: usize = 2_000;
 /// How often metrics are written.
-const METRICS: Nanos = Nanos::from_secs(5);
-/// How long it may give its watchdog no sign of life. It gives one with each look, which come four times a second at least.
-const SILENCE: Duration = Duration::from_secs(10);
-/// Threads that are asked whether they still are there, each time that what is not urgent is done.
-const ASKED_AT_ONCE: usize = 8;
-
-/// What makes changes, or only says them.
-enum Actuator {
-    Dry,
-    Real {
-        journal: Box<Journal>,
-        watchdog: Watchdog,
-        /// Threads that may be changed, held so that a change reads no file.
-        held: BTreeMap<Tid, ThreadHandle>,
-        /// The kernel module, where it raises threads.
-        module: Option<Box<Module>>,
-        /// Up to here they were asked whether they still are there.
-        asked: Tid,
-    },
-}
-
-impl Actuator {
-    /// Holds what is there, so that not even the first change has to.
-    fn hold(&mut self, tuning: &Tuning) {
-        let Actuator::Real { held, .. } = self else { return };
-        for (tid, member) in tuning.tuner.roster().iter() {
-            if !matches!(member.class, ThreadClass::Other | ThreadClass::Migration)
-                && let Ok(handle) = ThreadHandle::of(tid)
-            {
-                held.insert(tid, handle);
-            }
-        }
-    }
-
-    fn make(&mut self, change: &Change) -> std::result::Result<(), String> {
-        let Actuator::Real { journal, held, .. } = self else { return Ok(()) };
-        let to = tuning::schedule(change.to).ok_or("a reservation is never given back by the policy")?;
-        let handle = match held.entry(change.thread) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(ThreadHandle::of(change.thread).map_err(|error| error.to_string())?)
-            }
-        };
-        let made = journal.change_held(handle, to).map(drop).map_err(|error| error.to_string());
-        if made.is_err() {
-            held.remove(&change.thread);
-        }
-        made
-    }
-
-    /// Threads that ended since, of the next few that are held.
-    fn ended(&mut self) -> Vec<Tid> {
-        let Actuator::Real { held, asked, module, .. } = self else { return Vec::new() };
-        let next: Vec<Tid> = held
-            .range((std::ops::Bound::Excluded(*asked), std::ops::Bound::Unbounded))
-            .map(|(&tid, _)| tid)
-            .take(ASKED_AT_ONCE)
-            .collect();
-        *asked = next.last().copied().filter(|_| next.len() == ASKED_AT_ONCE).unwrap_or(Tid(0));
-        let ended: Vec<Tid> =
-            next.into_iter().filter(|tid| held.get(tid).is_some_and(|one| !one.is_there())).collect();
-        for tid in &ended {
-            held.remove(tid);
-            if let Some(module) = module {
-                module.forget(*tid);
-            }
-        }
-        ended
-    }
-
-    /// Why nothing more may be changed.
-    fn unsafe_because(&self) -> Option<&'static str> {
-        match self {
-            Actuator::Real { watchdog, .. } if !watchdog.is_alive() => Some("the watchdog ended"),
-            Actuator::Real { journal, .. } if !journal.is_there() => Some("the undo journal was removed"),
-            _ => None,
-        }
-    }
-
-    /// For a run that ends by an error. The watchdog does the same where this process is gone, but where this is the first process
-    /// of a container the watchdog goes with it.
-    fn give_back(&mut self, output: &Output) {
-        let Actuator::Real { journal, watchdog, module, .. } = std::mem::replace(self, Actuator::Dry) else {
-            return;
-        };
-        if let Some(module) = module {
-            module.raiser().stop();
-        }
-        let left = journal.undo().left.len();
-        watchdog.end();
-        if left > 0 {
-            output.note(&format!(
-                "{left} threads are not as they were; `latebound doctor` says what is known of them"
-            ));
-        }
-    }
-
-    /// Tells the watchdog that this goes on.
-    fn beat(&self) {
-        if let Actuator::Real { watchdog, .. } = self {
-            watchdog.beat();
-        }
-    }
-
-    /// What the module raised since the last time. Ask before the probe: what began each of these waits is then in its ring.
-    fn raised(&mut self) -> Vec<Raised> {
-        match self {
-            Actuator::Real { module: Some(module), .. } => module.take(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Gives the module what follows from what is known by now.
-    fn look_ahead(&mut self, tuning: &mut Tuning, servers: bool, now: Nanos) -> Result<()> {
-        match self {
-            Actuator::Real { journal, module: Some(module), .. } => {
-                module.give(tuning, journal, servers, now)
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What was done so far.
-pub(crate) struct Account {
-    /// The first changes.
-    pub(crate) made: Vec<Made>,
-    pub(crate) changes: u64,
-    pub(crate) raises: u64,
-    pub(crate) failed: u64,
-    /// Of those, what the module did; `None` without it.
-    pub(crate) by_module: Option<ByModule>,
-    /// From waits to priorities, and the processor time of looks.
-    pub(crate) reactions: Histogram,
-    pub(crate) looks: Histogram,
-    /// Times that the reservation was used up; `None` without one.
-    pub(crate) overruns: Option<u64>,
-}
-
-impl Account {
-    fn new() -> Account {
-        Account {
-            // Room for all of them at once: a list that grows would be moved on the way to a priority.
-            made: Vec::with_capacity(KEPT_CHANGES),
-            changes: 0,
-            raises: 0,
-            failed: 0,
-            by_module: None,
-            reactions: Histogram::preallocated(),
-            looks: Histogram::preallocated(),
-            overruns: None,
-        }
-    }
-
-    /// The module raised threads: the tuner hears of it.
-    fn learn(&mut self, tuning: &mut Tuning, by_module: &[Raised], started: Nanos, now: Nanos) {
-        for raised in by_module {
-            self.changes += 1;
-            self.raises += 1;
-            let change = tune_module::learn(tuning, raised, now);
-            if self.made.len() < KEPT_CHANGES {
-                let made = Made::of(tuning, &change, raised.set.saturating_sub(started), None);
-                self.made.push(made.by_module(raised));
-            }
-        }
-    }
-
-    fn metrics(&self, tuning: &Tuning, policy: PolicyKind, dry_run: bool) -> Metrics {
-        let (raised, known) = tuning.tuner.raised();
-        let losses = tuning.losses().into_iter();
-        Metrics {
-            running: true,
-            dry_run,
-            policy: policy.name(),
-            changes: self.changes,
-            raises: self.raises,
-            failed: self.failed,
-            relations: tuning.tuner.relations().len() as u64,
-            raised,
-            known,
-            reactions: self.reactions.clone(),
-            looks: self.looks.clone(),
-            losses: losses.map(|loss| (loss.place, loss.count.unwrap_or(0))).collect(),
-            overruns: self.overruns,
-            processor_time: processor_time(libc::CLOCK_PROCESS_CPUTIME_ID),
-            restored: None,
-        }
-    }
-}
+const METRICS_INTERVAL: Nanos = Nanos::from_secs(5);
 
 pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     let mut config = config(args.config.as_deref())?;
@@ -228,7 +37,7 @@ pub(crate) fn follow(args: &TuneRunArgs, output: &Output) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     // The watchdog first: it is forked, and this process has no other thread yet.
-    let mut actuator = if args.dry_run { Actuator::Dry } else { prepare(args, &config, output)? };
+    let mut actuator = Actuator::start(args, &config, output)?;
     let followed = follow_by(&mut actuator, args, config, &stop, output);
     if followed.is_err() {
         actuator.give_back(output);
@@ -243,211 +52,296 @@ fn follow_by(
     stop: &Stop,
     output: &Output,
 ) -> Result<()> {
-    let (policy, daemon) = (config.policy, config.daemon);
-    let metrics = args.metrics.clone().or_else(|| config.metrics.file.clone());
-    let helper = Helper::start(metrics.clone())?;
-    let started = monotonic();
-    let mut tuning = Tuning::start(config, Some(helper), started)?;
-    actuator.hold(&tuning);
-    actuator.look_ahead(&mut tuning, true, started)?;
-    if let Actuator::Real { module: Some(module), .. } = &*actuator {
-        tuning.probe.wait_also_for(module.raiser().as_fd()).context("cannot wait for the module")?;
-    }
-    let mut account = Account::new();
-    if !args.dry_run {
-        lock_memory(libc::MCL_CURRENT | libc::MCL_FUTURE, output);
-    }
-    // Before the reservation, in which every real-time task would wait for it.
-    let needs = Needs { file: metrics.is_some(), ..Needs::default() };
-    privileges::keep_or_note(Work::TuneRun, needs, output);
-    if !args.dry_run {
-        account.overruns = reserve(daemon, output)?;
-    }
-    // What was waited for before waited for the start.
-    let ready = monotonic();
-    notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
-    let elapsed = || monotonic().saturating_sub(started);
-    let left = || args.duration.map_or(HOUSEKEEPING_INTERVAL, |planned| planned.saturating_sub(elapsed()));
-    let mut progress = Progress::new(args.duration);
-    let (mut housekeeping, mut publish) = (Nanos::ZERO, Nanos::ZERO);
-    let mut ended_by = None;
-    let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
-    let mut again = false;
-    // The kernel looks at its ticks alone whether the reservation is used up. From a wait to the priority that follows may take all of it; what is
-    // not urgent waits for the next period earlier.
-    let mut stretch = account.overruns.map(|_| Stretch::of(daemon.runtime.0.0));
-    while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
-        let now = monotonic();
-        actuator.beat();
-        if !again {
-            tuning.probe.wait(tuning.patience(housekeeping.saturating_sub(now).min(left()), now));
-            stretch.iter_mut().for_each(Stretch::begin);
+    let mut daemon = Daemon::start(actuator, args, config, output)?;
+    let stopped_by = daemon.poll_until(stop)?;
+    daemon.finish(stopped_by, output)
+}
+
+/// A daemon that polls.
+struct Daemon<'a> {
+    args: &'a TuneRunArgs,
+    policy: PolicyKind,
+    /// The file of metrics.
+    metrics: Option<PathBuf>,
+    actuator: &'a mut Actuator,
+    tuning: Tuning,
+    account: Account,
+    pacer: Pacer,
+    started: Nanos,
+    /// What was waited for before waited for the start.
+    ready: Nanos,
+    housekeeping_at: Nanos,
+    publish_at: Nanos,
+    progress: Progress,
+}
+
+impl<'a> Daemon<'a> {
+    /// Attaches the probe, then takes the reservation: what takes long is done before, because every real-time task would wait for it.
+    fn start(
+        actuator: &'a mut Actuator,
+        args: &'a TuneRunArgs,
+        config: Config,
+        output: &Output,
+    ) -> Result<Daemon<'a>> {
+        let (policy, reservation) = (config.policy, config.daemon);
+        let metrics = args.metrics.clone().or_else(|| config.metrics.file.clone());
+        let helper = HelperThread::start(metrics.clone())?;
+        let started = monotonic();
+        let mut tuning = tuning::start(config, Some(helper), started)?;
+        actuator.open_threads(&tuning);
+        actuator.update_module(&mut tuning, true, started)?;
+        if let Actuator::Real { module: Some(module), .. } = &*actuator {
+            let raiser = module.raiser().as_fd();
+            tuning.source().0.wait_also_for(raiser).context("cannot wait for the module")?;
         }
-        let now = monotonic();
-        let by_module = actuator.raised();
-        let begun = tuning.step(now, || stretch.iter_mut().for_each(Stretch::pause_at_the_end))?;
-        account.learn(&mut tuning, &by_module, started, now);
-        let changes = tuning.tuner.changes(now);
-        tuning.donate()?;
-        let mut results: Vec<Option<String>> = Vec::with_capacity(changes.len());
-        for change in &changes {
-            stretch.iter_mut().for_each(Stretch::pause_at_the_end);
-            results.push(actuator.make(change).err());
+        let mut account = Account::new();
+        if !args.dry_run {
+            lock_memory(libc::MCL_CURRENT | libc::MCL_FUTURE, output);
         }
-        // One that was below its default and has it again answers no wait.
-        let raised = |(change, error): (&Change, &Option<String>)| {
-            let default = tuning.tuner.default_of(change.thread).map_or(0, Scheduling::rank);
-            error.is_none() && change.to.rank() > change.from.rank().max(default)
-        };
-        let raises = changes.iter().zip(&results).filter(|&one| raised(one)).count() as u64;
-        // From the wait to the last of the priorities that follow from this round.
-        if let (1.., Some(begun)) = (raises, begun.filter(|&begun| begun >= ready)) {
-            account.reactions.record(monotonic().saturating_sub(begun));
+        // Before the reservation, in which every real-time task would wait for it.
+        let needs = Needs { file: metrics.is_some(), ..Needs::default() };
+        privileges::keep_or_note(Work::TuneRun, needs, output);
+        if !args.dry_run {
+            account.overruns = reserve(reservation, output)?;
         }
-        stretch.iter_mut().for_each(Stretch::pause);
-        account.raises += raises;
-        tuning.looked(raises > 0 || !by_module.is_empty());
-        let changed: Vec<Tid> = changes.iter().map(|change| change.thread).collect();
-        for (change, error) in changes.into_iter().zip(results) {
-            account.changes += 1;
-            if error.is_some() {
-                account.failed += 1;
-                match schedule_of(change.thread).ok().and_then(tuning::scheduling) {
-                    Some(is) => tuning.tuner.is(change.thread, is),
-                    None => tuning.gone(change.thread, now),
+        let ready = monotonic();
+        notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
+        let progress = Progress::new(args.duration);
+        // The kernel checks at its ticks alone whether the reservation is used up. From a wait to the priority that follows may take all of it;
+        // what is not urgent waits for the next period earlier.
+        let pacer = Pacer(account.overruns.map(|_| Stretch::of(reservation.runtime.0.0)));
+        Ok(Daemon {
+            args,
+            policy,
+            metrics,
+            actuator,
+            tuning,
+            account,
+            pacer,
+            started,
+            ready,
+            housekeeping_at: Nanos::ZERO,
+            publish_at: Nanos::ZERO,
+            progress,
+        })
+    }
+
+    /// Polls and changes until it is stopped or its time is over. Returns why nothing more may be changed, where that ended it.
+    fn poll_until(&mut self, stop: &Stop) -> Result<Option<&'static str>> {
+        let mut spent = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+        let mut poll_again = false;
+        while !stop.is_set() && self.args.duration.is_none_or(|planned| self.elapsed() < planned) {
+            self.actuator.beat();
+            if !poll_again {
+                self.sleep();
+            }
+            let now = monotonic();
+            poll_again = self.poll(now)?;
+            let is_housekeeping = now >= self.housekeeping_at;
+            self.actuator.update_module(&mut self.tuning, is_housekeeping, now)?;
+            if is_housekeeping {
+                self.housekeeping_at = now + HOUSEKEEPING_INTERVAL;
+                if let Some(why) = self.housekeeping(now)? {
+                    return Ok(Some(why));
                 }
             }
-            if account.made.len() < KEPT_CHANGES {
-                account.made.push(Made::of(&tuning, &change, now.saturating_sub(started), error));
-            }
+            let spent_now = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+            self.account.polls.record(spent_now.saturating_sub(std::mem::replace(&mut spent, spent_now)));
         }
-        again = tuning.suppress_wakeups(&changed)?;
-        stretch.iter_mut().for_each(Stretch::pause);
-        actuator.look_ahead(&mut tuning, now >= housekeeping, now)?;
-        if now >= housekeeping {
-            housekeeping = now + HOUSEKEEPING_INTERVAL;
-            stretch.iter_mut().for_each(Stretch::pause);
-            tuning.housekeeping(now)?;
-            stretch.iter_mut().for_each(Stretch::pause);
-            for tid in actuator.ended() {
-                tuning.gone(tid, now);
-            }
-            ended_by = actuator.unsafe_because();
-            if ended_by.is_some() {
-                break;
-            }
-            account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-            stretch.iter_mut().for_each(Stretch::pause);
-            if metrics.is_some()
-                && now >= publish
-                && tuning.publish(account.metrics(&tuning, policy, args.dry_run))
-            {
-                publish = now + METRICS;
-            }
-            progress.show(|| format!("{} followed, {} changes", elapsed(), account.changes));
-        }
-        let spent_now = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
-        account.looks.record(spent_now.saturating_sub(std::mem::replace(&mut spent, spent_now)));
+        Ok(None)
     }
-    progress.clear();
-    account.overruns = account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
-    let (undone, released) = match std::mem::replace(actuator, Actuator::Dry) {
-        Actuator::Dry => (None, BTreeMap::new()),
-        Actuator::Real { journal, watchdog, module, held, .. } => {
-            if let Some(module) = module {
-                let late = module.stop(&mut account);
-                account.learn(&mut tuning, &late, started, monotonic());
-            }
-            stretch.iter_mut().for_each(Stretch::pause);
-            let undone = journal.undo();
-            stretch.iter_mut().for_each(Stretch::pause);
-            watchdog.end();
-            (Some(undone), held)
+
+    fn elapsed(&self) -> Nanos {
+        monotonic().saturating_sub(self.started)
+    }
+
+    /// Until a wait begins that may raise a thread, the module raises one, or something is due.
+    fn sleep(&mut self) {
+        let now = monotonic();
+        let left = self
+            .args
+            .duration
+            .map_or(HOUSEKEEPING_INTERVAL, |planned| planned.saturating_sub(self.elapsed()));
+        let max = self.housekeeping_at.saturating_sub(now).min(left);
+        self.tuning.source().0.wait(self.tuning.timeout(max, now));
+        self.pacer.begin();
+    }
+
+    /// One poll pass: what began and ended, then the changes that follow. Returns whether to poll again before sleeping.
+    fn poll(&mut self, now: Nanos) -> Result<bool> {
+        let by_module = self.actuator.raised();
+        let began = self.tuning.poll(now, || self.pacer.pause_at_the_end())?;
+        self.account.learn(&mut self.tuning, &by_module, self.started, now);
+        let mut pass = PollPass {
+            actuator: &mut *self.actuator,
+            account: &mut self.account,
+            pacer: &mut self.pacer,
+            at: now.saturating_sub(self.started),
+            began: began.filter(|&began| began >= self.ready),
+        };
+        let poll_again = self.tuning.apply(now, !by_module.is_empty(), &mut pass)?;
+        self.pacer.pause();
+        Ok(poll_again)
+    }
+
+    /// What is not urgent. Returns why nothing more may be changed.
+    fn housekeeping(&mut self, now: Nanos) -> Result<Option<&'static str>> {
+        self.pacer.pause();
+        self.tuning.housekeeping(now)?;
+        self.pacer.pause();
+        for tid in self.actuator.ended() {
+            self.tuning.gone(tid, now);
         }
-    };
-    // All is given back. Taking the programs away, closing files and giving memory back takes milliseconds, in which no real-time task is to
-    // wait; going back is refused to nobody.
-    let _ = undo::set_own_schedule(Schedule::other(0));
-    drop(released);
-    if let Some(path) = &metrics {
-        let mut metrics = account.metrics(&tuning, policy, args.dry_run);
+        let unsafe_because = self.actuator.unsafe_because();
+        if unsafe_because.is_some() {
+            return Ok(unsafe_because);
+        }
+        self.count_overruns();
+        self.pacer.pause();
+        self.publish(now);
+        let (elapsed, changes) = (self.elapsed(), self.account.changes());
+        self.progress.show(|| format!("{elapsed} followed, {changes} changes"));
+        Ok(None)
+    }
+
+    fn count_overruns(&mut self) {
+        self.account.overruns = self.account.overruns.map(|_| OVERRUNS.load(Ordering::Relaxed));
+    }
+
+    /// Has the helper write metrics where they are due. One that has no room is asked again.
+    fn publish(&mut self, now: Nanos) {
+        if self.metrics.is_none() || now < self.publish_at {
+            return;
+        }
+        let metrics = self.account.metrics(&self.tuning, self.policy, self.args.dry_run);
+        if self.tuning.helper().is_some_and(|helper| helper.publish(metrics)) {
+            self.publish_at = now + METRICS_INTERVAL;
+        }
+    }
+
+    /// Gives everything back, then reports.
+    fn finish(mut self, stopped_by: Option<&str>, output: &Output) -> Result<()> {
+        self.progress.clear();
+        self.count_overruns();
+        let undone = self.give_back();
+        self.write_last_metrics(undone.as_ref(), output);
+        let map = TuneMap::of(&self.tuning, self.policy, self.elapsed());
+        let document = self.account.document(self.args.dry_run, map, &self.tuning, undone.as_ref());
+        if output.is_json() {
+            output.json(&document)?;
+        } else {
+            output.text(&terminal::tune_run(&document))?;
+        }
+        let left = undone.map_or(0, |undone| undone.left.len());
+        if left > 0 {
+            bail!(
+                "{left} threads are not as they were, and are named above; where the system refused one, try again: latebound tune undo --journal {}",
+                self.args.journal.display()
+            );
+        }
+        if let Some(why) = stopped_by {
+            bail!("{why}, and nothing is changed without one; everything was undone. Start again");
+        }
+        Ok(())
+    }
+
+    /// Undoes all changes, and gives the reservation up. `None` in a dry run.
+    fn give_back(&mut self) -> Option<Undone> {
+        let (undone, handles) = match std::mem::replace(self.actuator, Actuator::Dry) {
+            Actuator::Dry => (None, BTreeMap::new()),
+            Actuator::Real { journal, watchdog, module, handles, .. } => {
+                if let Some(module) = module {
+                    let (late, by_module) = module.stop();
+                    self.account.by_module = Some(by_module);
+                    self.account.learn(&mut self.tuning, &late, self.started, monotonic());
+                }
+                self.pacer.pause();
+                let undone = journal.undo();
+                self.pacer.pause();
+                watchdog.end();
+                (Some(undone), handles)
+            }
+        };
+        // All is given back. Taking the programs away, closing files and giving memory back takes milliseconds, in which no real-time task is
+        // to wait; going back is refused to nobody.
+        let _ = undo::set_own_schedule(Schedule::other(0));
+        drop(handles);
+        undone
+    }
+
+    /// The file of metrics as it stays: nothing runs, nothing is raised.
+    fn write_last_metrics(&self, undone: Option<&Undone>, output: &Output) {
+        let Some(path) = &self.metrics else { return };
+        let mut metrics = self.account.metrics(&self.tuning, self.policy, self.args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);
-        metrics.restored = undone.as_ref().map(|undone| undone.restored as u64);
+        metrics.restored = undone.map(|undone| undone.restored as u64);
         if let Err(error) = metrics.write(path) {
             output.note(&format!(
                 "metrics cannot be written to {} ({error}); that failed {} times before",
                 path.display(),
-                tuning.unpublished()
+                self.tuning.helper().map_or(0, HelperThread::failed)
             ));
         }
     }
-    let left = undone.as_ref().map_or(0, |undone| undone.left.len());
-    let map = Map::of(&tuning, policy, elapsed());
-    let time = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
-    let document = RunDocument::new(args.dry_run, map, tuning.shares(), account, time, undone);
-    if output.is_json() {
-        output.json(&document)?;
-    } else {
-        output.text(&tune_text::run(&document))?;
+}
+
+/// The changes of one poll pass, made and accounted for.
+struct PollPass<'a> {
+    actuator: &'a mut Actuator,
+    account: &'a mut Account,
+    pacer: &'a mut Pacer,
+    /// Since the start.
+    at: Nanos,
+    /// When the first wait of the highest priority began, where that was after the start.
+    began: Option<Nanos>,
+}
+
+impl latebound_tune::Actuator for PollPass<'_> {
+    fn change(&mut self, change: &Change) -> std::result::Result<(), String> {
+        self.pacer.pause_at_the_end();
+        self.actuator.make(change)
     }
-    if left > 0 {
-        bail!(
-            "{left} threads are not as they were, and are named above; where the system refused one, try again: latebound tune undo --journal {}",
-            args.journal.display()
-        );
-    }
-    if let Some(why) = ended_by {
-        bail!("{why}, and nothing is changed without one; everything was undone. Start again");
-    }
-    Ok(())
-}
 
-/// The processor time of this process or thread so far.
-fn processor_time(clock: libc::clockid_t) -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-/// Where it fails the watchdog has more than it needs, and does all the same.
-fn watchdogs_privileges() {
-    let _ = privileges::keep(Work::Watchdog, Needs::default());
-}
-
-/// Undoes what an earlier run left, then starts the journal and its watchdog.
-fn prepare(args: &TuneRunArgs, config: &Config, output: &Output) -> Result<Actuator> {
-    tune_undo::tidy(&args.journal, output)?;
-    let priority = u32::from(config.watchdog.priority.get());
-    // Before the watchdog, which holds it too.
-    let module = Module::choose(args.by, priority, output)?.map(Box::new);
-    let journal = Box::new(Journal::create(&args.journal)?);
-    let raiser = module.as_deref().map(Module::raiser);
-    let tell = |ending: &Ending| tune_undo::tell(ending, output);
-    let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, watchdogs_privileges, tell)?;
-    allow_descriptors();
-    Ok(Actuator::Real { journal, watchdog, held: BTreeMap::new(), module, asked: Tid(0) })
-}
-
-/// One for each thread that is held: as many as may be. Where that is not enough, the start times of the others are read.
-fn allow_descriptors() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointers are to a live rlimit.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    fn changed(&mut self, raises: u64) {
+        // From the wait to the last of the priorities that follow from this pass.
+        if let (1.., Some(began)) = (raises, self.began) {
+            self.account.reactions.record(monotonic().saturating_sub(began));
         }
+        self.pacer.pause();
+        self.account.raises += raises;
+    }
+
+    fn report(&mut self, change: &Change, comm: Option<&str>, error: Option<String>) {
+        self.account.add(change, comm, self.at, error);
     }
 }
 
-/// Times that the kernel said that the reservation was used up. It says so at the next tick, so that several may be one.
+/// The pauses that keep the daemon within its reservation; none without one.
+struct Pacer(Option<Stretch>);
+
+impl Pacer {
+    /// The thread has slept, and others ran.
+    fn begin(&mut self) {
+        self.0.iter_mut().for_each(Stretch::begin);
+    }
+
+    fn pause(&mut self) {
+        self.0.iter_mut().for_each(Stretch::pause);
+    }
+
+    /// For what is urgent.
+    fn pause_at_the_end(&mut self) {
+        self.0.iter_mut().for_each(Stretch::pause_at_the_end);
+    }
+}
+
+/// Times that the kernel reported that the reservation was used up. It does so at the next tick, so that several may be one.
 static OVERRUNS: AtomicU64 = AtomicU64::new(0);
 
 /// Has the kernel say where a reservation is used up (include/uapi/linux/sched.h).
 const SCHED_FLAG_DL_OVERRUN: u64 = 0x04;
 
-/// Takes the reservation. Without it, it goes on and says so. Returns the number of overruns so far, where there is one.
+/// Takes the reservation. Returns the number of overruns so far; `None`: the kernel refuses, and the daemon goes on without one and says so.
 fn reserve(daemon: latebound_tune::Daemon, output: &Output) -> Result<Option<u64>> {
     // SAFETY: what is done at the signal is one addition to an atomic.
     unsafe {

@@ -24,9 +24,9 @@ pub(crate) struct Metrics {
     pub(crate) raised: u64,
     pub(crate) known: u64,
     pub(crate) reactions: Histogram,
-    pub(crate) looks: Histogram,
+    pub(crate) polls: Histogram,
     pub(crate) losses: Vec<(String, u64)>,
-    /// Looks that used more than the reservation; `None` where there is none.
+    /// Times that the reservation was used up; `None` where there is none.
     pub(crate) overruns: Option<u64>,
     pub(crate) processor_time: Nanos,
     pub(crate) restored: Option<u64>,
@@ -89,7 +89,7 @@ impl Metrics {
             let _ = writeln!(text, "latebound_tune_lost_total{{what=\"{what}\"}} {count}");
         }
         histogram(&mut text, "reaction", "From a wait to the priority that follows.", &self.reactions);
-        histogram(&mut text, "look", "Processor time of one look.", &self.looks);
+        histogram(&mut text, "look", "Processor time of one poll pass.", &self.polls);
         text
     }
 
@@ -141,7 +141,7 @@ mod tests {
         for value in [2_047, 2_048, 31_000, 31_000, 500_000_000] {
             metrics.reactions.record(Nanos(value));
         }
-        metrics.looks.record(Nanos(9_000));
+        metrics.polls.record(Nanos(9_000));
         metrics
     }
 

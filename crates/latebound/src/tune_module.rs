@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_model::{Histogram, Nanos, Tid};
 use latebound_model::{Priority, RelationKind, Scheduling};
-use latebound_system::undo::{Journal, Raised, RaisedOver, Raiser, UndoError, schedule_of};
+use latebound_system::undo::{Journal, Raised, RaisedOver, Raiser, RaiserCounts, UndoError};
+use latebound_tune::document::ModuleAccount;
 use latebound_tune::{Ahead, Change};
 
 use crate::cli::RaiseBy;
 use crate::output::Output;
-use crate::tune_daemon::Account;
-use crate::tune_text::ByModule;
-use crate::tuning::{self, Tuning};
+use crate::tuning::Tuning;
 
 pub(crate) struct Module {
     raiser: Raiser,
@@ -78,8 +77,8 @@ impl Module {
         servers: bool,
         now: Nanos,
     ) -> Result<()> {
-        for thread in tuning.tuner.take_decided() {
-            let Some(raises) = self.ahead.of(&tuning.tuner, thread) else { continue };
+        for thread in tuning.take_decided() {
+            let Some(raises) = self.ahead.of(tuning.tuner(), thread) else { continue };
             match self.raiser.give(journal, thread, raises.table()) {
                 Ok(()) if self.raiser.sees(RaisedOver::WorkItem) => tuning.worker_raised_elsewhere(thread)?,
                 Ok(()) => {}
@@ -115,26 +114,44 @@ impl Module {
         self.raiser.forget(thread);
     }
 
-    /// Stops it, which comes before undoing, and gives its account. What it did since it was asked last.
-    pub(crate) fn stop(mut self, account: &mut Account) -> Vec<Raised> {
+    /// Stops it, which comes before undoing. Returns what it raised since [`Module::take`], and its account.
+    pub(crate) fn stop(mut self) -> (Vec<Raised>, ModuleAccount) {
         self.raiser.stop();
         let late = self.take();
-        account.by_module =
-            Some(ByModule::new(self.raiser.counts().unwrap_or_default(), self.refused, &self.reactions));
-        late
+        let RaiserCounts { raised, failed, needless, records_lost } =
+            self.raiser.counts().unwrap_or_default();
+        let account = ModuleAccount {
+            raised,
+            failed,
+            needless,
+            records_lost,
+            refused: self.refused,
+            reactions: self.reactions.count(),
+            reaction_median: self.reactions.quantile(0.5),
+            reaction_p99: self.reactions.quantile(0.99),
+            reaction_max: self.reactions.max(),
+        };
+        (late, account)
     }
 }
 
-/// The tuner hears of what the module did, or of what became of it since.
+/// The session learns of a raise by the module, or of what became of the thread since.
 pub(crate) fn learn(tuning: &mut Tuning, raised: &Raised, now: Nanos) -> Change {
     let thread = raised.thread;
     let to = Priority::new(raised.to).map_or(Scheduling::other(0), Scheduling::fifo);
-    let fair = || tuning.tuner.plan(thread).map(|plan| plan.default).filter(|default| default.rank() == 0);
+    let plan = || tuning.tuner().plan(thread);
+    let fair = || plan().map(|plan| plan.default).filter(|default| default.rank() == 0);
     let from = Priority::new(raised.from).map(Scheduling::fifo).or_else(fair).unwrap_or(Scheduling::other(0));
-    match schedule_of(thread).ok().and_then(tuning::scheduling) {
-        Some(is) => tuning.tuner.changed(thread, is, now),
-        None => tuning.gone(thread, now),
-    }
-    let waiters = tuning.tuner.relations().waiters(thread).map_or(0, latebound_tune::Waiters::number);
+    tuning.changed_elsewhere(thread, now);
+    let waiters = tuning.tuner().relations().waiters(thread).map_or(0, latebound_tune::Waiters::number);
     Change { thread, from, to, waiters, highest: Priority::new(raised.priority) }
+}
+
+/// The module's kind of wait as that of a relation.
+pub(crate) fn relation_kind(over: RaisedOver) -> RelationKind {
+    match over {
+        RaisedOver::BlockIo => RelationKind::BlockIo,
+        RaisedOver::Reclaim => RelationKind::Reclaim,
+        RaisedOver::WorkItem => RelationKind::WorkItem,
+    }
 }

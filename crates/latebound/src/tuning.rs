@@ -26,9 +26,8 @@ pub(crate) fn start(config: Config, helper: Option<HelperThread>, now: Nanos) ->
             "no kernel thread is to be seen here, as in a PID namespace (a container) of its own; run this where PID 2 is kthreadd"
         );
     }
-    let serves_timers = |thread: &Thread| {
-        ThreadClass::of(&thread.comm, thread.kernel, false) == Some(ThreadClass::Ktimers)
-    };
+    let serves_timers =
+        |thread: &Thread| ThreadClass::of(&thread.comm, thread.kernel, false) == Some(ThreadClass::Ktimers);
     let options = RelationOptions {
         wake_reader,
         hold: config.limits.hold.0,
@@ -158,9 +157,7 @@ impl Threads for SystemThreads {
             return ReclaimShare::TasksEnded;
         }
         match latebound_system::lru_pages(&self.0, tasks) {
-            Ok(Some(pages)) => {
-                ReclaimShare::Pages(ReclaimPages { of_tasks: pages.of_tasks, all: pages.all })
-            }
+            Ok(Some(pages)) => ReclaimShare::Pages(ReclaimPages { of_tasks: pages.of_tasks, all: pages.all }),
             Ok(None) | Err(_) => ReclaimShare::Unknown,
         }
     }

@@ -11,11 +11,11 @@ mod matrix;
 mod observed;
 mod parts;
 mod pictures;
-mod proof;
 mod relations;
 mod scope;
 mod system;
 mod tradeoff;
+mod trial;
 mod wakeups;
 mod worst;
 
@@ -29,10 +29,10 @@ use parts::{number, prose, quantile, section, time, value};
 pub use compare::{Distributions, compare_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
-pub use proof::{ProofArm, ProofPictures, proof_pictures, proofs_together};
 pub use relations::{RelationMap, relations_page};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
+pub use trial::{trial_pictures, trials_together};
 
 const STYLE: &str = include_str!("style.css");
 

@@ -13,6 +13,7 @@ mod lost;
 mod scope;
 mod table;
 mod tradeoff;
+mod tune;
 mod verbs;
 
 use unicode_width::UnicodeWidthStr;
@@ -27,6 +28,8 @@ pub use lost::{LostRow, lost_table};
 pub use scope::{EdgeRow, scope};
 pub(crate) use tradeoff::gain_rows;
 pub use tradeoff::tradeoff;
+pub(crate) use tune::who;
+pub use tune::{trial, tune_fit, tune_map, tune_run};
 pub use verbs::{
     check_summary, doctor, explanation, failed_loads, measure_table, missing, observe_table, quotas,
     worst_activations,

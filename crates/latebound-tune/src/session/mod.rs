@@ -160,9 +160,11 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             pause();
         }
         let first_of_the_highest =
-            events.iter().filter_map(|event| self.urgency(event)).reduce(|one, other| match other.0 > one.0 {
-                true => other,
-                false => one,
+            events.iter().filter_map(|event| self.urgency(event)).reduce(|one, other| {
+                match other.0 > one.0 {
+                    true => other,
+                    false => one,
+                }
             });
         events.clear();
         self.events = events;
@@ -208,7 +210,8 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         for change in &changes {
             errors.push(actuator.change(change).err());
         }
-        let raises = changes.iter().zip(&errors).filter(|(change, error)| error.is_none() && self.is_raise(change));
+        let raises =
+            changes.iter().zip(&errors).filter(|(change, error)| error.is_none() && self.is_raise(change));
         let raises = raises.count() as u64;
         actuator.changed(raises);
         self.count_poll(raises > 0 || raised_elsewhere);

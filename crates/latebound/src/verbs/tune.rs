@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use latebound_measure::FileTask;
-use latebound_model::{Nanos, Tid};
-use latebound_report::html;
+use latebound_model::Nanos;
+use latebound_report::{html, terminal};
+use latebound_tune::document::{TuneFit, TuneMap};
 use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, simulate};
 use latebound_tune::{Config, PolicyKind};
 
@@ -18,9 +19,8 @@ use crate::prove;
 use crate::recording;
 use crate::session::{MAX_DOCUMENT_BYTES, Progress, Stop, monotonic};
 use crate::tune_daemon;
-use crate::tune_text::{self, FitDocument, Map};
 use crate::tune_undo;
-use crate::tuning::Tuning;
+use crate::tuning;
 
 /// How often wake-ups are read, and what is not urgent is done.
 pub(crate) const HOUSEKEEPING_INTERVAL: Nanos = Nanos::from_millis(250);
@@ -68,7 +68,7 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     let policy = config.policy;
     let stop = Stop::on_signals()?;
     let started = monotonic();
-    let mut tuning = Tuning::start(config, None, started)?;
+    let mut tuning = tuning::start(config, None, started)?;
     let needs = Needs { file: args.html.is_some(), ..Needs::default() };
     privileges::keep_or_note(Work::TuneMap, needs, output);
     let mut progress = Progress::new(args.duration);
@@ -76,21 +76,21 @@ fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {
     while !stop.is_set() && args.duration.is_none_or(|planned| elapsed() < planned) {
         let left = args.duration.map_or(HOUSEKEEPING_INTERVAL, |planned| planned.saturating_sub(elapsed()));
         std::thread::sleep(left.min(HOUSEKEEPING_INTERVAL).to_duration());
-        tuning.step(monotonic(), || {})?;
-        while tuning.left_some() && !stop.is_set() {
-            tuning.step(monotonic(), || {})?;
+        tuning.poll(monotonic(), || {})?;
+        while tuning.has_unread() && !stop.is_set() {
+            tuning.poll(monotonic(), || {})?;
         }
         tuning.donate()?;
         tuning.housekeeping(monotonic())?;
         progress.show(|| format!("{} watched", elapsed()));
     }
     progress.clear();
-    let map = Map::of(&tuning, policy, elapsed());
+    let map = TuneMap::of(&tuning, policy, elapsed());
     if let Some(place) = &args.html {
-        latebound_files::write(place, html::relations_page(&map.drawn()))
+        latebound_files::write(place, html::relations_page(&html::RelationMap::of(&map)))
             .with_context(|| format!("cannot write {}", place.display()))?;
     }
-    if output.is_json() { output.json(&map) } else { output.text(&tune_text::map(&map)) }
+    if output.is_json() { output.json(&map) } else { output.text(&terminal::tune_map(&map)) }
 }
 
 impl From<TunePolicy> for PolicyKind {
@@ -143,11 +143,6 @@ fn search(args: &TuneFitArgs, output: &Output) -> Result<()> {
             found.simulations
         ));
     }
-    let document = FitDocument::new(&workload, outcomes, agreement, found);
-    if output.is_json() { output.json(&document) } else { output.text(&tune_text::fit(&document)) }
-}
-
-/// A thread by name and id, as texts and documents have it.
-pub(crate) fn named(tuning: &Tuning, tid: Tid) -> (Tid, Option<String>) {
-    (tid, tuning.name(tid).map(str::to_owned))
+    let document = TuneFit::new(&workload, &outcomes, agreement, found);
+    if output.is_json() { output.json(&document) } else { output.text(&terminal::tune_fit(&document)) }
 }
