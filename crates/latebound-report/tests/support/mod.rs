@@ -4,11 +4,13 @@
 
 mod bound;
 mod deferred;
+mod golden;
 
 use latebound_model::*;
 
 pub(crate) use bound::{bounded, hostile_bound};
 pub(crate) use deferred::deferred;
+pub(crate) use golden::golden;
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);
