@@ -351,17 +351,17 @@ complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "map" -d 'Watch who waits for which kernel thread, and show what the policy would make of it'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "run" -d 'Let the priority of kernel threads follow from the tasks that wait for them'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "undo" -d 'Give back what a tuner that is gone left changed'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "prove" -d 'Run the same workload under each policy in turns, and say what each did to response times'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "show" -d 'Print what `tune prove` found again, or draw it'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload to prove something by'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "undo" -d 'Undo the changes that a dead tuner left'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "prove" -d 'Run a trial: the same workload under each policy in turns, with the response times compared'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "show" -d 'Print or draw the result of `tune prove` again'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "tasks" -d 'Run real-time tasks that write, read and compute: a workload for a trial'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "record" -d 'Record what real-time tasks and kernel threads do, as a workload for `tune fit`'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "fit" -d 'Simulate a workload under each policy, and search the best weights for it'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "config" -d 'Print the default configuration, with what each value means'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and not __fish_seen_subcommand_from map run undo prove show tasks record fit config schema" -f -a "schema" -d 'Print the JSON Schema of the configuration'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'For how long to watch; until Ctrl-C where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l html -d 'Draw it on a page as well; a file that is there is replaced' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l duration -d 'How long to watch [default: until Ctrl-C]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l config -d 'The configuration file [default: what `latebound tune config` prints]' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l html -d 'Write the map as an HTML page as well; an existing file is replaced' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -369,25 +369,25 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from map" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l duration -d 'For how long; until Ctrl-C where not given' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l policy -d 'The policy, in place of the configuration\'s' -r -f -a "off\t'Nothing is changed'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l duration -d 'How long to run [default: until Ctrl-C]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l config -d 'The configuration file [default: what `latebound tune config` prints]' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l policy -d 'The policy [default: the configuration\'s]' -r -f -a "off\t'Nothing is changed'
 static\t'What the configuration gives each class'
 pip\t'The highest that waits: equation (1)'
 weighted-average\t'The weighted mean of those that wait: equation (2)'"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l by -d 'Who raises threads where a wait begins; the first of these that can be had where not given' -r -f -a "module\t'The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l by -d 'What raises threads when a wait begins [default: module if it is loaded, else daemon]' -r -f -a "module\t'The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else'
 daemon\t'This process alone'"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'Where the undo journal lies' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l metrics -d 'Write what it does to this file every five seconds, for node_exporter\'s textfile collector: end its name in .prom. In place of the configuration\'s' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l journal -d 'The folder of the undo journal' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l metrics -d 'The file of metrics, written every five seconds for node_exporter\'s textfile collector; its name ends in .prom [default: the configuration\'s]' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l dry-run -d 'Say what would be changed, and change nothing'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -l dry-run -d 'Report what would be changed, and change nothing'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l journal -d 'Where the undo journals lie' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l journal -d 'The folder of the undo journals' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -395,16 +395,16 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from undo" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l policy -d 'The policies, the base first; static belongs to them where the configuration gives a class a priority' -r -f -a "off\t'Nothing is changed'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l policy -d 'The policies, the base first; static is added where the configuration gives a class a priority' -r -f -a "off\t'Nothing is changed'
 static\t'What the configuration gives each class'
 pip\t'The highest that waits: equation (1)'
 weighted-average\t'The weighted mean of those that wait: equation (2)'"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l rounds -d 'How often each policy is run' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l duration -d 'For how long each time' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l settle -d 'What is left out at the beginning of each time' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l config -d 'The configuration; the defaults where not given (`latebound tune config` prints them)' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s o -l output -d 'A folder for a Run of each round, and for prove.json and pictures; made, and refused where it is there' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l journal -d 'Where the undo journal lies' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l rounds -d 'Turns of each policy' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l duration -d 'The measured time of each turn' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l settle -d 'The time before that in each turn, which is not measured' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l config -d 'The configuration file [default: what `latebound tune config` prints]' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s o -l output -d 'A new folder for the Run of each turn, prove.json and pictures; one that exists is refused' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l journal -d 'The folder of the undo journal' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -412,7 +412,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from prove" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l pictures -d 'Write response over time, cumulative distribution and memory as SVG to this folder instead; made where it is not there' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l pictures -d 'Write response over time, cumulative distribution and memory as SVG to this folder instead; it is made where it does not exist' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -420,8 +420,8 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l folder -d 'Where the files of the tasks lie, or are made; they stay' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l duration -d 'For how long' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l folder -d 'The folder of the tasks\' files, which are made where they do not exist, and stay' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l duration -d 'How long to run' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
@@ -429,17 +429,17 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from tasks" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l duration -d 'For how long; Ctrl-C ends it earlier and keeps what there is' -r
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s o -l output -d 'Where the workload goes' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l duration -d 'How long to record; Ctrl-C ends it earlier and keeps what was recorded' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s o -l output -d 'The file of the workload' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l color -d 'When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l force -d 'Replace a file that is there'
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -l force -d 'Replace an existing file'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from record" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l loss -d 'By how many per cent any task\'s worst response may get worse than with the policy off' -r
+complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l loss -d 'How much longer than with the policy off any task\'s worst response may get, in per cent' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l simulations -d 'The most simulations' -r
 complete -c latebound -n "__fish_latebound_using_subcommand tune; and __fish_seen_subcommand_from fit" -l format -d 'How to print results' -r -f -a "human\t''
 json\t''"

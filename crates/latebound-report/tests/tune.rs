@@ -10,7 +10,8 @@ use latebound_model::{Histogram, Loss, LossKind, Nanos, Priority, RelationKind, 
 use latebound_report::html::{self, RelationMap};
 use latebound_report::terminal::{self, Style};
 use latebound_tune::document::{
-    ChangeRecord, MapThread, ModuleAccount, ModuleReaction, TuneFit, TuneMap, TuneRun, WaitTimes, Waiter,
+    ChangeRecord, JournalAccount, JournalState, MapThread, ModuleAccount, ModuleReaction, TuneFit, TuneMap,
+    TuneRun, TuneUndo, WaitTimes, Waiter,
 };
 use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, simulate};
 use latebound_tune::trial::{MemoryLevel, TRIAL_SCHEMA, Trial, TrialPolicy, TrialTask, TunerAccount};
@@ -336,4 +337,36 @@ fn counts_that_no_tuner_has_are_shown_as_the_maximum() {
     let trial = Trial::parse(&trial(&policy)).unwrap();
     assert!(terminal::trial(&trial, &Style::default()).contains("18 446 744 073 709 551 615 changes"));
     assert!(html::trial_pictures(&trial).is_empty());
+}
+
+#[test]
+fn what_undo_did_reads_a_line_for_each_journal_and_thread() {
+    let account = |name: &str, state, process, why: Option<&str>| JournalAccount {
+        journal: format!("/run/{name}.journal"),
+        state,
+        process,
+        restored: 0,
+        untouched: 0,
+        gone: 0,
+        unreadable: 0,
+        left: Vec::new(),
+        why: why.map(str::to_owned),
+    };
+    let done = account("dead", JournalState::GivenBack, None, None);
+    let left = vec!["thread 63 is FIFO 7".to_owned()];
+    let journals = vec![
+        JournalAccount { restored: 2, untouched: 1, gone: 3, unreadable: 1, left, ..done },
+        account("busy", JournalState::AtWork, Some(Tid(7)), Some("it is at work")),
+        account("bad\u{1b}", JournalState::Failed, None, Some("no")),
+    ];
+    let mut document = TuneUndo { schema: TuneUndo::SCHEMA, folder: "/run".to_owned(), journals };
+    let expected = "/run/dead.journal: given back: 2; 1 were as before already, 3 threads are gone.\n\
+                    1 of its lines could not be read.\n\
+                    Not as before: thread 63 is FIFO 7\n\
+                    /run/busy.journal, process 7: it is at work\n\
+                    /run/bad\\x1b.journal: no\n";
+    assert_eq!(terminal::tune_undo(&document), expected);
+    assert_eq!(serde_json::to_value(&document).unwrap()["journals"][0]["state"], "given_back");
+    document.journals.clear();
+    assert_eq!(terminal::tune_undo(&document), "No tuner left a journal in /run.");
 }

@@ -37,7 +37,7 @@ pub struct Attribution {
     open: BTreeMap<Object, Open>,
     accounts: BTreeMap<(Completer, Tid, RelationKind), Account>,
     /// Accounts are kept of so many pairs; of more, those that were counted last.
-    most: usize,
+    capacity: usize,
     /// How often something was counted.
     counted: u64,
     forgotten: u64,
@@ -91,14 +91,14 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// With accounts of so many pairs of a completer and a task, by what the task waited for: tasks come and go, and who follows them for months has
-    /// no more room for that.
-    pub fn keeping(most: usize) -> Attribution {
+    /// With accounts of at most so many pairs of a completer and a task, by what the task waited for: tasks come and go, and a daemon runs for
+    /// months.
+    pub fn keeping(capacity: usize) -> Attribution {
         Attribution {
             completers: BTreeMap::new(),
             open: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            most,
+            capacity,
             counted: 0,
             forgotten: 0,
             patience: PATIENCE,
@@ -231,11 +231,11 @@ impl Attribution {
 
     /// Gives up the accounts of those that were not met for longest, down to half of what is kept.
     fn forget(&mut self) {
-        if self.accounts.len() <= self.most {
+        if self.accounts.len() <= self.capacity {
             return;
         }
         let mut last: Vec<u64> = self.accounts.values().map(|one| one.last).collect();
-        let over = last.len() - self.most / 2;
+        let over = last.len() - self.capacity / 2;
         let (_, &mut first_kept, _) = last.select_nth_unstable(over);
         self.accounts.retain(|_, one| one.last >= first_kept);
         self.forgotten += over as u64;
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(threads(&attribution.observe(served(irq, 0), |_| None)), [7]);
         assert_eq!(attribution.observe(served(irq, 3), |_| None), []);
         assert_eq!(attribution.observe(served(Completer::Interrupt, 2), |_| None), []);
-        // It is told again with another priority, and still waits once.
+        // It is reported again with another priority, and still waits once.
         assert_eq!(threads(&attribution.observe(begin(disk(5), None), |_| None)), [7]);
         assert_eq!(attribution.open()[&RelationKind::BlockIo], 1);
         // Waits for disks are over when the probe says so, however long they last.

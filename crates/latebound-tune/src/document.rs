@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documents of `tune map`, `tune run` and `tune fit`. Owns their JSON form; how they read is for `latebound-report`.
+//! The documents of `tune map`, `tune run`, `tune fit` and `tune undo`. Owns their JSON form; how they read is for `latebound-report`.
 
 use std::collections::BTreeMap;
 
@@ -415,4 +415,57 @@ impl TuneFit {
             within_loss: fit.within_loss,
         }
     }
+}
+
+/// The document of `tune undo`.
+#[derive(Clone, Debug, Serialize)]
+pub struct TuneUndo {
+    /// `latebound.tune-undo/1`.
+    pub schema: &'static str,
+    /// The folder of the journals.
+    pub folder: String,
+    /// The journals in it.
+    pub journals: Vec<JournalAccount>,
+}
+
+impl TuneUndo {
+    /// The schema that this version writes.
+    pub const SCHEMA: &str = "latebound.tune-undo/1";
+}
+
+/// What became of one undo journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct JournalAccount {
+    /// Its file.
+    pub journal: String,
+    /// What was done with it.
+    pub state: JournalState,
+    /// The process that wrote it, by the id in its own PID namespace; absent where that cannot be read.
+    pub process: Option<Tid>,
+    /// Threads that were given their priority back.
+    pub restored: usize,
+    /// Threads that were as before already.
+    pub untouched: usize,
+    /// Threads that ended.
+    pub gone: usize,
+    /// Lines that could not be read.
+    pub unreadable: usize,
+    /// What is not as it was, and why.
+    pub left: Vec<String>,
+    /// Why nothing was done.
+    pub why: Option<String>,
+}
+
+/// What was done with an undo journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JournalState {
+    /// Its changes were undone.
+    GivenBack,
+    /// Nothing: its tuner runs.
+    AtWork,
+    /// Nothing: it belongs to another boot or PID namespace.
+    OtherNamespace,
+    /// Undoing failed.
+    Failed,
 }

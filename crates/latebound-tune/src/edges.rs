@@ -30,7 +30,7 @@ impl Edges {
         Edges { rule, capacity, lost: 0, scores: BTreeMap::new() }
     }
 
-    /// `thread` woke `task` so often since the last time this was told. Returns until when the edge counts as a
+    /// `thread` woke `task` so often since the last report. Returns until when the edge counts as a
     /// relation, if it does now.
     pub fn woke(&mut self, thread: Tid, task: Tid, times: u64, now: Nanos) -> Option<Nanos> {
         if self.scores.len() >= self.capacity && !self.scores.contains_key(&(thread, task)) {

@@ -113,7 +113,7 @@ impl Governor {
         self.pending.remove(&thread);
     }
 
-    /// What a thread is, as far as changes were told.
+    /// What a thread is, as far as changes were reported.
     pub fn current(&self, thread: Tid) -> Option<Scheduling> {
         self.threads.get(&thread).map(|state| state.current)
     }

@@ -41,17 +41,17 @@ impl HelperThread {
     /// Starts the thread. Call it before the caller takes a real-time policy.
     pub(crate) fn start(metrics: Option<PathBuf>) -> Result<HelperThread> {
         let (jobs, given) = sync_channel(ROOM);
-        let (tell, answers) = sync_channel(ROOM);
+        let (given_back, answers) = sync_channel(ROOM);
         let failed = Arc::new(AtomicU64::new(0));
         let failures = Arc::clone(&failed);
-        let (tell_id, id) = sync_channel(1);
+        let (own_id, id) = sync_channel(1);
         std::thread::Builder::new()
             .name("latebound-helper".to_owned())
             // It is locked in memory with all else.
             .stack_size(256 << 10)
             .spawn(move || {
                 // SAFETY: the call has no arguments and cannot fail.
-                if tell_id.send(Tid(unsafe { libc::gettid() })).is_err() {
+                if own_id.send(Tid(unsafe { libc::gettid() })).is_err() {
                     return;
                 }
                 // Who asks says what cannot be given up, and it is the same here.
@@ -75,7 +75,7 @@ impl HelperThread {
                             None
                         }
                     };
-                    if answer.is_some_and(|answer| tell.send(answer).is_err()) {
+                    if answer.is_some_and(|answer| given_back.send(answer).is_err()) {
                         return;
                     }
                 }

@@ -49,8 +49,8 @@ impl Actuator {
         let module = Module::choose(args.by, priority, output)?.map(Box::new);
         let journal = Box::new(Journal::create(&args.journal)?);
         let raiser = module.as_deref().map(Module::raiser);
-        let tell = |ending: &Ending| tune_undo::tell(ending, output);
-        let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, watchdogs_privileges, tell)?;
+        let report = |ending: &Ending| tune_undo::report(ending, output);
+        let watchdog = Watchdog::start(&journal, raiser, priority, SILENCE, watchdogs_privileges, report)?;
         allow_descriptors();
         Ok(Actuator::Real { journal, watchdog, handles: BTreeMap::new(), module, asked: Tid(0) })
     }

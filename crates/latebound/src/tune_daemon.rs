@@ -349,7 +349,7 @@ fn reserve(daemon: latebound_tune::Daemon, output: &Output) -> Result<Option<u64
             OVERRUNS.fetch_add(1, Ordering::Relaxed);
         })
     }
-    .context("cannot be told when the reservation is used up")?;
+    .context("cannot take the signal of a reservation that is used up")?;
     let (runtime, period) = (daemon.runtime.0.0, daemon.period.0.0);
     let reservation =
         Schedule { flags: SCHED_FLAG_DL_OVERRUN, ..Schedule::deadline(runtime, period, period) };

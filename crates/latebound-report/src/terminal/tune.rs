@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use latebound_model::{Nanos, Tid};
-use latebound_tune::document::{TuneFit, TuneMap, TuneRun, Waiter};
+use latebound_tune::document::{JournalAccount, TuneFit, TuneMap, TuneRun, TuneUndo, Waiter};
 use latebound_tune::trial::{Trial, TunerAccount};
 use latebound_tune::{PageShares, ThreadClass};
 
@@ -101,12 +101,12 @@ pub fn tune_map(map: &TuneMap) -> String {
         let _ = writeln!(text, "\nNot done at the end: {}", open.join(", "));
     }
     if map.expired > 0 {
-        let _ = writeln!(text, "Given up after a minute without an end: {}", map.expired);
+        let _ = writeln!(text, "Waits given up after a minute without an end: {}", map.expired);
     }
     if map.forgotten > 0 {
         let _ = writeln!(
             text,
-            "Not shown any more, because others were met since: {} pairs of a thread and who waited for it",
+            "Not shown, because the number of accounts is bounded: {} pairs of a kernel thread and a task",
             map.forgotten
         );
     }
@@ -174,8 +174,8 @@ pub fn tune_run(document: &TuneRun) -> String {
         for (count, what) in [
             (by.failed, "failed"),
             (by.needless, "as high already"),
-            (by.records_lost, "not told for want of room"),
-            (by.refused, "threads not taken"),
+            (by.records_lost, "not reported for want of room"),
+            (by.refused, "threads that it does not take"),
         ] {
             if count > 0 {
                 let _ = write!(text, "; {count} {what}");
@@ -354,9 +354,42 @@ fn page_shares(tuners: &[TunerAccount]) -> String {
         times => format!("; {times} times nobody kept an account of it, and it counted as all"),
     };
     format!(
-        "  the share of the pages that belonged to those that waited for reclaim was asked for {asked} times in {} of {} \
+        "  the share of the pages that belonged to the tasks that waited for reclaim was asked for {asked} times in {} of {} \
          rounds and measured {measured} times{range}{unknown}\n",
         shares.len(),
         tuners.len()
     )
+}
+
+/// What `tune undo` did, for people.
+pub fn tune_undo(document: &TuneUndo) -> String {
+    if document.journals.is_empty() {
+        return format!("No tuner left a journal in {}.", printable(&document.folder));
+    }
+    let mut text = String::new();
+    for one in &document.journals {
+        let JournalAccount { restored, untouched, gone, unreadable, .. } = one;
+        let name = printable(&one.journal);
+        match (&one.why, one.process) {
+            (None, _) => {
+                let _ = writeln!(
+                    text,
+                    "{name}: given back: {restored}; {untouched} were as before already, {gone} threads are gone."
+                );
+            }
+            (Some(why), Some(process)) => {
+                let _ = writeln!(text, "{name}, process {process}: {}", printable(why));
+            }
+            (Some(why), None) => {
+                let _ = writeln!(text, "{name}: {}", printable(why));
+            }
+        }
+        if *unreadable > 0 {
+            let _ = writeln!(text, "{unreadable} of its lines could not be read.");
+        }
+        for left in &one.left {
+            let _ = writeln!(text, "Not as before: {left}");
+        }
+    }
+    text
 }

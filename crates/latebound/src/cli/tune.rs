@@ -10,7 +10,7 @@ use latebound_system::undo::FOLDER;
 /// Show which kernel threads hold up real-time tasks, and let their priority follow
 ///
 /// A real-time task that writes a file waits for a worker that writes it back; one that reads a disk, for the thread of
-/// its interrupt. Their fixed priorities are wrong for somebody all the time. `map` shows who waits for whom; `run` lets
+/// its interrupt. Any fixed priority of such a thread is wrong for some of these tasks. `map` shows who waits for whom; `run` lets
 /// the priority of each kernel thread follow from the tasks that wait for it; `fit` searches the weights for that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -53,15 +53,15 @@ Examples:
   latebound tune map --duration 1m --html map.html
   latebound tune map --config tune.toml")]
 pub(crate) struct TuneMapArgs {
-    /// For how long to watch; until Ctrl-C where not given.
+    /// How long to watch [default: until Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
-    /// The configuration; the defaults where not given (`latebound tune config` prints them).
+    /// The configuration file [default: what `latebound tune config` prints].
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Draw it on a page as well; a file that is there is replaced.
+    /// Write the map as an HTML page as well; an existing file is replaced.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -79,37 +79,37 @@ Examples:
   latebound tune run --config tune.toml
   insmod kmod/latebound_tune.ko && latebound tune run --by module")]
 pub(crate) struct TuneRunArgs {
-    /// Say what would be changed, and change nothing.
+    /// Report what would be changed, and change nothing.
     #[arg(long, conflicts_with = "journal")]
     pub(crate) dry_run: bool,
 
-    /// For how long; until Ctrl-C where not given.
+    /// How long to run [default: until Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
-    /// The configuration; the defaults where not given (`latebound tune config` prints them).
+    /// The configuration file [default: what `latebound tune config` prints].
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The policy, in place of the configuration's.
+    /// The policy [default: the configuration's].
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<TunePolicy>,
 
-    /// Who raises threads where a wait begins; the first of these that can be had where not given.
+    /// What raises threads when a wait begins [default: module if it is loaded, else daemon].
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "dry_run")]
     pub(crate) by: Option<RaiseBy>,
 
-    /// Where the undo journal lies.
+    /// The folder of the undo journal.
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 
-    /// Write what it does to this file every five seconds, for node_exporter's textfile collector: end its name in .prom. In place of the
-    /// configuration's.
+    /// The file of metrics, written every five seconds for node_exporter's textfile collector; its name ends in .prom [default: the
+    /// configuration's].
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 }
 
-/// Who raises threads, the faster one first.
+/// What raises threads, the faster one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RaiseBy {
     /// The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else.
@@ -118,10 +118,10 @@ pub(crate) enum RaiseBy {
     Daemon,
 }
 
-/// Give back what a tuner that is gone left changed
+/// Undo the changes that a dead tuner left
 ///
 /// A tuner gives every priority back at its end, and its watchdog does where it dies or hangs. Where both were killed at once, their
-/// journal says what is left to do: this does it. A tuner that is at work is left alone. The exit status is 1 where something is not as it
+/// journal holds what is left to undo: this undoes it. A running tuner is left alone. The exit status is 1 where something is not as it
 /// was.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -129,7 +129,7 @@ Examples:
   latebound tune undo
   latebound tune undo --journal /run/mine --format json")]
 pub(crate) struct TuneUndoArgs {
-    /// Where the undo journals lie.
+    /// The folder of the undo journals.
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 }
@@ -147,12 +147,13 @@ pub(crate) enum TunePolicy {
     WeightedAverage,
 }
 
-/// Run the same workload under each policy in turns, and say what each did to response times
+/// Run a trial: the same workload under each policy in turns, with the response times compared
 ///
-/// The command is started afresh for each round and policy; the policies take turns, so that what changes on the machine over
-/// the time falls on all alike. Timed are the real-time tasks of the command, and all others, from when a sleep was over (or
-/// should have been) until the next one; and what the disks moved. `latebound compare` then says what differs from "off", and how
-/// sure that is: four rounds at least. Without a policy no tuner runs at all, so that its cost is in the comparison.
+/// Each turn starts the command anew; the policies take turns, so that what changes on the machine over
+/// the time falls on all alike. A response is the time from the end of a sleep (or from when it should have ended) until the next
+/// sleep, of the real-time tasks of the command and of all others; the bytes that the disks moved are counted too. The comparison
+/// with "off" is that of `latebound compare`, and needs four rounds at least. Under "off" no tuner runs at all, so that its cost is in the
+/// comparison.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -160,40 +161,40 @@ Examples:
   latebound tune prove --rounds 8 --duration 20s --output proof -- ./my-control-loop
   latebound tune prove --policy off,pip --config tune.toml --format json -- ./my-control-loop > proof.json")]
 pub(crate) struct TuneProveArgs {
-    /// The policies, the base first; static belongs to them where the configuration gives a class a priority.
+    /// The policies, the base first; static is added where the configuration gives a class a priority.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["off", "pip", "weighted-average"])]
     pub(crate) policy: Vec<TunePolicy>,
 
-    /// How often each policy is run.
+    /// Turns of each policy.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
 
-    /// For how long each time.
+    /// The measured time of each turn.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// What is left out at the beginning of each time.
+    /// The time before that in each turn, which is not measured.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) settle: Nanos,
 
-    /// The configuration; the defaults where not given (`latebound tune config` prints them).
+    /// The configuration file [default: what `latebound tune config` prints].
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A folder for a Run of each round, and for prove.json and pictures; made, and refused where it is there.
+    /// A new folder for the Run of each turn, prove.json and pictures; one that exists is refused.
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Where the undo journal lies.
+    /// The folder of the undo journal.
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 
-    /// The workload: a program that runs for as long as it is let, and its arguments.
+    /// The workload: a program that runs until it is ended, and its arguments.
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub(crate) command: Vec<String>,
 }
 
-/// Print what `tune prove` found again, or draw it
+/// Print or draw the result of `tune prove` again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -205,12 +206,12 @@ pub(crate) struct TuneShowArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Write response over time, cumulative distribution and memory as SVG to this folder instead; made where it is not there.
+    /// Write response over time, cumulative distribution and memory as SVG to this folder instead; it is made where it does not exist.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) pictures: Option<PathBuf>,
 }
 
-/// Run real-time tasks that write, read and compute: a workload to prove something by
+/// Run real-time tasks that write, read and compute: a workload for a trial
 ///
 /// Each task repeats its work, and sleeps for what is left of its period. It is KIND:key=value,… with the kind write, read,
 /// spin or echo (bytes through a pseudo terminal and back), and of name, priority, period, bytes, file, direct, sync, busy, cpu and catch-up what differs from
@@ -221,11 +222,11 @@ Examples:
   latebound tune tasks --folder /mnt write:priority=45,bytes=16,period=250us read:priority=40,bytes=100KiB,period=0us,direct
   latebound tune tasks --folder /mnt --duration 30s write:priority=60,bytes=800KiB,period=200ms spin:priority=40,busy=350us,period=400us")]
 pub(crate) struct TuneTasksArgs {
-    /// Where the files of the tasks lie, or are made; they stay.
+    /// The folder of the tasks' files, which are made where they do not exist, and stay.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) folder: PathBuf,
 
-    /// For how long.
+    /// How long to run.
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub(crate) duration: Nanos,
 
@@ -244,19 +245,19 @@ Examples:
   latebound tune record --duration 10s --output workload.json && latebound tune fit workload.json
   latebound tune record trace.dat --output workload.json")]
 pub(crate) struct TuneRecordArgs {
-    /// A saved trace (trace.dat, perf.data or ftrace text); the running system where not given.
+    /// A saved trace (trace.dat, perf.data or ftrace text) [default: the running system].
     #[arg(value_name = "TRACE", conflicts_with = "duration")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// For how long; Ctrl-C ends it earlier and keeps what there is.
+    /// How long to record; Ctrl-C ends it earlier and keeps what was recorded.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// Where the workload goes.
+    /// The file of the workload.
     #[arg(long, short, value_name = "FILE", default_value = "workload.json")]
     pub(crate) output: PathBuf,
 
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -275,7 +276,7 @@ pub(crate) struct TuneFitArgs {
     #[arg(value_name = "FILE")]
     pub(crate) workload: PathBuf,
 
-    /// By how many per cent any task's worst response may get worse than with the policy off.
+    /// How much longer than with the policy off any task's worst response may get, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) loss: f64,
 
