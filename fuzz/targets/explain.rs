@@ -2,10 +2,11 @@
 //! Any bytes as a saved trace, and what follows: the worst wake-ups explained, the thread model's observations, the views, the bound.
 #![no_main]
 
-use latebound_analysis::bound::{Observations, SavedOptions, ViewKind, observe_saved};
-use latebound_analysis::{KernelFacts, Watched, explain_saved};
+use latebound_analysis::KernelFacts;
+use latebound_analysis::bound::{Observations, ViewKind};
 use latebound_fuzz::within;
 use latebound_report::terminal::{self, Style};
+use latebound_saved::{SavedOptions, Watched, explain_saved, observe_saved};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {

@@ -17,8 +17,8 @@ mod runs;
 #[path = "../../crates/latebound-trace/tests/support/mod.rs"]
 mod traces;
 
-use latebound_analysis::bound::{SavedOptions, observe_saved};
 use latebound_model::Run;
+use latebound_saved::{SavedOptions, observe_saved};
 use latebound_tune::Config;
 use traces::{SYNTHETIC_SYMBOLS, Synthetic, SyntheticPage};
 

@@ -3,12 +3,13 @@
 //! one on which it is read. Owns which tables go with it.
 
 use anyhow::Result;
-use latebound_analysis::bound::{Fold, FoldLimits, Saved, Source, source_name};
+use latebound_analysis::bound::{Fold, FoldLimits, Source, source_name};
 use latebound_model::{
     Bound, EvidenceLevel, Missing, MissingKind, Nanos, PreemptionModel, RUN_SCHEMA, Run, RunState, RunVerb,
     SystemSnapshot, Tool, Verdict, WorkloadCurve,
 };
 use latebound_report::html;
+use latebound_saved::Saved;
 use latebound_store::{InterruptRow, RunFolder};
 
 /// The witness of this many CPUs is kept: those with the largest values.

@@ -6,11 +6,12 @@ use std::fmt::Write;
 
 use latebound_analysis::bound::{
     BlockingWindow, Bound, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline, Variable,
-    Verdict, View, ViewKind, Views, Violation, WindowEdge, WitnessInterval,
+    Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
 };
 use latebound_model::{CpuBound, Evidence, Nanos};
 use latebound_report::terminal::Style;
 use latebound_report::{grouped, printable};
+use latebound_saved::Violation;
 
 /// How many reasons and interrupts are shown; the rest is counted.
 const SHOWN: usize = 12;

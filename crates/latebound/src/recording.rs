@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::visit_saved;
 use latebound_files::Folder;
 use latebound_model::{Event, EventKind, Loss, Missing, MissingKind, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
+use latebound_saved::visit_saved;
 use latebound_system::undo::{Schedule, set_schedule_within};
 use latebound_tune::simulate::{Recorded, WorkloadRecorder};
 use serde::Serialize;

@@ -2,7 +2,7 @@
 //! `latebound bound FILE…` as somebody runs it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../../latebound-analysis/tests/support/ftrace.rs"]
+#[path = "../../latebound-saved/tests/support/ftrace.rs"]
 mod ftrace;
 
 use std::fmt::Write;

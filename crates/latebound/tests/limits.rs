@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use counting::Counting;
 use experiment::Plan;
-use latebound_analysis::bound::{Observations, SavedOptions, observe_saved};
-use latebound_analysis::{KernelFacts, Watched, explain_saved};
+use latebound_analysis::KernelFacts;
+use latebound_analysis::bound::Observations;
+use latebound_saved::{SavedOptions, Watched, explain_saved, observe_saved};
 use latebound_system::undo;
 use latebound_trace::{PerfTrace, Symbols, TextTrace, TraceFile, TraceKind, for_each_event};
 use latebound_tune::Config;

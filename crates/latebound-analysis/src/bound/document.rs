@@ -8,14 +8,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use latebound_model::{
-    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict, ViewKind,
+    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict, ViewKind,
 };
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::growth::Snapshot;
 use super::record::{self, UNNAMED, source_name};
-use super::side_by_side::side_by_side;
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 use super::views::Views;
 use super::{Variables, VariablesTooLong, analyse};
@@ -268,6 +267,19 @@ pub(super) fn too_late(cpu: Cpu, measured: &MeasuredWakeup, allowed: Nanos) -> S
     )
 }
 
+impl CpuObservations {
+    /// The views of this CPU.
+    pub fn views(&self) -> Result<Views, DocumentError> {
+        analyse(&self.variables, &self.timeline)
+            .map_err(|error| DocumentError::Variables { cpu: self.cpu, error })
+    }
+
+    /// The record of this CPU, with the views that [`CpuObservations::views`] gave.
+    pub fn bound(&self, views: &Views) -> CpuBound {
+        record::cpu_bound(self, views)
+    }
+}
+
 impl Observations {
     /// Reads a document.
     pub fn from_json(json: &[u8]) -> Result<Observations, DocumentError> {
@@ -346,11 +358,7 @@ impl Observations {
 
     /// The views of every CPU.
     pub fn views(&self) -> Result<Vec<Views>, DocumentError> {
-        let of = |one: &CpuObservations| {
-            analyse(&one.variables, &one.timeline)
-                .map_err(|error| DocumentError::Variables { cpu: one.cpu, error })
-        };
-        side_by_side(&self.cpus, of).into_iter().collect()
+        self.cpus.iter().map(CpuObservations::views).collect()
     }
 
     /// The bound of every CPU, with all views.
@@ -360,6 +368,12 @@ impl Observations {
 
     /// The bound of every CPU, from the views that [`Observations::views`] gave; `view` speaks for a CPU.
     pub fn bound_of(&self, views: &[Views], view: ViewKind) -> Bound {
+        let cpus = self.cpus.iter().zip(views).map(|(one, views)| one.bound(views));
+        self.bound_with(views, view, cpus.collect())
+    }
+
+    /// [`Observations::bound_of`] for who has computed the records of the CPUs by [`CpuObservations::bound`] already.
+    pub fn bound_with(&self, views: &[Views], view: ViewKind, cpus: Vec<CpuBound>) -> Bound {
         let Conditions { preempt_rt, evidence, problems: mut reasons, notes } = match &self.conditions {
             Some(conditions) => conditions.clone(),
             None => {
@@ -383,7 +397,6 @@ impl Observations {
             }
         }
         let enough = reasons.is_empty() && evidence == Evidence::Bound;
-        let both: Vec<(&CpuObservations, &Views)> = self.cpus.iter().zip(views).collect();
         Bound {
             schema: BOUND_SCHEMA.to_owned(),
             verdict: if enough { Verdict::Bound } else { Verdict::Estimate },
@@ -391,7 +404,7 @@ impl Observations {
             notes,
             evidence,
             view,
-            cpus: side_by_side(both, |(one, views)| record::cpu_bound(one, views)),
+            cpus,
             violations: Vec::new(),
         }
     }

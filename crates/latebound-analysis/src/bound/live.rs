@@ -14,7 +14,6 @@ use latebound_model::{
     BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, GrowthSample, MeasuredWakeup, Nanos,
     RuleViolation, Tid, Variable, Verdict, ViewKind, WindowEdge,
 };
-use latebound_trace::Symbols;
 
 use super::curve::{Fold, FoldLimits, FoldedViews};
 use super::document::{NOT_RT, too_late};
@@ -167,16 +166,16 @@ impl LiveCpu {
         &self.fold
     }
 
-    /// The record of the CPU so far. `name` names sources.
+    /// The record of the CPU so far. `place` names the function around an address, `name` names sources.
     pub fn record(
         &self,
         now: Nanos,
         measured: Option<MeasuredWakeup>,
-        symbols: &Symbols,
+        place: impl Fn(u64) -> String,
         name: impl Fn(Source) -> String,
     ) -> Result<CpuBound, VariablesTooLong> {
         let edge = |caller: u64, tid: i32, comm: &str| WindowEdge {
-            caller: symbols.describe(caller),
+            caller: place(caller),
             tid: Tid(tid),
             comm: if tid == 0 { "idle task".to_owned() } else { comm.to_owned() },
         };
@@ -205,10 +204,10 @@ impl LiveCpu {
         .record(name)
     }
 
-    /// The rules that were broken, with what led there.
-    pub fn violations(&self, symbols: &Symbols) -> Vec<RuleViolation> {
+    /// The rules that were broken, with what led there. `place` names the function around an address.
+    pub fn violations(&self, place: impl Fn(u64) -> String) -> Vec<RuleViolation> {
         let of = |(rule, at, tid, events): &(Rule, Option<u64>, i32, Vec<ViolationEvent>)| {
-            let mut events: Vec<String> = events.iter().map(|event| in_words(event, symbols)).collect();
+            let mut events: Vec<String> = events.iter().map(|event| in_words(event, &place)).collect();
             if let Some(last) = events.last_mut() {
                 let at = at.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
                 *last = format!("{last}; by tid {tid}{at}");
@@ -288,8 +287,14 @@ impl LiveBound {
         }
     }
 
-    /// Adds a CPU with its record and the probe's account of it.
-    pub fn add(&mut self, live: &LiveCpu, state: &BoundCpu, record: CpuBound, symbols: &Symbols) {
+    /// Adds a CPU with its record and the probe's account of it. `place` names the function around an address.
+    pub fn add(
+        &mut self,
+        live: &LiveCpu,
+        state: &BoundCpu,
+        record: CpuBound,
+        place: impl Fn(u64) -> String,
+    ) {
         self.problems.extend(live.problems(state));
         self.problems.extend(record.measured.as_ref().and_then(|measured| {
             let allowed =
@@ -297,7 +302,7 @@ impl LiveBound {
             Some(too_late(live.cpu, measured, allowed))
         }));
         self.notes.extend(live.notes(state));
-        self.violations.extend(live.violations(symbols));
+        self.violations.extend(live.violations(place));
         self.cpus.push(record);
     }
 
@@ -327,7 +332,7 @@ fn seconds(at: u64) -> String {
     format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000)
 }
 
-fn in_words(event: &ViolationEvent, symbols: &Symbols) -> String {
+fn in_words(event: &ViolationEvent, place: impl Fn(u64) -> String) -> String {
     let what = match event.kind {
         BreachKind::PreemptDisable => "preempt_disable",
         BreachKind::PreemptEnable => "preempt_enable",
@@ -340,11 +345,10 @@ fn in_words(event: &ViolationEvent, symbols: &Symbols) -> String {
         BreachKind::Waking => "waking",
         BreachKind::NeedResched => "need_resched",
     };
-    let place =
-        if event.caller == 0 { String::new() } else { format!(" in {}", symbols.describe(event.caller)) };
+    let within = if event.caller == 0 { String::new() } else { format!(" in {}", place(event.caller)) };
     // The clock is read only where a time matters.
     let at = event.at.map_or_else(|| "(no time)".to_owned(), seconds);
-    format!("{at} {what}{place}")
+    format!("{at} {what}{within}")
 }
 
 #[cfg(test)]
@@ -382,7 +386,7 @@ mod tests {
             live.take(interrupt(InterruptSource::Vector(236), 1_000 + 120 * n, 50));
         }
         live.finish();
-        let record = live.record(Nanos(10_000), None, &Symbols::default(), |_| "timer".to_owned()).unwrap();
+        let record = live.record(Nanos(10_000), None, |_| String::new(), |_| "timer".to_owned()).unwrap();
         assert_eq!((record.poid, record.psd, record.interference_free), (Nanos(60), Nanos(40), Nanos(100)));
         assert_eq!(record.views.worst_single.latency, Some(Nanos(150)));
         assert_eq!(record.views.sliding_window.latency, Some(Nanos(200)));
@@ -439,7 +443,7 @@ mod tests {
             live.tick(Nanos(second * 1_000_000_000));
         }
         let record =
-            live.record(Nanos(100_000_000_000), None, &Symbols::default(), |_| String::new()).unwrap();
+            live.record(Nanos(100_000_000_000), None, |_| String::new(), |_| String::new()).unwrap();
         assert_eq!(record.views.none.latency, Some(Nanos(130)));
         assert_eq!(record.views.none.last_grew, Some(Nanos(30_000_000_000)));
     }

@@ -10,7 +10,6 @@
 //! never reads files or clocks, and it never calls a value a bound: that depends on how the observations were made,
 //! which only their maker knows ([`Conditions`]).
 
-mod continuity;
 mod curve;
 mod document;
 mod estimate;
@@ -19,11 +18,8 @@ mod live;
 mod live_estimate;
 mod observer;
 mod record;
-mod saved;
-mod side_by_side;
 mod timeline;
 mod views;
-mod wakeups;
 
 pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
 pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};
@@ -34,7 +30,6 @@ pub use live::{LiveBound, LiveCpu};
 pub use live_estimate::FoldedInterrupts;
 pub use observer::{BrokenRule, CpuObserver, Longest};
 pub use record::{FoldedCpu, source_name};
-pub use saved::{Saved, SavedError, SavedOptions, Violation, observe_saved};
 pub use timeline::{Interrupt, Source, Timeline, TimelineError};
 pub use views::{Outcome, View, Views, WITNESS_LIMIT, WitnessInterval};
 

@@ -170,7 +170,7 @@ impl CpuObserver {
 
     /// Whether interrupts are masked by the events so far; `None` where that is not known.
     #[inline]
-    pub(super) fn interrupts_off(&self) -> Option<bool> {
+    pub fn interrupts_off(&self) -> Option<bool> {
         self.model.interrupts_off()
     }
 

@@ -20,7 +20,6 @@
 mod classify;
 mod precedence;
 mod quota;
-mod saved;
 mod signature;
 mod standstill;
 mod thread;
@@ -34,8 +33,7 @@ use latebound_model::{
     LossKind, Nanos, PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
 };
 
-pub use self::saved::{SavedExplanations, Watched, explain_saved};
-pub use self::usual::Usual;
+pub use self::usual::{Usual, UsualCounter};
 
 use self::classify::{Case, Key};
 

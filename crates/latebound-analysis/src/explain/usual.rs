@@ -32,14 +32,14 @@ struct Open {
 
 /// Counts events one by one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UsualCounter {
+pub struct UsualCounter {
     usual: Usual,
     cpus: HashMap<Cpu, Open>,
 }
 
 impl UsualCounter {
     /// Takes the next event of a CPU.
-    pub(super) fn observe(&mut self, event: &Event) {
+    pub fn observe(&mut self, event: &Event) {
         let open = self.cpus.entry(event.cpu).or_default();
         match &event.kind {
             EventKind::InterruptEntry(kind) => {
@@ -78,7 +78,7 @@ impl UsualCounter {
     }
 
     /// What was counted.
-    pub(super) fn finish(self) -> Usual {
+    pub fn finish(self) -> Usual {
         self.usual
     }
 }

@@ -110,10 +110,11 @@ impl Follow for ModelFollower {
             let state = self.tracer.cpu(live.cpu()).context("a CPU's state cannot be read")?;
             let measured = worst.get(&live.cpu()).cloned();
             let name = |source| self.names.get(&source).cloned().unwrap_or_default();
+            let place = |address| self.symbols.describe(address);
             let record = live
-                .record(now, measured, &self.symbols, name)
+                .record(now, measured, place, name)
                 .with_context(|| format!("CPU {}", live.cpu()))?;
-            all.add(live, &state, record, &self.symbols);
+            all.add(live, &state, record, place);
         }
         Ok(all.finish())
     }

@@ -5,10 +5,9 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::bound::{
-    Observations, Saved, SavedOptions, ViewKind, Views, Violation, observe_saved,
-};
+use latebound_analysis::bound::{Observations, ViewKind, Views};
 use latebound_model::{Nanos, RuleViolation};
+use latebound_saved::{Saved, SavedOptions, Violation, observe_saved};
 use latebound_store::RunFolder;
 
 use crate::Outcome;
@@ -54,9 +53,9 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         latebound_files::write(file, observations.to_json()?)
             .with_context(|| format!("cannot write the observations to {}", file.display()))?;
     }
-    let views = observations.views()?;
+    let views = latebound_saved::views(observations)?;
     let view = ViewKind::from(args.view);
-    let mut bound = observations.bound_of(&views, view);
+    let mut bound = latebound_saved::bound_of(observations, &views, view);
     bound.violations = saved.violations.iter().map(violation).collect();
     let written = folder.map(|folder| bound_run::write(folder, &saved, &bound)).transpose();
     if output.is_json() {

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::{KernelFacts, SavedExplanations, Watched, explain_saved};
+use latebound_analysis::KernelFacts;
 use latebound_model::{CpuQuota, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::terminal::Style;
 use latebound_report::{html, terminal};
+use latebound_saved::{SavedExplanations, Watched, explain_saved};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;

@@ -8,15 +8,14 @@
 use std::collections::HashMap;
 use std::io;
 
+use latebound_analysis::{KernelFacts, UsualCounter, explain};
 use latebound_model::{
     Activation, Cpu, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid,
 };
 use latebound_trace::{ReadAt, TraceError};
 
-use super::usual::UsualCounter;
-use super::{KernelFacts, explain};
-use crate::bound::SavedError;
-use crate::saved_events;
+use crate::error::SavedError;
+use crate::events::visit_saved;
 
 /// Events from so long before the interval tell what was on the CPU when it began.
 const MARGIN: Nanos = Nanos::from_millis(5);
@@ -72,7 +71,7 @@ pub fn explain_saved<R: ReadAt>(
 ) -> Result<SavedExplanations, SavedError> {
     let mut finder = Finder::new(watched, keep);
     let mut usual = UsualCounter::default();
-    let counted = saved_events::visit(open().map_err(again)?, instance, |event| {
+    let counted = visit_saved(open().map_err(again)?, instance, |event| {
         usual.observe(&event);
         finder.observe(&event);
     })?;
@@ -82,7 +81,7 @@ pub fn explain_saved<R: ReadAt>(
     }
     let mut kept: Vec<Vec<Event>> = vec![Vec::new(); finder.worst.len()];
     let mut cut: Vec<u64> = vec![0; finder.worst.len()];
-    saved_events::visit(open().map_err(again)?, instance, |event| {
+    visit_saved(open().map_err(again)?, instance, |event| {
         for (place, late) in finder.worst.iter().enumerate() {
             let from = late.requested_at.saturating_sub(MARGIN);
             if from <= event.at && event.at <= late.started_at {

@@ -9,7 +9,7 @@ use latebound_trace::{
     TypedItem, for_each_event, lost_event,
 };
 
-use crate::bound::SavedError;
+use crate::error::SavedError;
 
 /// What was counted while the events of a saved trace were read.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) fn check_clock(clock: &Clock) -> Result<(), SavedError> {
 
 /// Gives the events of a trace of any kind to `visit`, those of one CPU in the order of the trace. `instance` is the buffer of
 /// a trace.dat, `""` for the main one.
-pub fn visit<R: ReadAt>(source: R, instance: &str, visit: impl FnMut(Event)) -> Result<Counted, SavedError> {
+pub fn visit_saved<R: ReadAt>(source: R, instance: &str, visit: impl FnMut(Event)) -> Result<Counted, SavedError> {
     match TraceKind::of(&source)? {
         TraceKind::TraceDat => {
             let trace = TraceFile::open(source)?;

@@ -9,7 +9,7 @@ use latebound_model::Nanos;
 
 /// What does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gap {
+pub(crate) enum Gap {
     /// Another thread is current than the one that the CPU turned to last.
     Thread,
     /// Interrupts are masked where they were not, or the other way round.
@@ -25,7 +25,7 @@ struct Found {
 
 /// The thread that a CPU runs, by its switches.
 #[derive(Debug, Default)]
-pub(super) struct Continuity {
+pub(crate) struct Continuity {
     current: Option<i32>,
     /// The thread that is switched from, as long as no event of the next one has come: the event of a switch comes before
     /// the switch (`__schedule()`, kernel/sched/core.c, 5.15 to 6.18), so an NMI between the two is still of that thread.
@@ -38,7 +38,7 @@ impl Continuity {
     /// Looks at the next event: its time and thread, and, where both are known, whether interrupts are masked by the events
     /// before it and by its own word.
     #[inline]
-    pub(super) fn look(&mut self, at: Nanos, tid: i32, masked: Option<(bool, bool)>) -> Option<Gap> {
+    pub(crate) fn look(&mut self, at: Nanos, tid: i32, masked: Option<(bool, bool)>) -> Option<Gap> {
         if self.current != Some(tid) {
             if let Some(gap) = self.change(at, tid) {
                 return Some(gap);
@@ -76,17 +76,17 @@ impl Continuity {
     }
 
     /// Notes that the CPU turns to another thread.
-    pub(super) fn switched(&mut self, prev: i32, next: i32) {
+    pub(crate) fn switched(&mut self, prev: i32, next: i32) {
         (self.leaving, self.current) = (Some(prev), Some(next));
     }
 
     /// Notes that events were lost, so that any thread may run.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.current, self.leaving) = (None, None);
     }
 
     /// What was found, one sentence each, without the CPU.
-    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
         [
             (self.threads, "whose thread is not the one that the CPU turned to last"),
             (self.interrupts, "that say otherwise than the events before whether interrupts are masked"),

@@ -23,7 +23,7 @@ const GAPS: usize = 1 << 10;
 
 /// What one CPU saw of a real-time thread that another one may have to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     at: Nanos,
     tid: Tid,
     what: What,
@@ -45,12 +45,12 @@ enum What {
 
 /// What is left of a CPU to be put together with others.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
+pub(crate) struct Sightings {
     seen: Vec<Seen>,
     /// From the last event of the scheduler before a gap to the first one behind it.
     gaps: Vec<(Nanos, Nanos)>,
     /// Sightings for which there was no room.
-    pub(super) unseen: u64,
+    pub(crate) unseen: u64,
 }
 
 struct Waiting {
@@ -75,7 +75,7 @@ struct Running {
 }
 
 /// The wake-ups of one CPU.
-pub(super) struct Wakeups {
+pub(crate) struct Wakeups {
     cpu: Cpu,
     running: Option<Running>,
     /// What ran before it.
@@ -92,7 +92,7 @@ pub(super) struct Wakeups {
 }
 
 impl Wakeups {
-    pub(super) fn new(cpu: Cpu) -> Wakeups {
+    pub(crate) fn new(cpu: Cpu) -> Wakeups {
         Wakeups {
             cpu,
             running: None,
@@ -107,7 +107,7 @@ impl Wakeups {
     }
 
     /// Notes that events were lost.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.running, self.before) = (None, None);
         self.waiting.clear();
         self.in_gap = true;
@@ -128,12 +128,12 @@ impl Wakeups {
     }
 
     /// The worst wake-up that happened on this CPU alone.
-    pub(super) fn worst(&self) -> Option<&MeasuredWakeup> {
+    pub(crate) fn worst(&self) -> Option<&MeasuredWakeup> {
         self.worst.as_ref()
     }
 
     /// What is left to be put together with other CPUs.
-    pub(super) fn take_sightings(&mut self) -> Sightings {
+    pub(crate) fn take_sightings(&mut self) -> Sightings {
         for (tid, at) in std::mem::take(&mut self.woken) {
             self.see(at, tid, What::Woken);
         }
@@ -151,7 +151,7 @@ impl Wakeups {
     }
 
     /// `sched_waking`.
-    pub(super) fn woken(&mut self, at: Nanos, task: &TaskRef<'_>) {
+    pub(crate) fn woken(&mut self, at: Nanos, task: &TaskRef<'_>) {
         self.go_on(at);
         if task.prio >= MAX_RT_PRIO {
             return;
@@ -173,7 +173,7 @@ impl Wakeups {
     }
 
     /// `sched_wakeup`.
-    pub(super) fn queued(&mut self, at: Nanos, task: &TaskRef<'_>, target: Cpu) {
+    pub(crate) fn queued(&mut self, at: Nanos, task: &TaskRef<'_>, target: Cpu) {
         self.go_on(at);
         if task.prio >= MAX_RT_PRIO {
             return;
@@ -189,7 +189,7 @@ impl Wakeups {
     }
 
     /// `sched_switch`.
-    pub(super) fn switched(&mut self, at: Nanos, prev: &TaskRef<'_>, next: &TaskRef<'_>) {
+    pub(crate) fn switched(&mut self, at: Nanos, prev: &TaskRef<'_>, next: &TaskRef<'_>) {
         self.go_on(at);
         if prev.prio < MAX_RT_PRIO {
             self.see(at, prev.tid, What::Left);
@@ -237,18 +237,18 @@ impl Wakeups {
 
 /// Wake-ups of threads on one CPU by others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Across {
+pub(crate) struct Across {
     /// How many.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// The worst of them; without the name of the thread.
-    pub(super) worst: Option<MeasuredWakeup>,
+    pub(crate) worst: Option<MeasuredWakeup>,
 }
 
 /// Puts together what the CPUs saw: a wake-up on one with the run of the thread on another, by the CPU that it ran on. Times
 /// of different CPUs are compared, so their clocks must agree. Where a thread seems to leave a CPU between its waking and its
 /// run, it was woken while it was still on its way out, or the clocks do not agree: that is not timed. Nor is what has a gap of
 /// any CPU within it, where the halves of two wake-ups may meet.
-pub(super) fn across(cpus: impl IntoIterator<Item = (Cpu, Sightings)>) -> BTreeMap<Cpu, Across> {
+pub(crate) fn across(cpus: impl IntoIterator<Item = (Cpu, Sightings)>) -> BTreeMap<Cpu, Across> {
     let mut all: Vec<(Seen, Cpu)> = Vec::new();
     let mut gaps: Vec<(Nanos, Nanos)> = Vec::new();
     for (cpu, sightings) in cpus {

@@ -7,8 +7,8 @@ mod ftrace;
 
 use std::path::Path;
 
-use latebound_analysis::bound::{SavedOptions, observe_saved};
 use latebound_model::{Bound, Nanos, Verdict};
+use latebound_saved::{SavedOptions, observe_saved};
 
 use ftrace::{ftrace, text};
 

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use latebound_abi::{
     CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
-    SymbolsError,
+};
+use latebound_analysis::bound::{
+    Conditions, CpuObservations, CpuObserver, Estimator, Observations, Source,
 };
 use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
@@ -21,14 +23,11 @@ use latebound_trace::{
     TextTrace, TraceError, TraceFile, TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
 };
 
-use super::continuity::Continuity;
-use super::document::{Conditions, CpuObservations, Observations};
-use super::estimate::Estimator;
-use super::observer::CpuObserver;
-use super::side_by_side::{parallelism, side_by_side};
-use super::timeline::Source;
-use super::wakeups::{Across, Wakeups, across};
-use crate::saved_events::{self, Counted, check_clock};
+use crate::continuity::Continuity;
+use crate::error::{RECORD, SavedError};
+use crate::events::{self, Counted, check_clock};
+use crate::side_by_side::{parallelism, side_by_side};
+use crate::wakeups::{Across, Wakeups, across};
 
 /// What the user knows and the trace may not.
 #[derive(Clone, Debug, Default)]
@@ -40,41 +39,6 @@ pub struct SavedOptions {
     /// The traced kernel's `/proc/kallsyms`, to be used instead of the trace's own.
     pub kallsyms: Option<Vec<u8>>,
 }
-
-/// Why a trace gives no observations.
-#[derive(Debug, thiserror::Error)]
-pub enum SavedError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// Its functions are not known.
-    #[error("{0}, and give that file with --kallsyms")]
-    Symbols(#[from] SymbolsError),
-    /// An option that bears on traces of another kind, or on nothing in this one.
-    #[error("{option} does nothing here: {why}; leave it out")]
-    DoesNothing {
-        /// The option, as it is written.
-        option: &'static str,
-        /// Why it does nothing.
-        why: &'static str,
-    },
-    /// Its clock counts something else than time.
-    #[error(
-        "the clock of the trace is {0:?}, whose values are no times; record it again with trace-cmd record -C mono"
-    )]
-    Clock(String),
-    /// It has no events of the kind that shows blocking.
-    #[error(
-        "the trace has no {missing} events, without which blocking cannot be seen; record {RECORD} on a kernel with PREEMPT_TRACER and IRQSOFF_TRACER"
-    )]
-    NoEvents {
-        /// Which.
-        missing: &'static str,
-    },
-}
-
-/// What to type for a trace that has everything.
-const RECORD: &str = "trace-cmd record -C mono -e preemptirq -e irq_vectors -e irq -e nmi -e sched_switch -e sched_waking -e sched_wakeup";
 
 /// A rule of the model that the trace broke, with the events that led there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +161,7 @@ fn trace_dat<R: ReadAt + Sync>(
     check_clock(&buffer.clock)?;
     if !shows_blocking(trace.formats()) {
         needs_no_symbols(given.as_ref())?;
-        return estimate(|visit| saved_events::of_dat(&trace, buffer, visit));
+        return estimate(|visit| events::of_dat(&trace, buffer, visit));
     }
     let decoder = trace.decoder()?;
     std::thread::scope(|scope| {
@@ -300,7 +264,7 @@ fn perf_data<R: ReadAt>(
     check_clock(trace.clock())?;
     if !shows_blocking(trace.formats()) {
         needs_no_symbols(given.as_ref())?;
-        return estimate(|visit| saved_events::of_perf(&mut trace, visit));
+        return estimate(|visit| events::of_perf(&mut trace, visit));
     }
     let symbols = given.unwrap_or_else(|| trace.symbols().clone());
     let (decoder, clock): (Decoder, Clock) = (trace.decoder().clone(), trace.clock().clone());
@@ -323,7 +287,7 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     let symbols = trace.symbols();
     // A text names the functions of its events, and nothing else.
     let Ok(context) = Context::new(&symbols, trace.vector_names(), trace.has_flags()) else {
-        return estimate(|visit| saved_events::of_text(&trace, visit));
+        return estimate(|visit| events::of_text(&trace, visit));
     };
     let mut cpus = Cpus::new();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;

@@ -6,12 +6,12 @@
 use std::sync::{Mutex, PoisonError};
 
 /// How many threads may run here at once.
-pub(super) fn parallelism() -> usize {
+pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What `work` makes of each item, in the order of the items.
-pub(super) fn side_by_side<T: Send, R: Send>(
+pub(crate) fn side_by_side<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {

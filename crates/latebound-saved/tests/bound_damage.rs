@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use latebound_analysis::bound::{Saved, SavedOptions, observe_saved};
 use latebound_model::{Bound, Verdict};
+use latebound_saved::{Saved, SavedOptions, observe_saved};
 use latebound_trace::{Item, Record, Symbols, TraceFile};
 
 const PAGE: usize = 4096;

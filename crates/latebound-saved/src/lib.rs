@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a saved trace says: its worst wake-ups explained, its CPUs observed for a bound, or its events alone.
+//!
+//! Owns the way from the bytes of a trace (`latebound-trace`) to the analysis of its events (`latebound-analysis`), and the
+//! threads that this takes. Never opens a file, and never decides what an event means to a bound or an explanation beyond
+//! translating the records of a trace.
+
+mod continuity;
+mod error;
+mod events;
+mod explain;
+mod observe;
+mod side_by_side;
+mod views;
+mod wakeups;
+
+pub use error::SavedError;
+pub use events::{Counted, visit_saved};
+pub use explain::{SavedExplanations, Watched, explain_saved};
+pub use observe::{Saved, SavedOptions, Violation, observe_saved};
+pub use views::{bound_of, views};
