@@ -15,12 +15,12 @@ use latebound_model::{
     Activation, CStateControl, Cpu, CpuSet, Evidence, Loss, LossKind, MeasureSettings, Mechanism, Missing,
     MissingKind, Nanos, Policy, Quantity, Series, Subject, Task, Tid,
 };
+use latebound_syscall::{clock, memory, sched};
 
 use crate::error::MeasureError;
 use crate::permission::{is_real_time, may_lock_without_limit};
 use crate::privileges;
 use crate::recorder::{Plan, Reader, Recorder};
-use crate::sys::{clock, memory, sched};
 use crate::wakeup::{self, Ended, Setup};
 
 /// Between the last thread being there and the first expiry, beside what each thread needs to be told.

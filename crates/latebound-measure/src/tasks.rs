@@ -15,10 +15,10 @@ use std::sync::Barrier;
 
 use latebound_files::Folder;
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
+use latebound_syscall::sched::{self, Scheduling};
+use latebound_syscall::{clock, memory};
 
 use crate::echo::Echo;
-use crate::sys::sched::{self, Scheduling};
-use crate::sys::{clock, memory};
 
 /// What a task does each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

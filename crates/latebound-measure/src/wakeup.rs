@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use latebound_model::{Cpu, CpuSet, Nanos, Policy};
+use latebound_syscall::clock::{self, Clock, sleep_until};
+use latebound_syscall::memory;
+use latebound_syscall::sched::{self, Scheduling};
 
 use crate::error::MeasureError;
 use crate::permission::{self, Refusal};
 use crate::recorder::{Plan, Recorder, Writer};
-use crate::sys::clock::{self, Clock, sleep_until};
-use crate::sys::memory;
-use crate::sys::sched::{self, Scheduling};
 
 /// Sleeps longer than this are cut, so that a stop is noticed within it.
 const LONGEST_SLEEP: Nanos = Nanos::from_millis(100);

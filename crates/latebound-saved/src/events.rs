@@ -27,7 +27,11 @@ pub(crate) fn check_clock(clock: &Clock) -> Result<(), SavedError> {
 
 /// Gives the events of a trace of any kind to `visit`, those of one CPU in the order of the trace. `instance` is the buffer of
 /// a trace.dat, `""` for the main one.
-pub fn visit_saved<R: ReadAt>(source: R, instance: &str, visit: impl FnMut(Event)) -> Result<Counted, SavedError> {
+pub fn visit_saved<R: ReadAt>(
+    source: R,
+    instance: &str,
+    visit: impl FnMut(Event),
+) -> Result<Counted, SavedError> {
     match TraceKind::of(&source)? {
         TraceKind::TraceDat => {
             let trace = TraceFile::open(source)?;

@@ -11,9 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use latebound_abi::{
     CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
 };
-use latebound_analysis::bound::{
-    Conditions, CpuObservations, CpuObserver, Estimator, Observations, Source,
-};
+use latebound_analysis::bound::{Conditions, CpuObservations, CpuObserver, Estimator, Observations, Source};
 use latebound_model::{
     BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };

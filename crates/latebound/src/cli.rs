@@ -11,7 +11,7 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use latebound_measure::LoadProcess;
+use latebound_load::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
 pub(crate) use bound::{BoundArgs, FollowBy};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use latebound_measure::{LoadProcess, LoadSpec};
+use latebound_load::{LoadProcess, LoadSpec};
 use latebound_model::{CpuSet, Load, Missing, MissingKind, Nanos, Run, Series, Summary, Tid};
 
 use crate::cli::LoadChoice;
@@ -226,7 +226,7 @@ fn without_load(load: &Load) -> Option<Missing> {
 
 /// The child's side.
 pub(crate) fn run_as_load(arguments: &[OsString]) -> Result<()> {
-    Ok(latebound_measure::load_main(arguments.iter().cloned())?)
+    Ok(latebound_load::load_main(arguments.iter().cloned())?)
 }
 
 #[cfg(test)]

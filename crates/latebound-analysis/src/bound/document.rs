@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use latebound_model::{
-    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict, ViewKind,
+    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict,
+    ViewKind,
 };
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

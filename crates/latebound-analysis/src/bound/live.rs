@@ -288,13 +288,7 @@ impl LiveBound {
     }
 
     /// Adds a CPU with its record and the probe's account of it. `place` names the function around an address.
-    pub fn add(
-        &mut self,
-        live: &LiveCpu,
-        state: &BoundCpu,
-        record: CpuBound,
-        place: impl Fn(u64) -> String,
-    ) {
+    pub fn add(&mut self, live: &LiveCpu, state: &BoundCpu, record: CpuBound, place: impl Fn(u64) -> String) {
         self.problems.extend(live.problems(state));
         self.problems.extend(record.measured.as_ref().and_then(|measured| {
             let allowed =
@@ -442,8 +436,7 @@ mod tests {
             }
             live.tick(Nanos(second * 1_000_000_000));
         }
-        let record =
-            live.record(Nanos(100_000_000_000), None, |_| String::new(), |_| String::new()).unwrap();
+        let record = live.record(Nanos(100_000_000_000), None, |_| String::new(), |_| String::new()).unwrap();
         assert_eq!(record.views.none.latency, Some(Nanos(130)));
         assert_eq!(record.views.none.last_grew, Some(Nanos(30_000_000_000)));
     }

@@ -111,9 +111,8 @@ impl Follow for ModelFollower {
             let measured = worst.get(&live.cpu()).cloned();
             let name = |source| self.names.get(&source).cloned().unwrap_or_default();
             let place = |address| self.symbols.describe(address);
-            let record = live
-                .record(now, measured, place, name)
-                .with_context(|| format!("CPU {}", live.cpu()))?;
+            let record =
+                live.record(now, measured, place, name).with_context(|| format!("CPU {}", live.cpu()))?;
             all.add(live, &state, record, place);
         }
         Ok(all.finish())

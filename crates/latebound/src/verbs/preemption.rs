@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use latebound_compare::{Options, Side, TRADEOFF_SCHEMA, Tradeoff, workload};
 use latebound_lab::{Accelerator, Clock, Job, Kernel, KernelName, Lab, LabError, Machine, Payload};
-use latebound_measure::LoadSpec;
+use latebound_load::LoadSpec;
 use latebound_model::{MissingKind, PreemptionModel, Run, RunState};
 use latebound_report::html::{self, TradeoffPage};
 use latebound_report::terminal;

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use latebound_model::{CpuSet, Nanos};
+use latebound_syscall::{clock, process};
 
-use super::clock::Deadline;
-use super::{Begun, LoadDone, LoadSpec, run_load};
-use crate::sys::{clock, process};
+use crate::deadline::CHILD_POLL;
+use crate::run::run_load;
+use crate::spec::LoadSpec;
+use crate::work::LoadDone;
 
 /// How long after its time a load may still be tidying up before it is killed.
 const GRACE: Nanos = Nanos::from_secs(5);
-/// How often the end of a child is looked for.
-const POLL: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The line that a load writes when all of its threads are there.
 const BEGUN: &str = "begun\n";
@@ -186,7 +186,7 @@ fn reap(child: &mut Child, kill_at: Nanos) -> io::Result<std::process::ExitStatu
             child.kill()?;
             return child.wait();
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(CHILD_POLL);
     }
 }
 
@@ -218,45 +218,4 @@ pub fn load_main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Lo
     let done = run_load(&spec, duration, &cpus, &begun);
     let text = serde_json::to_string(&done).map_err(|error| failed(error.into()))?;
     io::stdout().write_all(text.as_bytes()).map_err(failed)
-}
-
-/// Runs a program in a process group of its own until it ends or its time is over; then ends the whole group. What
-/// failed, if anything did: being ended by us is no failure.
-pub(super) fn run_command(argv: &[String], until: Deadline, begun: Begun<'_>) -> Option<String> {
-    let [program, arguments @ ..] = argv else { return Some("the command is empty".to_owned()) };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    process::lead_group_and_die_with_parent(&mut command);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            return Some(format!(
-                "{program} could not be started ({error}); check the path with: which {program}"
-            ));
-        }
-    };
-    begun();
-    let leader = child.id() as i32;
-    let end_of_leader = |until: &dyn Fn() -> bool| loop {
-        match process::has_ended(leader) {
-            Ok(false) if until() => break Ok(false),
-            Ok(false) => std::thread::sleep(POLL),
-            known => break known,
-        }
-    };
-    let by_itself = end_of_leader(&|| until.over());
-    if matches!(by_itself, Ok(false)) {
-        let _ = process::signal(-leader, libc::SIGTERM);
-        let patience = Deadline::after(Nanos::from_secs(1));
-        let _ = end_of_leader(&|| patience.passed());
-    }
-    // The leader is not reaped yet, so the group is still its own; members that outlived it go here.
-    let _ = process::signal(-leader, libc::SIGKILL);
-    match (by_itself, child.wait()) {
-        (Ok(true), Ok(status)) if !status.success() => {
-            Some(format!("{program} ended with {status} before its time"))
-        }
-        (Err(error), _) | (_, Err(error)) => Some(format!("{program} could not be waited for ({error})")),
-        _ => None,
-    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transactions of a real PostgreSQL, by its own pgbench: a cluster that is made for the load and gone with it, reached by a
-//! socket in its folder, which is the load's alone ([`super::place`]), and by a password besides. Server, pgbench and this process
+//! socket in its folder, which is the load's alone ([`crate::place`]), and by a password besides. Server, pgbench and this process
 //! run as one user that owns nothing else.
 //!
 //! pgbench logs every transaction with the time that it took, in microseconds; with a rate that counts from when the transaction
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use latebound_model::{Histogram, Nanos};
+use latebound_syscall::process;
 
-use super::clock::Deadline;
-use super::place::Place;
-use super::{Begun, Work};
-use crate::sys::process;
+use crate::deadline::Deadline;
+use crate::place::Place;
+use crate::work::{Begun, Work};
 
 /// How often the end of a child is looked for.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
@@ -28,7 +28,7 @@ const STOPPING: Nanos = Nanos::from_secs(3);
 const USER: &str = "latebound";
 
 /// Runs the load; a unit is one transaction.
-pub(super) fn run(
+pub(crate) fn run(
     clients: u32,
     rate: Option<u64>,
     scale: u32,

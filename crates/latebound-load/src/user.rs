@@ -8,18 +8,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::sys::process;
+use latebound_syscall::process;
 
 /// Users that nobody is given for good: systemd's for services that run as a user of their own (systemd.exec(5), DynamicUser=).
 const UNUSED: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 
 /// The one that owns nothing by convention (`overflowuid`, Linux Documentation/admin-guide/sysctl/kernel.rst), where no other can
 /// be had: services run as it too.
-pub(super) const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A user and a group of the same number that own nothing; `None` where this process is not root, or root of a user namespace
 /// that has no such user.
-pub(super) fn unused() -> Option<u32> {
+pub(crate) fn unused() -> Option<u32> {
     if !process::is_root() {
         return None;
     }
@@ -68,17 +68,17 @@ fn maps(map: &str, id: u32) -> bool {
 /// Goes on as a user that owns nothing, where this process is root: without groups, capabilities or a way back.
 ///
 /// Call it while the process has one thread.
-pub(super) fn give_up_root() -> Result<(), String> {
+pub(crate) fn give_up_root() -> Result<(), String> {
     give_up(unused(), false)
 }
 
 /// As [`give_up_root`], but threads may take real-time priorities, until each calls [`give_up_scheduling`].
-pub(super) fn give_up_all_but_scheduling() -> Result<(), String> {
+pub(crate) fn give_up_all_but_scheduling() -> Result<(), String> {
     give_up(unused(), true)
 }
 
 /// As [`give_up_root`], for this user.
-pub(super) fn give_up_root_for(user: u32) -> Result<(), String> {
+pub(crate) fn give_up_root_for(user: u32) -> Result<(), String> {
     give_up(Some(user), false)
 }
 
@@ -91,7 +91,7 @@ fn give_up(user: Option<u32>, schedules: bool) -> Result<(), String> {
 }
 
 /// Takes from the calling thread what [`give_up_all_but_scheduling`] left.
-pub(super) fn give_up_scheduling() -> Result<(), String> {
+pub(crate) fn give_up_scheduling() -> Result<(), String> {
     process::drop_capabilities().map_err(|error| format!("a capability could not be given up ({error})"))
 }
 

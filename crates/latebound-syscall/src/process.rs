@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::check;
+use crate::check;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -15,13 +15,13 @@ extern "C" fn on_stop_signal(_: libc::c_int) {
 }
 
 /// Whether this process was asked to stop by SIGTERM, SIGINT or SIGHUP since [`catch_stop_signals`].
-pub(crate) fn stop_asked() -> bool {
+pub fn stop_asked() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
 /// Lets SIGTERM, SIGINT and SIGHUP raise a flag instead of ending the process. Blocking calls return `EINTR`. A SIGHUP that is
 /// ignored (nohup(1)) stays ignored.
-pub(crate) fn catch_stop_signals() -> io::Result<()> {
+pub fn catch_stop_signals() -> io::Result<()> {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: every field of sigaction is an integer or a pointer, for which zero is a value.
         let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -40,25 +40,25 @@ pub(crate) fn catch_stop_signals() -> io::Result<()> {
 }
 
 /// Has the kernel send this signal to the calling process when the thread that started it ends.
-pub(crate) fn signal_at_parents_death(signal: libc::c_int) -> io::Result<()> {
+pub fn signal_at_parents_death(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes an integer; callable between fork and exec.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) }.into()).map(drop)
 }
 
 /// The parent's process id.
-pub(crate) fn parent() -> i32 {
+pub fn parent() -> i32 {
     // SAFETY: getppid has no preconditions.
     unsafe { libc::getppid() }
 }
 
 /// Sends a signal to a process that is ours, or with a negative id to a process group that is ours.
-pub(crate) fn signal(pid: i32, signal: libc::c_int) -> io::Result<()> {
+pub fn signal(pid: i32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: kill takes integers only.
     check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
 }
 
 /// Whether reading from it would give something, or its end, at once.
-pub(crate) fn has_something_to_read(file: &impl AsRawFd) -> io::Result<bool> {
+pub fn has_something_to_read(file: &impl AsRawFd) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one live pollfd; without a timeout the call returns at once.
     check(unsafe { libc::poll(&raw mut poll, 1, 0) }.into())?;
@@ -66,7 +66,7 @@ pub(crate) fn has_something_to_read(file: &impl AsRawFd) -> io::Result<bool> {
 }
 
 /// Whether a child has ended; it stays to be reaped, so that its id and its group's are not given to others.
-pub(crate) fn has_ended(child: i32) -> io::Result<bool> {
+pub fn has_ended(child: i32) -> io::Result<bool> {
     // SAFETY: every field of siginfo_t is an integer or a pointer, for which zero is a value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -77,33 +77,33 @@ pub(crate) fn has_ended(child: i32) -> io::Result<bool> {
 }
 
 /// Whether this process may do anything, as far as users go.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions.
     unsafe { libc::geteuid() == 0 }
 }
 
 /// Brings the calling thread into a network namespace of its own, with nothing in it; the threads and processes that it starts
 /// are there too.
-pub(crate) fn leave_network() -> io::Result<()> {
+pub fn leave_network() -> io::Result<()> {
     // SAFETY: unshare takes flags only; this one changes what the thread sees of the network and nothing in memory.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }.into()).map(drop)
 }
 
 /// The calling thread's id.
-pub(crate) fn thread_id() -> i32 {
+pub fn thread_id() -> i32 {
     // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() }
 }
 
 /// Brings the calling thread into a mount namespace of its own, whose mounts nobody else sees.
-pub(crate) fn leave_mounts() -> io::Result<()> {
+pub fn leave_mounts() -> io::Result<()> {
     // SAFETY: unshare takes flags only; this one changes what the thread sees of file systems and nothing in memory.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
     mount(None, "/", libc::MS_REC | libc::MS_PRIVATE)
 }
 
 /// Shows what this descriptor is open on at this path too.
-pub(crate) fn bind(fd: i32, path: &str) -> io::Result<()> {
+pub fn bind(fd: i32, path: &str) -> io::Result<()> {
     mount(Some(&format!("/proc/self/fd/{fd}")), path, libc::MS_BIND)
 }
 
@@ -121,7 +121,7 @@ fn mount(source: Option<&str>, target: &str, flags: libc::c_ulong) -> io::Result
 /// [`drop_capabilities`]: RLIMIT_RTPRIO would take a capability that the root of a container lacks.
 ///
 /// It takes root to call this. Capabilities and no_new_privs are the calling thread's: call it while the process has one.
-pub(crate) fn become_user(user: Option<u32>, schedules: bool) -> io::Result<()> {
+pub fn become_user(user: Option<u32>, schedules: bool) -> io::Result<()> {
     let started_by = parent();
     let no_limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // No limit on processes binds root (Linux 6.12, kernel/fork.c, `copy_process`). Refused where this root may not raise limits.
@@ -152,7 +152,7 @@ pub(crate) fn become_user(user: Option<u32>, schedules: bool) -> io::Result<()> 
 const CAP_SYS_NICE: u32 = 23;
 
 /// Gives up every capability of the calling thread.
-pub(crate) fn drop_capabilities() -> io::Result<()> {
+pub fn drop_capabilities() -> io::Result<()> {
     keep_capabilities(0)
 }
 
@@ -170,7 +170,7 @@ fn keep_capabilities(kept: u32) -> io::Result<()> {
 /// Runs a function in a process of its own, which ends with it, and gives the process id.
 ///
 /// Call it while the process has one thread: another one's locks would stay locked in the child.
-pub(crate) fn fork_with(child: impl FnOnce()) -> io::Result<i32> {
+pub fn fork_with(child: impl FnOnce()) -> io::Result<i32> {
     // SAFETY: with one thread the child is a whole copy; it leaves by _exit, so that nothing of the parent's runs twice.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -182,7 +182,7 @@ pub(crate) fn fork_with(child: impl FnOnce()) -> io::Result<i32> {
 }
 
 /// Closes every descriptor of this process but these, and ignores the terminal's end; meant for a child of [`fork_with`].
-pub(crate) fn let_go_of_all_but(kept: &[i32]) {
+pub fn let_go_of_all_but(kept: &[i32]) {
     let mut kept: Vec<u32> = kept.iter().filter_map(|&fd| u32::try_from(fd).ok()).collect();
     kept.sort_unstable();
     let mut first = 0;
@@ -198,7 +198,7 @@ pub(crate) fn let_go_of_all_but(kept: &[i32]) {
 }
 
 /// Waits until nobody holds the other end of a pipe.
-pub(crate) fn wait_for_end(pipe: i32) {
+pub fn wait_for_end(pipe: i32) {
     let mut byte = 0u8;
     loop {
         // SAFETY: reads at most one byte into one that is live.
@@ -211,7 +211,7 @@ pub(crate) fn wait_for_end(pipe: i32) {
 }
 
 /// Starts a process that ends at once, and reaps it.
-pub(crate) fn fork_and_reap() -> io::Result<()> {
+pub fn fork_and_reap() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe, so that no lock another thread held at the
     // fork can matter.
     let pid = unsafe {
@@ -226,7 +226,7 @@ pub(crate) fn fork_and_reap() -> io::Result<()> {
 }
 
 /// Waits for the end of a child.
-pub(crate) fn reap(child: i32) -> io::Result<()> {
+pub fn reap(child: i32) -> io::Result<()> {
     let mut status = 0;
     loop {
         // SAFETY: waits for exactly this child; the pointer is live.
@@ -239,7 +239,7 @@ pub(crate) fn reap(child: i32) -> io::Result<()> {
 }
 
 /// Lets a command that is about to be started lead a process group of its own and die with its parent.
-pub(crate) fn lead_group_and_die_with_parent(command: &mut std::process::Command) {
+pub fn lead_group_and_die_with_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
     // SAFETY: between fork and exec the closure calls prctl only, which is async-signal-safe.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use latebound_measure::{LoadDone, LoadProcess, LoadSpec, load_main};
+use latebound_load::{LoadDone, LoadProcess, LoadSpec, load_main};
 use latebound_model::{CpuSet, Mechanism, Nanos, Quantity};
 
 /// The first argument of the process that starts a load and is then killed.

@@ -5,26 +5,26 @@ use std::io;
 
 use latebound_model::{Cpu, CpuSet, Nanos, Policy, Tid};
 
-use super::check;
+use crate::check;
 
 /// `SCHED_FLAG_RESET_ON_FORK` (include/uapi/linux/sched.h): what this thread starts does not inherit its priority.
 const RESET_ON_FORK: u64 = 1;
 
 /// The calling thread's id.
-pub(crate) fn tid() -> Tid {
+pub fn tid() -> Tid {
     // SAFETY: gettid has no preconditions.
     Tid(unsafe { libc::gettid() })
 }
 
 /// The CPU that the calling thread is on at this moment.
-pub(crate) fn current_cpu() -> Cpu {
+pub fn current_cpu() -> Cpu {
     // SAFETY: sched_getcpu has no preconditions.
     Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0))
 }
 
 /// What a thread is scheduled by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheduling {
+pub enum Scheduling {
     /// `SCHED_OTHER`, with the nice value of the calling thread.
     Other,
     /// `SCHED_FIFO` or `SCHED_RR` with a priority.
@@ -44,7 +44,7 @@ pub(crate) enum Scheduling {
 }
 
 /// Sets how the calling thread is scheduled.
-pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
+pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     let mut attr = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: Policy::Other.number(),
@@ -74,7 +74,7 @@ pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
 }
 
 /// Restricts the calling thread to these CPUs.
-pub(crate) fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
+pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
     let words = cpus.iter().last().map_or(1, |cpu| cpu.0 as usize / 64 + 1);
     let mut mask = vec![0u64; words];
     cpus.iter().for_each(|cpu| mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64));
@@ -84,7 +84,7 @@ pub(crate) fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
 }
 
 /// The CPUs that the calling thread may use.
-pub(crate) fn affinity() -> io::Result<CpuSet> {
+pub fn affinity() -> io::Result<CpuSet> {
     let mut mask = vec![0u64; CpuSet::MAX_CPUS as usize / 64];
     // SAFETY: the kernel writes at most that many bytes into a live buffer, and returns how many.
     let bytes =
@@ -94,13 +94,13 @@ pub(crate) fn affinity() -> io::Result<CpuSet> {
 }
 
 /// Sets the calling thread's timer slack, which the kernel applies to fair policies only.
-pub(crate) fn set_timer_slack(slack: Nanos) -> io::Result<()> {
+pub fn set_timer_slack(slack: Nanos) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes an integer.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.0 as libc::c_ulong, 0, 0, 0) }.into()).map(drop)
 }
 
 /// The soft limit on real-time priorities for processes without `CAP_SYS_NICE`.
-pub(crate) fn rt_priority_limit() -> u64 {
+pub fn rt_priority_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) };

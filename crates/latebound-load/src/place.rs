@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use latebound_files::Folder;
 use latebound_model::Nanos;
+use latebound_syscall::process;
 
-use super::clock::Deadline;
-use super::user;
-use crate::sys::process;
+use crate::deadline::Deadline;
+use crate::user;
 
 /// Where the load sees its folder.
 const VIEW: &str = "/tmp";
@@ -27,7 +27,7 @@ const VIEW: &str = "/tmp";
 const TIDYING: Nanos = Nanos::from_secs(3);
 
 /// The folder. Dropping it removes it with all that is in it.
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
     /// Closed, it tells the keeper to remove the folder.
     hold: Option<io::PipeWriter>,
@@ -38,7 +38,7 @@ impl Place {
     /// Makes the folder and gives up root: from here on this process has the folder and nothing else.
     ///
     /// Call it while the process has one thread.
-    pub(super) fn make(above: &Path) -> Result<Place, String> {
+    pub(crate) fn make(above: &Path) -> Result<Place, String> {
         let failed = |error: io::Error| error.to_string();
         let parent = Folder::open(above).map_err(failed)?;
         let (name, folder) = parent.make_temporary(0o700).map_err(failed)?;
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// Where the load sees it.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

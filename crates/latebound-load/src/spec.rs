@@ -10,7 +10,7 @@ use std::str::FromStr;
 use latebound_model::{Cpu, Nanos};
 
 /// The built-in loads with their options and defaults, as `--help` shows them.
-pub(super) const USAGE: &[(&str, &str)] = &[
+pub(crate) const USAGE: &[(&str, &str)] = &[
     ("cpu", "threads=N (default: one for each CPU),cpu=N (default: all CPUs)"),
     (
         "rt-hog",

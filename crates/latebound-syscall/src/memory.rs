@@ -3,14 +3,14 @@
 
 use std::io;
 
-use super::check;
+use crate::check;
 
 /// Locks what is mapped now, and what will be mapped later once it is touched.
 ///
 /// `MCL_ONFAULT` on the second call only: everything that exists is faulted in and stays, while later mappings
 /// (stacks of other threads, buffers of a report) are not populated in advance. mm/mlock.c,
 /// apply_mlockall_flags(): without `MCL_CURRENT` only the default of later mappings changes (4.4 to 6.18).
-pub(crate) fn lock_all() -> io::Result<()> {
+pub fn lock_all() -> io::Result<()> {
     // SAFETY: mlockall takes flags only and changes no contents.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT) }.into())?;
     // SAFETY: as above.
@@ -18,20 +18,20 @@ pub(crate) fn lock_all() -> io::Result<()> {
 }
 
 /// Locks what is and will be mapped, once it is touched: nothing is read that nobody needs.
-pub(crate) fn lock_touched() -> io::Result<()> {
+pub fn lock_touched() -> io::Result<()> {
     // SAFETY: mlockall takes flags only and changes no contents.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) }.into())
         .map(drop)
 }
 
 /// Undoes [`lock_all`].
-pub(crate) fn unlock_all() {
+pub fn unlock_all() {
     // SAFETY: munlockall takes nothing and changes no contents.
     unsafe { libc::munlockall() };
 }
 
 /// The soft limit on locked memory in bytes; `u64::MAX` is none.
-pub(crate) fn lock_limit() -> u64 {
+pub fn lock_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
@@ -40,7 +40,7 @@ pub(crate) fn lock_limit() -> u64 {
 
 /// Touches the part of the calling thread's stack that its loop can reach, so that it never faults there.
 #[inline(never)]
-pub(crate) fn prefault_stack() {
+pub fn prefault_stack() {
     let mut stack = [0u8; 64 * 1024];
     for page in stack.chunks_mut(4096) {
         std::hint::black_box(&mut page[0]);
@@ -50,7 +50,7 @@ pub(crate) fn prefault_stack() {
 
 /// Maps so many bytes of fresh memory, writes one byte into each page until `go_on` says no, and unmaps it.
 /// Returns how many pages were touched.
-pub(crate) fn touch_fresh_mapping(bytes: usize, mut go_on: impl FnMut() -> bool) -> io::Result<u64> {
+pub fn touch_fresh_mapping(bytes: usize, mut go_on: impl FnMut() -> bool) -> io::Result<u64> {
     let mut mapping = memmap2::MmapMut::map_anon(bytes)?;
     let mut touched = 0;
     for page in mapping.chunks_mut(4096) {

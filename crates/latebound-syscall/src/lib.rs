@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every system call and every `unsafe` of this crate.
+//! The system calls that measuring threads and loads make: the clock, scheduling, memory, processes.
 //!
 //! Owns the raw interfaces and their safety arguments. Decides nothing: no policy, no defaults, no messages.
 
-pub(crate) mod clock;
-pub(crate) mod memory;
-pub(crate) mod process;
-pub(crate) mod sched;
+pub mod clock;
+pub mod memory;
+pub mod process;
+pub mod sched;
 
 use std::io;
 

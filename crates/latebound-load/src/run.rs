@@ -1,80 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads to measure beside: what they are ([`LoadSpec`]), what they do, and the process that each one
-//! runs in ([`LoadProcess`]).
-//!
-//! A load is a process of its own, re-executed from the same binary, and not a thread of the measuring process:
-//! threads of one process share its address space, so a load's page faults and `munmap`s would contend for the
-//! mmap lock, interrupt the measuring CPUs to flush their TLBs, and lock all of its memory under the measuring
-//! process's `mlockall`. Within its process a load uses threads (as `hackbench -T` does), which all die with it.
-//!
-//! Every load ends by its own clock, checked inside its loops; sooner when it gets SIGTERM or SIGINT, or when the
-//! process that started it is gone. Nothing here touches what is measured.
-//!
-//! Where latebound is root its loads are not: each goes on as a user that owns nothing ([`user`]) as soon as it has what only root
-//! can get. A command that the user gave runs as the user's own.
-
-mod clock;
-mod io;
-mod ipc;
-mod net;
-mod pgbench;
-mod place;
-mod process;
-mod simple;
-mod spec;
-mod sqlite;
-mod user;
-mod veth;
+//! Running one load in this process, from its description to what it did.
 
 use latebound_model::{
     CpuSet, Evidence, Histogram, Load, Mechanism, Nanos, Policy, Quantity, Series, Subject, Throughput,
 };
-use serde::{Deserialize, Serialize};
+use latebound_syscall::sched;
 
-pub use process::{LoadError, LoadProcess, load_main};
-pub use spec::{LoadSpec, NetMode, NetPath, ParseLoadError};
-
-use crate::sys::sched;
-use clock::Deadline;
-
-/// What a load did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadDone {
-    /// What it was, how much it did, and what failed.
-    pub load: Load,
-    /// What it achieved in how long, where it counts work.
-    pub throughput: Option<Throughput>,
-    /// How long its single operations took, where it times them.
-    #[serde(default)]
-    pub series: Vec<Series>,
-}
-
-/// What a load calls when all of its threads are there and do what it is for, or are about to.
-type Begun<'a> = &'a (dyn Fn() + Sync);
-
-/// What a built-in load counted.
-struct Work {
-    done: u64,
-    unit: &'static str,
-    offered: Option<u64>,
-    error: Option<String>,
-    /// How late each operation was done after it was due; after it was begun where nothing was due.
-    latency: Option<Histogram>,
-    /// How long it worked, where that is not all of its time: getting ready is no part of its throughput.
-    took: Option<Nanos>,
-}
-
-impl Work {
-    /// Nothing done yet.
-    fn of(unit: &'static str) -> Work {
-        Work { done: 0, unit, offered: None, error: None, latency: None, took: None }
-    }
-}
+use crate::deadline::Deadline;
+use crate::spec::LoadSpec;
+use crate::work::{Begun, LoadDone};
+use crate::{command, io, ipc, net, pgbench, simple, sqlite, user};
 
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
 /// stop. It is meant for a process that does nothing else: it changes the affinity of the calling thread, and
 /// what it starts inherits that. `begun` is called when all of its threads are there; not where something failed before.
-fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn() + Sync)) -> LoadDone {
+pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: Begun<'_>) -> LoadDone {
     let mut load = Load {
         name: spec.name().to_owned(),
         arguments: spec.arguments(),
@@ -135,7 +75,7 @@ fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: &(dyn Fn() +
         LoadSpec::Io { path, size } => io::run(path, *size, until, begun),
         LoadSpec::Memory { size, threads } => simple::memory(*size, *threads, until, begun),
         LoadSpec::Command { argv } => {
-            load.error = process::run_command(argv, until, begun);
+            load.error = command::run(argv, until, begun);
             return LoadDone { load, throughput: None, series: Vec::new() };
         }
     };

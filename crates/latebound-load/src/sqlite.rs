@@ -12,13 +12,13 @@ use std::sync::Barrier;
 use std::thread::Builder;
 
 use latebound_model::Histogram;
+use latebound_syscall::clock;
 use rusqlite::{Connection, OpenFlags, Statement};
 
-use super::clock::Deadline;
-use super::ipc::Pace;
-use super::place::Place;
-use super::{Begun, Work};
-use crate::sys::clock;
+use crate::deadline::Deadline;
+use crate::pace::Pace;
+use crate::place::Place;
+use crate::work::{Begun, Work};
 
 /// Accounts, tellers and kept history of a client's bank; one branch. Small enough to stay in memory: what is timed is the
 /// transaction and its way to the disk.
@@ -30,7 +30,7 @@ const HISTORY: u64 = 100_000;
 type Served = (Histogram, Result<(), String>);
 
 /// Runs the load; a unit is one transaction.
-pub(super) fn run(
+pub(crate) fn run(
     clients: u32,
     rate: Option<u64>,
     folder: &Path,

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Builder;
 
 use latebound_model::{Cpu, CpuSet, Histogram, Nanos, Policy};
+use latebound_syscall::sched::{self, Scheduling};
+use latebound_syscall::{clock, memory as pages, process};
 
-use super::clock::Deadline;
-use super::{Begun, Work, user};
-use crate::sys::sched::{self, Scheduling};
-use crate::sys::{clock, memory as pages, process};
+use crate::deadline::Deadline;
+use crate::user;
+use crate::work::{Begun, Work};
 
 /// Runs so many threads of one kind; the sum of what they did, and the first thing that failed. Calls `begun` when they are
 /// started.
@@ -60,7 +61,7 @@ fn pin(cpu: Cpu, allowed: &CpuSet) -> Result<(), String> {
 
 /// Computes, on one CPU or on all; a unit is a thousand steps of a random number generator, timed from its begin to its end:
 /// what took the CPU away from it shows.
-pub(super) fn cpu(
+pub(crate) fn cpu(
     count: Option<u32>,
     cpu: Option<Cpu>,
     until: Deadline,
@@ -100,20 +101,20 @@ const GATHERING: Nanos = Nanos::from_millis(5);
 
 /// A real-time thread that is busy for a part of each period.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hog {
+pub(crate) struct Hog {
     /// SCHED_FIFO or SCHED_RR.
-    pub(super) policy: Policy,
+    pub(crate) policy: Policy,
     /// Its priority.
-    pub(super) priority: u32,
+    pub(crate) priority: u32,
     /// How long it is busy, by the clock.
-    pub(super) busy: Nanos,
+    pub(crate) busy: Nanos,
     /// In each period of this length.
-    pub(super) period: Nanos,
+    pub(crate) period: Nanos,
 }
 
 /// So many of them on one CPU; a unit is one burst of one. Periods that passed while it was late or throttled are not made
 /// up for.
-pub(super) fn rt_hog(
+pub(crate) fn rt_hog(
     hog: Hog,
     count: u32,
     cpu: Option<Cpu>,
@@ -157,7 +158,7 @@ pub(super) fn rt_hog(
 }
 
 /// Sleeps to one absolute time after the other; a unit is one expiry.
-pub(super) fn timer(count: u32, period: Nanos, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn timer(count: u32, period: Nanos, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     threads("load-timer", count, "expiries", begun, |index| {
         // Spread over the period, so that they are interrupts of their own.
         let mut next = until.start() + Nanos(period.0 * u64::from(index) / u64::from(count));
@@ -172,7 +173,7 @@ pub(super) fn timer(count: u32, period: Nanos, until: Deadline, begun: Begun<'_>
 }
 
 /// Starts processes that end at once and waits for them; a unit is one of them.
-pub(super) fn fork(workers: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn fork(workers: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     threads("load-fork", workers, "forks", begun, |_| {
         let mut done = 0;
         while !until.over() {
@@ -186,7 +187,7 @@ pub(super) fn fork(workers: u32, until: Deadline, begun: Begun<'_>) -> Result<Wo
 }
 
 /// Maps, touches and unmaps memory; a unit is one page touched. Takes no more than half of what is available.
-pub(super) fn memory(size: u64, count: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn memory(size: u64, count: u32, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let available = available_memory().ok_or("MemAvailable could not be read from /proc/meminfo")?;
     let wanted = size.saturating_mul(u64::from(count));
     if wanted > available / 2 {

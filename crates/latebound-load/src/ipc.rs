@@ -13,30 +13,14 @@ use std::sync::Arc;
 use std::thread::Builder;
 
 use latebound_model::{Histogram, Nanos};
+use latebound_syscall::clock;
 
-use super::clock::Deadline;
-use super::{Begun, Work};
-use crate::sys::clock;
+use crate::deadline::Deadline;
+use crate::work::{Begun, Work};
 
 /// Senders, and receivers, of a group; as in hackbench.
 const MEMBERS: u64 = 20;
 const MESSAGE: usize = 100;
-
-/// When a sender's messages are due: sender `index` of `senders` sends every `senders`-th message.
-#[derive(Clone, Copy)]
-pub(super) struct Pace {
-    pub(super) start: Nanos,
-    pub(super) index: u64,
-    pub(super) senders: u64,
-    pub(super) rate: u64,
-}
-
-impl Pace {
-    pub(super) fn due(&self, message: u64) -> Nanos {
-        let nth = u128::from(message) * u128::from(self.senders) + u128::from(self.index);
-        self.start + Nanos((nth * 1_000_000_000 / u128::from(self.rate)) as u64)
-    }
-}
 
 fn send(receivers: &[UnixStream], pace: Option<Pace>, until: Deadline) -> Result<(), String> {
     let mut message = [b'-'; MESSAGE];
@@ -76,7 +60,7 @@ fn receive(mut socket: UnixStream) -> Result<Histogram, String> {
 }
 
 /// Runs the load; a unit is one message received.
-pub(super) fn run(
+pub(crate) fn run(
     groups: u32,
     rate: Option<u64>,
     duration: Nanos,

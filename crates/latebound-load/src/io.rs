@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::clock::Deadline;
-use super::{Begun, Work, user};
+use crate::deadline::Deadline;
+use crate::user;
+use crate::work::{Begun, Work};
 
 /// What one request writes or reads.
 const BLOCK: usize = 64 * 1024;
@@ -27,7 +28,7 @@ fn open(folder: &Path, flags: i32) -> io::Result<File> {
 
 /// Writes the file from its start to its end, synchronises it, reads it back, and again; a unit is a KiB written or
 /// read. Past the page cache where the file system can (tmpfs and overlayfs cannot everywhere).
-pub(super) fn run(folder: &Path, size: u64, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn run(folder: &Path, size: u64, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let file = open(folder, libc::O_DIRECT).or_else(|_| open(folder, 0)).map_err(|error| {
         format!("no scratch file could be made in {} ({error}); write io:path=FOLDER", folder.display())
     })?;

@@ -10,18 +10,18 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use latebound_model::Nanos;
+use latebound_syscall::process;
 
-use super::clock::Deadline;
-use crate::sys::process;
+use crate::deadline::Deadline;
 
 /// Of the network that documentation may use (RFC 5737): nobody else is in these namespaces.
-pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(crate) const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The other one's.
-pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
 /// Brings the calling thread into a namespace of its own, another thread into another, and joins the two. Gives what `far`
 /// gives in the other one.
-pub(super) fn join<T, F>(far: F) -> Result<T, String>
+pub(crate) fn join<T, F>(far: F) -> Result<T, String>
 where
     T: Send + 'static,
     F: FnOnce() -> std::io::Result<T> + Send + 'static,

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latebound_model::{Histogram, Nanos};
+use latebound_syscall::clock;
 
-use super::clock::Deadline;
-use super::ipc::Pace;
-use super::spec::{NetMode, NetPath};
-use super::{Begun, Work, user, veth};
-use crate::sys::clock;
+use crate::deadline::Deadline;
+use crate::pace::Pace;
+use crate::spec::{NetMode, NetPath};
+use crate::work::{Begun, Work};
+use crate::{user, veth};
 
 /// How long a receiver waits before it looks whether it is over.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -26,11 +27,11 @@ const LOST: Nanos = Nanos::from_secs(1);
 
 /// What is sent, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) size: usize,
-    pub(super) rate: Option<u64>,
-    pub(super) mode: NetMode,
-    pub(super) over: NetPath,
+pub(crate) struct Plan {
+    pub(crate) size: usize,
+    pub(crate) rate: Option<u64>,
+    pub(crate) mode: NetMode,
+    pub(crate) over: NetPath,
 }
 
 /// One end of a connection, for whole messages.
@@ -98,7 +99,7 @@ where
 }
 
 /// Over TCP. `nagle` leaves the kernel's delay of small messages on.
-pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let (listener, _) = far_end(plan.over, |address| TcpListener::bind((address, 0)))?;
     let pair = || -> std::io::Result<(TcpStream, TcpStream)> {
         let near = TcpStream::connect(listener.local_addr()?)?;
@@ -116,7 +117,7 @@ pub(super) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) ->
 }
 
 /// Over UDP, which may lose messages: those that were due and never came are missed.
-pub(super) fn udp(plan: Plan, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
+pub(crate) fn udp(plan: Plan, until: Deadline, begun: Begun<'_>) -> Result<Work, String> {
     let (far, address) = far_end(plan.over, |address| UdpSocket::bind((address, 0)))?;
     let pair = || -> std::io::Result<UdpSocket> {
         let near = UdpSocket::bind((address, 0))?;

@@ -13,20 +13,20 @@ type GetTime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> lib
 
 /// The fastest clock read that this process has.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     get_time: GetTime,
 }
 
 impl Clock {
     /// The vDSO's clock, or libc's where the kernel maps no vDSO.
-    pub(crate) fn new() -> Clock {
+    pub fn new() -> Clock {
         static FOUND: OnceLock<Clock> = OnceLock::new();
         *FOUND.get_or_init(|| Clock { get_time: vdso_clock_gettime().unwrap_or(libc::clock_gettime) })
     }
 
     /// `CLOCK_MONOTONIC`, now.
     #[inline(always)]
-    pub(crate) fn now(self) -> Nanos {
+    pub fn now(self) -> Nanos {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `get_time` is clock_gettime with its ABI, and the pointer is to a live timespec.
         unsafe { (self.get_time)(libc::CLOCK_MONOTONIC, &raw mut time) };
@@ -35,13 +35,13 @@ impl Clock {
 }
 
 /// `CLOCK_MONOTONIC`, now.
-pub(crate) fn now() -> Nanos {
+pub fn now() -> Nanos {
     Clock::new().now()
 }
 
 /// Sleeps until this time on `CLOCK_MONOTONIC`; 0, or a negative errno (`-EINTR` after a signal).
 #[inline(always)]
-pub(crate) fn sleep_until(time: Nanos) -> isize {
+pub fn sleep_until(time: Nanos) -> isize {
     let at = libc::timespec {
         tv_sec: (time.0 / 1_000_000_000) as libc::time_t,
         tv_nsec: (time.0 % 1_000_000_000) as libc::c_long,
@@ -101,7 +101,7 @@ fn raw_sleep(at: &libc::timespec) -> isize {
 }
 
 /// The CPU time that the calling thread has had.
-pub(crate) fn thread_cpu_time() -> Nanos {
+pub fn thread_cpu_time() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
