@@ -6,24 +6,21 @@
 use std::path::{Component, Path};
 use std::time::Duration;
 
-use experiment::{Cell, MAX_PLAN_BYTES, Plan};
+use latebound_compare::experiment::{self, Cell, MAX_PLAN_BYTES, Plan};
 use latebound_fuzz::within;
 use libfuzzer_sys::fuzz_target;
+use parsing::ImageHeader;
 use spec::LoadSpec;
-use told::ImageHeader;
 
-/// They belong to a binary, or to a crate that also writes Runs, and need nothing of it.
+/// They belong to crates that do more than read, and need nothing of them.
 #[path = "../../crates/latebound-lab/src/console.rs"]
 #[allow(dead_code, reason = "what is not read from bytes")]
 mod console;
-#[path = "../../crates/latebound/src/experiment.rs"]
-#[allow(dead_code, reason = "new plans are not made here")]
-mod experiment;
-#[path = "../../crates/latebound-measure/src/load/spec.rs"]
+#[path = "../../crates/latebound-load/src/spec.rs"]
 #[allow(dead_code, reason = "loads are not started here")]
 mod spec;
-#[path = "../../crates/latebound-lab/src/told.rs"]
-mod told;
+#[path = "../../crates/latebound-lab/src/parsing.rs"]
+mod parsing;
 
 fn image(bytes: &[u8]) {
     let Some(Some(header)) = bytes.first_chunk().map(|header| ImageHeader::parse(*header)) else { return };
@@ -31,7 +28,7 @@ fn image(bytes: &[u8]) {
         let (start, end) = (usize::try_from(place.start).ok()?, usize::try_from(place.end).ok()?);
         bytes.get(start..end.min(bytes.len()))
     };
-    if let Some(release) = at(header.release()).and_then(told::release) {
+    if let Some(release) = at(header.release()).and_then(parsing::release) {
         assert!(!release.is_empty() && !release.contains('/'));
     }
     header.payload().and_then(at).map(<[u8]>::len);
@@ -40,19 +37,19 @@ fn image(bytes: &[u8]) {
 fn packages(text: &str) {
     let names: Vec<String> = text.lines().map(str::to_owned).collect();
     for rt in [false, true] {
-        if let Some(chosen) = told::choose_image(&names, "6.12", rt, "amd64") {
+        if let Some(chosen) = parsing::choose_image(&names, "6.12", rt, "amd64") {
             assert!(names.contains(&chosen));
         }
-        told::series(&names, rt, "amd64");
+        parsing::series(&names, rt, "amd64");
     }
-    told::newest_images(&names, "amd64");
-    told::depends(text);
-    told::candidate(text);
-    told::mirror(text, "Debian");
-    if let Some(compiler) = told::named_compiler(text) {
+    parsing::newest_images(&names, "amd64");
+    parsing::depends(text);
+    parsing::candidate(text);
+    parsing::mirror(text, "Debian");
+    if let Some(compiler) = parsing::named_compiler(text) {
         assert!(compiler.starts_with("gcc-"));
     }
-    told::without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y");
+    parsing::without_line(text, "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=y");
 }
 
 fn console(text: &str) {

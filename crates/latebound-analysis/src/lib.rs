@@ -4,5 +4,7 @@
 
 pub mod bound;
 mod explain;
+mod worst;
 
 pub use explain::{KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
+pub use worst::{Keep, KeptActivations, MAX_ACTIVATIONS, WorstExplanations, shows_wakeup};

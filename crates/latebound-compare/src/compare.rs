@@ -7,20 +7,8 @@ use crate::document::{Against, COMPARE_SCHEMA, Comparison, SideSummary};
 use crate::facts::Side;
 use crate::forecast::forecasts;
 use crate::measures::measures;
+use crate::options::Options;
 use crate::settings::{Settings, differences};
-
-/// By what a comparison goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// The share of comparisons of a system with itself that may call any difference at all.
-    pub level: f64,
-    /// The relative difference that does not matter: 0.05 is 5 %.
-    pub margin: f64,
-    /// A difference is called where its whole interval lies beyond this relative difference: 0.01 is 1 %.
-    pub least_effect: f64,
-    /// The seed of every random number.
-    pub seed: u64,
-}
 
 /// Compares each of `others` with `base`. It compares also what is unlike and says so; whoever asked decides.
 pub fn compare(base: &Side, others: &[Side], options: &Options) -> Comparison {

@@ -9,19 +9,22 @@ mod alike;
 mod causes;
 mod compare;
 mod document;
+pub mod experiment;
 mod facts;
 mod forecast;
 mod gate;
 mod measures;
+mod options;
 mod settings;
 mod tradeoff;
 mod turns;
 
-pub use compare::{Options, compare};
+pub use compare::compare;
 pub use document::{
     Against, COMPARE_SCHEMA, CauseShare, Comparison, Estimate, Family, Forecast, GateState, Level, Measure,
     Ruling, RunName, Setting, SettingKind, Share, SideSummary, Unit, ValueOnRuns, VerdictWord,
 };
 pub use facts::{RunFacts, Side};
 pub use gate::{Gate, GateError};
+pub use options::Options;
 pub use tradeoff::{Point, TRADEOFF_SCHEMA, Tradeoff, Workload, workload};

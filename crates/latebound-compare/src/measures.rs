@@ -8,9 +8,9 @@ use latebound_stats::{
 };
 
 use crate::alike::common_series;
-use crate::compare::Options;
 use crate::document::{Estimate, Family, Measure, Unit, VerdictWord};
 use crate::facts::{OF_CPUS, OfCpu, QUANTILES, RunFacts, SeriesFacts, SeriesKey, Side};
+use crate::options::Options;
 use crate::turns::Turns;
 
 /// How sure intervals are.

@@ -6,9 +6,10 @@ use latebound_model::Mechanism;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Options, compare};
+use crate::compare::compare;
 use crate::document::{Comparison, Estimate, Measure, Unit};
 use crate::facts::Side;
+use crate::options::Options;
 
 /// The schema that this version writes.
 pub const TRADEOFF_SCHEMA: &str = "latebound.preemption/1";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
-use crate::folder::Part;
+use crate::folder::{Part, remove};
 use crate::{archive, parsing, program};
 
 /// Where packages come from.
@@ -264,16 +264,6 @@ fn unpacked_with(
     }
     made.put_one("files", &folder)?;
     Ok(folder)
-}
-
-/// Removes a folder and all that is in it; a folder that is not there is fine.
-pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(LabError::Io { doing: "remove", path: path.to_owned(), source: error })
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use latebound_files::Folder;
 
 use crate::context::Lab;
-use crate::debian;
 use crate::error::LabError;
 
 /// Where the folders of jobs lie in the cache.
@@ -76,7 +75,7 @@ impl Part {
     /// Puts one thing that is in it in its place, and removes the rest.
     pub(crate) fn put_one(self, name: &str, place: &Path) -> Result<(), LabError> {
         fs::rename(self.path.join(name), place).map_err(LabError::io("put in its place", place))?;
-        debian::remove(&self.path)
+        remove(&self.path)
     }
 }
 
@@ -97,6 +96,16 @@ fn make_locked(
     let (name, folder) = above.make_locked(mode).map_err(failed)?;
     let path = std::path::absolute(&place).map_err(failed)?.join(&name);
     Ok((path, folder, above, name))
+}
+
+/// Removes a folder and all that is in it; a folder that is not there is fine.
+pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabError::Io { doing: "remove", path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::context::{Lab, key};
 use crate::debian::{self, Source};
 use crate::error::LabError;
-use crate::folder::Part;
+use crate::folder::{self, Part};
 use crate::name::Flavour;
 use crate::program::{self, header, program as need};
 
@@ -69,7 +69,7 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
     program::logged(lab, "unpack a kernel's source", &mut unpack, &log, || format!("unpacking {exact}"))?;
     part.put(&folder)?;
     // 150 MB that nobody asks for again.
-    debian::remove(&files)?;
+    folder::remove(&files)?;
     Ok((folder, exact))
 }
 

@@ -9,10 +9,10 @@ use std::process::Command;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
-use crate::folder::Part;
+use crate::folder::{self, Part};
 use crate::kernel::{self, Kernel};
 use crate::name::{Flavour, KernelName, Origin};
-use crate::{debian, program, traced};
+use crate::{program, traced};
 
 /// Where the clones that are built in lie in the cache.
 const WORK: &str = "worktrees";
@@ -72,7 +72,7 @@ impl Commits {
             self.hashes.get(index).ok_or_else(|| LabError::Machine(format!("there is no commit {index}")))?;
         lab.progress(&format!("checking out {hash}"));
         if !self.work.join(".git").exists() {
-            debian::remove(&self.work)?;
+            folder::remove(&self.work)?;
             let part = Part::make(lab, WORK)?;
             let place = part.path().display().to_string();
             let clone = ["clone", "--shared", "--no-checkout", "--quiet", ".", &place];

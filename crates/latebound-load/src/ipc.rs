@@ -16,6 +16,7 @@ use latebound_model::{Histogram, Nanos};
 use latebound_syscall::clock;
 
 use crate::deadline::Deadline;
+use crate::pace::Pace;
 use crate::work::{Begun, Work};
 
 /// Senders, and receivers, of a group; as in hackbench.

@@ -146,7 +146,7 @@ pub(crate) fn run(
     pinned: Option<Cpu>,
     stop: &AtomicBool,
 ) -> io::Result<Ended> {
-    let clock = Clock::new();
+    let clock = Clock::fastest();
     let mut writer = Writer::new(recorder);
     let mut expected = plan.first;
     let mut before = Cpu(u32::MAX);

@@ -4,7 +4,12 @@
 
 mod support;
 
-use latebound_model::{Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, Run};
+use std::path::Path;
+
+use latebound_model::{
+    Cpu, Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run,
+    ViewKind,
+};
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
 use latebound_report::terminal::{self, Style};
@@ -53,6 +58,24 @@ fn terminal_texts_are_as_they_were() {
     golden("worst-activations.txt", &terminal::worst_activations(&support::activations(), &PLAIN));
     assert_eq!(terminal::worst_activations(&[], &PLAIN), "");
     golden("rich-observe-52.txt", &texts(&support::rich(), &STYLES[2])[3].1);
+}
+
+#[test]
+fn bounds_of_recordings_and_of_live_systems_are_as_they_were() {
+    let bound = support::bounded().bound.unwrap();
+    golden("bound-live.txt", &terminal::live_bound(&bound, "Followed for 10 s.", &PLAIN));
+    golden("bound-live-52.txt", &terminal::live_bound(&bound, "Followed for 10 s.", &STYLES[2]));
+    let observations = support::observations();
+    let views = observations.views().unwrap();
+    let mut bound = observations.bound_of(&views, ViewKind::SlidingWindow);
+    let events = vec!["1.000000200 tid 7: preempt_enable in \u{1b}[31m+0x10".to_owned()];
+    bound.violations =
+        vec![RuleViolation { cpu: Cpu(1), rule: "preemption is on already".to_owned(), events }];
+    let saved = terminal::SavedBound { observations: &observations, views: &views, bound: &bound };
+    golden("bound-saved.txt", &saved.text(&PLAIN));
+    let replay = observations.bound_of(&views, ViewKind::Replay);
+    let saved = terminal::SavedBound { bound: &replay, ..saved };
+    golden("bound-saved-52.txt", &saved.text(&STYLES[2]));
 }
 
 /// A line without its colours.

@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use latebound_abi::{
-    CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
+    CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched,
 };
-use latebound_analysis::bound::{Conditions, CpuObservations, CpuObserver, Estimator, Observations, Source};
+use latebound_analysis::bound::{Conditions, CpuObservations, CpuObserver, Estimator, Source};
 use latebound_model::{
-    BlockingWindow, Cpu, Event, EventKind, Loss, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
+    BlockingWindow, Cpu, Event, EventKind, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
 };
 use latebound_trace::{
     Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Discontinuity,
@@ -24,6 +24,7 @@ use latebound_trace::{
 use crate::continuity::Continuity;
 use crate::error::{RECORD, SavedError};
 use crate::events::{self, Counted, check_clock};
+use crate::saved::{Saved, Violation};
 use crate::side_by_side::{parallelism, side_by_side};
 use crate::wakeups::{Across, Wakeups, across};
 
@@ -36,41 +37,6 @@ pub struct SavedOptions {
     pub preempt_rt: bool,
     /// The traced kernel's `/proc/kallsyms`, to be used instead of the trace's own.
     pub kallsyms: Option<Vec<u8>>,
-}
-
-/// A rule of the model that the trace broke, with the events that led there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// On which CPU.
-    pub cpu: Cpu,
-    /// The rule.
-    pub rule: Rule,
-    /// The events in words; the last one broke it.
-    pub events: Vec<String>,
-}
-
-/// What a saved trace gave.
-#[derive(Clone, Debug, Default)]
-pub struct Saved {
-    /// The observations, with conditions.
-    pub observations: Observations,
-    /// The first violations of rules on each CPU.
-    pub violations: Vec<Violation>,
-    /// How many events were read.
-    pub events: u64,
-    /// System, name, release and machine of the traced system, where the trace says.
-    pub uname: Option<String>,
-    /// What the trace lacks.
-    pub losses: Vec<Loss>,
-}
-
-impl Saved {
-    /// Adds what has to be known about the values and does not speak against them.
-    fn note(&mut self, sentence: &str) {
-        if let Some(conditions) = &mut self.observations.conditions {
-            conditions.notes.push(sentence.to_owned());
-        }
-    }
 }
 
 /// Reads a trace of any kind.

@@ -19,7 +19,7 @@ pub struct Clock {
 
 impl Clock {
     /// The vDSO's clock, or libc's where the kernel maps no vDSO.
-    pub fn new() -> Clock {
+    pub fn fastest() -> Clock {
         static FOUND: OnceLock<Clock> = OnceLock::new();
         *FOUND.get_or_init(|| Clock { get_time: vdso_clock_gettime().unwrap_or(libc::clock_gettime) })
     }
@@ -36,7 +36,7 @@ impl Clock {
 
 /// `CLOCK_MONOTONIC`, now.
 pub fn now() -> Nanos {
-    Clock::new().now()
+    Clock::fastest().now()
 }
 
 /// Sleeps until this time on `CLOCK_MONOTONIC`; 0, or a negative errno (`-EINTR` after a signal).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a kernel option is made permanent on this system. Owns what is known of boot loaders; only words commands,
-//! never runs one.
+//! Options on the kernel's command line: what one is set to, and how it is made permanent on this system. Owns what is known of
+//! boot loaders; only words commands, never runs one.
 
 use crate::root::Root;
 
@@ -39,5 +39,30 @@ pub(crate) fn install_rt_kernel(root: &Root, machine: Option<&str>) -> String {
         (Some("arch"), _) => "pacman -S linux-rt  # then reboot".to_owned(),
         _ => "# boot a kernel built with CONFIG_PREEMPT_RT=y (mainline from 6.12, else the RT patches)"
             .to_owned(),
+    }
+}
+
+/// The value of an option on the kernel's command line: the last of its name, empty where it has none. Words behind ` -- ` are for init, not for the kernel.
+pub(crate) fn value<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
+    let words = command_line.split_whitespace().take_while(|&word| word != "--");
+    let of = |word: &'a str| match word.split_once('=') {
+        Some((key, value)) => (key == name).then_some(value),
+        None => (word == name).then_some(""),
+    };
+    words.filter_map(of).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value;
+
+    #[test]
+    fn the_last_option_of_a_name_holds_and_those_for_init_do_not_count() {
+        let line = "quiet preempt=none isolcpus=1-3 preempt=full threadirqs -- preempt=lazy";
+        assert_eq!(value(line, "preempt"), Some("full"));
+        assert_eq!(value(line, "threadirqs"), Some(""));
+        assert_eq!(value(line, "isolcpus"), Some("1-3"));
+        assert_eq!(value(line, "isol"), None);
+        assert_eq!(value("", "preempt"), None);
     }
 }

@@ -8,10 +8,10 @@
 
 use latebound_model::PreemptionModel;
 
+use crate::boot_option;
 use crate::kernel_config::KernelConfig;
 use crate::release::Release;
 use crate::root::{ReadError, Root};
-use crate::survey::boot_option;
 
 /// debugfs names every model that the kernel can take and puts the one in force in parentheses
 /// (kernel/sched/debug.c, `sched_dynamic_show`).
@@ -131,8 +131,10 @@ impl Preemption {
         let accepted = |&model: &PreemptionModel| {
             !(refuses && matches!(model, PreemptionModel::None | PreemptionModel::Voluntary))
         };
-        let booted =
-            command_line.and_then(|line| boot_option(line, "preempt")).and_then(by_name).filter(accepted);
+        let booted = command_line
+            .and_then(|line| boot_option::value(line, "preempt"))
+            .and_then(by_name)
+            .filter(accepted);
         if let Some(model) = booted {
             return says(model, format!("preempt={}", name(model)), "/proc/cmdline", Some(debugfs));
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What more than one part needs, read once. Owns no meaning of its own.
 
+use crate::boot_option;
 use crate::facts::Facts;
 use crate::kernel_config::KernelConfig;
 use crate::permissions::Capabilities;
@@ -55,7 +56,7 @@ impl<'a> Survey<'a> {
     /// The value of the last `name=value` on the kernel's command line, which is the one that holds; `Some("")`
     /// for a bare `name`.
     pub(crate) fn boot_option(&self, name: &str) -> Option<&str> {
-        boot_option(self.command_line.as_deref().ok()?, name)
+        boot_option::value(self.command_line.as_deref().ok()?, name)
     }
 
     /// Whether a kernel option is built in; `None` where the configuration cannot be read.
@@ -71,30 +72,5 @@ impl<'a> Survey<'a> {
     /// Whether the kernel is this release or later; `None` where its release is not known.
     pub(crate) fn is_since(&self, release: Release) -> Option<bool> {
         self.release.map(|this| this >= release)
-    }
-}
-
-/// See [`Survey::boot_option`]. Words behind ` -- ` are for init, not for the kernel.
-pub(crate) fn boot_option<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
-    let words = command_line.split_whitespace().take_while(|&word| word != "--");
-    let value = |word: &'a str| match word.split_once('=') {
-        Some((key, value)) => (key == name).then_some(value),
-        None => (word == name).then_some(""),
-    };
-    words.filter_map(value).last()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::boot_option;
-
-    #[test]
-    fn the_last_option_of_a_name_holds_and_those_for_init_do_not_count() {
-        let line = "quiet preempt=none isolcpus=1-3 preempt=full threadirqs -- preempt=lazy";
-        assert_eq!(boot_option(line, "preempt"), Some("full"));
-        assert_eq!(boot_option(line, "threadirqs"), Some(""));
-        assert_eq!(boot_option(line, "isolcpus"), Some("1-3"));
-        assert_eq!(boot_option(line, "isol"), None);
-        assert_eq!(boot_option("", "preempt"), None);
     }
 }

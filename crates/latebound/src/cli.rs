@@ -11,6 +11,7 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use latebound_analysis::Keep;
 use latebound_load::LoadProcess;
 use latebound_model::{CpuSet, Nanos, Policy, Tid};
 
@@ -390,27 +391,6 @@ pub(crate) struct RecorderArgs {
     /// Memory for each CPU's last events, in MiB; more explains longer waits under heavier loads.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) recorder_memory: u32,
-}
-
-/// Which activations are written one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// All of them, in the order in which they were seen.
-    All,
-    /// So many of the worst, worst first.
-    Worst(usize),
-}
-
-impl std::str::FromStr for Keep {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Keep, String> {
-        match text.strip_prefix("worst:").map(str::parse) {
-            Some(Ok(number)) => Ok(Keep::Worst(number)),
-            _ if text == "all" => Ok(Keep::All),
-            _ => Err("write all, or worst: and a number, for example worst:100".to_owned()),
-        }
-    }
 }
 
 impl RecorderArgs {

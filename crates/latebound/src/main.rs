@@ -4,11 +4,7 @@
 //! Owns the command line, the order in which the parts work together, and the exit status. Computes nothing itself.
 
 mod bound_run;
-mod bound_text;
 mod cli;
-mod experiment;
-#[cfg(test)]
-mod experiment_tests;
 mod firmware;
 mod follow;
 mod generate;

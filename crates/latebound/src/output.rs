@@ -89,6 +89,11 @@ impl Output {
         write_out(&printable_json(&serde_json::to_string_pretty(value)?))
     }
 
+    /// A document, with the keys of its objects in alphabetical order.
+    pub(crate) fn document<T: Serialize>(&self, value: &T) -> Result<()> {
+        self.json(&serde_json::to_value(value)?)
+    }
+
     /// A note for people, on standard error.
     pub(crate) fn note(&self, text: &str) {
         let _ = writeln!(io::stderr(), "{}", printable_lines(text, false));

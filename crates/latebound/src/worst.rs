@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The worst wake-ups so far, each explained while the recorder still holds its events, and the activations that are written
-//! one by one.
+//! The worst wake-ups so far, each explained while the recorder still holds its events.
+//!
+//! Owns which events are read from the recorder and when; which wake-ups are kept is `latebound-analysis`'s.
 
-use latebound_analysis::{KernelFacts, Usual, explain, may_be_standstill};
-use latebound_model::{Activation, Event, EventKind, Explanation, Missing, MissingKind, Nanos};
+use latebound_analysis::{
+    Keep, KeptActivations, KernelFacts, MAX_ACTIVATIONS, Usual, WorstExplanations, explain,
+    may_be_standstill, shows_wakeup,
+};
+use latebound_model::{Activation, Event, Explanation, Missing, MissingKind, Nanos};
 use latebound_probe::{ProbeError, Recorder};
-
-use crate::cli::Keep;
 
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
 /// when the interval began.
@@ -18,37 +20,25 @@ const AFTER: Nanos = Nanos::from_millis(2);
 /// How far back the recorder is asked for what is usual, where that is needed.
 const HISTORY: Nanos = Nanos::from_secs(2);
 
-/// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs: its timer
-/// was on another one (timer migration), or it was woken for another queue first.
+/// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs.
 fn events(late: &Activation, from: Nanos, recorder: &Recorder) -> Result<Vec<Event>, ProbeError> {
     let here = recorder.events(late.started_cpu, from, late.started_at)?;
-    let woken = |event: &Event| match &event.kind {
-        EventKind::Waking { task } => task.tid == late.runner_tid() && event.at >= late.requested_at,
-        _ => false,
-    };
-    if here.iter().any(woken) { Ok(here) } else { recorder.events_of_all(from, late.started_at) }
+    if shows_wakeup(late, &here) { Ok(here) } else { recorder.events_of_all(from, late.started_at) }
 }
-
-/// As many activations are written one by one: some 400 MB of memory.
-const MAX_ACTIVATIONS: usize = 1 << 20;
 
 /// The worst few, explained, and the activations that are written one by one.
 #[derive(Debug)]
 pub(crate) struct Worst {
-    kept: usize,
-    keep: Keep,
     facts: KernelFacts,
-    explanations: Vec<Explanation>,
-    activations: Vec<Activation>,
-    /// For how many there was no room.
-    left_out: u64,
+    explanations: WorstExplanations,
+    activations: KeptActivations,
     failed: Option<String>,
 }
 
 impl Worst {
-    pub(crate) fn new(kept: usize, keep: Keep, facts: KernelFacts) -> Worst {
-        let (explanations, activations) = (Vec::new(), Vec::new());
-        Worst { kept, keep, facts, explanations, activations, left_out: 0, failed: None }
+    pub(crate) fn new(most: usize, keep: Keep, facts: KernelFacts) -> Worst {
+        let (explanations, activations) = (WorstExplanations::new(most), KeptActivations::new(keep));
+        Worst { facts, explanations, activations, failed: None }
     }
 
     /// Explains a late wake-up, where it is among the worst and its events were recorded, and keeps it.
@@ -56,26 +46,11 @@ impl Worst {
         if let Some(recorder) = recorder {
             self.explain(&late, recorder);
         }
-        match self.keep {
-            Keep::All if self.activations.len() < MAX_ACTIVATIONS => self.activations.push(late),
-            Keep::All => self.left_out += 1,
-            Keep::Worst(number) => {
-                let latency = late.latency();
-                let place = self.activations.partition_point(|kept| kept.latency() >= latency);
-                if place < number.min(MAX_ACTIVATIONS) {
-                    self.activations.insert(place, late);
-                    self.activations.truncate(number.min(MAX_ACTIVATIONS));
-                }
-            }
-        }
+        self.activations.take(late);
     }
 
     fn explain(&mut self, late: &Activation, recorder: &Recorder) {
-        let latency = late.latency();
-        let full = self.explanations.len() >= self.kept;
-        if self.kept == 0
-            || (full && self.explanations.last().is_some_and(|lowest| lowest.latency() >= latency))
-        {
+        if !self.explanations.wants(late.latency()) {
             return;
         }
         let from = late.requested_at.saturating_sub(MARGIN);
@@ -93,9 +68,7 @@ impl Worst {
                 Err(error) => self.failed = Some(error.to_string()),
             }
         }
-        let place = self.explanations.partition_point(|kept| kept.latency() >= latency);
-        self.explanations.insert(place, explanation);
-        self.explanations.truncate(self.kept);
+        self.explanations.take(explanation);
     }
 
     /// The same with the events of all CPUs and with what is usual on that one: reading these takes some milliseconds, and few
@@ -114,12 +87,12 @@ impl Worst {
 
     /// The worst so far.
     pub(crate) fn explanations(&self) -> &[Explanation] {
-        &self.explanations
+        self.explanations.kept()
     }
 
     /// The activations to write one by one: the worst first, or all as they came.
     pub(crate) fn activations(&self) -> &[Activation] {
-        &self.activations
+        self.activations.kept()
     }
 
     /// What went wrong while reading the recorder, and what there was no room for.
@@ -130,53 +103,12 @@ impl Worst {
             why,
             remedy: "run it again".to_owned(),
         });
-        let left_out = (self.left_out > 0).then(|| Missing {
+        let left_out = (self.activations.left_out() > 0).then(|| Missing {
             kind: MissingKind::Results,
             what: "single activations".to_owned(),
-            why: format!("{} came when {MAX_ACTIVATIONS} were kept", self.left_out),
+            why: format!("{} came when {MAX_ACTIVATIONS} were kept", self.activations.left_out()),
             remedy: "measure for a shorter time, or write --keep worst:N".to_owned(),
         });
         failed.into_iter().chain(left_out).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use latebound_model::{Cpu, Mechanism, Task};
-
-    use super::*;
-
-    fn kept(keep: Keep) -> Vec<u64> {
-        let mut worst = Worst::new(10, keep, KernelFacts::default());
-        for (n, latency) in [30, 10, 40, 20, 40].into_iter().enumerate() {
-            let at = Nanos(1_000 * n as u64);
-            let mechanism = Mechanism::TimerWakeup;
-            let late = Activation::of_thread(
-                "s".into(),
-                mechanism,
-                Task::default(),
-                Cpu(0),
-                at,
-                at + Nanos(latency),
-            );
-            worst.take(late, None);
-        }
-        worst.activations().iter().map(|one| one.latency().0).collect()
-    }
-
-    #[test]
-    fn keep_worst_2_holds_the_two_longest_and_all_holds_every_one() {
-        assert_eq!(kept(Keep::Worst(2)), [40, 40]);
-        assert_eq!(kept(Keep::Worst(0)), [0_u64; 0]);
-        assert_eq!(kept(Keep::All), [30, 10, 40, 20, 40]);
-    }
-
-    #[test]
-    fn keep_takes_all_or_a_number_of_worst_and_nothing_else() {
-        assert_eq!("all".parse(), Ok(Keep::All));
-        assert_eq!("worst:12".parse(), Ok(Keep::Worst(12)));
-        for wrong in ["", "worst", "worst:", "worst:-1", "best:3", "12"] {
-            assert!(wrong.parse::<Keep>().is_err(), "{wrong}");
-        }
     }
 }

@@ -4,9 +4,6 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod counting;
-#[path = "../src/experiment.rs"]
-#[allow(dead_code, reason = "a plan is read here and nothing more")]
-mod experiment;
 #[path = "../../latebound-lab/src/parsing.rs"]
 mod parsing;
 
@@ -16,9 +13,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use counting::Counting;
-use experiment::Plan;
 use latebound_analysis::KernelFacts;
 use latebound_analysis::bound::Observations;
+use latebound_compare::experiment::Plan;
 use latebound_saved::{SavedOptions, Watched, explain_saved, observe_saved};
 use latebound_system::undo;
 use latebound_trace::{PerfTrace, Symbols, TextTrace, TraceFile, TraceKind, for_each_event};

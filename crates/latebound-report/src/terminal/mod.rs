@@ -6,6 +6,7 @@
 //! `unicode` everything is.
 
 mod advice;
+mod bound;
 pub(crate) mod compare;
 mod defer;
 mod import;
@@ -21,6 +22,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::text::{glued, printable};
 
 pub use advice::{AdviceRow, advice_table};
+pub use bound::{SavedBound, live_bound};
 pub use compare::comparison;
 pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
 pub use import::imported;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounds made up in code: one like that of a small PREEMPT_RT machine under hackbench, and a hostile one.
 
+use latebound_analysis::bound::{
+    Conditions, CpuObservations, Interrupt, Observations, Source, Timeline, Variables,
+};
 use latebound_model::*;
 
 use super::{HOSTILE_NAMES, START, empty};
@@ -134,7 +137,7 @@ fn cpu(cpu: u32, poid: u64, psd: u64, dst: u64, paie: u64, measured: u64) -> Cpu
 /// A Run of `latebound bound` on a saved trace of two CPUs; a bound.
 pub(crate) fn bounded() -> Run {
     let mut run = empty();
-    run.verb = "bound".into();
+    run.verb = RunVerb::Bound;
     run.state = RunState::Complete;
     run.planned = None;
     run.command = ["latebound", "bound", "trace.dat", "--output", "trace.run"].map(str::to_owned).into();
@@ -213,4 +216,68 @@ pub(crate) fn hostile_bound() -> Run {
     }
     bound.cpus.push(CpuBound { cpu: Cpu(u32::MAX), ..CpuBound::default() });
     run
+}
+
+/// What a small trace of two CPUs may show: blocking by two threads, a timer and a disk, a wake-up later than it may be; and a CPU
+/// whose interrupts leave nothing of it.
+pub(crate) fn observations() -> Observations {
+    let mut timeline = Timeline::new();
+    for number in 0..40u64 {
+        let start = START + Nanos(100_000 * number);
+        timeline
+            .push(Interrupt { source: Source::Vector(236), start, duration: Nanos(2_000 + number) })
+            .unwrap();
+        if number.is_multiple_of(4) {
+            let (source, start) = (Source::Device(11), start + Nanos(30_000));
+            timeline.push(Interrupt { source, start, duration: Nanos(9_000) }).unwrap();
+        }
+    }
+    timeline.name(Source::Vector(236), "local_timer");
+    timeline.name(Source::Device(11), HOSTILE_NAMES[0]);
+    let window = |variable, at: u64, duration, begin, finish| BlockingWindow {
+        variable,
+        start: START + Nanos(at),
+        end: START + Nanos(at + duration + 2_000),
+        duration: Nanos(duration),
+        begin,
+        finish,
+    };
+    let (read, other) = (edge("vfs_read+0x10", 10, "hackbench"), edge("__schedule+0x40", 20, "cyclictest"));
+    let first = CpuObservations {
+        cpu: Cpu(0),
+        variables: Variables { poid: Nanos(61_000), psd: Nanos(4_000), dst: Nanos(700), paie: Nanos(90) },
+        timeline,
+        windows: vec![
+            window(Variable::Poid, 1_000, 61_000, read.clone(), edge("vfs_read+0x18", 10, "hackbench")),
+            window(Variable::Psd, 90_000, 4_000, read, other),
+        ],
+        measured: Some(MeasuredWakeup {
+            latency: Nanos(91_000),
+            woken: START + Nanos(500_000),
+            tid: Tid(20),
+            comm: "cyclictest".into(),
+            from_idle: true,
+        }),
+        start: Some(START),
+        elapsed: Some(Nanos::from_millis(5)),
+        ..CpuObservations::default()
+    };
+    let mut busy = Timeline::new();
+    for number in 0..50u64 {
+        let start = START + Nanos(1_000 * number);
+        busy.push(Interrupt { source: Source::Nmi, start, duration: Nanos(1_000) }).unwrap();
+    }
+    let second = CpuObservations {
+        cpu: Cpu(1),
+        variables: Variables { poid: Nanos(5_000), ..Variables::default() },
+        timeline: busy,
+        ..CpuObservations::default()
+    };
+    let conditions = Conditions {
+        preempt_rt: true,
+        problems: vec!["CPU 1: 12 events were overwritten before they were read".into()],
+        notes: vec!["NMIs were recorded, and there was none".into()],
+        ..Conditions::default()
+    };
+    Observations { conditions: Some(conditions), cpus: vec![first, second] }
 }

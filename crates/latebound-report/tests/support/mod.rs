@@ -8,7 +8,7 @@ mod golden;
 
 use latebound_model::*;
 
-pub(crate) use bound::{bounded, hostile_bound};
+pub(crate) use bound::{bounded, hostile_bound, observations};
 pub(crate) use deferred::deferred;
 pub(crate) use golden::golden;
 

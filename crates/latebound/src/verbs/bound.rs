@@ -7,12 +7,12 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use latebound_analysis::bound::{Observations, ViewKind, Views};
 use latebound_model::{Nanos, RuleViolation};
+use latebound_report::terminal::SavedBound;
 use latebound_saved::{Saved, SavedOptions, Violation, observe_saved};
 use latebound_store::RunFolder;
 
 use crate::Outcome;
 use crate::bound_run;
-use crate::bound_text;
 use crate::cli::BoundArgs;
 use crate::output::Output;
 
@@ -61,14 +61,8 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     if output.is_json() {
         output.json(&bound)?;
     } else {
-        let told = bound_text::SavedBound {
-            observations,
-            views: &views,
-            bound: &bound,
-            view,
-            violations: &saved.violations,
-        };
-        output.text(&told.text(&output.style()))?;
+        let shown = SavedBound { observations, views: &views, bound: &bound };
+        output.text(&shown.text(&output.style()))?;
     }
     written?;
     Ok(match args.max_latency {

@@ -16,7 +16,7 @@ use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
-use crate::bound_text;
+
 use crate::cli::BoundArgs;
 use crate::follow::{self, Follow, Target, Worst};
 use crate::live_bound::{self, Reading};
@@ -151,7 +151,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         );
         let style = output.style();
         let head = terminal::failed_loads(&run, &style);
-        output.text(&(head + &bound_text::live(&reading.bound, &footer, &style)))
+        output.text(&(head + &terminal::live_bound(&reading.bound, &footer, &style)))
     };
     record.finish(&mut run, output, html::page)?;
     said?;

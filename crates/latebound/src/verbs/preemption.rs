@@ -2,7 +2,6 @@
 //! `latebound compare preemption`: the same work on each preemption model, several times and in turns, in the lab or over the
 //! boots of this machine. The plan is in the folder, so that what is lacking can be made later.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,17 +9,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
+use latebound_compare::experiment::{
+    self, Cell, MAX_PLAN_BYTES, PLAN_FILE, Plan, PlannedMachine, loads, slug,
+};
 use latebound_compare::{Options, Side, TRADEOFF_SCHEMA, Tradeoff, workload};
 use latebound_lab::{Accelerator, Clock, Job, Kernel, KernelName, Lab, LabError, Machine, Payload};
 use latebound_load::LoadSpec;
-use latebound_model::{MissingKind, PreemptionModel, Run, RunState};
+use latebound_model::{MissingKind, PreemptionModel, Run};
 use latebound_report::html::{self, TradeoffPage};
 use latebound_report::terminal;
 use latebound_system::{Facts, Root};
 
 use crate::Outcome;
 use crate::cli::PreemptionArgs;
-use crate::experiment::{Cell, MAX_PLAN_BYTES, PLAN_FILE, Plan, PlannedMachine, loads, slug};
 use crate::output::Output;
 use crate::session::Stop;
 
@@ -149,13 +150,9 @@ fn is_whole(place: &Path) -> bool {
     whole(place).is_some()
 }
 
-/// The Run, where it ran for its whole time and every load beside it. A load that says nothing at its end may have been gone long
-/// before: in a machine by instructions on a busy host, a page of a library that is fetched late takes it virtual seconds.
+/// The Run, where it counts.
 fn whole(place: &Path) -> Option<Run> {
-    let run = latebound_store::read_run(place).ok()?;
-    let asked = run.command.iter().filter(|word| *word == "--load").count();
-    let ran = run.loads.iter().filter(|load| load.error.is_none()).count();
-    (run.state == RunState::Complete && ran == asked).then_some(run)
+    latebound_store::read_run(place).ok().filter(experiment::is_whole)
 }
 
 /// Makes what is lacking in virtual machines; what failed, in words.
@@ -259,7 +256,7 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
     }
     let model = latebound_system::doctor(&Root::live(), &Facts::live()).system.preemption;
     let model = model.context("cannot tell this kernel's preemption model; latebound doctor says why")?;
-    let model = name_of(model);
+    let model = experiment::model_name(model);
     let now = plan.systems.iter().position(|name| *name == model).with_context(|| {
         format!(
             "this kernel's preemption model is {model}, which is none of {}; boot one of these, or begin another folder and name it with --models",
@@ -312,11 +309,6 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
         ));
     }
     Ok(failed)
-}
-
-/// The model as the kernel's `preempt=` names it.
-fn name_of(model: PreemptionModel) -> String {
-    serde_json::to_value(model).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// Reads what is there, writes picture, page and table, and prints the table.
@@ -390,20 +382,13 @@ fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
     Ok(tradeoff)
 }
 
-/// What the systems are called: by the model that their Runs report, where these differ.
+/// What the systems are called, by the first Run of each that can be read.
 fn names(folder: &Path, plan: &Plan) -> Vec<String> {
-    let model = |system: usize| -> Option<String> {
+    let model = |system: usize| -> Option<PreemptionModel> {
         let mut places = (0..plan.workloads.len())
             .flat_map(|at| (1..=plan.runs).map(move |run| plan.place(folder, at, system, run)));
-        let run = places.find_map(|place| latebound_store::read_run(place).ok())?;
-        Some(name_of(run.system.preemption?))
+        places.find_map(|place| latebound_store::read_run(place).ok())?.system.preemption
     };
-    let names: Vec<String> = plan
-        .systems
-        .iter()
-        .enumerate()
-        .map(|(at, system)| model(at).unwrap_or_else(|| system.clone()))
-        .collect();
-    let distinct: HashSet<&String> = names.iter().collect();
-    if distinct.len() == names.len() { names } else { plan.systems.clone() }
+    let models: Vec<Option<PreemptionModel>> = (0..plan.systems.len()).map(model).collect();
+    experiment::names(&plan.systems, &models)
 }

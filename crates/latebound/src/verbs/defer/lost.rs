@@ -3,14 +3,12 @@
 
 use anyhow::{Result, bail};
 use latebound_defer::{
-    Context, Device, Ksoftirqd, Measured, Mechanism, Prepared, Request, Settings, Train, TrainSums, sums,
-    trains,
+    Context, Device, Ksoftirqd, LostDocument, LostTrial, Mechanism, Prepared, Request, Settings, trains,
 };
-use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb, Summary};
+use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
 use latebound_report::html;
 use latebound_report::terminal::{self, LostRow};
 use latebound_system::{Facts, Root};
-use serde::Serialize;
 
 use crate::Outcome;
 use crate::cli::{DeferLostArgs, TrainArgs};
@@ -19,14 +17,6 @@ use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 
 use super::RING_RECORDS;
-
-/// One mechanism, with a counter or without, under one load.
-pub(super) struct Trial {
-    pub(super) condition: Condition,
-    pub(super) with_counter: bool,
-    pub(super) measured: Measured,
-    pub(super) trains: Vec<Train>,
-}
 
 pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -48,7 +38,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([Cpu(args.train.cpu)])));
 
     let mut trials = Vec::new();
-    let each = |condition: Condition, trials: &mut Vec<Trial>| -> Result<()> {
+    let each = |condition: Condition, trials: &mut Vec<LostTrial>| -> Result<()> {
         for &mechanism in &mechanisms {
             for with_counter in [false, true] {
                 if !stop.is_set() {
@@ -130,7 +120,7 @@ fn trial(
     with_counter: bool,
     condition: Condition,
     stop: &Stop,
-) -> Result<Trial> {
+) -> Result<LostTrial> {
     let (settings, request) = plan(args, count, mechanism, with_counter)?;
     let prepared = Prepared::new(Device::open()?, &settings, &[request])?;
     let mut progress = Progress::new(None);
@@ -141,7 +131,7 @@ fn trial(
     let mut measured = prepared.run(stop.flag(), show, |record| records.push(*record), || {})?;
     progress.clear();
     let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
-    Ok(Trial {
+    Ok(LostTrial {
         condition,
         with_counter,
         measured,
@@ -149,39 +139,9 @@ fn trial(
     })
 }
 
-/// A line of the JSON document.
-#[derive(Serialize)]
-struct Row<'a> {
-    load: String,
-    mechanism: &'a str,
-    with_counter: bool,
-    trains: u64,
-    raises: u64,
-    starts: u64,
-    merged: u64,
-    kept: u64,
-    waiting: u32,
-    refused: u64,
-    empty_starts: u64,
-    records_lost: u64,
-    starts_least: u64,
-    starts_median: u64,
-    starts_most: u64,
-    by_ksoftirqd: u64,
-    trains_handed_over: u64,
-    first_by_ksoftirqd: Option<u64>,
-    latency: Summary,
-}
-
-fn print(trials: &[Trial], run: &Run, irqs: u32, output: &Output) -> Result<()> {
+fn print(trials: &[LostTrial], run: &Run, irqs: u32, output: &Output) -> Result<()> {
     if output.is_json() {
-        let rows: Vec<Row<'_>> = trials.iter().map(row).collect();
-        return output.json(&serde_json::json!({
-            "schema": "latebound.lost/1",
-            "irqs": irqs,
-            "rows": rows,
-            "missing": run.missing,
-        }));
+        return output.document(&LostDocument::new(irqs, trials, &run.missing));
     }
     let style = output.style();
     let of = |condition: Condition| {
@@ -194,44 +154,9 @@ fn print(trials: &[Trial], run: &Run, irqs: u32, output: &Output) -> Result<()> 
     output.text(&(head + &terminal::lost_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
-fn row(trial: &Trial) -> Row<'_> {
+fn text_row(trial: &LostTrial) -> LostRow<'_> {
     let counts = &trial.measured.counts;
-    let TrainSums {
-        trains,
-        starts_least,
-        starts_median,
-        starts_most,
-        by_ksoftirqd,
-        handed_over,
-        first_by_ksoftirqd,
-        ..
-    } = sums(&trial.trains);
-    Row {
-        load: trial.condition.to_string(),
-        mechanism: trial.measured.request.mechanism.name(),
-        with_counter: trial.with_counter,
-        trains,
-        raises: counts.requests,
-        starts: counts.starts,
-        merged: counts.merged,
-        kept: counts.kept,
-        waiting: counts.waiting,
-        refused: counts.refused,
-        empty_starts: counts.empty_starts,
-        records_lost: counts.records_lost,
-        starts_least,
-        starts_median,
-        starts_most,
-        by_ksoftirqd,
-        trains_handed_over: handed_over,
-        first_by_ksoftirqd,
-        latency: Summary::of(&trial.measured.latency),
-    }
-}
-
-fn text_row(trial: &Trial) -> LostRow<'_> {
-    let counts = &trial.measured.counts;
-    let sums = sums(&trial.trains);
+    let sums = trial.sums();
     LostRow {
         mechanism: trial.measured.request.mechanism.name(),
         with_counter: trial.with_counter,

@@ -5,29 +5,33 @@
 use std::fmt::Write;
 
 use latebound_analysis::bound::{
-    BlockingWindow, Bound, CpuObservations, Interrupt, Observations, Outcome, Source, Timeline, Variable,
-    Verdict, View, ViewKind, Views, WindowEdge, WitnessInterval,
+    CpuObservations, Interrupt, Observations, Outcome, Source, Timeline, View, Views, WitnessInterval,
 };
-use latebound_model::{CpuBound, Evidence, Nanos};
-use latebound_report::terminal::Style;
-use latebound_report::{grouped, printable};
-use latebound_saved::Violation;
+use latebound_model::{
+    BlockingWindow, Bound, CpuBound, Evidence, Nanos, RuleViolation, Variable, Verdict, ViewKind, WindowEdge,
+};
+
+use super::Style;
+use crate::digest;
+use crate::text::{grouped, printable};
 
 /// How many reasons and interrupts are shown; the rest is counted.
 const SHOWN: usize = 12;
 
-/// What is told.
-pub(crate) struct SavedBound<'a> {
-    pub(crate) observations: &'a Observations,
-    pub(crate) views: &'a [Views],
-    pub(crate) bound: &'a Bound,
-    /// Whose witness is shown.
-    pub(crate) view: ViewKind,
-    pub(crate) violations: &'a [Violation],
+/// The bound of recordings, with what it was computed from.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedBound<'a> {
+    /// The observations of every CPU.
+    pub observations: &'a Observations,
+    /// The views of every CPU, in the same order.
+    pub views: &'a [Views],
+    /// The bound, with the rules that were broken.
+    pub bound: &'a Bound,
 }
 
 impl SavedBound<'_> {
-    pub(crate) fn text(&self, style: &Style) -> String {
+    /// The text: the verdict, every CPU with the witness of the view that speaks for it, the broken rules.
+    pub fn text(&self, style: &Style) -> String {
         let mut page = Page { out: String::new(), width: style.width };
         self.verdict(&mut page);
         for ((one, views), bound) in self.observations.cpus.iter().zip(self.views).zip(&self.bound.cpus) {
@@ -39,8 +43,8 @@ impl SavedBound<'_> {
     }
 
     fn verdict(&self, page: &mut Page) {
-        let (name, word) = (self.view.name(), self.bound.verdict.name());
-        let latency = |views: &Views| views.get(self.view).latency();
+        let (name, word) = (self.bound.view.name(), self.bound.verdict.name());
+        let latency = |views: &Views| views.get(self.bound.view).latency();
         let of_all: Option<Vec<Nanos>> = self.views.iter().map(latency).collect();
         let head = match of_all.and_then(|of_all| of_all.into_iter().max()) {
             // What is no bound does not say "at most".
@@ -85,14 +89,14 @@ impl SavedBound<'_> {
         }
         page.line(&format!("  with {} interrupts:", grouped(one.timeline.len() as u64)));
         for (kind, view) in views.iter() {
-            let mark = if kind == self.view { '>' } else { ' ' };
+            let mark = if kind == self.bound.view { '>' } else { ' ' };
             let value = match view.outcome {
                 Outcome::Converged(latency) => format!("{:>13} ns", grouped(latency.0)),
                 Outcome::Diverged { utilisation } => no_end(utilisation),
             };
             page.line(&format!("  {mark} {:<34} {value}", kind.name()));
         }
-        if let Some(text) = latebound_report::digest::growth_text(bound, self.view) {
+        if let Some(text) = digest::growth_text(bound, self.bound.view) {
             page.line(&format!("  {text}"));
         }
         if let Some(measured) = &one.measured {
@@ -106,29 +110,20 @@ impl SavedBound<'_> {
                 if measured.from_idle { ", on an idle CPU" } else { "" }
             ));
         }
-        witness(page, self.view, views.get(self.view), &one.timeline);
+        witness(page, self.bound.view, views.get(self.bound.view), &one.timeline);
     }
 
     fn broken(&self, page: &mut Page) {
-        if self.violations.is_empty() {
-            return;
-        }
-        page.line("");
-        page.line("Rules that the trace broke, with the events that led there:");
-        for violation in self.violations.iter().take(SHOWN) {
-            page.line(&format!("  CPU {}: {}", violation.cpu, violation.rule.sentence()));
-            for event in &violation.events {
-                page.line(&format!("      {}", printable(event)));
-            }
-        }
-        if self.violations.len() > SHOWN {
-            page.line(&format!("  and {} more", self.violations.len() - SHOWN));
+        let violations = &self.bound.violations;
+        page.violations("Rules that the trace broke, with the events that led there:", violations);
+        if violations.len() > SHOWN {
+            page.line(&format!("  and {} more", violations.len() - SHOWN));
         }
     }
 }
 
 /// What was followed live: the same, without a witness, since interrupts were folded while they came.
-pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
+pub fn live_bound(bound: &Bound, footer: &str, style: &Style) -> String {
     let mut page = Page { out: String::new(), width: style.width };
     let (word, name) = (bound.verdict.name(), bound.view.name());
     page.line(&match bound.worst() {
@@ -149,16 +144,7 @@ pub(crate) fn live(bound: &Bound, footer: &str, style: &Style) -> String {
         page.line("");
         live_cpu(&mut page, bound, cpu);
     }
-    if !bound.violations.is_empty() {
-        page.line("");
-        page.line("Rules that were broken, with the events that led there:");
-        for violation in bound.violations.iter().take(SHOWN) {
-            page.line(&format!("  CPU {}: {}", violation.cpu, violation.rule));
-            for event in &violation.events {
-                page.line(&format!("      {}", printable(event)));
-            }
-        }
-    }
+    page.violations("Rules that were broken, with the events that led there:", &bound.violations);
     page.line("");
     page.line(footer);
     page.out
@@ -188,7 +174,7 @@ fn live_cpu(page: &mut Page, bound: &Bound, cpu: &CpuBound) {
         };
         page.line(&format!("  {mark} {:<34} {value}", kind.name()));
     }
-    if let Some(text) = latebound_report::digest::growth_text(cpu, chosen) {
+    if let Some(text) = digest::growth_text(cpu, chosen) {
         page.line(&format!("  {text}"));
     }
     if let Some(measured) = &cpu.measured {
@@ -223,7 +209,7 @@ fn blocking(page: &mut Page, window: &BlockingWindow, evidence: Evidence) {
     page.line(&format!(
         "    {name:<4} {:>13} ns  {}, at {}",
         grouped(window.duration.0),
-        latebound_report::digest::variable_text(window.variable, evidence),
+        digest::variable_text(window.variable, evidence),
         time(window.start)
     ));
     let net = (window.end.0.saturating_sub(window.start.0)).saturating_sub(window.duration.0);
@@ -345,10 +331,25 @@ impl Page {
         self.out.push('\n');
     }
 
+    /// The first of the rules that were broken, where there are any.
+    fn violations(&mut self, heading: &str, violations: &[RuleViolation]) {
+        if violations.is_empty() {
+            return;
+        }
+        self.line("");
+        self.line(heading);
+        for violation in violations.iter().take(SHOWN) {
+            self.line(&format!("  CPU {}: {}", violation.cpu, violation.rule));
+            for event in &violation.events {
+                self.line(&format!("      {}", printable(event)));
+            }
+        }
+    }
+
     /// What the values come from, where that is not the thread model.
     fn evidence(&mut self, evidence: Evidence) {
         if evidence != Evidence::Bound {
-            self.line(&format!("From {}.", latebound_report::digest::evidence_text(evidence)));
+            self.line(&format!("From {}.", digest::evidence_text(evidence)));
         }
     }
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of [`crate::experiment`], apart from it because the tests of every reader's memory have that file too and may hold no other test.
+//! Turns, places and boots of a plan, what no plan can be, and what its systems are called.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-use latebound_model::Nanos;
-
-use crate::experiment::*;
+use super::*;
 
 fn plan() -> Plan {
     let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
@@ -78,4 +73,13 @@ fn a_plan_that_is_read_back_is_held_to_what_a_new_one_is() {
         let error = Plan::parse(text.replace(from, to).as_bytes()).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn systems_are_called_by_their_models_only_where_those_differ() {
+    let systems = ["debian:6.12@none", "debian:6.12-rt"].map(str::to_owned);
+    let (none, rt) = (Some(PreemptionModel::None), Some(PreemptionModel::Rt));
+    assert_eq!(names(&systems, &[none, rt]), ["none", "rt"]);
+    assert_eq!(names(&systems, &[none, None]), ["none", "debian:6.12-rt"]);
+    assert_eq!(names(&systems, &[rt, rt]), systems);
 }

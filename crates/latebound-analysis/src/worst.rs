@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which late activations are kept: the worst explanations, and the activations that are written one by one.
+//!
+//! Owns the selection. Where events come from is for the caller: it reads them only for what is among the worst.
+
+use latebound_model::{Activation, Event, EventKind, Explanation, Nanos};
+
+/// As many activations are written one by one: some 400 MB of memory.
+pub const MAX_ACTIVATIONS: usize = 1 << 20;
+
+/// Which activations are written one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All of them, in the order in which they were seen.
+    All,
+    /// So many of the worst, worst first.
+    Worst(usize),
+}
+
+impl std::str::FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Keep, String> {
+        match text.strip_prefix("worst:").map(str::parse) {
+            Some(Ok(number)) => Ok(Keep::Worst(number)),
+            _ if text == "all" => Ok(Keep::All),
+            _ => Err("write all, or worst: and a number, for example worst:100".to_owned()),
+        }
+    }
+}
+
+/// The activations that are written one by one.
+#[derive(Clone, Debug)]
+pub struct KeptActivations {
+    keep: Keep,
+    kept: Vec<Activation>,
+    left_out: u64,
+}
+
+impl KeptActivations {
+    /// None yet.
+    pub fn new(keep: Keep) -> KeptActivations {
+        KeptActivations { keep, kept: Vec::new(), left_out: 0 }
+    }
+
+    /// Keeps an activation where it is wanted and there is room.
+    pub fn take(&mut self, late: Activation) {
+        match self.keep {
+            Keep::All if self.kept.len() < MAX_ACTIVATIONS => self.kept.push(late),
+            Keep::All => self.left_out += 1,
+            Keep::Worst(number) => {
+                let latency = late.latency();
+                let place = self.kept.partition_point(|kept| kept.latency() >= latency);
+                if place < number.min(MAX_ACTIVATIONS) {
+                    self.kept.insert(place, late);
+                    self.kept.truncate(number.min(MAX_ACTIVATIONS));
+                }
+            }
+        }
+    }
+
+    /// What was kept: the worst first, or all as they came.
+    pub fn kept(&self) -> &[Activation] {
+        &self.kept
+    }
+
+    /// For how many there was no room.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+/// The worst explanations, worst first.
+#[derive(Clone, Debug)]
+pub struct WorstExplanations {
+    most: usize,
+    kept: Vec<Explanation>,
+}
+
+impl WorstExplanations {
+    /// None yet, and never more than `most`.
+    pub fn new(most: usize) -> WorstExplanations {
+        WorstExplanations { most, kept: Vec::new() }
+    }
+
+    /// Whether an explanation of this latency would be kept: it is asked before events are read, which takes time.
+    pub fn wants(&self, latency: Nanos) -> bool {
+        let full = self.kept.len() >= self.most;
+        self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| lowest.latency() >= latency))
+    }
+
+    /// Keeps an explanation where it is among the worst.
+    pub fn take(&mut self, explanation: Explanation) {
+        let latency = explanation.latency();
+        let place = self.kept.partition_point(|kept| kept.latency() >= latency);
+        self.kept.insert(place, explanation);
+        self.kept.truncate(self.most);
+    }
+
+    /// The worst so far.
+    pub fn kept(&self) -> &[Explanation] {
+        &self.kept
+    }
+}
+
+/// Whether the wake-up of a late activation is among these events of the CPU on which it started. Where it is not, the events of
+/// all CPUs are needed: its timer was on another one (timer migration), or it was woken for another queue first.
+pub fn shows_wakeup(late: &Activation, events: &[Event]) -> bool {
+    events.iter().any(|event| match &event.kind {
+        EventKind::Waking { task } => task.tid == late.runner_tid() && event.at >= late.requested_at,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use latebound_model::{Cpu, Mechanism, Task, Tid};
+
+    use super::*;
+    use crate::{KernelFacts, explain};
+
+    fn late(at: u64, latency: u64) -> Activation {
+        let task = Task { tid: Tid(7), ..Task::default() };
+        let (at, latency) = (Nanos(at), Nanos(latency));
+        Activation::of_thread("s".into(), Mechanism::TimerWakeup, task, Cpu(0), at, at + latency)
+    }
+
+    fn kept(keep: Keep) -> Vec<u64> {
+        let mut activations = KeptActivations::new(keep);
+        for (n, latency) in [30, 10, 40, 20, 40].into_iter().enumerate() {
+            activations.take(late(1_000 * n as u64, latency));
+        }
+        activations.kept().iter().map(|one| one.latency().0).collect()
+    }
+
+    #[test]
+    fn keep_worst_2_holds_the_two_longest_and_all_holds_every_one() {
+        assert_eq!(kept(Keep::Worst(2)), [40, 40]);
+        assert_eq!(kept(Keep::Worst(0)), [0_u64; 0]);
+        assert_eq!(kept(Keep::All), [30, 10, 40, 20, 40]);
+    }
+
+    #[test]
+    fn keep_takes_all_or_a_number_of_worst_and_nothing_else() {
+        assert_eq!("all".parse(), Ok(Keep::All));
+        assert_eq!("worst:12".parse(), Ok(Keep::Worst(12)));
+        for wrong in ["", "worst", "worst:", "worst:-1", "best:3", "12"] {
+            assert!(wrong.parse::<Keep>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn explanations_are_wanted_only_where_they_would_be_kept() {
+        let mut worst = WorstExplanations::new(2);
+        for latency in [30, 10, 40, 30] {
+            if worst.wants(Nanos(latency)) {
+                worst.take(explain(&late(1_000, latency), &[], &KernelFacts::default()));
+            }
+        }
+        let kept: Vec<u64> = worst.kept().iter().map(|one| one.latency().0).collect();
+        assert_eq!(kept, [40, 30]);
+        assert!(!worst.wants(Nanos(30)) && worst.wants(Nanos(31)));
+        assert!(!WorstExplanations::new(0).wants(Nanos(31)));
+    }
+
+    #[test]
+    fn a_wakeup_is_shown_by_its_own_waking_after_the_request() {
+        let waking = |tid, at| {
+            let task = Task { tid: Tid(tid), ..Task::default() };
+            Event::new(Nanos(at), Cpu(0), EventKind::Waking { task })
+        };
+        let late = late(1_000, 50);
+        assert!(shows_wakeup(&late, &[waking(7, 1_010)]));
+        assert!(!shows_wakeup(&late, &[waking(7, 990), waking(8, 1_010)]));
+    }
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `defer timeline` shows: which run it is triggered on, who ran when around it, and how far edges went apart. Pure.
+
+use latebound_abi::defer::{Record, START_OF_ITEM, TOP_HALF};
+use latebound_model::{Event, EventKind, Histogram, Missing, Nanos, Summary, Task, Tid};
+use serde::{Serialize, Serializer};
+
+use crate::ksoftirqd::Ksoftirqd;
+use crate::train::{Train, latency};
+
+/// The schema of the document.
+const TIMELINE_SCHEMA: &str = "latebound.timeline/1";
+
+/// The spread is also shown of so much from the beginning: what a short look would have seen.
+const FIRST: Nanos = Nanos::from_secs(10);
+
+/// What stands before and after a train in the picture.
+const MARGIN: Nanos = Nanos::from_micros(200);
+
+/// What the timeline is triggered on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The worst run.
+    Late,
+    /// The run into which most raises were merged.
+    Lost,
+}
+
+impl Trigger {
+    /// How much a run is worth being triggered on.
+    fn worth(self, start: &Record) -> (u32, Nanos) {
+        match self {
+            Trigger::Late => (0, latency(start)),
+            Trigger::Lost => (start.merged, latency(start)),
+        }
+    }
+}
+
+/// The run that a timeline is triggered on: the best so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Triggered {
+    trigger: Trigger,
+    best: Option<Record>,
+}
+
+impl Triggered {
+    /// No run yet.
+    pub fn new(trigger: Trigger) -> Triggered {
+        Triggered { trigger, best: None }
+    }
+
+    /// Takes in further records, and says whether one of them is better than all before.
+    pub fn take(&mut self, fresh: &[Record]) -> bool {
+        let starts = fresh.iter().filter(|record| record.kind == START_OF_ITEM);
+        let Some(new) = starts.copied().max_by_key(|start| self.trigger.worth(start)) else { return false };
+        let is_better = self.best.is_none_or(|old| self.trigger.worth(&new) > self.trigger.worth(&old));
+        if is_better {
+            self.best = Some(new);
+        }
+        is_better
+    }
+
+    /// The run.
+    pub fn best(&self) -> Option<&Record> {
+        self.best.as_ref()
+    }
+
+    /// The train that holds the run, with the events around it. `is_load` tells the threads of loads from all others.
+    pub fn scope(
+        &self,
+        trains: &[Train],
+        ksoftirqd: &Ksoftirqd,
+        events: &[Event],
+        is_load: impl Fn(&Task) -> bool,
+    ) -> Option<Scope> {
+        let best = self.best.as_ref()?;
+        let holds =
+            |start: &Record| start.requested_ns == best.requested_ns && start.sequence == best.sequence;
+        let at = trains.iter().position(|train| train.starts.iter().any(holds))?;
+        let train = &trains[at];
+        let (from, to) = (train.begins().saturating_sub(MARGIN), train.ends() + MARGIN);
+        let what = match self.trigger {
+            Trigger::Late => format!("a run {} late", latency(best)),
+            Trigger::Lost => format!("{} raises lost, the run {} late", best.merged, latency(best)),
+        };
+        let title = format!(
+            "{what}: train {} of {}, {} interrupts, {} runs",
+            at + 1,
+            trains.len(),
+            train.top_halves.len(),
+            train.starts.len()
+        );
+        let mut lanes = train_lanes(train, ksoftirqd);
+        lanes.extend(thread_lanes(events, from, to, is_load));
+        Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes })
+    }
+}
+
+/// The lanes from one moment to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Scope {
+    /// What it shows.
+    pub title: String,
+    /// The left edge.
+    pub from: Nanos,
+    /// The right edge.
+    pub to: Nanos,
+    /// What it was triggered on.
+    pub trigger: Option<Nanos>,
+    /// The lanes, from the hardware up.
+    pub lanes: Vec<Lane>,
+}
+
+/// What ran on one level of execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// The level.
+    #[serde(rename = "name")]
+    pub kind: LaneKind,
+    /// What ran, in order.
+    pub bars: Vec<Bar>,
+}
+
+/// A level of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneKind {
+    /// The interrupts of the train.
+    TopHalf,
+    /// The runs that they asked for, but for those in ksoftirqd.
+    BottomHalf,
+    /// The runs in ksoftirqd.
+    Ksoftirqd,
+    /// The threads of loads.
+    Load,
+    /// All other threads but the idle one.
+    OtherThreads,
+}
+
+impl LaneKind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LaneKind::TopHalf => "top half",
+            LaneKind::BottomHalf => "bottom half",
+            LaneKind::Ksoftirqd => "in ksoftirqd",
+            LaneKind::Load => "load",
+            LaneKind::OtherThreads => "other threads",
+        }
+    }
+}
+
+impl Serialize for LaneKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Something that ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// From.
+    pub from: Nanos,
+    /// To.
+    pub to: Nanos,
+    /// What.
+    pub label: String,
+}
+
+/// Top halves, bottom halves, and those of them that ksoftirqd ran.
+fn train_lanes(train: &Train, ksoftirqd: &Ksoftirqd) -> [Lane; 3] {
+    let bar =
+        |record: &Record, label| Bar { from: Nanos(record.started_ns), to: Nanos(record.ended_ns), label };
+    let tops = (1..)
+        .zip(&train.top_halves)
+        .map(|(number, record): (u32, _)| bar(record, format!("interrupt {number}")));
+    let runs: Vec<(bool, Bar)> = (1..)
+        .zip(&train.starts)
+        .map(|(number, record): (u32, _)| {
+            let merged = match record.merged {
+                0 => String::new(),
+                merged => format!(", {merged} more raises merged into it"),
+            };
+            (ksoftirqd.ran(record), bar(record, format!("run {number}, {} late{merged}", latency(record))))
+        })
+        .collect();
+    let of = |wanted| runs.iter().filter(|(by, _)| *by == wanted).map(|(_, bar)| bar.clone()).collect();
+    [
+        Lane { kind: LaneKind::TopHalf, bars: tops.collect() },
+        Lane { kind: LaneKind::BottomHalf, bars: of(false) },
+        Lane { kind: LaneKind::Ksoftirqd, bars: of(true) },
+    ]
+}
+
+/// Who was on the CPU between its switches: the loads' threads, and all others but idle. Nothing without events.
+fn thread_lanes(events: &[Event], from: Nanos, to: Nanos, is_load: impl Fn(&Task) -> bool) -> Vec<Lane> {
+    let mut ran: Vec<(Task, Nanos, Nanos)> = Vec::new();
+    let mut since = from;
+    let mut last: Option<Task> = None;
+    for event in events.iter().filter(|event| event.at <= to) {
+        let EventKind::Switch { prev, next, .. } = &event.kind else { continue };
+        if event.at >= from {
+            ran.push((prev.clone(), since, event.at));
+        }
+        since = event.at.max(from);
+        last = Some(next.clone());
+    }
+    ran.extend(last.map(|task| (task, since, to)));
+    ran.retain(|(task, ..)| task.tid != Tid(0));
+    if events.is_empty() {
+        return Vec::new();
+    }
+    let lane = |kind, of_load: bool| Lane {
+        kind,
+        bars: ran
+            .iter()
+            .filter(|(task, ..)| is_load(task) == of_load)
+            .map(|(task, from, to)| Bar {
+                from: *from,
+                to: *to,
+                label: format!("{} {}", task.comm, task.tid),
+            })
+            .collect(),
+    };
+    vec![lane(LaneKind::Load, true), lane(LaneKind::OtherThreads, false)]
+}
+
+/// When one edge came: of top halves after their interrupt was due, of bottom halves after they were raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Which edge: `bottom half begins`.
+    pub name: &'static str,
+    /// Over which time: `first 10 s`.
+    pub over: String,
+    /// When it came.
+    pub values: Histogram,
+}
+
+const EDGES: [&str; 4] = ["top half begins", "top half ends", "bottom half begins", "bottom half ends"];
+
+/// Every edge over the beginning of a long time, and over all of it.
+pub fn edges(records: &[Record]) -> Vec<Edge> {
+    let begin = records.iter().map(|record| record.requested_ns).min().unwrap_or(0);
+    let end = records.iter().map(|record| record.requested_ns).max().unwrap_or(0);
+    let all = Nanos(end - begin);
+    let lengths = if all > FIRST { vec![FIRST, all] } else { vec![all] };
+    let mut edges = Vec::new();
+    for (place, name) in EDGES.into_iter().enumerate() {
+        let is_of = |record: &Record| (record.kind == TOP_HALF) == (place < 2);
+        for &length in &lengths {
+            let mut values = Histogram::new();
+            for record in
+                records.iter().filter(|record| is_of(record) && record.requested_ns - begin <= length.0)
+            {
+                let at = if place.is_multiple_of(2) { record.started_ns } else { record.ended_ns };
+                values.record(Nanos(at.saturating_sub(record.requested_ns)));
+            }
+            let over = if length == all { format!("all {all}") } else { format!("first {length}") };
+            edges.push(Edge { name, over, values });
+        }
+    }
+    edges
+}
+
+/// The document of `defer timeline`.
+#[derive(Debug, Serialize)]
+pub struct TimelineDocument<'a> {
+    schema: &'static str,
+    trains: usize,
+    scope: Option<&'a Scope>,
+    edges: Vec<EdgeSummary<'a>>,
+    missing: &'a [Missing],
+}
+
+#[derive(Debug, Serialize)]
+struct EdgeSummary<'a> {
+    edge: &'static str,
+    over: &'a str,
+    after: Summary,
+}
+
+impl<'a> TimelineDocument<'a> {
+    /// Of so many trains.
+    pub fn new(
+        trains: usize,
+        scope: Option<&'a Scope>,
+        edges: &'a [Edge],
+        missing: &'a [Missing],
+    ) -> TimelineDocument<'a> {
+        let edge = |edge: &'a Edge| EdgeSummary {
+            edge: edge.name,
+            over: &edge.over,
+            after: Summary::of(&edge.values),
+        };
+        let edges = edges.iter().map(edge).collect();
+        TimelineDocument { schema: TIMELINE_SCHEMA, trains, scope, edges, missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latebound_model::{Cpu, SwitchReason};
+    use serde_json::json;
+
+    use super::*;
+    use crate::train::trains;
+
+    fn record(kind: u32, sequence: u64, times: [u64; 3], merged: u32) -> Record {
+        let [requested_ns, started_ns, ended_ns] = times;
+        let kind = if kind == 0 { TOP_HALF } else { START_OF_ITEM };
+        Record { kind, sequence, requested_ns, started_ns, ended_ns, merged, ..Record::default() }
+    }
+
+    /// Two trains of two interrupts; of the second both raises share one run.
+    fn records() -> Vec<Record> {
+        vec![
+            record(0, 1, [1_000_000, 1_000_100, 1_000_200], 0),
+            record(1, 1, [1_000_100, 1_000_300, 1_000_900], 0),
+            record(0, 2, [1_010_000, 1_010_050, 1_010_200], 0),
+            record(1, 2, [1_010_050, 1_010_950, 1_011_000], 0),
+            record(0, 3, [9_000_000, 9_000_100, 9_000_200], 0),
+            record(0, 4, [9_010_000, 9_010_100, 9_010_200], 0),
+            record(1, 3, [9_000_100, 9_000_400, 9_011_000], 1),
+        ]
+    }
+
+    fn scope_of(trigger: Trigger, events: &[Event]) -> Scope {
+        let records = records();
+        let mut triggered = Triggered::new(trigger);
+        assert!(triggered.take(&records[..3]));
+        triggered.take(&records[3..]);
+        let ksoftirqd = Ksoftirqd::default();
+        let trains = trains(&records, 2, &ksoftirqd);
+        triggered.scope(&trains, &ksoftirqd, events, |task| task.comm == "hog").unwrap()
+    }
+
+    #[test]
+    fn a_later_run_that_is_no_better_does_not_trigger() {
+        let records = records();
+        let mut triggered = Triggered::new(Trigger::Late);
+        assert!(!triggered.take(&[]) && triggered.best().is_none());
+        assert!(triggered.take(&records));
+        assert!(!triggered.take(&records), "the same once more");
+        assert_eq!(triggered.best().map(latency), Some(Nanos(900)));
+    }
+
+    #[test]
+    fn the_scope_is_of_the_train_that_holds_the_trigger() {
+        let late = scope_of(Trigger::Late, &[]);
+        assert_eq!(late.title, "a run 900 ns late: train 1 of 2, 2 interrupts, 2 runs");
+        assert_eq!((late.from, late.to), (Nanos(800_000), Nanos(1_211_000)));
+        let lost = scope_of(Trigger::Lost, &[]);
+        assert_eq!(lost.title, "1 raises lost, the run 300 ns late: train 2 of 2, 2 interrupts, 1 runs");
+        assert_eq!(lost.lanes.len(), 3, "no lanes of threads without events");
+        assert_eq!(lost.lanes[1].bars[0].label, "run 1, 300 ns late, 1 more raises merged into it");
+    }
+
+    #[test]
+    fn threads_are_on_the_cpu_from_switch_to_switch() {
+        let task = |tid, comm: &str| Task { tid: Tid(tid), comm: comm.into(), ..Task::default() };
+        let switch = |at, prev, next| {
+            Event::new(Nanos(at), Cpu(0), EventKind::Switch { prev, reason: SwitchReason::Preempted, next })
+        };
+        let (hog, other, idle) = (task(5, "hog"), task(6, "other"), task(0, "swapper/0"));
+        let events = [
+            switch(700_000, other.clone(), hog.clone()),
+            switch(1_000_000, hog, other.clone()),
+            switch(1_100_000, other, idle),
+        ];
+        let scope = scope_of(Trigger::Late, &events);
+        let bar = |from, to, label: &str| Bar { from: Nanos(from), to: Nanos(to), label: label.into() };
+        assert_eq!(scope.lanes[3].bars, [bar(800_000, 1_000_000, "hog 5")]);
+        assert_eq!(scope.lanes[4].bars, [bar(1_000_000, 1_100_000, "other 6")]);
+    }
+
+    #[test]
+    fn edges_are_counted_apart_and_over_the_beginning_too() {
+        let mut records = records();
+        let short = edges(&records);
+        assert_eq!(short.len(), 4);
+        let of = |edge: &Edge| (edge.values.count(), edge.values.max());
+        assert_eq!(
+            short.iter().map(of).collect::<Vec<_>>(),
+            [(4, Some(Nanos(100))), (4, Some(Nanos(200))), (3, Some(Nanos(900))), (3, Some(Nanos(10_900))),]
+        );
+        let late = 1_000_000 + 11_000_000_000;
+        records.push(record(0, 5, [late, late + 500, late + 600], 0));
+        let long = edges(&records);
+        assert_eq!(
+            (long.len(), long[0].over.as_str(), long[1].over.as_str()),
+            (8, "first 10.0 s", "all 11.0 s")
+        );
+        assert_eq!((of(&long[0]), of(&long[1])), ((4, Some(Nanos(100))), (5, Some(Nanos(500)))));
+    }
+
+    #[test]
+    fn the_document_has_the_scope_and_a_summary_of_each_edge() {
+        let scope = scope_of(Trigger::Late, &[]);
+        let edges = edges(&records());
+        let document = serde_json::to_value(TimelineDocument::new(2, Some(&scope), &edges, &[])).unwrap();
+        assert_eq!(document["schema"], "latebound.timeline/1");
+        assert_eq!((&document["trains"], &document["missing"]), (&json!(2), &json!([])));
+        assert_eq!(document["scope"]["lanes"][0]["name"], "top half");
+        assert_eq!(
+            document["scope"]["lanes"][0]["bars"][1],
+            json!({"from": 1_010_050, "to": 1_010_200, "label": "interrupt 2"})
+        );
+        assert_eq!(document["edges"][0]["edge"], "top half begins");
+        assert_eq!(
+            document["edges"][0]["after"],
+            serde_json::to_value(Summary::of(&edges[0].values)).unwrap()
+        );
+    }
+}
