@@ -90,7 +90,7 @@ impl Triggered {
             train.top_halves.len(),
             train.starts.len()
         );
-        let mut lanes = train_lanes(train, ksoftirqd);
+        let mut lanes = Vec::from(train_lanes(train, ksoftirqd));
         lanes.extend(thread_lanes(events, from, to, is_load));
         Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes })
     }

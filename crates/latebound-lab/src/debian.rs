@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::context::{Lab, key};
 use crate::error::LabError;
-use crate::folder::{Part, remove};
+use crate::folder::Part;
 use crate::{archive, parsing, program};
 
 /// Where packages come from.
@@ -273,6 +273,7 @@ mod tests {
 
     use super::*;
     use crate::context::Event;
+    use crate::folder::remove;
 
     /// A package of one file, and the lab's archive set up for a folder with that alone: apt fetches from it, and nothing from anywhere else.
     fn planted_archive(lab: &Lab<'_>, place: &Path) {

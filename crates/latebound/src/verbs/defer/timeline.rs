@@ -196,11 +196,10 @@ fn picture(scope: &Scope) -> latebound_report::Scope {
 }
 
 fn rows(edges: &[Edge]) -> Vec<EdgeRow<'_>> {
-    let row = |edge| {
-        let Edge { name, over, values } = edge;
-        EdgeRow { name, over: over.clone(), values }
-    };
-    edges.iter().map(row).collect()
+    edges
+        .iter()
+        .map(|edge| EdgeRow { name: edge.name, over: edge.over.clone(), values: &edge.values })
+        .collect()
 }
 
 fn print(
