@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::path::Path;
-
 use latebound_model::{
     Cpu, Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run,
     ViewKind,
