@@ -12,6 +12,8 @@ mod helper;
 mod live;
 mod live_bound;
 mod load_runner;
+#[cfg(test)]
+mod manuals_tests;
 mod output;
 mod privileges;
 mod prove;

@@ -37,11 +37,11 @@ fn scripts() -> Vec<String> {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/guide/compare.md"))
             .unwrap();
-    let mut lines = page.lines().skip_while(|line| *line != "    jobs:").peekable();
+    let mut lines = page.lines().skip_while(|line| *line != "jobs:").peekable();
     let margin = |line: &str| line.len() - line.trim_start().len();
     let mut scripts = Vec::new();
     while let Some(line) = lines.next() {
-        if !line.is_empty() && margin(line) < 4 {
+        if line.starts_with("```") {
             break;
         }
         if line.trim() != "run: |" {

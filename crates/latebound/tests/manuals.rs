@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The manuals lead nowhere that is not there, fit their place, and show what the program prints. CONTRIBUTING.md has the rules.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+
+#[allow(dead_code, reason = "src/manuals_tests.rs uses the rest")]
+mod manuals;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use manuals::{Page, Shown, pages, repository};
+
+/// The largest guide page and README, in bytes.
+const LARGEST: usize = 8192;
+
+/// The places where the page and line of each problem stand.
+#[track_caller]
+fn none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+#[test]
+fn every_relative_link_and_anchor_resolves() {
+    let pages = pages();
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for page in &pages {
+        for link in page.links() {
+            count += 1;
+            if let Err(why) = resolves(page, &link.to, &pages) {
+                problems.push(format!("{}:{}: {}: {why}", page.path, link.line, link.to));
+            }
+        }
+    }
+    none(problems);
+    assert!(count > 100, "the manuals have {count} links; are they still found?");
+}
+
+fn resolves(page: &Page, to: &str, pages: &[Page]) -> Result<(), String> {
+    let (file, anchor) = to.split_once('#').map_or((to, None), |(file, anchor)| (file, Some(anchor)));
+    let target = page.target(file)?;
+    let (book, inside) = ("docs/src/", |path: &str| path.starts_with("docs/src/"));
+    if inside(&page.path) && !inside(&target) {
+        return Err(format!("leaves {book}, so that the book has no such page; name the file instead"));
+    }
+    if !repository().join(&target).exists() {
+        return Err(format!("{target} is not there"));
+    }
+    let Some(anchor) = anchor else { return Ok(()) };
+    let page = pages.iter().find(|page| page.path == target).ok_or("only pages have anchors")?;
+    let anchors = page.anchors();
+    if anchors.iter().any(|one| one == anchor) {
+        return Ok(());
+    }
+    Err(format!("{target} has no heading #{anchor}; it has {}", anchors.join(", ")))
+}
+
+#[test]
+fn the_table_of_contents_has_every_page_once() {
+    let pages = pages();
+    let summary = pages.iter().find(|page| page.path == "docs/src/SUMMARY.md").unwrap();
+    let mut listed: Vec<String> =
+        summary.links().iter().map(|link| summary.target(&link.to).unwrap()).collect();
+    listed.sort();
+    let there: Vec<&str> = pages
+        .iter()
+        .map(|page| page.path.as_str())
+        .filter(|path| path.starts_with("docs/src/") && *path != summary.path)
+        .collect();
+    assert_eq!(listed, there);
+}
+
+#[test]
+fn guide_pages_and_readme_are_short() {
+    none(
+        pages()
+            .iter()
+            .filter(|page| page.path == "README.md" || page.path.starts_with("docs/src/guide/"))
+            .filter(|page| page.text.len() > LARGEST)
+            .map(|page| {
+                format!("{} has {} bytes, of {LARGEST}; move lists to reference/", page.path, page.text.len())
+            })
+            .collect(),
+    );
+}
+
+#[test]
+fn every_code_block_of_readme_and_guide_says_what_it_is() {
+    let mut problems = Vec::new();
+    for page in pages() {
+        if page.path != "README.md" && !page.path.starts_with("docs/src/guide/") {
+            continue;
+        }
+        for block in page.blocks() {
+            let known = ["console", "sh", "yaml", "toml", "json"];
+            if !block.info.first().is_some_and(|first| known.contains(&first.as_str())) {
+                problems.push(format!("{}:{}: none of {known:?}: {:?}", page.path, block.line, block.info));
+            }
+        }
+    }
+    none(problems);
+}
+
+/// Whether the line is what was printed; `…` in a shown line stands for anything.
+fn is_line(shown: &str, printed: &str) -> bool {
+    let mut parts = shown.trim_end().split('…');
+    let Some(mut rest) = printed.trim_end().strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Whether the lines are what was printed; a line of `…` alone stands for any number of lines.
+fn is_output(shown: &[String], printed: &[&str]) -> bool {
+    match (shown.split_first(), printed.split_first()) {
+        (None, None) => true,
+        (Some((first, rest)), _) if first.trim() == "…" => {
+            (0..=printed.len()).any(|skipped| is_output(rest, &printed[skipped..]))
+        }
+        (Some((first, rest)), Some((line, printed))) => is_line(first, line) && is_output(rest, printed),
+        _ => false,
+    }
+}
+
+#[test]
+fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    for (shown, printed, expected) in [
+        ("a\nb", "a\nb", true),
+        ("a\nb", "a\nc", false),
+        ("a", "a\nb", false),
+        ("a\nb", "a", false),
+        ("a … c", "a b c", true),
+        ("a … c", "a b d", false),
+        ("…c", "abc", true),
+        ("a\n…\nd", "a\nb\nc\nd", true),
+        ("a\n…\nd", "a\nd", true),
+        ("a\n…", "a", true),
+        ("a\n…\nd", "a\nb\nc", false),
+    ] {
+        let printed: Vec<&str> = printed.lines().collect();
+        assert_eq!(is_output(&lines(shown), &printed), expected, "{shown:?} {printed:?}");
+    }
+}
+
+/// Runs one command as a shell does, with the repository's folders below the current one, and returns both streams.
+fn run(folder: &Path, command: &str) -> String {
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash")
+        .args(["-c", &format!("exec 2>&1; {command}")])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("COLUMNS", "100")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn commands_without_a_kernel_print_what_is_shown() {
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["crates", "docs", "schema"] {
+            symlink(repository().join(name), folder.path().join(name)).unwrap();
+        }
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_latebound"), folder.path().join("bin/latebound")).unwrap();
+        for block in page.blocks() {
+            if !block.is("console") || block.is("kernel") {
+                continue;
+            }
+            for Shown { line, command, output } in block.shown() {
+                count += 1;
+                let printed = run(folder.path(), &command);
+                let mut lines: Vec<&str> = printed.lines().collect();
+                let mut shown = output.clone();
+                // Blank lines at the ends are for the eye.
+                while lines.last().is_some_and(|line| line.is_empty()) {
+                    lines.pop();
+                }
+                while shown.last().is_some_and(String::is_empty) {
+                    shown.pop();
+                }
+                if !is_output(&shown, &lines) {
+                    problems.push(format!("{}:{line}: $ {command}\nprints\n{printed}", page.path));
+                }
+            }
+        }
+    }
+    none(problems);
+    assert!(count >= 8, "the manuals run {count} commands; are they still found?");
+}
+
+/// The headings of an output: lines of a table's column names, and words before a colon at the margin. Numbers differ from run to run; these
+/// do not.
+fn headings(output: &[String]) -> BTreeSet<String> {
+    let mut headings = BTreeSet::new();
+    for line in output {
+        let cells: Vec<&str> =
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let plain = |cell: &&str| {
+            let name = cell.trim_start_matches(|c| "p.0123456789".contains(c));
+            (name.is_empty() && cell.starts_with('p')) || !cell.contains(|c: char| c.is_ascii_digit() || c == '…')
+        };
+        if cells.len() >= 4 && cells.iter().all(plain) {
+            headings.extend(cells.iter().map(|cell| (*cell).to_owned()));
+        }
+        if let Some((label, _)) = line.split_once(": ") {
+            let short = label.split(' ').count() <= 2 && !label.starts_with(' ');
+            if short && label.chars().all(|c| c.is_ascii_alphabetic() || c == ' ') {
+                headings.insert(format!("{label}:"));
+            }
+        }
+    }
+    headings
+}
+
+#[test]
+fn outputs_of_a_kernel_have_the_headings_that_are_printed() {
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        for block in page.blocks() {
+            if !block.is("kernel") {
+                continue;
+            }
+            let shown = block.shown();
+            if shown.iter().all(|shown| shown.output.iter().all(String::is_empty)) {
+                continue;
+            }
+            let place = format!("{}:{}", page.path, block.line);
+            let Some(like) = block.value("like") else {
+                problems.push(format!("{place}: shows an output; name a file that has its headings: like=FILE"));
+                continue;
+            };
+            let Ok(known) = fs::read_to_string(repository().join(like)) else {
+                problems.push(format!("{place}: {like} is not there"));
+                continue;
+            };
+            for heading in shown.iter().flat_map(|shown| headings(&shown.output)) {
+                count += 1;
+                if !known.contains(heading.trim_end_matches(':')) {
+                    problems.push(format!("{place}: {like} has no \"{heading}\""));
+                }
+            }
+        }
+    }
+    none(problems);
+    assert!(count > 20, "the outputs shown have {count} headings; are they still found?");
+}
