@@ -2,8 +2,8 @@
 //! Every command line that the manuals and the help show is one that the parser takes. Lives here because the parser is private to the binary.
 
 #[allow(dead_code, reason = "tests/manuals.rs uses the rest")]
-#[path = "../tests/manuals/mod.rs"]
-mod manuals;
+#[path = "../tests/markdown/mod.rs"]
+mod markdown;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -32,8 +32,8 @@ fn refusal(words: &[String]) -> Option<String> {
 fn every_command_line_in_a_block_of_the_manuals_parses() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for page in manuals::pages() {
-        for (line, words) in page.blocks().iter().flat_map(manuals::Block::invocations) {
+    for page in markdown::pages() {
+        for (line, words) in page.blocks().iter().flat_map(markdown::Block::invocations) {
             count += 1;
             if let Some(why) = refusal(&words) {
                 wrong.push(format!("{}:{line}: {}\n{why}", page.path, words.join(" ")));
@@ -47,9 +47,9 @@ fn every_command_line_in_a_block_of_the_manuals_parses() {
 #[test]
 fn a_command_line_within_a_sentence_has_no_word_that_is_not_there() {
     let mut wrong = Vec::new();
-    for page in manuals::pages() {
+    for page in markdown::pages() {
         for (line, code) in page.spans() {
-            for words in manuals::invocations(&code) {
+            for words in markdown::invocations(&code) {
                 let Err(error) = Cli::try_parse_from(&words) else { continue };
                 // It may leave out what is required, and name values by words.
                 if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
@@ -71,7 +71,7 @@ fn every_example_of_the_help_parses() {
         let joined = after.replace("\\\n", " ");
         for line in joined.lines().filter(|line| line.starts_with("  ")) {
             // A remark in brackets may stand behind an example.
-            for words in manuals::invocations(line.split("   (").next().unwrap()) {
+            for words in markdown::invocations(line.split("   (").next().unwrap()) {
                 count += 1;
                 if let Some(why) = refusal(&words) {
                     wrong.push(format!("help of {}: {line}\n{why}", command.get_name()));
@@ -86,7 +86,7 @@ fn every_example_of_the_help_parses() {
 
 #[test]
 fn every_verb_has_a_page_of_the_guide() {
-    let pages = manuals::pages();
+    let pages = markdown::pages();
     for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = verb.get_name();
         let has = pages.iter().filter(|page| page.path.starts_with("docs/src/guide/")).any(|page| {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
 #[allow(dead_code, reason = "src/manuals_tests.rs uses the rest")]
-mod manuals;
+mod markdown;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use manuals::{Page, Shown, pages, repository};
+use markdown::{Page, Shown, pages, repository};
 
 /// The largest guide page and README, in bytes.
 const LARGEST: usize = 8192;
