@@ -40,8 +40,9 @@ lint:
 .PHONY: test
 test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
-# Building the tool takes minutes, which CI has, and whose cache keeps it.
+# Building these tools takes minutes, which CI has, and whose cache keeps them.
 	@if [ -n "$(CI)" ] || scripts/deny.sh --is-there; then scripts/deny.sh; fi
+	@if [ -n "$(CI)" ] || scripts/book.sh --is-there; then scripts/book.sh; fi
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it.

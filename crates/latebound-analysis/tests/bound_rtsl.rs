@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rule that rtsl published for its sliding window gives, beside the theorem and beside a CPU that is played
-//! through instant by instant. docs/src/guide/bound.md shows these numbers.
+//! through instant by instant. docs/src/evidence/bound.md shows these numbers.
 
 use latebound_analysis::bound::{Interrupt, Source, Timeline, Variables, analyse};
 use latebound_model::Nanos;

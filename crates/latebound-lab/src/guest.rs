@@ -2,7 +2,7 @@
 //! One job in one machine: from the kernel and the command to what came out of it.
 //!
 //! Everything that the guest writes comes through a folder shared with it, and the guest is believed to be done only when
-//! its init has written the status there, last of all. What is in that folder is the guest's word (docs/src/evidence/lab-trust.md): the host opens
+//! its init has written the status there, last of all. What is in that folder is the guest's word (docs/src/reference/lab-trust.md): the host opens
 //! regular files in it, no links and no pipes, reads no more than limits allow, and writes results itself.
 
 use std::ffi::{OsStr, OsString};

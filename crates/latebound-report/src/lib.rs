@@ -22,6 +22,9 @@ mod tail;
 pub mod terminal;
 mod text;
 
+/// The page that defines every word of a result, below the root of latebound's source.
+pub const GLOSSARY: &str = "docs/src/reference/glossary.md";
+
 pub use junit::junit;
 pub use markdown::markdown;
 pub use markup::Markup;

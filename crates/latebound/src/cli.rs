@@ -34,12 +34,17 @@ Exit status:
      the message says what failed and what to type next
   2  a latency passed --max-latency";
 
+/// What stands below the help of `latebound` itself.
+fn after_help() -> String {
+    format!("{EXIT_STATUS}\n\nWords of results: {} of latebound's source", latebound_report::GLOSSARY)
+}
+
 /// How late can this Linux system be, why, and what can be done about it?
 ///
 /// latebound measures, explains and records the latencies of a Linux system that has to answer in time. Start
 /// with `latebound check`: it looks at the system, measures, explains the worst wake-ups and writes a report.
 #[derive(Debug, Parser)]
-#[command(name = "latebound", version, propagate_version = true, max_term_width = 100, after_help = EXIT_STATUS)]
+#[command(name = "latebound", version, propagate_version = true, max_term_width = 100, after_help = after_help())]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use latebound_compare::{Comparison, Tradeoff};
-use latebound_model::{Bound, Explanation};
+use latebound_model::{Bound, CauseKind, Explanation};
 use latebound_tune::simulate::Workload;
 
 fn repository() -> PathBuf {
@@ -89,7 +89,10 @@ fn documents_follow_their_schemas_and_damaged_ones_do_not() {
     let trace = "crates/latebound-trace/tests/fixtures/v7-zstd.trace.dat";
     printed(&["explain", "--trace", trace, "--comm", "bash"], &place("explanations"));
     fs::copy(repository().join("docs/src/reference/tune-workload.json"), place("tune-workload")).unwrap();
-    fs::copy(repository().join("crates/latebound-report/tests/preemption.json"), place("preemption")).unwrap();
+    // It has names of older documents, which are read and not written.
+    let tradeoff: Tradeoff =
+        serde_json::from_str(include_str!("../../latebound-report/tests/preemption.json")).unwrap();
+    fs::write(place("preemption"), serde_json::to_string(&tradeoff).unwrap()).unwrap();
     for (name, _, _) in schemas() {
         assert!(follows(name, &place(name)), "{name}");
         let text = fs::read_to_string(place(name)).unwrap();
@@ -109,5 +112,22 @@ fn documents_follow_their_schemas_and_damaged_ones_do_not() {
         };
         fs::write(place("damaged"), damaged.to_string()).unwrap();
         assert!(!follows(name, &place("damaged")), "{name}, damaged");
+    }
+}
+
+#[test]
+fn every_kind_of_cause_has_a_section_in_the_manual() {
+    let page = fs::read_to_string(repository().join("docs/src/reference/causes.md")).unwrap();
+    let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
+    let schema = schemars::schema_for!(CauseKind).to_value();
+    let kinds: Vec<&str> =
+        schema["oneOf"].as_array().unwrap().iter().map(|kind| kind["const"].as_str().unwrap()).collect();
+    assert!(kinds.len() >= 17, "{kinds:?}");
+    for kind in kinds {
+        let section = sections.iter().find(|section| section.contains(&format!("\n`{kind}`\n")));
+        let section = section.unwrap_or_else(|| panic!("docs/src/reference/causes.md has no section of `{kind}`"));
+        for part in ["- **Looks like:** ", "- **Prove:** ", "- **Mend:** "] {
+            assert!(section.contains(part), "{kind} lacks {part}");
+        }
     }
 }

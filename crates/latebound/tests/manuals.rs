@@ -105,6 +105,17 @@ fn every_code_block_of_readme_and_guide_says_what_it_is() {
     none(problems);
 }
 
+#[test]
+fn the_glossary_has_each_word_once_in_order() {
+    let pages = pages();
+    // The page that help and reports name.
+    let glossary = pages.iter().find(|page| page.path == latebound_report::GLOSSARY).unwrap();
+    let words: Vec<String> =
+        glossary.text.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect();
+    assert!(words.len() > 50, "{words:?}");
+    assert!(words.is_sorted_by(|one, next| one < next), "{words:?}");
+}
+
 /// Whether the line is what was printed; `…` in a shown line stands for anything.
 fn is_line(shown: &str, printed: &str) -> bool {
     let mut parts = shown.trim_end().split('…');

@@ -2,7 +2,7 @@
 //! An *observed estimate* from what stock kernels show: wake-ups, switches, interrupts, and the scheduler's own entry, exit
 //! and need-resched events where there are any (6.16 and later).
 //!
-//! Owns which observation stands for which part of the theorem (docs/src/guide/bound.md says it to users):
+//! Owns which observation stands for which part of the theorem (docs/src/reference/bound.md says it to users):
 //! - With the scheduler's events: from a thread being told to give way to `__schedule()` stands for POID and PAIE
 //!   together; from its entry to its exit for PSD; from the switch to the exit for DST.
 //! - Without them: from the waking of a real-time thread that is the most urgent one to the switch to it stands for

@@ -319,6 +319,10 @@ fn command(m: &mut Markup, run: &Run) {
                  rounded up; minimum and maximum are exact. Hold the pointer over a time for its nanoseconds.",
                 run.tool.name, run.tool.version, run.schema
             ));
+            // A page needs no network, so it names the file in place of a link.
+            m.text(" Every word of this page is defined in the glossary: ");
+            m.leaf("code", &[], crate::GLOSSARY);
+            m.text(" of latebound's source.");
         });
     });
 }

@@ -216,8 +216,12 @@ impl Block {
                     command: command.to_owned(),
                     output: Vec::new(),
                 });
-            } else if let Some(shown) = all.last_mut() {
-                shown.output.push(line.to_owned());
+                continue;
+            }
+            match all.last_mut() {
+                Some(shown) if shown.output.is_empty() && goes_on(&shown.command) => append(&mut shown.command, line),
+                Some(shown) => shown.output.push(line.to_owned()),
+                None => {}
             }
         }
         all
@@ -225,24 +229,36 @@ impl Block {
 
     /// Every invocation of latebound in it, in words, with its line.
     pub(crate) fn invocations(&self) -> Vec<(usize, Vec<String>)> {
-        let prompted = self.is("console");
-        let mut found = Vec::new();
-        let mut lines = self.text.lines().enumerate();
-        while let Some((place, line)) = lines.next() {
-            let mut whole = match (prompted, line.strip_prefix("$ ")) {
-                (true, None) => continue,
-                (_, Some(command)) => command.to_owned(),
-                (false, None) => line.to_owned(),
-            };
-            while whole.ends_with('\\') {
-                whole.pop();
-                let Some((_, next)) = lines.next() else { break };
-                whole.push_str(next);
+        let mut commands: Vec<(usize, String)> = Vec::new();
+        if self.is("console") {
+            commands.extend(self.shown().into_iter().map(|shown| (shown.line, shown.command)));
+        } else {
+            for (place, line) in self.text.lines().enumerate() {
+                match commands.last_mut() {
+                    Some((_, command)) if goes_on(command) => append(command, line),
+                    _ => commands.push((self.line + place, line.to_owned())),
+                }
             }
-            found.extend(invocations(&whole).into_iter().map(|words| (self.line + place, words)));
         }
-        found
+        commands
+            .iter()
+            .flat_map(|(line, command)| invocations(command).into_iter().map(|words| (*line, words)))
+            .collect()
     }
+}
+
+/// Whether a command of shell goes on in the next line: by a backslash, or by a quote that is open.
+fn goes_on(command: &str) -> bool {
+    command.ends_with('\\') || command.contains("sh -c '") && command.matches('\'').count() % 2 == 1
+}
+
+fn append(command: &mut String, line: &str) {
+    if command.ends_with('\\') {
+        command.pop();
+    } else {
+        command.push('\n');
+    }
+    command.push_str(line);
 }
 
 /// The simple commands of a line of shell that begin with latebound, also behind sudo and within a loop.
@@ -265,7 +281,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let mut word: Option<String> = None;
     let mut quote = None;
     let mut redirected = false;
-    let mut end = |word: &mut Option<String>, commands: &mut Vec<Vec<String>>, redirected: &mut bool| {
+    let end = |word: &mut Option<String>, commands: &mut Vec<Vec<String>>, redirected: &mut bool| {
         if let Some(word) = word.take() {
             if !std::mem::take(redirected) {
                 commands.last_mut().unwrap().push(word);
