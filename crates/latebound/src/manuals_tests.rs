@@ -14,7 +14,9 @@ use crate::cli::Cli;
 fn refusal(words: &[String]) -> Option<String> {
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => return None,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            return None;
+        }
         Err(error) => return Some(error.to_string()),
     };
     // What a guest runs is a verb with its options as well, or `exec` and a command.

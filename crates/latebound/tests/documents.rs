@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -105,7 +106,8 @@ fn documents_follow_their_schemas_and_damaged_ones_do_not() {
                 value
             }
             value => {
-                let list = value.as_object_mut().unwrap().values_mut().find(|field| field.is_array()).unwrap();
+                let list =
+                    value.as_object_mut().unwrap().values_mut().find(|field| field.is_array()).unwrap();
                 *list = 7.into();
                 value.take()
             }
@@ -125,9 +127,44 @@ fn every_kind_of_cause_has_a_section_in_the_manual() {
     assert!(kinds.len() >= 17, "{kinds:?}");
     for kind in kinds {
         let section = sections.iter().find(|section| section.contains(&format!("\n`{kind}`\n")));
-        let section = section.unwrap_or_else(|| panic!("docs/src/reference/causes.md has no section of `{kind}`"));
+        let section =
+            section.unwrap_or_else(|| panic!("docs/src/reference/causes.md has no section of `{kind}`"));
         for part in ["- **Looks like:** ", "- **Prove:** ", "- **Mend:** "] {
             assert!(section.contains(part), "{kind} lacks {part}");
         }
+    }
+}
+
+/// The names in `"latebound.NAME/NUMBER"` of the sources below a folder.
+fn names(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            for rest in text.split("\"latebound.").skip(1) {
+                let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+                if rest[end..].starts_with('/') {
+                    found.insert(rest[..end].to_owned());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_manual_lists_every_document_that_a_source_names() {
+    let page = fs::read_to_string(repository().join("docs/src/reference/documents.md")).unwrap();
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(repository().join("crates")).unwrap() {
+        names(&entry.unwrap().path().join("src"), &mut found);
+    }
+    assert!(found.len() >= 20, "{found:?}");
+    for name in found {
+        assert!(
+            page.contains(&format!("`latebound.{name}/")),
+            "docs/src/reference/documents.md lacks {name}"
+        );
     }
 }

@@ -228,11 +228,11 @@ fn commands_without_a_kernel_print_what_is_shown() {
 fn headings(output: &[String]) -> BTreeSet<String> {
     let mut headings = BTreeSet::new();
     for line in output {
-        let cells: Vec<&str> =
-            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         let plain = |cell: &&str| {
             let name = cell.trim_start_matches(|c| "p.0123456789".contains(c));
-            (name.is_empty() && cell.starts_with('p')) || !cell.contains(|c: char| c.is_ascii_digit() || c == '…')
+            (name.is_empty() && cell.starts_with('p'))
+                || !cell.contains(|c: char| c.is_ascii_digit() || c == '…')
         };
         if cells.len() >= 4 && cells.iter().all(plain) {
             headings.extend(cells.iter().map(|cell| (*cell).to_owned()));
@@ -262,7 +262,8 @@ fn outputs_of_a_kernel_have_the_headings_that_are_printed() {
             }
             let place = format!("{}:{}", page.path, block.line);
             let Some(like) = block.value("like") else {
-                problems.push(format!("{place}: shows an output; name a file that has its headings: like=FILE"));
+                problems
+                    .push(format!("{place}: shows an output; name a file that has its headings: like=FILE"));
                 continue;
             };
             let Ok(known) = fs::read_to_string(repository().join(like)) else {

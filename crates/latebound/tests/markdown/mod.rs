@@ -56,10 +56,7 @@ pub(crate) fn pages() -> Vec<Page> {
         .collect();
     collect(&root, "docs/src", &mut paths);
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| Page { text: fs::read_to_string(root.join(&path)).unwrap(), path })
-        .collect()
+    paths.into_iter().map(|path| Page { text: fs::read_to_string(root.join(&path)).unwrap(), path }).collect()
 }
 
 fn collect(root: &Path, folder: &str, paths: &mut Vec<String>) {
@@ -211,15 +208,13 @@ impl Block {
         let mut all: Vec<Shown> = Vec::new();
         for (place, line) in self.text.lines().enumerate() {
             if let Some(command) = line.strip_prefix("$ ") {
-                all.push(Shown {
-                    line: self.line + place,
-                    command: command.to_owned(),
-                    output: Vec::new(),
-                });
+                all.push(Shown { line: self.line + place, command: command.to_owned(), output: Vec::new() });
                 continue;
             }
             match all.last_mut() {
-                Some(shown) if shown.output.is_empty() && goes_on(&shown.command) => append(&mut shown.command, line),
+                Some(shown) if shown.output.is_empty() && goes_on(&shown.command) => {
+                    append(&mut shown.command, line)
+                }
                 Some(shown) => shown.output.push(line.to_owned()),
                 None => {}
             }
