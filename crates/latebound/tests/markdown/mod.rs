@@ -277,10 +277,10 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let mut quote = None;
     let mut redirected = false;
     let end = |word: &mut Option<String>, commands: &mut Vec<Vec<String>>, redirected: &mut bool| {
-        if let Some(word) = word.take() {
-            if !std::mem::take(redirected) {
-                commands.last_mut().unwrap().push(word);
-            }
+        if let Some(word) = word.take()
+            && !std::mem::take(redirected)
+        {
+            commands.last_mut().unwrap().push(word);
         }
     };
     let mut characters = line.chars().peekable();
