@@ -83,6 +83,7 @@ fn run(values: &[f64]) -> Run {
             histogram,
         )],
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: Vec::new(),
         system_management_interrupts: None,

@@ -102,6 +102,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         loads: Vec::new(),
         series,
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: Vec::new(),
         system_management_interrupts: None,

@@ -91,6 +91,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         }],
         series: all,
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: Vec::new(),
         system_management_interrupts: None,

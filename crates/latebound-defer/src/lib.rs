@@ -5,6 +5,7 @@
 //! Owns the way from a plan through `/dev/latebound_defer`, or through programs, to distributions and counts. Never loads the
 //! module, never prints, and explains nothing. What it changes (the scheduling of the module's threads) ends with the run.
 
+mod activations;
 mod advise;
 mod by_bpf;
 mod device;
@@ -19,6 +20,7 @@ mod thread;
 mod timeline;
 mod train;
 
+pub use activations::Activations;
 pub use advise::{Advice, Needs, advise};
 pub use by_bpf::{ByBpf, StockKernel};
 pub use device::{Device, Kernel};

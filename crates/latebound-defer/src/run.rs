@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use latebound_abi::defer as abi;
-use latebound_model::{Cpu, Policy};
+use latebound_model::{Cpu, Policy, Tid};
 
 use crate::device::Device;
 use crate::error::DeferError;
@@ -41,6 +41,7 @@ pub struct Prepared {
     device: Arc<Device>,
     requests: Vec<Request>,
     settings: Settings,
+    requester: Tid,
     /// For each series of the module, which request it belongs to.
     owners: Vec<usize>,
     waiters: Vec<JoinHandle<io::Result<()>>>,
@@ -67,6 +68,7 @@ impl Prepared {
             device: Arc::new(device),
             requests: requests.to_vec(),
             settings: *settings,
+            requester: Tid(plan.requester_tid),
             owners: Vec::new(),
             waiters: Vec::new(),
         };
@@ -95,24 +97,24 @@ impl Prepared {
     /// until the time of the settings is over; or until nothing has started for as long as they say.
     ///
     /// `ended` is called when nothing is to be measured any more, and before what still waits is waited for: the place to
-    /// take loads away. Every record also goes to `each`.
+    /// take loads away. Every record also goes to `each`, with the number of its request and what became of that so far.
     pub fn run(
         mut self,
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
-        mut each: impl FnMut(&abi::Record),
+        mut each: impl FnMut(usize, &Measured, &abi::Record),
         ended: impl FnOnce(),
     ) -> Result<Vec<Measured>, DeferError> {
-        let mut measured: Vec<Measured> =
-            self.requests.iter().map(|request| Measured::new(*request, self.settings.cpu)).collect();
+        let new = |request: &Request| Measured::new(*request, self.settings.cpu, self.requester);
+        let mut measured: Vec<Measured> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
         let owners = std::mem::take(&mut self.owners);
         let mut tally = |records: &[abi::Record]| {
             for record in records {
-                each(record);
-                let owner = owners.get(record.series as usize);
-                if let Some(measured) = owner.and_then(|owner| measured.get_mut(*owner)) {
+                let Some(&owner) = owners.get(record.series as usize) else { continue };
+                if let Some(measured) = measured.get_mut(owner) {
+                    each(owner, measured, record);
                     measured.add(record, &ksoftirqd);
                 }
             }

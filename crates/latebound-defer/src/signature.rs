@@ -185,7 +185,7 @@ mod tests {
             open_loop: false,
             counter: false,
         };
-        let mut measured = Measured::new(request, Cpu(0));
+        let mut measured = Measured::new(request, Cpu(0), latebound_model::Tid(7));
         let record =
             Record { requested_ns: 1, started_ns: 1 + latency, ended_ns: 2 + latency, ..Record::default() };
         measured.add(&record, &Ksoftirqd::default());

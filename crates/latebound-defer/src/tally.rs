@@ -2,7 +2,7 @@
 //! From starts to distributions. Pure.
 
 use latebound_abi::defer::{Counts, Record, START_OF_ITEM};
-use latebound_model::{Condition, Cpu, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject};
+use latebound_model::{Condition, Cpu, Histogram, Loss, LossKind, Nanos, Quantity, Series, Subject, Tid};
 
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::Request;
@@ -14,6 +14,8 @@ pub struct Measured {
     pub request: Request,
     /// The CPU that requested.
     pub requester: Cpu,
+    /// The thread that requests from task context.
+    pub requester_tid: Tid,
     /// From the request to the start.
     pub latency: Histogram,
     /// From the start to the end.
@@ -39,10 +41,11 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new(request: Request, requester: Cpu) -> Measured {
+    pub(crate) fn new(request: Request, requester: Cpu, requester_tid: Tid) -> Measured {
         Measured {
             request,
             requester,
+            requester_tid,
             latency: Histogram::new(),
             execution: Histogram::new(),
             cross_cpu: 0,
@@ -80,24 +83,31 @@ impl Measured {
         self.by_ksoftirqd += u64::from(ksoftirqd.ran(record));
         self.merged_in_records += u64::from(record.merged);
         self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
-        let latency = record.started_ns.checked_sub(record.requested_ns);
-        // Where a start is only seen, its end is not.
-        let execution = match record.ended_ns {
-            0 => Some(None),
-            ended_ns => ended_ns.checked_sub(record.started_ns).map(Some),
-        };
-        let (Some(latency), Some(execution)) = (latency, execution) else {
+        let Some((Nanos(latency), execution)) = Measured::times(record) else {
             self.negative += 1;
             return;
         };
         self.latency.record(Nanos(latency));
         if let Some(execution) = execution {
-            self.execution.record(Nanos(execution));
+            self.execution.record(execution);
         }
         // Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products" (1962).
         let distance = latency as f64 - self.mean;
         self.mean += distance / self.latency.count() as f64;
         self.squares += distance * (latency as f64 - self.mean);
+    }
+
+    /// The latency and the execution of a start; `None` of a record that is no start, or whose stamps are in the wrong order. Where a
+    /// start is only seen, its end is not.
+    pub(crate) fn times(record: &Record) -> Option<(Nanos, Option<Nanos>)> {
+        if record.kind != START_OF_ITEM {
+            return None;
+        }
+        let latency = record.started_ns.checked_sub(record.requested_ns).map(Nanos)?;
+        match record.ended_ns {
+            0 => Some((latency, None)),
+            ended_ns => Some((latency, Some(ended_ns.checked_sub(record.started_ns).map(Nanos)?))),
+        }
     }
 
     /// The standard deviation of the latency; `None` for fewer than two values.
@@ -168,7 +178,7 @@ mod tests {
             open_loop: false,
             counter: false,
         };
-        let mut measured = Measured::new(request, Cpu(0));
+        let mut measured = Measured::new(request, Cpu(0), Tid(7));
         for &latency in latencies {
             let record = Record {
                 requested_ns: 1_000_000,

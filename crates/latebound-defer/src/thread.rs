@@ -3,7 +3,7 @@
 
 use std::io;
 
-use latebound_model::{Cpu, Policy};
+use latebound_model::{Cpu, Policy, Tid};
 
 use crate::error::DeferError;
 
@@ -11,6 +11,12 @@ use crate::error::DeferError;
 pub(crate) fn this_cpu() -> Cpu {
     // SAFETY: sched_getcpu has no preconditions.
     Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0))
+}
+
+/// The id of the calling thread.
+pub(crate) fn this_thread() -> Tid {
+    // SAFETY: gettid has no preconditions.
+    Tid(unsafe { libc::gettid() })
 }
 
 /// The CPUs that the caller may use.

@@ -27,6 +27,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: Vec::new(),
         system_management_interrupts: None,

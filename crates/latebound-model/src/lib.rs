@@ -12,6 +12,7 @@ mod event;
 mod evidence;
 mod finding;
 mod histogram;
+mod keep;
 mod mechanism;
 mod migrate;
 mod priority;
@@ -34,6 +35,7 @@ pub use finding::{Finding, Severity};
 pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
 };
+pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Priority, Scheduling};
 pub use run::{

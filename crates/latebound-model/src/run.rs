@@ -7,6 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::activation::Activation;
 use crate::bound::Bound;
 use crate::cause::Explanation;
 use crate::event::Policy;
@@ -229,6 +230,9 @@ pub struct Run {
     /// The worst activations, explained, worst first.
     #[serde(default)]
     pub worst: Vec<Explanation>,
+    /// The worst activation of each series whose requests are seen one by one, worst first: who asked, where, and who ran it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst_of_series: Vec<Activation>,
     /// How late threads can get, where the events for that were seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,

@@ -59,6 +59,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: Some(bound),
         findings: Vec::new(),
         system_management_interrupts: None,

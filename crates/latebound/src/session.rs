@@ -117,6 +117,7 @@ pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> 
         loads: Vec::new(),
         series: Vec::new(),
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: doctor.findings,
         system_management_interrupts: None,

@@ -261,6 +261,7 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
         loads: Vec::new(),
         series,
         worst: Vec::new(),
+        worst_of_series: Vec::new(),
         bound: None,
         findings: Vec::new(),
         system_management_interrupts: None,

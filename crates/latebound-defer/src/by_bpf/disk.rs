@@ -17,7 +17,7 @@ use latebound_probe::{DeferPart, DeferProbe, DeferReader, DeferShared};
 
 use super::requester::signal;
 use crate::error::DeferError;
-use crate::thread::{now_ns, this_cpu};
+use crate::thread::{now_ns, this_cpu, this_thread};
 
 /// As long as hardly another read is, by which ours is known; a multiple of every usual block.
 const BYTES: usize = 3 * 4096;
@@ -131,6 +131,7 @@ impl Reader {
     ) -> io::Result<()> {
         self.named.is_this_thread().map_err(io::Error::other)?;
         let mut block = Box::new(Aligned([0; BYTES]));
+        let runner_tid = this_thread().0;
         loop {
             let mut count = [0u8; 8];
             // SAFETY: the kernel writes eight bytes to a live buffer of that size.
@@ -158,6 +159,7 @@ impl Reader {
                     started_ns: *started_ns,
                     sequence: answered.sequence,
                     series: self.series,
+                    runner_tid,
                     merged: answered.merged,
                     requested_cpu: ended_cpu as u16,
                     started_cpu: started_cpu.0 as u16,

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use latebound_abi::defer::{BURST_MAX, Counts, PERIOD_MIN_NS, Record};
-use latebound_model::{Cpu, Policy};
+use latebound_model::{Cpu, Policy, Tid};
 use latebound_probe::{
     DeferOverflow, DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError,
 };
@@ -31,7 +31,7 @@ use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{By, Context, Mechanism, Request, Settings};
 use crate::run::{Progress, TAKE_EVERY};
 use crate::tally::Measured;
-use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler};
+use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler, this_thread};
 use called::Guest;
 use disk::{Disk, Reader, Reading};
 use loopback::Loopback;
@@ -170,6 +170,7 @@ pub struct ByBpf {
     /// Sends the word to begin; ends the requester unheard where it is dropped.
     go: Option<Sender<()>>,
     requester: Option<JoinHandle<Result<Requested, DeferError>>>,
+    requester_tid: Tid,
 }
 
 /// The reader of a ring.
@@ -213,6 +214,7 @@ impl ByBpf {
             records,
             go: None,
             requester: None,
+            requester_tid: Tid(0),
         };
         let mut turns = Vec::new();
         for (series, request) in (0..).zip(requests) {
@@ -228,6 +230,7 @@ impl ByBpf {
             });
         }
         let requester = run.start_requester(turns)?;
+        run.requester_tid = Tid(requester.cast_signed());
         for (series, request) in (0..).zip(requests) {
             if part(request.mechanism, request.context) == Some(DeferPart::Overflow) {
                 run.watch_faults(series, request.cpu, requester, &sender)?;
@@ -343,8 +346,7 @@ impl ByBpf {
         let (settings, shared, halt) = (self.settings, self.probe.shared(), Arc::clone(&self.halt));
         let thread = std::thread::spawn(move || {
             let prepared = pin(settings.cpu).and_then(|()| set_scheduler(0, settings.requester));
-            // SAFETY: gettid has no preconditions.
-            let tid = unsafe { libc::gettid() }.unsigned_abs();
+            let tid = this_thread().0.unsigned_abs();
             shared.set_requester(tid, settings.cpu.0);
             let is_ready = prepared.is_ok();
             if ready.send(prepared.map(|()| tid)).is_err() || !is_ready || begin.recv().is_err() {
@@ -371,15 +373,18 @@ impl ByBpf {
         mut self,
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
+        mut each: impl FnMut(usize, &Measured, &Record),
         ended: impl FnOnce(),
     ) -> Result<Vec<Measured>, DeferError> {
-        let mut measured: Vec<Measured> =
-            self.requests.iter().map(|request| Measured::new(*request, self.settings.cpu)).collect();
+        let new = |request: &Request| Measured::new(*request, self.settings.cpu, self.requester_tid);
+        let mut measured: Vec<Measured> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
         let mut tally = |records: &[Record]| {
             for record in records {
-                if let Some(measured) = measured.get_mut(record.series as usize) {
+                let request = record.series as usize;
+                if let Some(measured) = measured.get_mut(request) {
+                    each(request, measured, record);
                     measured.add(record, &ksoftirqd);
                 }
             }

@@ -12,7 +12,7 @@ use latebound_model::Cpu;
 use latebound_probe::DeferShared;
 
 use super::page;
-use crate::thread::{now_ns, this_cpu};
+use crate::thread::{now_ns, this_cpu, this_thread};
 
 /// What it waits for.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ impl Waiter {
         over: &AtomicBool,
         records: &Sender<Record>,
     ) -> io::Result<()> {
+        let runner_tid = this_thread().0;
         loop {
             let waited = self.awaited.wait();
             let started_ns = now_ns();
@@ -73,6 +74,7 @@ impl Waiter {
                 started_ns,
                 sequence: answered.sequence,
                 series: self.series,
+                runner_tid,
                 merged: answered.merged,
                 requested_cpu: self.requester.0 as u16,
                 started_cpu: started_cpu.0 as u16,
