@@ -7,4 +7,4 @@ mod explain;
 mod worst;
 
 pub use explain::{KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
-pub use worst::{Keep, KeptActivations, MAX_ACTIVATIONS, WorstExplanations, shows_wakeup};
+pub use worst::{WorstExplanations, shows_wakeup};

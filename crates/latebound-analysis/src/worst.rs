@@ -1,74 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which late activations are kept: the worst explanations, and the activations that are written one by one.
+//! Which late activations are explained and kept: the worst.
 //!
 //! Owns the selection. Where events come from is for the caller: it reads them only for what is among the worst.
 
 use latebound_model::{Activation, Event, EventKind, Explanation, Nanos};
-
-/// As many activations are written one by one: some 400 MB of memory.
-pub const MAX_ACTIVATIONS: usize = 1 << 20;
-
-/// Which activations are written one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// All of them, in the order in which they were seen.
-    All,
-    /// So many of the worst, worst first.
-    Worst(usize),
-}
-
-impl std::str::FromStr for Keep {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Keep, String> {
-        match text.strip_prefix("worst:").map(str::parse) {
-            Some(Ok(number)) => Ok(Keep::Worst(number)),
-            _ if text == "all" => Ok(Keep::All),
-            _ => Err("write all, or worst: and a number, for example worst:100".to_owned()),
-        }
-    }
-}
-
-/// The activations that are written one by one.
-#[derive(Clone, Debug)]
-pub struct KeptActivations {
-    keep: Keep,
-    kept: Vec<Activation>,
-    left_out: u64,
-}
-
-impl KeptActivations {
-    /// None yet.
-    pub fn new(keep: Keep) -> KeptActivations {
-        KeptActivations { keep, kept: Vec::new(), left_out: 0 }
-    }
-
-    /// Keeps an activation where it is wanted and there is room.
-    pub fn take(&mut self, late: Activation) {
-        match self.keep {
-            Keep::All if self.kept.len() < MAX_ACTIVATIONS => self.kept.push(late),
-            Keep::All => self.left_out += 1,
-            Keep::Worst(number) => {
-                let latency = late.latency();
-                let place = self.kept.partition_point(|kept| kept.latency() >= latency);
-                if place < number.min(MAX_ACTIVATIONS) {
-                    self.kept.insert(place, late);
-                    self.kept.truncate(number.min(MAX_ACTIVATIONS));
-                }
-            }
-        }
-    }
-
-    /// What was kept: the worst first, or all as they came.
-    pub fn kept(&self) -> &[Activation] {
-        &self.kept
-    }
-
-    /// For how many there was no room.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-}
 
 /// The worst explanations, worst first.
 #[derive(Clone, Debug)]
@@ -123,30 +58,6 @@ mod tests {
         let task = Task { tid: Tid(7), ..Task::default() };
         let (at, latency) = (Nanos(at), Nanos(latency));
         Activation::of_thread("s".into(), Mechanism::TimerWakeup, task, Cpu(0), at, at + latency)
-    }
-
-    fn kept(keep: Keep) -> Vec<u64> {
-        let mut activations = KeptActivations::new(keep);
-        for (n, latency) in [30, 10, 40, 20, 40].into_iter().enumerate() {
-            activations.take(late(1_000 * n as u64, latency));
-        }
-        activations.kept().iter().map(|one| one.latency().0).collect()
-    }
-
-    #[test]
-    fn keep_worst_2_holds_the_two_longest_and_all_holds_every_one() {
-        assert_eq!(kept(Keep::Worst(2)), [40, 40]);
-        assert_eq!(kept(Keep::Worst(0)), [0_u64; 0]);
-        assert_eq!(kept(Keep::All), [30, 10, 40, 20, 40]);
-    }
-
-    #[test]
-    fn keep_takes_all_or_a_number_of_worst_and_nothing_else() {
-        assert_eq!("all".parse(), Ok(Keep::All));
-        assert_eq!("worst:12".parse(), Ok(Keep::Worst(12)));
-        for wrong in ["", "worst", "worst:", "worst:-1", "best:3", "12"] {
-            assert!(wrong.parse::<Keep>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

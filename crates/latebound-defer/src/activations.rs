@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use latebound_abi::defer::Record;
 use latebound_model::{
-    Activation, Context as RequestContext, Cpu, Keep, KeptActivations, Nanos, Task, Tid, WorstOfSeries,
+    Activation, Condition, Context as RequestContext, Cpu, Keep, KeptActivations, Nanos, Task, Tid, WorstOfSeries,
 };
 
 use crate::ksoftirqd::Ksoftirqd;
@@ -20,8 +20,9 @@ pub struct Activations<F> {
     worst: WorstOfSeries,
     kept: Option<KeptActivations>,
     ksoftirqd: Ksoftirqd,
-    load: String,
-    /// Of each request under this load: the id of its series, and the subject.
+    order: Option<&'static str>,
+    condition: Condition,
+    /// Of each request under this condition: the id of its series, and the subject.
     names: HashMap<usize, (String, String)>,
     threads: HashMap<Tid, Task>,
     name: F,
@@ -35,16 +36,17 @@ impl<F: FnMut(Tid) -> Task> Activations<F> {
             worst: WorstOfSeries::default(),
             kept: keep.map(KeptActivations::new),
             ksoftirqd,
-            load: String::new(),
+            order: None,
+            condition: Condition::Idle,
             names: HashMap::new(),
             threads: HashMap::new(),
             name,
         }
     }
 
-    /// What follows is measured under this load, as [`Measured::series`] names it.
-    pub fn under(&mut self, load: &str) {
-        load.clone_into(&mut self.load);
+    /// What follows is measured in this order and under this condition, as [`Measured::series`] takes them.
+    pub fn under(&mut self, order: Option<&'static str>, condition: Condition) {
+        (self.order, self.condition) = (order, condition);
         self.names.clear();
     }
 
@@ -60,7 +62,7 @@ impl<F: FnMut(Tid) -> Task> Activations<F> {
             && (record.started_in == Context::TASK.number() || self.ksoftirqd.ran(record)))
         .then(|| task(&mut self.threads, &mut self.name, Tid(record.runner_tid)));
         let (series, subject) = self.names.entry(request).or_insert_with(|| {
-            let [latency, _] = measured.series(&self.load);
+            let [latency, _] = measured.series(self.order, &self.condition);
             (latency.id, latency.subject.name)
         });
         let make = || Activation {
@@ -162,7 +164,7 @@ mod tests {
 
     fn activations(keep: Option<Keep>) -> Activations<impl FnMut(Tid) -> Task> {
         let mut all = Activations::new(keep, Ksoftirqd::with([16]), named);
-        all.under("idle");
+        all.under(None, Condition::Idle);
         all
     }
 
@@ -220,7 +222,7 @@ mod tests {
         all.take(1, &timer, &start(2, 7));
         all.take(0, &work, &Record { started_ns: 0, ..start(3, 0) });
         all.take(0, &work, &Record { kind: latebound_abi::defer::TOP_HALF, ..start(4, 90) });
-        all.under("loaded");
+        all.under(None, Condition::Loaded);
         all.take(0, &work, &start(5, 6));
         all.take(0, &work, &start(6, 4));
         let latencies = |all: &[Activation]| all.iter().map(|one| one.latency().0).collect::<Vec<_>>();

@@ -4,7 +4,27 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use latebound_model::{Loss, Nanos, Task};
+use latebound_model::{Activation, Context, Loss, Nanos, Task};
+
+/// A thread with its priority, in short: `dd/812 nice 0`.
+pub(crate) fn thread_text(task: Option<&Task>) -> String {
+    match task {
+        Some(task) if task.is_idle() => "idle".to_owned(),
+        Some(task) => format!("{}/{} {}", task.comm, task.tid, task.priority_text()).trim_end().to_owned(),
+        None => "–".to_owned(),
+    }
+}
+
+/// Who asked for an activation, and from where: `idle, in a softirq`.
+pub(crate) fn requester_text(activation: &Activation) -> String {
+    let context = match activation.requester_context {
+        Some(Context::Softirq) => ", in a softirq",
+        Some(Context::HardIrq) => ", in an interrupt",
+        Some(Context::Nmi) => ", in an NMI",
+        Some(Context::Task) | None => "",
+    };
+    format!("{}{context}", thread_text(activation.requester.as_ref()))
+}
 
 /// The text with every character that could steer a terminal or turn the reading direction written out (`\x1b`,
 /// `\u{202e}`), so that a thread's name cannot move the cursor, recolour or reorder what stands around it. For a piece of a

@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use latebound_files::{Folder, is_temporary};
-use latebound_model::{Activation, Run, Table, WorkloadCurve};
+use latebound_model::{Activation, Explanation, Run, Table, WorkloadCurve};
 use serde::Deserialize;
 
 use crate::error::StoreError;
@@ -81,9 +81,14 @@ impl RunFolder {
         self.write_run(run, Vec::new())
     }
 
-    /// Writes single activations as a table, which [`RunFolder::finish`] names in `run.json`.
-    pub fn write_activations(&mut self, activations: &[Activation]) -> Result<(), StoreError> {
-        self.write_table(tables::activations(activations)?)
+    /// Writes single activations as a table, which [`RunFolder::finish`] names in `run.json`; those of `explained` with the cause that
+    /// took the most of their latency.
+    pub fn write_activations(
+        &mut self,
+        activations: &[Activation],
+        explained: &[Explanation],
+    ) -> Result<(), StoreError> {
+        self.write_table(tables::activations(activations, explained)?)
     }
 
     /// Writes single interrupts as a table.

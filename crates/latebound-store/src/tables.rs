@@ -4,8 +4,10 @@
 //! The columns are described for readers in docs/src/reference/run.md. Words (`timer_wakeup`, `latency`) are those of
 //! `run.json`, so that tables and document join on them.
 
+use std::collections::HashMap;
+
 use latebound_model::{
-    Activation, Cpu, CurveCorner, Nanos, Run, SourceKind, SourceName, Task, WorkloadCurve,
+    Activation, Cause, Cpu, CurveCorner, Explanation, Nanos, Run, SourceKind, SourceName, Task, WorkloadCurve,
 };
 use serde::Serialize;
 
@@ -186,6 +188,8 @@ struct ActivationRow<'a> {
     mechanism: String,
     requester_policy: Option<String>,
     requester_context: Option<String>,
+    cause: Option<&'a Cause>,
+    cause_kind: Option<String>,
 }
 
 impl ActivationRow<'_> {
@@ -198,12 +202,26 @@ impl ActivationRow<'_> {
     }
 }
 
-pub(crate) fn activations(activations: &[Activation]) -> Result<EncodedTable, StoreError> {
+pub(crate) fn activations(
+    activations: &[Activation],
+    explained: &[Explanation],
+) -> Result<EncodedTable, StoreError> {
+    // The causes are sorted, longest first.
+    let causes: HashMap<(&str, Nanos, Nanos), &Cause> = explained
+        .iter()
+        .filter_map(|one| {
+            Some(((one.series.as_str(), one.requested_at, one.started_at), one.causes.first()?))
+        })
+        .collect();
+    let cause =
+        |one: &Activation| causes.get(&(one.series.as_str(), one.requested_at, one.started_at)).copied();
     let rows = activations.iter().map(|activation| ActivationRow {
         activation,
         mechanism: word(activation.mechanism),
         requester_policy: activation.requester.as_ref().and_then(|task| task.policy).map(word),
         requester_context: activation.requester_context.map(word),
+        cause: cause(activation),
+        cause_kind: cause(activation).map(|cause| word(cause.kind)),
     });
     let columns = columns! {
         "series": Text(|row: &ActivationRow| &row.activation.series),
@@ -225,6 +243,9 @@ pub(crate) fn activations(activations: &[Activation]) -> Result<EncodedTable, St
         "runner_prio": OptionalI32(|row: &ActivationRow| row.runner().and_then(|task| task.prio)),
         "merged": U64(|row: &ActivationRow| row.activation.merged),
         "missed": U64(|row: &ActivationRow| row.activation.missed),
+        "cause_kind": OptionalText(|row: &ActivationRow| row.cause_kind.as_deref()),
+        "cause_subject": OptionalText(|row: &ActivationRow| row.cause.map(|cause| cause.subject.as_str())),
+        "cause_ns": OptionalU64(|row: &ActivationRow| row.cause.map(|cause| cause.duration.0)),
     };
     table(ACTIVATIONS_FILE, "one activation", &columns, rows)
 }

@@ -2,7 +2,7 @@
 //! Every thread of the system with its scheduling policy, from `/proc`. Owns the parsing of `stat`; threads that
 //! vanish while they are read are left out, for they are gone.
 
-use latebound_model::{Policy, Tid};
+use latebound_model::{Policy, Task, Tid};
 
 use crate::root::{ReadError, Root};
 
@@ -22,6 +22,8 @@ pub struct Thread {
     pub policy: Policy,
     /// 1 to 99 for FIFO and RR, else 0 (`rt_priority`).
     pub rt_priority: u32,
+    /// The kernel's priority, as in [`Task::prio`]; includes what priority inheritance gives.
+    pub prio: i32,
 }
 
 impl Thread {
@@ -41,7 +43,24 @@ impl Thread {
             kernel: field(9)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
             policy: Policy::from_number(field(41)?.parse().ok()?)?,
             rt_priority: field(40)?.parse().ok()?,
+            // task_prio() takes MAX_RT_PRIO off (fs/proc/array.c, do_task_stat).
+            prio: field(18)?.parse::<i32>().ok()?.checked_add(100)?,
         })
+    }
+
+    /// The same as events name it. `/proc` writes behind the name of a worker what it works for (wq_worker_comm); the name itself
+    /// ends before, but of a rescuer, whose name has a dash of its own.
+    pub fn task(&self) -> Task {
+        let name = self.comm.as_str();
+        let worker = self.kernel && name.starts_with("kworker/") && !name.starts_with("kworker/R-");
+        let end = if worker { name.find(['-', '+']).unwrap_or(name.len()) } else { name.len() };
+        Task {
+            tid: self.tid,
+            comm: name[..end].to_owned(),
+            policy: Some(self.policy),
+            prio: Some(self.prio),
+            kernel: self.kernel,
+        }
     }
 
     /// Which thread goes first: the higher the sooner. Deadline above real time above fair.
@@ -118,8 +137,18 @@ mod tests {
             let thread = Thread::parse(&line(name, PF_KTHREAD | 0x40, 50, 1)).unwrap();
             assert_eq!((thread.comm.as_str(), thread.tid), (name, Tid(17)));
             assert_eq!((thread.policy, thread.rt_priority, thread.kernel), (Policy::Fifo, 50, true));
+            assert_eq!(thread.task().priority_text(), "FIFO 50");
         }
         assert!(!Thread::parse(&line("bash", 0x40_0000, 0, 0)).unwrap().kernel);
+    }
+
+    #[test]
+    fn a_worker_is_named_without_what_it_works_for() {
+        let name = |name, flags| Thread::parse(&line(name, flags, 0, 0)).unwrap().task().comm;
+        assert_eq!(name("kworker/u4:1-events_unbound", PF_KTHREAD), "kworker/u4:1");
+        assert_eq!(name("kworker/0:1H+kblockd", PF_KTHREAD), "kworker/0:1H");
+        assert_eq!(name("kworker/R-mm_percpu_wq", PF_KTHREAD), "kworker/R-mm_percpu_wq");
+        assert_eq!(name("kworker/x-y", 0), "kworker/x-y");
     }
 
     #[test]

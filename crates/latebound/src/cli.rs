@@ -11,15 +11,14 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use latebound_analysis::Keep;
 use latebound_load::LoadProcess;
-use latebound_model::{CpuSet, Nanos, Policy, Tid};
+use latebound_model::{CpuSet, Keep, Nanos, Policy, Tid};
 
 pub(crate) use bound::{BoundArgs, FollowBy};
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
 pub(crate) use defer::{
     DeferAdviseArgs, DeferArgs, DeferBy, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs,
-    TrainArgs, TriggerName,
+    KeepArgs, TrainArgs, TriggerName,
 };
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use tune::{

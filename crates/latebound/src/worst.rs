@@ -4,10 +4,9 @@
 //! Owns which events are read from the recorder and when; which wake-ups are kept is `latebound-analysis`'s.
 
 use latebound_analysis::{
-    Keep, KeptActivations, KernelFacts, MAX_ACTIVATIONS, Usual, WorstExplanations, explain,
-    may_be_standstill, shows_wakeup,
+    KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup,
 };
-use latebound_model::{Activation, Event, Explanation, Missing, MissingKind, Nanos};
+use latebound_model::{Activation, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos};
 use latebound_probe::{ProbeError, Recorder};
 
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
@@ -46,7 +45,7 @@ impl Worst {
         if let Some(recorder) = recorder {
             self.explain(&late, recorder);
         }
-        self.activations.take(late);
+        self.activations.take(late.latency(), || late);
     }
 
     fn explain(&mut self, late: &Activation, recorder: &Recorder) {
@@ -92,7 +91,7 @@ impl Worst {
 
     /// The activations to write one by one: the worst first, or all as they came.
     pub(crate) fn activations(&self) -> &[Activation] {
-        self.activations.kept()
+        self.activations.activations()
     }
 
     /// What went wrong while reading the recorder, and what there was no room for.
@@ -103,12 +102,16 @@ impl Worst {
             why,
             remedy: "run it again".to_owned(),
         });
-        let left_out = (self.activations.left_out() > 0).then(|| Missing {
-            kind: MissingKind::Results,
-            what: "single activations".to_owned(),
-            why: format!("{} came when {MAX_ACTIVATIONS} were kept", self.activations.left_out()),
-            remedy: "measure for a shorter time, or write --keep worst:N".to_owned(),
-        });
-        failed.into_iter().chain(left_out).collect()
+        failed.into_iter().chain(left_out(self.activations.left_out())).collect()
     }
+}
+
+/// For so many activations that were to be written one by one there was no room.
+pub(crate) fn left_out(activations: u64) -> Option<Missing> {
+    (activations > 0).then(|| Missing {
+        kind: MissingKind::Results,
+        what: "single activations".to_owned(),
+        why: format!("{activations} came when {} were kept", KeptActivations::MAX),
+        remedy: "measure for a shorter time, or write --keep worst:N".to_owned(),
+    })
 }

@@ -12,6 +12,7 @@ mod observed;
 mod parts;
 mod pictures;
 mod relations;
+mod requesters;
 mod scope;
 mod system;
 mod tradeoff;
@@ -54,6 +55,9 @@ pub fn page(run: &Run) -> String {
             // A bound is not made of mechanisms, and a saved trace says nothing of loads.
             if has_observed(run) {
                 observed::write(m, run);
+            }
+            if !run.worst_of_series.is_empty() {
+                requesters::write(m, run);
             }
             system::findings(m, run);
             if has_loads(run) {
@@ -232,6 +236,7 @@ fn nav(m: &mut Markup, run: &Run) {
         ("#bound", "Bound", run.bound.is_some()),
         ("#deferred", "Work put off", deferred::is_deferred(run)),
         ("#observed", "Mechanisms", has_observed(run)),
+        ("#requesters", "Requesters", !run.worst_of_series.is_empty()),
         ("#findings", "Findings", !run.findings.is_empty()),
         ("#loads", "Loads", has_loads(run)),
         ("#losses", "Losses", true),

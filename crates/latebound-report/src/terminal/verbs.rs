@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Activation, Cause, Context, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss,
-    Mechanism, Missing, Nanos, Run, Series, Severity, Task, ViewKind,
+    Activation, Cause, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism,
+    Missing, Nanos, Run, Series, Severity, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -11,7 +11,9 @@ use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
 use crate::tail::{Quantile, Tail};
-use crate::text::{any_lost, grouped, loss_text, percent, task_text, to_nanos, total};
+use crate::text::{
+    any_lost, grouped, loss_text, percent, requester_text, task_text, thread_text, to_nanos, total,
+};
 
 /// As many CPUs are listed in the summary; of more, those with the worst wake-ups.
 const CPUS: usize = 8;
@@ -493,17 +495,6 @@ pub fn worst_activations(worst: &[Activation], style: &Style) -> String {
     }
     let mut w = Writer::new(style);
     w.line(Tone::Strong, "The worst of each, and who asked for it");
-    let named = |task: &Option<Task>| match task {
-        Some(task) if task.is_idle() => "idle".to_owned(),
-        Some(task) => format!("{}/{} {}", task.comm, task.tid, task.priority_text()).trim_end().to_owned(),
-        None => "–".to_owned(),
-    };
-    let context = |context: Option<Context>| match context {
-        Some(Context::Softirq) => ", in a softirq",
-        Some(Context::HardIrq) => ", in an interrupt",
-        Some(Context::Nmi) => ", in an NMI",
-        Some(Context::Task) | None => "",
-    };
     let lines: Vec<Line> = worst
         .iter()
         .take(SHOWN_ACTIVATIONS)
@@ -513,9 +504,9 @@ pub fn worst_activations(worst: &[Activation], style: &Style) -> String {
                 format!("  {}", one.subject).into(),
                 time(Some(one.latency()), false),
                 one.started_cpu.to_string().into(),
-                format!("{}{}", named(&one.requester), context(one.requester_context)).into(),
+                requester_text(one).into(),
                 from.into(),
-                named(&one.runner).into(),
+                thread_text(one.runner.as_ref()).into(),
             ])
         })
         .collect();

@@ -165,7 +165,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         }],
         series: all,
         worst: vec![explanation(3), explanation(2), explanation(1)],
-        worst_of_series: Vec::new(),
+        worst_of_series: activations(3),
         bound: Some(bound()),
         findings: vec![Finding {
             id: "preemption-model".to_owned(),

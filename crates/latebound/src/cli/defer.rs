@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use latebound_defer::{By, Context, Mechanism};
-use latebound_model::{CpuSet, Nanos};
+use latebound_model::{CpuSet, Keep, Nanos};
 
 use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
 
@@ -46,6 +46,15 @@ fn mechanisms(by: By) -> String {
     let names: Vec<&str> =
         Mechanism::all().filter(|&mechanism| by.has(mechanism)).map(Mechanism::name).collect();
     names.join(", ")
+}
+
+/// Which activations are recorded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Record")]
+pub(crate) struct KeepArgs {
+    /// Which activations the Run's `activations.parquet` has, of at most 1 048 576 [default: the worst of each series].
+    #[arg(long, value_name = "all|worst:N", requires = "output")]
+    pub(crate) keep: Option<Keep>,
 }
 
 /// Trains of interrupts.
@@ -103,6 +112,8 @@ pub(crate) struct DeferLostArgs {
     pub(crate) load: LoadChoice,
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
 }
 
 /// What the scope is triggered on.
@@ -150,6 +161,8 @@ pub(crate) struct DeferTimelineArgs {
     pub(crate) load: LoadChoice,
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
 }
 
 /// Name the ways that met a budget, with margins, by what `defer run` measured
@@ -303,4 +316,6 @@ pub(crate) struct DeferRunArgs {
     pub(crate) load: LoadChoice,
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
 }

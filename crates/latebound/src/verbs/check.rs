@@ -72,7 +72,8 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(worst.take_missing());
     probes.finish(&mut run);
     firmware.finish(&mut run);
-    record.add(|folder| folder.write_activations(worst.activations()));
+    let activations = [worst.activations(), &run.worst_of_series].concat();
+    record.add(|folder| folder.write_activations(&activations, &run.worst));
     run.missing.extend(record.take_problem());
     // In a lab's guest the Run is written to a folder that goes with the machine, and then brought to this one.
     let shown = std::env::var_os(latebound_lab::SHOWN_AS).map(std::path::PathBuf::from);
@@ -175,6 +176,7 @@ impl Probes {
         }
         if let Some(observer) = &self.observer {
             run.series.extend(observer.series());
+            run.worst_of_series = observer.worst();
             run.losses.extend(observer.losses());
             run.missing.extend(observer.missing().iter().cloned());
         }

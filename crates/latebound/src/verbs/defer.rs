@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound defer`: every way the kernel puts work off, requested by us, and how late each one starts.
 
+mod activations;
 mod advise;
 mod axes;
 mod backend;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use latebound_abi::defer::Record as Start;
 use latebound_defer::{By, Context, Facts as SignatureFacts, Measured, Mechanism, Request, Settings};
 use latebound_model::{
     Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb, Summary,
@@ -65,11 +67,12 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let plan = axes::plan(args, &allowed)?;
     let mut run = session::new_run(RunVerb::Defer, doctor, None);
-    let record = Record::begin(&args.record, None, &run)?;
+    let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(said.into_iter().chain(lacking));
 
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
     let mut phases = Vec::new();
+    let mut activations = activations::begin(&args.keep);
     for axis in plan {
         if stop.is_set() {
             break;
@@ -91,7 +94,9 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         let prepared = way.prepare(&settings, &requests.iter().map(burst).collect::<Vec<_>>())?;
         let running = axis.loads.start(None, &allowed, &stop)?;
         running.settle();
-        phases.push(phase(axis.condition, prepared, &stop, || running.finish(&mut run))?);
+        activations.under(None, axis.condition.clone());
+        let each = |request, measured: &Measured, start: &Start| activations.take(request, measured, start);
+        phases.push(phase(axis.condition, prepared, &stop, each, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
@@ -99,6 +104,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     for phase in &phases {
         run.series.extend(phase.measured.iter().flat_map(|measured| measured.series(None, &phase.condition)));
     }
+    activations::finish(&activations, &mut run, &mut record);
     let written = record.finish(&mut run, output, html::page);
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
     print(&phases, &run, way.by(), &facts, args.intervals, output)?;
@@ -248,7 +254,13 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
     (requests, lacking)
 }
 
-fn phase(condition: Condition, prepared: Ready, stop: &Stop, ended: impl FnOnce()) -> Result<Phase> {
+fn phase(
+    condition: Condition,
+    prepared: Ready,
+    stop: &Stop,
+    each: impl FnMut(usize, &Measured, &Start),
+    ended: impl FnOnce(),
+) -> Result<Phase> {
     let name = condition.to_string();
     let mut progress = Progress::new(None);
     let started = Instant::now();
@@ -259,7 +271,7 @@ fn phase(condition: Condition, prepared: Ready, stop: &Stop, ended: impl FnOnce(
         });
     };
     let mut took = Duration::ZERO;
-    let measured = prepared.run(stop, show, || {
+    let measured = prepared.run(stop, show, each, || {
         took = started.elapsed();
         ended();
     })?;

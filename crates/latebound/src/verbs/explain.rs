@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     loads.finish(&mut run);
     let cut_short = stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
-    record.add(|folder| folder.write_activations(worst.activations()));
+    record.add(|folder| folder.write_activations(worst.activations(), &run.worst));
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, output, html::page);
     print(&run, output)?;

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
         run.duration = elapsed();
         run.series = observer.series();
         run.losses = observer.losses();
+        run.worst_of_series = observer.worst();
     };
     // A terminal that fails or is gone ends it; what was observed is kept all the same.
     let shown = if format == Format::Human && std::io::stdout().is_terminal() {
@@ -78,8 +79,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     loads.finish(&mut run);
     let cut_short = shown.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
-    let worst = observer.worst();
-    record.add(|folder| folder.write_activations(&worst));
+    record.add(|folder| folder.write_activations(&run.worst_of_series, &run.worst));
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, output, html::page);
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
             let style = output.style();
             let table = terminal::observe_table(&run.series, &run.losses, &style);
             let head = terminal::failed_loads(&run, &style);
-            let asked = terminal::worst_activations(&worst, &style);
+            let asked = terminal::worst_activations(&run.worst_of_series, &style);
             output.text(&(head + &table + &asked + &terminal::missing(&run.missing, &style)))?;
         }
     }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use latebound_abi::defer::Record;
 use latebound_defer::{
     By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
     StockKernel,
@@ -190,11 +191,12 @@ impl Ready {
         self,
         stop: &Stop,
         progress: impl FnMut(Progress),
+        each: impl FnMut(usize, &Measured, &Record),
         ended: impl FnOnce(),
     ) -> Result<Vec<Measured>> {
         Ok(match self {
-            Ready::Module(prepared) => prepared.run(stop.flag(), progress, |_| {}, ended)?,
-            Ready::Bpf(prepared) => prepared.run(stop.flag(), progress, ended)?,
+            Ready::Module(prepared) => prepared.run(stop.flag(), progress, each, ended)?,
+            Ready::Bpf(prepared) => prepared.run(stop.flag(), progress, each, ended)?,
         })
     }
 }

@@ -2,8 +2,9 @@
 //! `latebound defer lost`: trains of interrupts faster than their bottom half, with and without a counter.
 
 use anyhow::{Result, bail};
+use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Context, Device, Ksoftirqd, LostDocument, LostTrial, Mechanism, Prepared, Request, Settings, trains,
+    Context, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Prepared, Request, Settings, trains,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
 use latebound_report::html;
@@ -16,7 +17,7 @@ use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 
-use super::RING_RECORDS;
+use super::{RING_RECORDS, activations};
 
 pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -34,22 +35,29 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Defer, doctor, None);
-    let record = Record::begin(&args.record, None, &run)?;
+    let mut record = Record::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([Cpu(args.train.cpu)])));
 
     let mut trials = Vec::new();
-    let each = |condition: Condition, trials: &mut Vec<LostTrial>| -> Result<()> {
+    let mut activations = activations::begin(&args.keep);
+    let mut each = |condition: Condition, trials: &mut Vec<LostTrial>| -> Result<()> {
         for &mechanism in &mechanisms {
             for with_counter in [false, true] {
                 if !stop.is_set() {
-                    trials.push(trial(
+                    activations.under(Some(order(with_counter)), condition.clone());
+                    let keep = |request, measured: &Measured, start: &Start| {
+                        activations.take(request, measured, start);
+                    };
+                    let trial = trial(
                         &args.train,
                         args.trains,
                         mechanism,
                         with_counter,
                         condition.clone(),
                         &stop,
-                    )?);
+                        keep,
+                    );
+                    trials.push(trial?);
                 }
             }
         }
@@ -67,14 +75,19 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
     run.state = if stop.is_set() { RunState::Interrupted } else { RunState::Complete };
     for trial in &trials {
-        let order = if trial.with_counter { "trains, with counter" } else { "trains" };
-        run.series.extend(trial.measured.series(Some(order), &trial.condition));
+        run.series.extend(trial.measured.series(Some(order(trial.with_counter)), &trial.condition));
     }
+    activations::finish(&activations, &mut run, &mut record);
     let written = record.finish(&mut run, output, html::page);
     print(&trials, &run, args.train.irqs, output)?;
     written?;
     load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
+}
+
+/// What a trial is called in the names of its series.
+fn order(with_counter: bool) -> &'static str {
+    if with_counter { "trains, with counter" } else { "trains" }
 }
 
 /// The request and settings of so many trains.
@@ -120,6 +133,7 @@ fn trial(
     with_counter: bool,
     condition: Condition,
     stop: &Stop,
+    mut keep: impl FnMut(usize, &Measured, &Start),
 ) -> Result<LostTrial> {
     let (settings, request) = plan(args, count, mechanism, with_counter)?;
     let prepared = Prepared::new(Device::open()?, &settings, &[request])?;
@@ -128,7 +142,11 @@ fn trial(
         progress.show(|| format!("{condition}: {} runs of {} raises", so_far.starts, so_far.triggers));
     };
     let mut records = Vec::new();
-    let mut measured = prepared.run(stop.flag(), show, |record| records.push(*record), || {})?;
+    let each = |request, measured: &Measured, start: &Start| {
+        records.push(*start);
+        keep(request, measured, start);
+    };
+    let mut measured = prepared.run(stop.flag(), show, each, || {})?;
     progress.clear();
     let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
     Ok(LostTrial {

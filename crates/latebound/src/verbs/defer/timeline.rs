@@ -23,7 +23,7 @@ use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::session::{self, Progress, Record, Stop};
 
-use super::lost;
+use super::{activations, lost};
 
 pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -66,7 +66,12 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
         state.borrow_mut().look(recorder.as_ref());
         progress.show(|| format!("{} runs of {} raises", so_far.starts, so_far.triggers));
     };
-    let each = |record: &Start| state.borrow_mut().records.push(*record);
+    let mut activations = activations::begin(&args.keep);
+    activations.under(None, Condition::Trains);
+    let each = |request, measured: &Measured, start: &Start| {
+        state.borrow_mut().records.push(*start);
+        activations.take(request, measured, start);
+    };
     let mut measured = prepared.run(stop.flag(), show, each, || running.finish(&mut run))?;
     progress.clear();
     let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
@@ -86,6 +91,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     if let Some(picture) = &picture {
         record.write_trace(&picture.trace_json())?;
     }
+    activations::finish(&activations, &mut run, &mut record);
     let written = record.finish(&mut run, output, |run| html::scope_page(run, picture.as_ref(), &rows));
     if output.is_json() {
         output.document(&TimelineDocument::new(trains.len(), scope.as_ref(), &edges, &run.missing))?;
