@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one stream of events that live capture and saved traces both become, and that analysis reads.
+//! [`Event`](crate::Event): what the scheduler, interrupts and timers did on a CPU. Live capture and saved traces both become it, and
+//! explanations read nothing else.
+//!
+//! It owns its texts, so that an event outlives the ring or the file it came from. The borrowed form of a saved trace, with fields
+//! that no explanation reads, is `TypedEvent` of latebound-trace; a bound reads events by the million, and takes those of
+//! the thread model (latebound-abi) in its place, which hold numbers alone. What a task waits for is no such event: see [`WaitEvent`](crate::WaitEvent).
 
 use std::fmt;
 

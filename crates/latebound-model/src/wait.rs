@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a task waits for: objects, the relations to the kernel threads that complete them, and the events that a probe
 //! sees of both. Owns these words and their JSON form; decides no priority and observes nothing.
+//!
+//! A [`WaitEvent`] is no [`Event`](crate::Event): it is about an object and who completes it, and has no meaning on a CPU's line of
+//! time. A probe that knows only who ran cannot make one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -96,6 +96,21 @@ fn a_quantile_of_too_few_samples_is_a_dash_that_says_why() {
 }
 
 #[test]
+fn requesters_are_listed_with_their_context_and_a_name_that_steers_is_written_out() {
+    let page = html::page(&support::rich());
+    assert!(page.contains("<a href=\"#requesters\">"));
+    let section =
+        page.split("<section id=\"requesters\">").nth(1).unwrap().split("</section>").next().unwrap();
+    for said in
+        ["dd/812 nice 0", "kworker/u4:1/77 nice 0", "idle, in a softirq", "254:0 write", "a\\x0ab/9 RT 50"]
+    {
+        assert!(section.contains(said), "{said}: {section}");
+    }
+    assert!(!section.contains('\u{1b}'), "{section}");
+    assert!(!html::page(&support::empty()).contains("id=\"requesters\""));
+}
+
+#[test]
 fn a_number_with_losses_is_marked_and_the_loss_is_told() {
     let mut run = support::rich();
     let clean = html::page(&run);

@@ -39,7 +39,7 @@ fn write(path: &Path, generation: u64) {
 fn what_is_written_is_read_back_from_the_folder_and_from_run_json() {
     let (_keep, path) = place();
     let mut folder = RunFolder::create(&path, false).unwrap();
-    folder.write_activations(&activations(10)).unwrap();
+    folder.write_activations(&activations(10), &[]).unwrap();
     let mut run = sample_run(5);
     folder.finish(&run, Some("<p>")).unwrap();
     let read = read_run(&path).unwrap();

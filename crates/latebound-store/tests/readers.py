@@ -72,4 +72,9 @@ for read in (with_duckdb, with_pyarrow, with_pandas):
         missing = [bool(value) for value in activations.sort_values("requested_ns")[column].isna()]
         expected = [n % 2 != 0 if every == 2 else n % every == 0 for n in range(len(activations))]
         assert missing == expected, (read.__name__, column)
+    explained = activations[activations["cause_kind"].notna()]
+    named = [(int(row["requested_ns"]), row["cause_kind"], int(row["cause_ns"])) for _, row in explained.iterrows()]
+    cause = run["worst"][0]["causes"][0]
+    assert named == [(7_000, cause["kind"], cause["duration"])], (read.__name__, named)
+    assert list(explained["cause_subject"]) == [cause["subject"]], read.__name__
     print(json.dumps({"reader": read.__name__, "values": sum(found.values()), "rows": files}))

@@ -14,7 +14,16 @@ use latebound_store::{InterruptRow, RunFolder};
 
 fn write(path: &Path, how_many_activations: u64) {
     let mut folder = RunFolder::create(path, false).unwrap();
-    folder.write_activations(&activations(how_many_activations)).unwrap();
+    let all = activations(how_many_activations);
+    // The causes of one of them are known.
+    let (late, run) = (&all[7], sample_run(1));
+    let explained = latebound_model::Explanation {
+        series: late.series.clone(),
+        requested_at: late.requested_at,
+        started_at: late.started_at,
+        ..run.worst[0].clone()
+    };
+    folder.write_activations(&all, &[explained]).unwrap();
     let [vector, nmi] = sources();
     let rows = (0..how_many_activations).map(|i| InterruptRow {
         cpu: Cpu(1),

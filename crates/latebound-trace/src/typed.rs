@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the readers of perf.data and of ftrace text give: typed events and discontinuities, in the order of the file.
+//!
+//! A [`TypedEvent`] borrows from the file and has every field of its format, places in the kernel's text among them. It is no
+//! `Event` of latebound-model, which [`crate::Converter`] makes of it where the model has such an event, and which owns its texts.
 
 use latebound_model::{Cpu, Nanos};
 

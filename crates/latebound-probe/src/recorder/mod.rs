@@ -69,26 +69,26 @@ const WAKEUPS: [(Mechanism, Quantity); 3] = [
     (Mechanism::TimerWakeup, Quantity::LatencyNaive),
     (Mechanism::QuotaWait, Quantity::Latency),
 ];
-/// `LB_WAKEUP_QUOTA` in recorder.h.
-const WAKEUP_QUOTA: u32 = 2;
 /// `LB_QUOTA_SLOTS` in recorder.h.
 const QUOTA_SLOTS: usize = 4;
 const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
 
+/// The subject of a watched thread's series.
+fn subject_of(task: &Task) -> Subject {
+    Subject { name: format!("{}/{}", task.comm, task.tid), task: Some(task.clone()), cpu: None }
+}
+
 /// A watched thread that ran later than its threshold, in the series that [`Recorder::series`] gives it. It was due when its
 /// timer was to expire, where a timer woke it; else when it was woken; where a quota held it, when it was switched out.
 fn late_activation(late: &lb_flight_late) -> Activation {
     let waking = Nanos(late.waking_at_ns);
     let expires = (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns));
-    let (mechanism, word) = match expires {
-        _ if late.wakeup == WAKEUP_QUOTA => (Mechanism::QuotaWait, "quota_wait"),
-        Some(_) => (Mechanism::TimerWakeup, "timer_wakeup"),
-        None => (Mechanism::ThreadWakeup, "thread_wakeup"),
-    };
+    let (mechanism, quantity) = WAKEUPS[late.wakeup as usize % WAKEUPS.len()];
     let task = decode::late_task(late);
-    let (series, due) = (format!("{word}/{}", task.comm), expires.unwrap_or(waking));
+    let series = Series::id_of(mechanism, quantity, &subject_of(&task));
+    let due = expires.unwrap_or(waking);
     let running = Nanos(late.running_at_ns);
     let late = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
     Activation { activated_at: expires.map(|_| waking), ..late }
@@ -505,8 +505,7 @@ kind: MissingKind::Events,
                         prio: Some(thread.prio),
                         kernel: thread.kernel != 0,
                     };
-                    let subject =
-                        Subject { name: format!("{}/{tid}", task.comm), task: Some(task), cpu: None };
+                    let subject = subject_of(&task);
                     let mut series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
                     let clipped = thread.latencies[wakeup].clipped;
                     if clipped > 0 {

@@ -440,7 +440,7 @@ pub(crate) fn rich() -> Run {
         }],
         series,
         worst,
-        worst_of_series: Vec::new(),
+        worst_of_series: activations(),
         findings,
         system_management_interrupts: None,
         quotas: Vec::new(),

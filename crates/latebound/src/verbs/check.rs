@@ -175,8 +175,9 @@ impl Probes {
             run.missing.extend(recorder.missing().iter().cloned());
         }
         if let Some(observer) = &self.observer {
-            run.series.extend(observer.series());
+            // Before the distributions, so that each worst one is in its distribution.
             run.worst_of_series = observer.worst();
+            run.series.extend(observer.series());
             run.losses.extend(observer.losses());
             run.missing.extend(observer.missing().iter().cloned());
         }

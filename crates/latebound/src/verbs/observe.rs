@@ -41,9 +41,10 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let collect = |run: &mut Run| {
         run.duration = elapsed();
+        // Before the distributions, so that each worst one is in its distribution.
+        run.worst_of_series = observer.worst();
         run.series = observer.series();
         run.losses = observer.losses();
-        run.worst_of_series = observer.worst();
     };
     // A terminal that fails or is gone ends it; what was observed is kept all the same.
     let shown = if format == Format::Human && std::io::stdout().is_terminal() {

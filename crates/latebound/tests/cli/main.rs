@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
 
+mod activations;
 mod check;
 mod compare;
 mod foreign;

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reads the activations of a Run with DuckDB and pyarrow, and holds them against its run.json.
+
+    activations.py RUN all|worst:N|each
+
+`all`: a row for each value of a series, with those that passed while one was late, and the same maximum; a series of which some were
+lost has fewer. `worst:N`: at most so many, worst first. `each`: the worst of each series, worst first. Prints a JSON object: the
+rows of each mechanism, and how many of them name their requester."""
+
+import collections
+import json
+import pathlib
+import sys
+
+import duckdb
+import pyarrow.parquet
+
+folder, keep = pathlib.Path(sys.argv[1]), sys.argv[2]
+run = json.loads((folder / "run.json").read_text())
+file = folder / "activations.parquet"
+table = pyarrow.parquet.read_table(file)
+table.validate(full=True)
+rows = table.to_pylist()
+[named] = [one for one in run["tables"] if one["file"] == file.name]
+assert len(rows) == named["rows"], (len(rows), named)
+columns = ", ".join(f'"{name}"' for name in table.column_names)
+with_duckdb = duckdb.sql(f"SELECT {columns} FROM read_parquet('{file}')").fetchall()
+assert with_duckdb == [tuple(row.values()) for row in rows], "both read the same"
+
+latencies = [row["started_ns"] - row["requested_ns"] for row in rows]
+assert all(latency >= 0 for latency in latencies), min(latencies)
+for row in rows:
+    assert row["ended_ns"] is None or row["ended_ns"] >= row["started_ns"], row
+    assert row["activated_ns"] is None or row["requested_ns"] <= row["activated_ns"] <= row["started_ns"], row
+    assert row["requester_tid"] is None or row["requester_comm"], row
+
+series = {one["id"]: one for one in run["series"]}
+# A thread that measures itself has both distributions, and its activations belong to the one that has every period.
+measured = {
+    name
+    for name, one in series.items()
+    if one["histogram"]["count"]
+    and (one["quantity"] == "latency" or one["quantity"] == "latency_naive" and name.removesuffix("_naive") not in series)
+}
+of = collections.defaultdict(list)
+for row, latency in zip(rows, latencies):
+    of[row["series"]].append((latency, row["missed"]))
+for name, values in of.items():
+    one = series[name]
+    assert name in measured, name
+    histogram = one["histogram"]
+    assert max(values)[0] <= histogram["max_ns"], (name, max(values), histogram["max_ns"])
+    if keep == "all" and not one.get("losses"):
+        assert sum(1 + missed for _, missed in values) == histogram["count"], (name, len(values), histogram["count"])
+        assert max(values)[0] == histogram["max_ns"], (name, max(values), histogram["max_ns"])
+if keep == "all" and not any("single activations" in one["what"] for one in run.get("missing", [])):
+    assert measured == set(of), (measured, set(of))
+if keep != "all":
+    assert latencies == sorted(latencies, reverse=True), latencies
+if keep == "each":
+    assert all(len(values) == 1 for values in of.values()), of
+if keep.startswith("worst:"):
+    most = int(keep.removeprefix("worst:"))
+    counted = sum(one["histogram"]["count"] - one.get("missed", 0) for one in map(series.get, measured))
+    assert len(rows) == min(most, counted), (len(rows), most, counted)
+    assert latencies[:1] == [max(series[name]["histogram"]["max_ns"] for name in measured)]
+
+# What is explained says by what it was late.
+explained = {(one["series"], one["requested_at"], one["started_at"]): one["causes"][0] for one in run["worst"]}
+for row in rows:
+    cause = explained.get((row["series"], row["requested_ns"], row["started_ns"]))
+    assert row["cause_kind"] == (cause and cause["kind"]) and row["cause_ns"] == (cause and cause["duration"]), row
+
+mechanisms = collections.Counter(row["mechanism"] for row in rows)
+requesters = collections.Counter(row["mechanism"] for row in rows if row["requester_tid"] is not None)
+print(json.dumps({"rows": mechanisms, "named": requesters}))
