@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Device, Edge, Ksoftirqd, LaneKind, Prepared, Scope, TimelineDocument, Trigger, Triggered, edges, trains,
+    Device, Edge, Ksoftirqd, LaneKind, Measured, Prepared, Scope, TimelineDocument, Trigger, Triggered, edges, trains,
 };
 use latebound_model::{
     Condition, Cpu, CpuSet, Event, Load, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Task, Tid,
@@ -83,9 +83,8 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
 
     let ksoftirqd = Ksoftirqd::of_this_kernel();
     let trains = trains(&seen.records, args.train.irqs, &ksoftirqd);
-    // One that a load made and that had ended when its threads were read is known by its name alone.
-    let of_load = |task: &Task| seen.load_threads.contains(&task.tid) || Load::names_thread(&task.comm);
-    let scope = seen.triggered.scope(&trains, &ksoftirqd, &seen.events, of_load);
+    let is_load = |task: &Task| is_of_load(task, &seen.load_threads);
+    let scope = seen.triggered.scope(&trains, &ksoftirqd, &seen.events, is_load);
     let edges = edges(&seen.records);
     let (picture, rows) = (scope.as_ref().map(picture), rows(&edges));
     if let Some(picture) = &picture {
@@ -222,6 +221,11 @@ fn print(
     output.text(&(terminal::failed_loads(run, &style) + &shown + &terminal::missing(&run.missing, &style)))
 }
 
+/// Whether a thread is one of the loads'. One that had ended when their threads were read is known by its name alone.
+fn is_of_load(task: &Task, threads: &BTreeSet<Tid>) -> bool {
+    threads.contains(&task.tid) || Load::names_thread(&task.comm)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,20 +233,9 @@ mod tests {
     #[test]
     fn threads_of_a_load_are_known_by_their_ids_and_ended_ones_by_name() {
         let task = |tid, comm: &str| Task { tid: Tid(tid), comm: comm.to_owned(), ..Task::default() };
-        let threads = [task(7, "postgres"), task(8, "load-fork"), task(9, "bash"), task(0, "swapper/0")];
-        let switches = threads.windows(2).zip(1..).map(|(pair, at)| Event {
-            at: Nanos(at * 10),
-            cpu: Cpu(0),
-            current: None,
-            kind: EventKind::Switch {
-                prev: pair[0].clone(),
-                next: pair[1].clone(),
-                reason: latebound_model::SwitchReason::Preempted,
-            },
-        });
-        let lanes = thread_lanes(&switches.collect::<Vec<_>>(), &[Tid(7)].into(), Nanos(0), Nanos(100));
-        let names = |lane: &ScopeLane| lane.bars.iter().map(|bar| bar.label.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&lanes[0]), ["postgres 7", "load-fork 8"]);
-        assert_eq!(names(&lanes[1]), ["bash 9"]);
+        let threads = BTreeSet::from([Tid(7)]);
+        let of_load = |tid, comm| is_of_load(&task(tid, comm), &threads);
+        assert!(of_load(7, "postgres") && of_load(8, "load-fork"));
+        assert!(!of_load(9, "bash") && !of_load(10, "postgres"));
     }
 }
