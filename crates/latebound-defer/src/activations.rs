@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use latebound_abi::defer::Record;
 use latebound_model::{
-    Activation, Condition, Context as RequestContext, Cpu, Keep, KeptActivations, Nanos, Task, Tid, WorstOfSeries,
+    Activation, Condition, Context as RequestContext, Cpu, Keep, KeptActivations, Nanos, Task, Tid,
+    WorstOfSeries,
 };
 
 use crate::ksoftirqd::Ksoftirqd;

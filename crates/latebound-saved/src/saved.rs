@@ -3,7 +3,9 @@
 
 use latebound_abi::Rule;
 use latebound_analysis::bound::{Fold, FoldLimits, Observations};
-use latebound_model::{Cpu, Loss, Missing, MissingKind, Nanos, PreemptionModel, SystemSnapshot, WorkloadCurve};
+use latebound_model::{
+    Cpu, Loss, Missing, MissingKind, Nanos, PreemptionModel, SystemSnapshot, WorkloadCurve,
+};
 
 /// Above so many interrupts of a CPU its curves are left out: the table of interrupts has all that they say.
 const FOLDED: usize = 1 << 20;

@@ -3,9 +3,7 @@
 //!
 //! Owns which events are read from the recorder and when; which wake-ups are kept is `latebound-analysis`'s.
 
-use latebound_analysis::{
-    KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup,
-};
+use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup};
 use latebound_model::{Activation, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos};
 use latebound_probe::{ProbeError, Recorder};
 

@@ -4,7 +4,8 @@
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Context, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Prepared, Request, Settings, trains,
+    Context, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Prepared, Request, Settings,
+    trains,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
 use latebound_report::html;

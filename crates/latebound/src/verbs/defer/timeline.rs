@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Device, Edge, Ksoftirqd, LaneKind, Measured, Prepared, Scope, TimelineDocument, Trigger, Triggered, edges, trains,
+    Device, Edge, Ksoftirqd, LaneKind, Measured, Prepared, Scope, TimelineDocument, Trigger, Triggered,
+    edges, trains,
 };
 use latebound_model::{
     Condition, Cpu, CpuSet, Event, Load, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Task, Tid,
