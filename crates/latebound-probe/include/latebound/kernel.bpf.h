@@ -227,4 +227,17 @@ extern void bpf_preempt_enable(void) __attribute__((section(".ksyms"))) __attrib
 #define PF_KSWAPD 0x00020000
 #define PF_KTHREAD 0x00200000
 
+/*
+ * The effective real-time priority of a user thread, as user space counts; 0: it has none. MAX_RT_PRIO is 100 (include/linux/sched/prio.h);
+ * 99 is no priority that user space can give, and deadline tasks count as 99.
+ */
+static inline __attribute__((always_inline)) u32 lb_real_time_priority(struct task_struct *task)
+{
+	int prio = task->prio;
+
+	if (prio >= 99 || (task->flags & PF_KTHREAD))
+		return 0;
+	return prio < 0 ? 99 : 99 - prio;
+}
+
 #endif

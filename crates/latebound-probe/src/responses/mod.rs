@@ -33,6 +33,11 @@ pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/responses.skel.rs"));
 }
 
+#[allow(unreachable_pub, dead_code, reason = "generated whole from responses.h")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/responses_wire.rs"));
+}
+
 /// Where tracefs lies, by the two usual places.
 const SYSCALLS: [&str; 2] =
     ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
@@ -136,10 +141,9 @@ impl ResponseProbe {
     pub fn under_way(&self, now: Nanos, mut pause: impl FnMut()) -> Vec<(Tid, Nanos)> {
         let tasks = &self.skel.maps.tasks;
         let begun = |key: Vec<u8>| {
-            let state = tasks.lookup(&key, MapFlags::ANY).ok()??;
-            let word = |at: usize| Some(u64::from_ne_bytes(state.get(at..at + 8)?.try_into().ok()?));
-            // `struct task`; as `sleep` of the programs takes the two together.
-            let (due, woken) = (word(0)?, word(8)?);
+            let state = wire::ResponseTask::from_bytes(&tasks.lookup(&key, MapFlags::ANY).ok()??)?;
+            let wire::ResponseTask { due_ns: due, woken_ns: woken, called_ns: _ } = state;
+            // As `sleep` of the programs takes the two together.
             let start = if due > 0 && (woken == 0 || due < woken) { due } else { woken };
             let tid = i32::from_ne_bytes(key.try_into().ok()?);
             (start > 0 && start < now.0).then_some((Tid(tid), Nanos(start)))
@@ -156,13 +160,10 @@ impl ResponseProbe {
     ///
     /// Between any two programs it calls `pause`, as [`ResponseProbe::under_way`] does.
     pub fn losses(&self, mut pause: impl FnMut()) -> Vec<Loss> {
-        let lost = self.skel.maps.bss_data.as_deref().map_or([0; 2], |bss| bss.lost);
-        let places = ["responses: no room to tell of one", "responses: tasks that there was no room for"];
-        let kinds = [LossKind::RingFull, LossKind::MapFull];
-        let all = lost.into_iter().zip(places).zip(kinds).map(|((count, place), kind)| Loss {
-            kind,
-            place: place.to_owned(),
-            count: Some(count),
+        let lost = self.skel.maps.bss_data.as_deref().map_or([0; wire::ResponseLoss::COUNT], |bss| bss.lost);
+        let all = wire::ResponseLoss::ALL.into_iter().map(|of| {
+            let (kind, place) = loss(of);
+            Loss { kind, place: place.to_owned(), count: Some(lost[of.raw() as usize]) }
         });
         let skipped = self.skel.object().progs().filter_map(|program| {
             pause();
@@ -239,17 +240,23 @@ fn not_loaded(refused: &Refused) -> Missing {
     }
 }
 
-/// `struct response`.
+/// What it means that there was no room, and for what.
+fn loss(of: wire::ResponseLoss) -> (LossKind, &'static str) {
+    match of {
+        wire::ResponseLoss::Ring => (LossKind::RingFull, "responses: no room to tell of one"),
+        wire::ResponseLoss::Task => (LossKind::MapFull, "responses: tasks that there was no room for"),
+    }
+}
+
 fn decode(bytes: &[u8]) -> Option<Response> {
-    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let response = wire::Response::from_bytes(bytes)?;
     Some(Response {
-        start: Nanos(word(0)?),
-        end: Nanos(word(8)?),
-        task: Tid(half(16)? as i32),
-        process: Tid(half(20)? as i32),
-        priority: u8::try_from(half(24)?).ok()?,
-        comm: bytes.get(32..48)?.try_into().ok()?,
+        start: Nanos(response.start_ns),
+        end: Nanos(response.end_ns),
+        task: Tid(response.task.cast_signed()),
+        process: Tid(response.process.cast_signed()),
+        priority: u8::try_from(response.priority).ok()?,
+        comm: response.comm,
     })
 }
 

@@ -9,19 +9,9 @@
 #include "latebound/kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "responses.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* mirrored in mod.rs */
-struct response {
-	u64 start;
-	u64 end;
-	u32 task;
-	u32 process;
-	u32 priority;
-	u32 reserved;
-	char comm[16];
-};
 
 /*
  * Room for 9000 responses, which are fetched ten times a second. No more: the kernel gets its pages in one go, which holds everybody up where
@@ -32,40 +22,21 @@ struct {
 	__uint(max_entries, 1 << 19);
 } responses SEC(".maps");
 
-/* A task between two sleeps, or in one. */
-struct task {
-	u64 due; /* the time until which it asked to sleep, on CLOCK_MONOTONIC; 0: it gave none */
-	u64 woken; /* when it was woken; 0: it was not */
-	u64 called; /* when it began to sleep */
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u32);
-	__type(value, struct task);
+	__type(value, struct lb_response_task);
 } tasks SEC(".maps");
 
-/* Responses, and tasks, that there was no room for. */
-u64 lost[2] = {};
-
-/* The effective real-time priority of a user thread, as user space counts; 0: it is none. */
-static __always_inline u32 real_time(struct task_struct *task)
-{
-	int prio = task->prio;
-
-	/* MAX_RT_PRIO is 100 (include/linux/sched/prio.h); 99 is not a priority that user space can give. */
-	if (prio >= 99 || (task->flags & PF_KTHREAD))
-		return 0;
-	return prio < 0 ? 99 : 99 - prio;
-}
+u64 lost[LB_RESPONSE_LOSS_COUNT] = {};
 
 static __always_inline int sleep(u64 due)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u32 tid = current->pid, priority = real_time(current);
-	struct response *response;
-	struct task new = {}, *task;
+	u32 tid = current->pid, priority = lb_real_time_priority(current);
+	struct lb_response *response;
+	struct lb_response_task new = {}, *task;
 	u64 now;
 
 	if (!priority)
@@ -73,10 +44,10 @@ static __always_inline int sleep(u64 due)
 	now = bpf_ktime_get_ns();
 	task = bpf_map_lookup_elem(&tasks, &tid);
 	if (!task) {
-		new.due = due;
-		new.called = now;
+		new.due_ns = due;
+		new.called_ns = now;
 		if (bpf_map_update_elem(&tasks, &tid, &new, BPF_ANY))
-			__sync_fetch_and_add(&lost[1], 1);
+			__sync_fetch_and_add(&lost[LB_RESPONSE_LOSS_TASK], 1);
 		return 0;
 	}
 	response = bpf_ringbuf_reserve(&responses, sizeof(*response), 0);
@@ -85,9 +56,9 @@ static __always_inline int sleep(u64 due)
 		 * A time that was asked for counts even where the task came too late to sleep at all; one that a signal
 		 * woke before its time began then.
 		 */
-		response->start = task->due && (!task->woken || task->due < task->woken) ? task->due :
-				  task->woken ? task->woken : task->called;
-		response->end = now;
+		response->start_ns = task->due_ns && (!task->woken_ns || task->due_ns < task->woken_ns) ? task->due_ns :
+				  task->woken_ns ? task->woken_ns : task->called_ns;
+		response->end_ns = now;
 		response->task = tid;
 		response->process = current->tgid;
 		response->priority = priority;
@@ -95,11 +66,11 @@ static __always_inline int sleep(u64 due)
 		bpf_get_current_comm(response->comm, sizeof(response->comm));
 		bpf_ringbuf_submit(response, BPF_RB_NO_WAKEUP);
 	} else {
-		__sync_fetch_and_add(&lost[0], 1);
+		__sync_fetch_and_add(&lost[LB_RESPONSE_LOSS_RING], 1);
 	}
-	task->due = due;
-	task->woken = 0;
-	task->called = now;
+	task->due_ns = due;
+	task->woken_ns = 0;
+	task->called_ns = now;
 	return 0;
 }
 
@@ -136,13 +107,13 @@ static __always_inline int over(void)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	u32 tid = current->pid;
-	struct task *task;
+	struct lb_response_task *task;
 
-	if (!real_time(current))
+	if (!lb_real_time_priority(current))
 		return 0;
 	task = bpf_map_lookup_elem(&tasks, &tid);
-	if (task && !task->woken)
-		task->woken = bpf_ktime_get_ns();
+	if (task && !task->woken_ns)
+		task->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -176,13 +147,13 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(response_waking, struct task_struct *woken)
 {
 	u32 tid = woken->pid;
-	struct task *task;
+	struct lb_response_task *task;
 
-	if (!real_time(woken))
+	if (!lb_real_time_priority(woken))
 		return 0;
 	task = bpf_map_lookup_elem(&tasks, &tid);
-	if (task && !task->woken)
-		task->woken = bpf_ktime_get_ns();
+	if (task && !task->woken_ns)
+		task->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
