@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -12,34 +13,101 @@ use latebound_model::{Completer, Object, Priority, RelationKind, WaitEvent};
 use latebound_model::{Nanos, Tid};
 use libbpf_rs::Map;
 
+use super::{decode, wire};
 use crate::error::ProbeError;
 
-/// `DISK_WAITS`.
-const PLACES: usize = 1024;
-/// `TASK_BITS`.
-const TASK_BITS: u32 = 24;
-/// `COMPLETERS`.
-const COMPLETERS: usize = 4;
+const PLACES: usize = wire::LB_DISK_WAITS as usize;
+const COMPLETERS: usize = wire::LB_DISK_COMPLETERS as usize;
 /// A request that did not end for so long was merged into another one; a place that nobody used for so long is free again.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
-/// `struct disk_wait`.
-#[repr(C)]
-struct Place {
-    key: AtomicU64,
-    ended: AtomicU64,
-    under_way: AtomicI32,
-    told: AtomicU32,
-    priority: AtomicU32,
-    reserved: AtomicU32,
-    by: [By; COMPLETERS],
-    spare: [AtomicU64; 4],
+/// The programs' array, mapped.
+struct Places {
+    first: NonNull<wire::DiskWait>,
 }
 
-#[repr(C)]
-struct By {
-    who: AtomicU64,
-    times: AtomicU64,
+impl Places {
+    const BYTES: usize = PLACES * size_of::<wire::DiskWait>();
+
+    fn map(array: &Map<'_>) -> Result<Places, ProbeError> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice, of an array made with BPF_F_MMAPABLE; the result is
+        // checked.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                Places::BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                array.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(ProbeError::last_os("mapping the waits for disks"));
+        }
+        let first = NonNull::new(address.cast::<wire::DiskWait>())
+            .ok_or_else(|| ProbeError::last_os("mapping the waits for disks"))?;
+        Ok(Places { first })
+    }
+
+    fn get(&self, at: usize) -> Option<Place<'_>> {
+        // SAFETY: inside the mapping, which lives as long as this.
+        (at < PLACES).then(|| Place { at: unsafe { self.first.add(at) }, _mapped: PhantomData })
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length and nothing refers to it any more.
+        unsafe { libc::munmap(self.first.as_ptr().cast::<c_void>(), Places::BYTES) };
+    }
+}
+
+/// One place of the array, a `struct lb_disk_wait`. The programs write to it meanwhile, so that each field is an atomic.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    at: NonNull<wire::DiskWait>,
+    _mapped: PhantomData<&'a Places>,
+}
+
+macro_rules! atomic {
+    ($field:ident: $of:ty) => {
+        fn $field(self) -> &'a $of {
+            // SAFETY: the field lies inside the mapping, aligned as its type is, and is accessed here by atomics alone.
+            unsafe { <$of>::from_ptr(&raw mut (*self.at.as_ptr()).$field) }
+        }
+    };
+}
+
+impl<'a> Place<'a> {
+    atomic!(key: AtomicU64);
+    atomic!(ended_ns: AtomicU64);
+    atomic!(under_way: AtomicI32);
+    atomic!(told: AtomicU32);
+    atomic!(kind: AtomicU32);
+    atomic!(of: AtomicU32);
+    atomic!(task: AtomicU32);
+    atomic!(priority: AtomicU32);
+
+    /// The bytes of the completers, and how often each completed one.
+    fn by(self) -> impl Iterator<Item = (&'a AtomicU64, &'a AtomicU64)> {
+        // SAFETY: both fields lie inside the mapping, aligned as their types are, and are accessed here by atomics alone.
+        (0..COMPLETERS).map(move |number| unsafe {
+            let served = &raw mut (*self.at.as_ptr()).by[number];
+            (AtomicU64::from_ptr(&raw mut (*served).who), AtomicU64::from_ptr(&raw mut (*served).times))
+        })
+    }
+
+    fn ended(self) -> Nanos {
+        Nanos(self.ended_ns().load(Ordering::Acquire))
+    }
+
+    /// The disk, or the CPU of timers, and the task, once the wait was told.
+    fn object(self) -> Option<(Object, Tid)> {
+        let kind = decode::relation_kind(self.kind().load(Ordering::Acquire))?;
+        let of = u64::from(self.of().load(Ordering::Acquire));
+        Some((Object { kind, of, id: 0 }, decode::tid(self.task().load(Ordering::Acquire))))
+    }
 }
 
 /// What is known of a place.
@@ -51,9 +119,9 @@ struct Known {
     given: [u64; COMPLETERS],
 }
 
-/// The programs' array of waits, mapped.
+/// The waits that are counted.
 pub(super) struct DiskWaits {
-    first: NonNull<Place>,
+    places: Places,
     known: BTreeMap<usize, Known>,
     /// A wait is over when its last request ended so long ago.
     hold: Nanos,
@@ -62,29 +130,7 @@ pub(super) struct DiskWaits {
 
 impl DiskWaits {
     pub(super) fn map(array: &Map<'_>, hold: Nanos) -> Result<DiskWaits, ProbeError> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice, of an array made with BPF_F_MMAPABLE; the result is
-        // checked.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PLACES * size_of::<Place>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                array.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(ProbeError::last_os("mapping the waits for disks"));
-        }
-        let first = NonNull::new(address.cast::<Place>())
-            .ok_or_else(|| ProbeError::last_os("mapping the waits for disks"))?;
-        Ok(DiskWaits { first, known: BTreeMap::new(), hold, expired: 0 })
-    }
-
-    fn place(&self, at: usize) -> Option<&Place> {
-        // SAFETY: inside the mapping, which lives as long as this; all fields are atomic, and any bytes are a value of them.
-        (at < PLACES).then(|| unsafe { self.first.add(at).as_ref() })
+        Ok(DiskWaits { places: Places::map(array)?, known: BTreeMap::new(), hold, expired: 0 })
     }
 
     /// A wait was told to begin.
@@ -100,26 +146,25 @@ impl DiskWaits {
         let open: Vec<(usize, Nanos)> =
             self.known.iter().filter_map(|(&at, known)| Some((at, known.since?))).collect();
         for (at, since) in open {
-            let Some(place) = self.place(at) else { continue };
-            let quiet = now.saturating_sub(Nanos(place.ended.load(Ordering::Acquire)).max(since));
-            if place.under_way.load(Ordering::SeqCst) > 0 {
+            let Some(place) = self.places.get(at) else { continue };
+            let quiet = now.saturating_sub(place.ended().max(since));
+            if place.under_way().load(Ordering::SeqCst) > 0 {
                 if quiet < PATIENCE {
                     continue;
                 }
-                place.under_way.store(0, Ordering::SeqCst);
+                place.under_way().store(0, Ordering::SeqCst);
                 self.expired += 1;
             } else if quiet < self.hold {
                 continue;
             }
-            let Some(place) = self.place(at) else { continue };
             // The other way round than the program does it: one of both sees what the other did.
-            place.told.store(0, Ordering::SeqCst);
-            if place.under_way.load(Ordering::SeqCst) > 0 {
-                place.told.store(1, Ordering::SeqCst);
+            place.told().store(0, Ordering::SeqCst);
+            if place.under_way().load(Ordering::SeqCst) > 0 {
+                place.told().store(1, Ordering::SeqCst);
                 continue;
             }
-            let Some((object, task)) = of(place.key.load(Ordering::Acquire)) else { continue };
-            let at_last = Nanos(place.ended.load(Ordering::Acquire)).max(since);
+            let Some((object, task)) = place.object() else { continue };
+            let at_last = place.ended().max(since);
             over.push(WaitEvent::Left { at: at_last, object, task });
             if let Some(known) = self.known.get_mut(&at) {
                 known.since = None;
@@ -132,24 +177,20 @@ impl DiskWaits {
     pub(super) fn served(&mut self, now: Nanos) -> Vec<WaitEvent> {
         let mut served = Vec::new();
         let mut unused = Vec::new();
-        // SAFETY: as in `place`, which cannot be asked while `known` is borrowed.
-        let places = unsafe { std::slice::from_raw_parts(self.first.as_ptr(), PLACES) };
         for (&at, known) in &mut self.known {
-            let Some(place) = places.get(at) else { continue };
-            let Some((object, task)) = of(place.key.load(Ordering::Acquire)) else { continue };
-            let priority = u8::try_from(place.priority.load(Ordering::Relaxed)).ok().and_then(Priority::new);
-            for (by, given) in place.by.iter().zip(&mut known.given) {
-                let times = by.times.load(Ordering::Relaxed);
-                let who = by.who.load(Ordering::Acquire);
-                let (thread, kind) = (Tid((who >> 32) as i32), (who & 0xffff_ffff).wrapping_sub(1));
-                if let (Some(completer), Some(priority), true) =
-                    (super::completer(kind, thread), priority, times > *given)
-                {
+            let Some(place) = self.places.get(at) else { continue };
+            let Some((object, task)) = place.object() else { continue };
+            let priority = decode::priority(place.priority().load(Ordering::Relaxed));
+            for ((who, times), given) in place.by().zip(&mut known.given) {
+                let times = times.load(Ordering::Relaxed);
+                let who = wire::DiskCompleter::from_bytes(&who.load(Ordering::Acquire).to_ne_bytes());
+                let completer = who.and_then(|who| decode::completer(who.completer, who.thread));
+                if let (Some(completer), Some(priority), true) = (completer, priority, times > *given) {
                     let times = times - std::mem::replace(given, times);
                     served.push(WaitEvent::Served { at: now, object, by: completer, task, priority, times });
                 }
             }
-            let quiet = now.saturating_sub(Nanos(place.ended.load(Ordering::Acquire)));
+            let quiet = now.saturating_sub(place.ended());
             if known.since.is_none() && quiet > PATIENCE {
                 unused.push(at);
             }
@@ -166,30 +207,17 @@ impl DiskWaits {
     }
 
     fn give_back(&mut self, at: usize) {
-        let Some(place) = self.place(at) else { return };
-        if place.told.load(Ordering::SeqCst) != 0 || place.under_way.load(Ordering::SeqCst) > 0 {
+        let Some(place) = self.places.get(at) else { return };
+        if place.told().load(Ordering::SeqCst) != 0 || place.under_way().load(Ordering::SeqCst) > 0 {
             return;
         }
-        for by in &place.by {
-            by.times.store(0, Ordering::Relaxed);
-            by.who.store(0, Ordering::Release);
+        for (who, times) in place.by() {
+            times.store(0, Ordering::Relaxed);
+            who.store(0, Ordering::Release);
         }
-        place.key.store(0, Ordering::SeqCst);
+        place.key().store(0, Ordering::SeqCst);
         self.known.remove(&at);
     }
-}
-
-impl Drop for DiskWaits {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and nothing refers to it any more.
-        unsafe { libc::munmap(self.first.as_ptr().cast::<c_void>(), PLACES * size_of::<Place>()) };
-    }
-}
-
-/// The disk, or the CPU of timers, and the task of a key.
-fn of(key: u64) -> Option<(Object, Tid)> {
-    let kind = *RelationKind::ALL.get((key >> TASK_BITS & 0xff) as usize)?;
-    Some((Object { kind, of: key >> 32, id: 0 }, Tid((key & ((1 << TASK_BITS) - 1)) as i32)))
 }
 
 /// Whether waits of this kind are counted here.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How it is seen on the running kernel that a task is blocked until a work item is done. Owns the choice; what is done then is in
-//! flush.bpf.h.
+//! flush.bpf.c.
 
 use latebound_model::{Missing, MissingKind};
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Work items that real-time tasks queue, and the workers that run them: who will take an item up, and who does.
+ * Work items and the workers that run them, as the kernel keeps them: who runs an item, and who will take it up. relations.bpf.c defines
+ * what is declared here.
  */
+#ifndef LATEBOUND_RELATIONS_ITEMS_BPF_H
+#define LATEBOUND_RELATIONS_ITEMS_BPF_H
+
+#include "relations.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -39,11 +44,6 @@ struct pool_workqueue {
 	struct listed pwqs_node;
 };
 
-/* Until 6.9 the limit was here (a045a272d887). */
-struct pool_workqueue___limited {
-	int max_active;
-};
-
 struct worker {
 	struct listed entry;
 	struct listed_once hentry;
@@ -52,28 +52,54 @@ struct worker {
 	struct worker_pool *pool;
 };
 
-/* kernel/kthread.c */
-struct kthread {
-	void *data;
-};
-
-/* From 5.17 on a kernel thread's own data is here (e32cf5dfbe22). */
-struct task_struct___kthread {
-	void *worker_private;
+struct work_struct___data {
+	struct {
+		s64 counter;
+	} data;
 };
 
 #pragma clang attribute pop
 
 /* The worker that started last in a pool and still runs; 0: it has ended. Written in place, as every item of the machine does it. */
-struct {
+struct running_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
 	__type(key, u64);
 	__type(value, u32);
-} running SEC(".maps");
+};
+
+extern struct running_map running SEC(".maps");
+
+#define POOLS 1024
+
+/* By the pool's id; those that ran an item since somebody asked. */
+struct pool_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, POOLS);
+	__type(key, u32);
+	__type(value, u64);
+};
+
+extern struct pool_map pools SEC(".maps");
 
 /* Set at the first work item that a real-time task queues: until then nobody asks who runs in a pool. */
-bool work_is_asked_for = false;
+extern bool work_is_asked_for;
+
+/*
+ * How `data` of a work item is read (include/linux/workqueue.h): what is no pointer in it while the item is queued, and where the id of
+ * the pool begins that ran it last. Set before loading.
+ */
+extern const volatile u32 work_pwq_shift;
+extern const volatile u32 work_pool_shift;
+
+/* Whether these two are known; set before loading. */
+extern const volatile bool reads_work_data;
+
+/* WORK_STRUCT_PWQ: it is queued. */
+#define WORK_IS_QUEUED 4
+
+/* Pools of one queue that are looked through. */
+#define MOST_POOLS 32
 
 /*
  * The worker that runs this very item, as the kernel looks for it: queued again meanwhile, it waits for that one
@@ -96,6 +122,25 @@ static __always_inline u32 executing(struct worker_pool *pool, struct work_struc
 	return 0;
 }
 
+/* The worker that runs this item in one of the pools of this queue. */
+static __always_inline u32 executing_for(struct workqueue_struct *queue, struct work_struct *work)
+{
+	u64 head = number_of(queue) + bpf_core_field_offset(struct workqueue_struct, pwqs), next;
+	u32 i, thread;
+
+	next = (u64)BPF_CORE_READ(queue, pwqs.next);
+	for (i = 0; i < MOST_POOLS && next && next != head; i++) {
+		struct pool_workqueue *pwq =
+			(void *)(next - bpf_core_field_offset(struct pool_workqueue, pwqs_node));
+
+		thread = executing(BPF_CORE_READ(pwq, pool), work);
+		if (thread)
+			return thread;
+		next = (u64)BPF_CORE_READ(pwq, pwqs_node.next);
+	}
+	return 0;
+}
+
 /* The task of the worker that went idle last (kernel/workqueue.c, first_idle_worker, 6.12). The pool is locked here. */
 static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 {
@@ -107,30 +152,6 @@ static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 		return 0;
 	worker = (struct worker *)(first - bpf_core_field_offset(struct worker, entry));
 	return BPF_CORE_READ(worker, task);
-}
-
-/*
- * Whether that one is woken for the item that is being queued, as the kernel decides right after (kernel/workqueue.c, __queue_work and
- * kick_pool, 6.12): the item is not held back, no worker of the pool runs, and this one sleeps; who was woken before and has not come to
- * run is not woken again. In queues without a CPU the kernel counts by node since 6.9, and may hold an item back that is not seen here.
- */
-static __always_inline bool is_woken(struct pool_workqueue *pwq, struct task_struct *idle)
-{
-	struct pool_workqueue___limited *limited = (void *)pwq;
-	struct worker_pool *pool = pwq->pool;
-	struct workqueue_struct *queue = pwq->wq;
-	u64 none = (u64)pwq + bpf_core_field_offset(struct pool_workqueue, inactive_works);
-	int most;
-
-	if (!idle || !bpf_core_field_exists(pwq->inactive_works) || !bpf_core_field_exists(pool->nr_running) ||
-	    !bpf_core_field_exists(idle->__state))
-		return false;
-	if (bpf_core_field_exists(limited->max_active))
-		most = LB_NUMBER(limited, max_active);
-	else
-		most = LB_NUMBER(queue, max_active);
-	return (u64)pwq->inactive_works.next == none && (int)LB_NUMBER(pwq, nr_active) < most &&
-	       !LB_NUMBER(pool, nr_running) && LB_NUMBER_PROBED(idle, __state);
 }
 
 /*
@@ -148,88 +169,32 @@ static __always_inline u32 next_of(u64 pool, struct task_struct *idle)
 	return BPF_CORE_READ(idle, pid);
 }
 
-SEC("tp_btf/workqueue_queue_work")
-int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
+/*
+ * The worker that the item has to be done by, as start_flush_work finds it (6.12); `queue` where that is known. Returns whether there is
+ * anything to wait for: the pool is not locked, so that an item may be done by now.
+ */
+static __always_inline bool awaited(struct work_struct *work, struct workqueue_struct *queue, u32 *thread)
 {
-	struct task_struct *current = bpf_get_current_task_btf(), *idle;
-	u32 thread, by = BY_TASK;
+	u64 data = BPF_CORE_READ((struct work_struct___data *)work, data.counter), pool, *known;
+	u32 id;
 
-	if (!waits_at(current))
-		return 0;
-	/* In an interrupt the thread below has asked for nothing. */
-	if (completer(this_cpu(), current, &thread) != (current->flags & PF_KTHREAD ? BY_THREAD : BY_TASK))
-		return 0;
-	if (!work_is_asked_for)
-		work_is_asked_for = true;
-	thread = executing(pwq->pool, work);
-	if (!thread) {
-		idle = first_idle(pwq->pool);
-		if (is_woken(pwq, idle)) {
-			by = BY_THREAD;
-			thread = BPF_CORE_READ(idle, pid);
-		} else {
-			thread = next_of((u64)pwq->pool, idle);
-		}
+	if (data & WORK_IS_QUEUED) {
+		struct pool_workqueue *pwq = (void *)(data >> work_pwq_shift << work_pwq_shift);
+
+		pool = (u64)BPF_CORE_READ(pwq, pool);
+		/* It may run for an earlier queueing, and waits for the same worker then. */
+		*thread = executing((void *)pool, work);
+		if (!*thread)
+			*thread = next_of(pool, first_idle((void *)pool));
+		return true;
 	}
-	begin(WORK_ITEM, (u64)work, 0, (u64)work, thread, by, true);
-	return 0;
+	id = data >> work_pool_shift;
+	known = bpf_map_lookup_elem(&pools, &id);
+	if (known && *known)
+		*thread = executing((void *)*known, work);
+	else if (queue)
+		*thread = executing_for(queue, work);
+	return *thread;
 }
 
-#include "flush.bpf.h"
-
-SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(relation_execute, struct work_struct *work)
-{
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct task_struct___kthread *thread = (void *)current;
-	u64 address = (u64)work, pool;
-	u32 tid = current->pid;
-	struct kthread *kthread;
-	struct object *object;
-	struct worker *worker;
-	u32 *last;
-
-	if (!work_is_asked_for)
-		return 0;
-	kthread = BPF_CORE_READ(thread, worker_private);
-	worker = (struct worker *)BPF_CORE_READ(kthread, data);
-	pool = (u64)BPF_CORE_READ(worker, pool);
-	if (pool) {
-		last = bpf_map_lookup_elem(&running, &pool);
-		if (last)
-			*last = tid;
-		else
-			bpf_map_update_elem(&running, &pool, &tid, BPF_ANY);
-		if (watches_flushes)
-			know_pool(pool);
-	}
-	object = bpf_map_lookup_elem(&objects, &address);
-	if (object && object->worker != tid) {
-		object->worker = tid;
-		tell(RUN_BY, WORK_ITEM, object->of, object->id, 0, 0, tid, BY_THREAD);
-	}
-	return 0;
-}
-
-SEC("tp_btf/workqueue_execute_end")
-int BPF_PROG(relation_executed, struct work_struct *work)
-{
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct task_struct___kthread *thread = (void *)current;
-	struct kthread *kthread;
-	struct worker *worker;
-	u64 pool;
-	u32 *last;
-
-	if (!work_is_asked_for)
-		return 0;
-	kthread = BPF_CORE_READ(thread, worker_private);
-	worker = (struct worker *)BPF_CORE_READ(kthread, data);
-	pool = (u64)BPF_CORE_READ(worker, pool);
-	last = bpf_map_lookup_elem(&running, &pool);
-	if (last && *last == current->pid)
-		*last = 0;
-	/* The work itself may be freed by now; its address is not followed. */
-	done((u64)work);
-	return 0;
-}
+#endif

@@ -11,25 +11,29 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use latebound_model::{Completer, Dependency, Object, Priority, RelationKind, WaitEvent};
-use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Tid};
+use latebound_model::{Dependency, Priority, RelationKind, WaitEvent};
+use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
+mod decode;
 mod disks;
 mod flush;
+mod plan;
 mod writeback;
 
+use self::decode::WaitRecord;
 use self::disks::DiskWaits;
-use self::flush::Flushes;
+use self::plan::Plan;
 use self::writeback::HeldBack;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::load::{self, Refused, Step};
+use crate::load::{self, Refused};
 use crate::observe::{ProbeCost, enable_statistics};
 use crate::program::program_info;
 use crate::recorder::memory::MappedArray;
 use crate::responses::AT_ONCE;
+use skel::types::rodata as RelationsConstants;
 use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
 
 #[allow(
@@ -44,94 +48,15 @@ pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/relations.skel.rs"));
 }
 
-/// Programs that belong together: without one of their trace points none of them is loaded.
-struct Group {
-    what: &'static str,
-    programs: &'static [(&'static str, &'static str)],
-    since: &'static str,
+#[allow(unreachable_pub, dead_code, reason = "generated whole from relations.h")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/relations_wire.rs"));
 }
 
 /// Events that one call reads at most.
 const MOST_READ: usize = 512;
 
-/// Each with its trace points, in the order in which they are attached: ends before begins.
-const GROUPS: [Group; 9] = [
-    Group {
-        what: "whether a thread, a softirq or an interrupt does something",
-        programs: &[
-            ("relation_irq_exit", "irq_handler_exit"),
-            ("relation_irq_entry", "irq_handler_entry"),
-            ("relation_timer_exit", "hrtimer_expire_exit"),
-            ("relation_timer_entry", "hrtimer_expire_entry"),
-            ("relation_softirq_exit", "softirq_exit"),
-            ("relation_softirq_entry", "softirq_entry"),
-        ],
-        since: "5.5",
-    },
-    Group {
-        what: "waits for block requests",
-        programs: &[("relation_block_done", "block_io_done"), ("relation_block_start", "block_io_start")],
-        since: "6.5",
-    },
-    Group {
-        what: "waits for writeback",
-        programs: &[
-            ("relation_written", "writeback_single_inode"),
-            ("relation_writes", "writeback_single_inode_start"),
-            ("relation_dirty", "writeback_dirty_folio"),
-        ],
-        since: "5.18",
-    },
-    Group {
-        what: "waits for dirty pages to become fewer",
-        programs: &[("relation_held_back", "balance_dirty_pages")],
-        since: "5.5",
-    },
-    Group {
-        what: "waits for page reclaim",
-        programs: &[
-            ("relation_reclaimed", "mm_vmscan_kswapd_sleep"),
-            ("relation_reclaim", "mm_vmscan_wakeup_kswapd"),
-            ("relation_reclaims", "mm_vmscan_direct_reclaim_begin"),
-        ],
-        since: "5.5",
-    },
-    Group {
-        what: "waits for work items",
-        programs: &[
-            ("relation_executed", "workqueue_execute_end"),
-            ("relation_execute", "workqueue_execute_start"),
-            ("relation_queue", "workqueue_queue_work"),
-        ],
-        since: "5.5",
-    },
-    Group {
-        what: "sleeps by a timer",
-        programs: &[("relation_slept", "timer_cancel"), ("relation_sleep", "timer_start")],
-        since: "5.5",
-    },
-    Group {
-        what: "wake-ups with data of a socket",
-        programs: &[("relation_data_ready", "sk_data_ready")],
-        since: "6.3",
-    },
-    Group {
-        what: "wake-ups",
-        programs: &[("relation_waking", "sched_waking"), ("relation_switch", "sched_switch")],
-        since: "5.5",
-    },
-];
-
-/// What sees only real-time tasks that are woken, and the function that it is called from.
-const WOKEN: [(&str, &str); 2] =
-    [("relation_woken_rt", "enqueue_task_rt"), ("relation_woken_dl", "enqueue_task_dl")];
-
-/// In the order of `enum lost`.
-const LOST: [(LossKind, &str); 3] = [
-    (LossKind::RingFull, "relations: waits that there was no room to tell of"),
-    (LossKind::MapFull, "relations: waits that there was no room to remember"),
-    (LossKind::MapFull, "relations: first wake-ups of a pair that there was no room to count"),
-];
+const EDGES: usize = wire::LB_WAKE_EDGES as usize;
 
 /// What the probe is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,11 +111,11 @@ pub struct RelationProbe {
     held_back: HeldBack,
     statistics: Option<OwnedFd>,
     missing: Vec<Missing>,
-    woken: MappedArray<Woken>,
+    woken: MappedArray<wire::Woken>,
     /// How many wake-ups of each were given on.
     counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
-    suppressed: BTreeMap<(RelationKind, u64), u32>,
+    suppressed: BTreeMap<(RelationKind, u64), wire::WaitLevels>,
     inherited: BTreeMap<Tid, Priority>,
 }
 
@@ -203,106 +128,27 @@ impl std::fmt::Debug for RelationProbe {
 impl RelationProbe {
     /// Loads and attaches what the running kernel has trace points for.
     pub fn start(options: RelationOptions) -> Result<RelationProbe, ProbeError> {
-        let kernel = KernelBtf::load()?;
-        let mut missing = Vec::new();
-        let mut programs: Vec<&str> = Vec::new();
-        for group in &GROUPS {
-            match group.programs.iter().find(|program| !kernel.has_tracepoint(program.1)) {
-                None => programs.extend(group.programs.iter().map(|program| program.0)),
-                Some((_, lacks)) => missing.push(Missing {
-                    kind: MissingKind::Relations,
-                    what: group.what.to_owned(),
-                    why: format!("this kernel has no trace point {lacks}"),
-                    remedy: format!("boot a kernel of {} or later", group.since),
-                }),
-            }
-        }
-        programs.retain(|&name| !options.no_waits || name != "relation_switch");
-        programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
-        programs.retain(|&name| !options.no_network || name != "relation_data_ready");
-        // The task says it itself (`completer` in relations.bpf.c).
-        let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
-        programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
-        // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
-        // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.
-        if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
-            programs.extend(WOKEN.map(|one| one.0));
-        }
-        if options.no_wake_ups {
-            programs.retain(|&name| name != "relation_waking" && !is_woken(name));
-        }
-        if programs.is_empty() {
-            return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
-        }
-        let flushes = Flushes::find(&kernel);
-        programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
-        // Which worker it is that such a task waits for is read from the work item as well.
-        let held_back = flushes.as_ref().map_err(Clone::clone).and_then(|_| writeback::held_back(&kernel));
-        if let (true, Err(why)) = (programs.contains(&writeback::HELD_BACK), &held_back) {
-            programs.retain(|&name| name != writeback::HELD_BACK);
-            missing.push(writeback::missing(why.clone()));
-        }
+        let plan = Plan::of(&KernelBtf::load()?, options)?;
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let of_flushes = |name: &str| flushes.as_ref().is_ok_and(|found| found.programs.contains(&name));
-        // Work items can be read for the others also where nothing may be attached to their flushes, as without kprobes.
-        let readable = |refused: &[Refused]| {
-            let of_loading = |one: &Refused| one.step == Step::Load && of_flushes(&one.program);
-            flushes.as_ref().ok().filter(|_| !refused.iter().any(of_loading))
-        };
-        let load::Attached { links, skeleton: skel, refused: unloaded } = load::what_attaches(
+        let load::Attached { links, skeleton: skel, refused } = load::what_attaches(
             "loading the programs of relations",
-            |refused| without(&programs, refused).map(str::to_owned).collect(),
-            |_, refused| open(options, readable(refused), held_back.clone().ok()),
+            |refused| plan.without(refused),
+            |_, refused| open(&plan, refused),
             |_| Ok(()),
-            |loaded| {
-                programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()
-            },
+            |loaded| plan.order(loaded),
         )?;
-        // Another program stands in for those that see wake-ups of real-time tasks alone.
-        let stood_in = |one: &Refused| {
-            is_woken(&one.program) && unloaded.iter().all(|other| other.program != "relation_waking")
-        };
-        missing.extend(
-            unloaded.iter().filter(|one| !of_flushes(&one.program) && !stood_in(one)).map(not_loaded),
-        );
-        let refused = match &flushes {
-            Err(why) => Some(why.clone()),
-            Ok(_) => unloaded.iter().find(|one| of_flushes(&one.program)).map(|one| match one.step {
-                Step::Load => one.reason(),
-                Step::Attach => format!("this kernel lets no probe into __flush_work: {}", one.why),
-            }),
-        };
-        let told = Rc::new(RefCell::new(Vec::new()));
-        let malformed = Rc::new(RefCell::new(0));
-        let ring = {
-            let (told, malformed) = (Rc::clone(&told), Rc::clone(&malformed));
-            let mut builder = RingBufferBuilder::new();
-            // The ring belongs to the skeleton, which is leaked with its place: see load().
-            builder
-                .add(&skel.maps.events, move |bytes| {
-                    match decode(bytes) {
-                        Some(one) => told.borrow_mut().push(one),
-                        None => *malformed.borrow_mut() += 1,
-                    }
-                    0
-                })
-                .and_then(|builder| std::mem::take(builder).build())
-        };
-        let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))?;
-        let disks = DiskWaits::map(&skel.maps.disk_waits, options.hold)?;
-        let woken = MappedArray::map(skel.maps.woken.as_fd(), EDGES)?;
-        missing.extend(refused.map(flush::missing));
+        let (told, malformed) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(0)));
         Ok(RelationProbe {
             _links: links,
-            ring,
+            ring: ring(&skel.maps.events, Rc::clone(&told), Rc::clone(&malformed))?,
             told,
             malformed,
-            skel,
-            disks,
+            disks: DiskWaits::map(&skel.maps.disk_waits, options.hold)?,
             held_back: HeldBack::new(options.hold),
             statistics,
-            missing,
-            woken,
+            missing: plan.missing(&refused),
+            woken: MappedArray::map(skel.maps.woken.as_fd(), EDGES)?,
+            skel,
             counted: Vec::new(),
             watched: BTreeMap::new(),
             suppressed: BTreeMap::new(),
@@ -389,28 +235,14 @@ impl RelationProbe {
             as usize;
         for at in 0..known.min(EDGES) {
             let woken = self.woken.copy(at);
-            let (Some(by), Some(priority)) = (
-                completer(u64::from(woken.completer), Tid(woken.thread as i32)),
-                u8::try_from(woken.priority).ok().and_then(Priority::new),
-            ) else {
-                continue;
-            };
             if self.counted.len() <= at {
                 self.counted.resize(at + 1, 0);
             }
             let Some(counted) = self.counted.get_mut(at) else { continue };
-            if let times @ 1.. = woken.count.saturating_sub(*counted) {
+            let times = woken.count.saturating_sub(*counted);
+            if let (1.., Some(one)) = (times, decode::woke(&woken, times, now())) {
                 *counted = woken.count;
-                let network =
-                    RelationKind::ALL.get(woken.kind as usize) == Some(&RelationKind::NetworkReceive);
-                seen.push(WaitEvent::Woke {
-                    at: now(),
-                    by,
-                    task: Tid(woken.task as i32),
-                    priority,
-                    times,
-                    network,
-                });
+                seen.push(one);
             }
         }
         seen
@@ -430,13 +262,13 @@ impl RelationProbe {
         device: u64,
         priority: Priority,
     ) -> Result<bool, ProbeError> {
-        self.cover_to(kind, device, u32::from(priority.get()))
+        self.cover_to(kind, device, wire::WaitLevels { soft: priority.get().into(), hard: 0 })
     }
 
     /// The same of items that this worker will run, as far as that can be foreseen: one priority for tasks that ask for an item, and one for
     /// those that are blocked on it.
     pub fn cover_worker(&mut self, worker: Tid, soft: Priority, hard: Priority) -> Result<bool, ProbeError> {
-        let levels = u32::from(soft.get()) | u32::from(hard.get()) << 8;
+        let levels = wire::WaitLevels { soft: soft.get().into(), hard: hard.get().into() };
         self.cover_to(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), levels)
     }
 
@@ -444,18 +276,23 @@ impl RelationProbe {
     /// Kernel threads that wait for others do. Of work items the device is the worker's id, and only queueing that wakes this worker is meant.
     /// Returns whether the level fell.
     pub fn cover_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
-        self.cover_to(kind, device, RAISED_ELSEWHERE)
+        self.cover_to(kind, device, wire::WaitLevels { soft: wire::LB_RAISED_ELSEWHERE, hard: 0 })
     }
 
-    fn cover_to(&mut self, kind: RelationKind, device: u64, levels: u32) -> Result<bool, ProbeError> {
+    fn cover_to(
+        &mut self,
+        kind: RelationKind,
+        device: u64,
+        levels: wire::WaitLevels,
+    ) -> Result<bool, ProbeError> {
         let before = self.suppressed.insert((kind, device), levels);
         if before == Some(levels) {
             return Ok(false);
         }
-        let key = suppressed_key(kind, device);
-        let written = self.skel.maps.suppressed.update(&key, &levels.to_ne_bytes(), MapFlags::ANY);
+        let key = decode::place(kind, device).to_bytes();
+        let written = self.skel.maps.suppressed.update(&key, &levels.to_bytes(), MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("saying which waits are not urgent", error))?;
-        let fell = |before: u32| before & 0xff > levels & 0xff || before >> 8 > levels >> 8;
+        let fell = |before: wire::WaitLevels| before.soft > levels.soft || before.hard > levels.hard;
         Ok(before.is_some_and(fell))
     }
 
@@ -483,7 +320,7 @@ impl RelationProbe {
         let was = self.suppressed.remove(&(kind, device)).is_some();
         if was {
             // It can only be gone already.
-            let _ = self.skel.maps.suppressed.delete(&suppressed_key(kind, device));
+            let _ = self.skel.maps.suppressed.delete(&decode::place(kind, device).to_bytes());
         }
         was
     }
@@ -496,8 +333,11 @@ impl RelationProbe {
         priority: Priority,
         dependency: Dependency,
     ) -> bool {
-        let level = |levels: u32| if dependency == Dependency::Hard { levels >> 8 } else { levels & 0xff };
-        self.suppressed.get(&(kind, device)).is_some_and(|&levels| u32::from(priority.get()) <= level(levels))
+        let level = |levels: &wire::WaitLevels| match dependency {
+            Dependency::Hard => levels.hard,
+            Dependency::Soft => levels.soft,
+        };
+        self.suppressed.get(&(kind, device)).is_some_and(|levels| u32::from(priority.get()) <= level(levels))
     }
 
     /// Whether the ring has what was not read, or is being written: a program takes its room in the ring before it asks whether it has to
@@ -516,30 +356,28 @@ impl RelationProbe {
         }
         let key = thread.0.to_ne_bytes();
         let map = &self.skel.maps.watched;
-        let mut value = match map.lookup(&key, MapFlags::ANY) {
-            Ok(Some(value)) => value,
-            _ => vec![0; map.value_size() as usize],
-        };
+        let known = map.lookup(&key, MapFlags::ANY).ok().flatten();
+        let mut value = known.and_then(|bytes| wire::Watched::from_bytes(&bytes)).unwrap_or_default();
         // A wait that ends between reading and writing this is counted once too few.
-        value[WATCHED_HIGHEST..WATCHED_HIGHEST + 4].copy_from_slice(&u32::from(highest).to_ne_bytes());
-        let written = map.update(&key, &value, MapFlags::ANY);
+        value.highest = highest.into();
+        let written = map.update(&key, &value.to_bytes(), MapFlags::ANY);
         written.map_err(|error| ProbeError::bpf("watching a kernel thread", error))
     }
 
     /// The waits of a thread that is watched.
     pub fn waits(&self, thread: Tid) -> Option<ThreadWaits> {
         let value = self.skel.maps.watched.lookup(&thread.0.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let word = |place: usize| number::<8>(&value, place * 8);
-        let by = number::<4>(&value, WATCHED_HIGHEST + 4)?;
-        let name = value.get(WATCHED_HIGHEST + 8..)?.split(|&byte| byte == 0).next()?;
+        let watched = wire::Watched::from_bytes(&value)?;
+        let name = watched.by_comm.split(|&byte| byte == 0).next()?;
         Some(ThreadWaits {
-            waits: word(1)?,
-            total: Nanos(word(2)?),
-            longest: Nanos(word(3)?),
-            inversions: word(4)?,
-            inverted: Nanos(word(5)?),
-            longest_inversion: Nanos(word(6)?),
-            by: (by > 0).then(|| (Tid(by as i32), String::from_utf8_lossy(name).into_owned())),
+            waits: watched.waits,
+            total: Nanos(watched.wait_sum_ns),
+            longest: Nanos(watched.wait_max_ns),
+            inversions: watched.inversions,
+            inverted: Nanos(watched.inversion_sum_ns),
+            longest_inversion: Nanos(watched.inversion_max_ns),
+            by: (watched.by > 0)
+                .then(|| (decode::tid(watched.by), String::from_utf8_lossy(name).into_owned())),
         })
     }
 
@@ -552,9 +390,12 @@ impl RelationProbe {
     pub fn losses(&self) -> Vec<Loss> {
         let states = self.skel.maps.cpus.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let states = states.ok().flatten().unwrap_or_default();
+        let states: Vec<wire::RelationCpu> =
+            states.iter().filter_map(|state| wire::RelationCpu::from_bytes(state)).collect();
         let mut losses: Vec<Loss> = Vec::new();
-        for (place, (kind, what)) in LOST.into_iter().enumerate() {
-            let count = states.iter().filter_map(|state| number::<8>(state, place * 8)).sum();
+        for of in wire::WaitLoss::ALL {
+            let (kind, what) = decode::loss(of);
+            let count = states.iter().map(|state| state.lost[of.raw() as usize]).sum();
             losses.push(Loss { kind, place: what.to_owned(), count: Some(count) });
         }
         losses.push(Loss {
@@ -595,156 +436,32 @@ impl RelationProbe {
     }
 }
 
-/// Where `highest` lies in `struct watched`.
-const WATCHED_HIGHEST: usize = 56;
-
-/// The programs that belong together with one of these: its group, or the two that hook one function.
-fn together(name: &str) -> Vec<&'static str> {
-    let mut all: Vec<&'static str> = GROUPS
-        .iter()
-        .filter(|group| group.programs.iter().any(|one| one.0 == name))
-        .flat_map(|group| group.programs)
-        .map(|one| one.0)
-        .collect();
-    // The two see different things, each on its own.
-    all.retain(|one| !matches!(*one, "relation_waking" | "relation_switch"));
-    all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
-    all
-}
-
-fn is_woken(program: &str) -> bool {
-    WOKEN.iter().any(|one| one.0 == program)
-}
-
-/// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time
-/// tasks alone stand in for each other, the latter first.
-fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator<Item = &'a str> {
-    let woken =
-        programs.iter().any(|name| is_woken(name)) && !refused.iter().any(|one| is_woken(&one.program));
-    let unused = move |name: &str| if woken { name == "relation_waking" } else { is_woken(name) };
-    let gone: Vec<&str> = refused
-        .iter()
-        .flat_map(|one| together(&one.program).into_iter().chain([one.program.as_str()]))
-        .collect();
-    programs.iter().copied().filter(move |name| !gone.contains(name) && !unused(name))
-}
-
-fn not_loaded(refused: &Refused) -> Missing {
-    let group = GROUPS.iter().find(|group| group.programs.iter().any(|one| one.0 == refused.program));
-    Missing {
-        kind: MissingKind::Relations,
-        what: group.map_or("wake-ups", |group| group.what).to_owned(),
-        why: refused.reason(),
-        remedy: load::REMEDY.to_owned(),
-    }
-}
-
-fn open(
-    options: RelationOptions,
-    flushes: Option<&Flushes>,
-    held_back: Option<u32>,
-) -> libbpf_rs::Result<OpenRelationsSkel<'static>> {
+fn open(plan: &Plan, refused: &[Refused]) -> libbpf_rs::Result<OpenRelationsSkel<'static>> {
     // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RelationsSkelBuilder::default().open(place)?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        constants.wake_reader = options.wake_reader;
-        constants.time_waits = !options.no_waits;
-        constants.left_out = options.left_out.map_or(0, |process| process.0);
-        if let Some(flushes) = flushes {
-            constants.watches_flushes = true;
-            constants.work_pwq_shift = flushes.pwq_shift;
-            constants.work_pool_shift = flushes.pool_shift;
-        }
-        constants.held_back_arguments = held_back.unwrap_or(0);
-        constants.jiffy_us = writeback::jiffy_us();
+        plan.set(constants, refused);
     }
     Ok(open)
 }
 
-/// `RAISED_ELSEWHERE`.
-const RAISED_ELSEWHERE: u32 = 100;
-
-/// `struct place`.
-fn suppressed_key(kind: RelationKind, device: u64) -> [u8; 16] {
-    let number = RelationKind::ALL.iter().position(|&one| one == kind).unwrap_or(usize::MAX) as u32;
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&device.to_ne_bytes());
-    key[8..12].copy_from_slice(&number.to_ne_bytes());
-    key
-}
-
-fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let mut word = [0; 8];
-    word[..BYTES].copy_from_slice(bytes.get(at..at + BYTES)?);
-    #[cfg(target_endian = "big")]
-    word.rotate_left(BYTES);
-    Some(u64::from_ne_bytes(word))
-}
-
-/// What one event says.
-struct WaitRecord {
-    observation: WaitEvent,
-    /// How long it lasts at most; 0: until its end is told.
-    lasts: Nanos,
-}
-
-/// `struct event`.
-fn decode(bytes: &[u8]) -> Option<WaitRecord> {
-    let (at, of, id) = (Nanos(number::<8>(bytes, 0)?), number::<8>(bytes, 8)?, number::<8>(bytes, 16)?);
-    let (task, thread) = (tid(number::<4>(bytes, 24)?), tid(number::<4>(bytes, 28)?));
-    let &[operation, kind, priority, completer, ..] = bytes.get(32..)? else { return None };
-    let lasts = Nanos(number::<4>(bytes, 36)? * 1000);
-    let object = Object { kind: *RelationKind::ALL.get(usize::from(kind))?, of, id };
-    let observation = match operation {
-        1 | 4 => {
-            let thread = (thread.0 != 0).then_some(thread);
-            let dependency = if operation == 4 { Dependency::Hard } else { Dependency::Soft };
-            WaitEvent::Begin { at, object, task, priority: Priority::new(priority)?, thread, dependency }
+/// The ring, whose records go to `told`; those that are none are counted.
+fn ring(
+    events: &dyn MapCore,
+    told: Rc<RefCell<Vec<WaitRecord>>>,
+    malformed: Rc<RefCell<u64>>,
+) -> Result<RingBuffer<'static>, ProbeError> {
+    let mut builder = RingBufferBuilder::new();
+    let added = builder.add(events, move |bytes| {
+        match decode::record(bytes) {
+            Some(one) => told.borrow_mut().push(one),
+            None => *malformed.borrow_mut() += 1,
         }
-        2 if disks::counts(object.kind) => disks::served_by(
-            at,
-            object,
-            self::completer(u64::from(completer), thread)?,
-            task,
-            Priority::new(priority)?,
-        ),
-        2 => WaitEvent::Done { at, object, by: self::completer(u64::from(completer), thread)? },
-        3 => WaitEvent::RunBy { at, object, worker: thread },
-        5 => WaitEvent::Left { at, object, task },
-        _ => return None,
-    };
-    Some(WaitRecord { observation, lasts })
-}
-
-/// `EDGES`.
-const EDGES: usize = 8192;
-
-/// `struct woken`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Woken {
-    thread: u32,
-    task: u32,
-    completer: u32,
-    kind: u32,
-    count: u64,
-    priority: u32,
-    reserved: u32,
-}
-
-fn completer(number: u64, thread: Tid) -> Option<Completer> {
-    Some(match number {
-        0 => Completer::Task,
-        1 => Completer::Thread(thread),
-        2 => Completer::Softirq,
-        3 => Completer::Interrupt,
-        _ => return None,
-    })
-}
-
-fn tid(number: u64) -> Tid {
-    Tid(number as i32)
+        0
+    });
+    let ring = added.and_then(|builder| std::mem::take(builder).build());
+    ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))
 }
 
 /// The clock of `bpf_ktime_get_ns`.
@@ -771,19 +488,5 @@ mod tests {
         assert_eq!(items.what, "waits for work items");
         assert!(items.why.contains("relation_executed"), "{items:?}");
         part.poll().unwrap();
-    }
-
-    #[test]
-    fn what_sees_every_wake_up_stands_in_for_what_sees_those_of_real_time() {
-        let programs = ["relation_waking", "relation_switch", "relation_woken_rt", "relation_woken_dl"];
-        let left = |gone: &[&str]| -> Vec<String> {
-            let one =
-                |name: &&str| Refused { program: (*name).to_owned(), step: Step::Attach, why: String::new() };
-            let refused: Vec<Refused> = gone.iter().map(one).collect();
-            without(&programs, &refused).map(str::to_owned).collect()
-        };
-        assert_eq!(left(&[]), ["relation_switch", "relation_woken_rt", "relation_woken_dl"]);
-        assert_eq!(left(&["relation_woken_dl"]), ["relation_waking", "relation_switch"]);
-        assert_eq!(left(&["relation_woken_dl", "relation_waking"]), ["relation_switch"]);
     }
 }

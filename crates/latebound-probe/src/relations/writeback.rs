@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks that may make no page dirty before others are written (`writeback.bpf.h`). Owns whether they are seen on the running kernel, and the end
+//! Tasks that may make no page dirty before others are written (`writeback.bpf.c`). Owns whether they are seen on the running kernel, and the end
 //! of such a wait, which has none to see.
 
 use std::collections::BTreeMap;

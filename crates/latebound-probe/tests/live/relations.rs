@@ -19,6 +19,14 @@ use latebound_probe::{RelationOptions, RelationProbe};
 
 use crate::plant;
 
+#[allow(unreachable_pub, dead_code, reason = "generated whole from relations.h")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/relations_wire.rs"));
+}
+
+/// What the kernel puts before each record of a ring (BPF_RINGBUF_HDR_SZ, include/uapi/linux/bpf.h).
+const RECORD_HEADER: usize = 8;
+
 const TIMED: RelationOptions = RelationOptions {
     measure_cost: true,
     wake_reader: false,
@@ -216,8 +224,8 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
 
 #[test]
 fn live_the_reader_is_woken_where_what_is_not_urgent_fills_a_quarter_of_the_ring() {
-    // `RING`, and a record with its header.
-    const QUARTER: usize = (1 << 20) / 4 / (40 + 8);
+    const QUARTER: usize =
+        wire::LB_WAIT_RING_BYTES as usize / 4 / (size_of::<wire::WaitEvent>() + RECORD_HEADER);
     const PATIENCE: Nanos = Nanos::from_millis(300);
     let _alone = alone();
     let options =

@@ -1,8 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Inodes that real-time tasks make dirty until they are written back, and tasks that may make no page dirty before others are written. The pages
  * of a disk, or of a cgroup on it, are written by a work item (fs/fs-writeback.c, wb_workfn).
  */
+#include "items.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -66,7 +67,7 @@ static __always_inline u32 at_work_on(struct inode *inode)
 {
 	u64 wb = 0, item;
 
-	if (!watches_flushes)
+	if (!reads_work_data)
 		return 0;
 	if (bpf_core_field_exists(inode->i_wb))
 		wb = (u64)BPF_CORE_READ(inode, i_wb);
@@ -80,7 +81,7 @@ SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	struct cpu_state *cpu;
+	struct lb_relation_cpu *cpu;
 	struct inode *inode;
 	u32 thread = 0;
 
@@ -99,7 +100,7 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	/* That takes long, and what was told already is not told again. */
 	if (!was_told((u64)inode, current))
 		thread = at_work_on(inode);
-	begin(DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, thread, 0, false);
+	begin(LB_RELATION_DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, thread, 0, false);
 	return 0;
 }
 
@@ -122,7 +123,7 @@ int BPF_PROG(relation_writes, struct inode *inode)
 	__sync_fetch_and_add(&written, 1);
 	if ((current->flags & PF_WQ_WORKER) && object->worker != (u32)current->pid) {
 		object->worker = current->pid;
-		tell(RUN_BY, DIRTY_INODE, object->of, object->id, 0, 0, current->pid, BY_THREAD);
+		tell(LB_WAIT_RUN_BY, LB_RELATION_DIRTY_INODE, object->of, object->id, 0, 0, current->pid, LB_COMPLETER_THREAD);
 	}
 	return 0;
 }
@@ -175,7 +176,7 @@ int relation_held_back(u64 *arguments)
 		work_is_asked_for = true;
 	thread = flusher_of(arguments[0], &item);
 	if (thread)
-		tell_for(BLOCKED, WORK_ITEM, 0, item, bpf_get_current_task_btf()->pid, priority, thread, 0,
+		tell_for(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, item, bpf_get_current_task_btf()->pid, priority, thread, 0,
 			 pause * jiffy_us);
 	return 0;
 }

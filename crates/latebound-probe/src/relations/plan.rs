@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which programs of relations the running kernel has hooks for, and what is missing without the others. Decides; loads nothing.
+
+use std::collections::BTreeSet;
+
+use latebound_model::{Missing, MissingKind};
+
+use super::flush::{self, Flushes};
+use super::writeback;
+use super::{RelationOptions, RelationsConstants};
+use crate::error::ProbeError;
+use crate::kernel::KernelBtf;
+use crate::load::{self, Refused, Step};
+
+/// Programs that belong together: without one of their trace points none of them is loaded.
+struct Group {
+    what: &'static str,
+    programs: &'static [(&'static str, &'static str)],
+    since: &'static str,
+}
+
+/// Each with its trace points, in the order in which they are attached: ends before begins.
+const GROUPS: [Group; 9] = [
+    Group {
+        what: "whether a thread, a softirq or an interrupt does something",
+        programs: &[
+            ("relation_irq_exit", "irq_handler_exit"),
+            ("relation_irq_entry", "irq_handler_entry"),
+            ("relation_timer_exit", "hrtimer_expire_exit"),
+            ("relation_timer_entry", "hrtimer_expire_entry"),
+            ("relation_softirq_exit", "softirq_exit"),
+            ("relation_softirq_entry", "softirq_entry"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "waits for block requests",
+        programs: &[("relation_block_done", "block_io_done"), ("relation_block_start", "block_io_start")],
+        since: "6.5",
+    },
+    Group {
+        what: "waits for writeback",
+        programs: &[
+            ("relation_written", "writeback_single_inode"),
+            ("relation_writes", "writeback_single_inode_start"),
+            ("relation_dirty", "writeback_dirty_folio"),
+        ],
+        since: "5.18",
+    },
+    Group {
+        what: "waits for dirty pages to become fewer",
+        programs: &[("relation_held_back", "balance_dirty_pages")],
+        since: "5.5",
+    },
+    Group {
+        what: "waits for page reclaim",
+        programs: &[
+            ("relation_reclaimed", "mm_vmscan_kswapd_sleep"),
+            ("relation_reclaim", "mm_vmscan_wakeup_kswapd"),
+            ("relation_reclaims", "mm_vmscan_direct_reclaim_begin"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "waits for work items",
+        programs: &[
+            ("relation_executed", "workqueue_execute_end"),
+            ("relation_execute", "workqueue_execute_start"),
+            ("relation_queue", "workqueue_queue_work"),
+        ],
+        since: "5.5",
+    },
+    Group {
+        what: "sleeps by a timer",
+        programs: &[("relation_slept", "timer_cancel"), ("relation_sleep", "timer_start")],
+        since: "5.5",
+    },
+    Group {
+        what: "wake-ups with data of a socket",
+        programs: &[("relation_data_ready", "sk_data_ready")],
+        since: "6.3",
+    },
+    Group {
+        what: "wake-ups",
+        programs: &[("relation_waking", "sched_waking"), ("relation_switch", "sched_switch")],
+        since: "5.5",
+    },
+];
+
+/// What sees only real-time tasks that are woken, and the function that it is called from.
+const WOKEN: [(&str, &str); 2] =
+    [("relation_woken_rt", "enqueue_task_rt"), ("relation_woken_dl", "enqueue_task_dl")];
+
+/// The programs that see every wake-up, and every switch between threads.
+const EVERY_WAKEUP: &str = "relation_waking";
+const EVERY_SWITCH: &str = "relation_switch";
+
+/// What is loaded, and what is known to be missing before anything is.
+pub(super) struct Plan {
+    options: RelationOptions,
+    /// In the order in which they are attached.
+    programs: Vec<&'static str>,
+    flushes: Result<Flushes, String>,
+    held_back: Result<u32, String>,
+    missing: Vec<Missing>,
+}
+
+impl Plan {
+    /// # Errors
+    /// Where the kernel has a hook for nothing.
+    pub(super) fn of(kernel: &KernelBtf, options: RelationOptions) -> Result<Plan, ProbeError> {
+        let (mut programs, mut missing) = with_trace_points(kernel);
+        leave_out(&mut programs, kernel, options);
+        if programs.is_empty() {
+            return Err(ProbeError::NothingToSee("no trace point of relations is there".to_owned()));
+        }
+        let flushes = Flushes::find(kernel);
+        programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
+        // Which worker it is that such a task waits for is read from the work item as well.
+        let held_back = flushes.as_ref().map_err(Clone::clone).and_then(|_| writeback::held_back(kernel));
+        if let (true, Err(why)) = (programs.contains(&writeback::HELD_BACK), &held_back) {
+            programs.retain(|&name| name != writeback::HELD_BACK);
+            missing.push(writeback::missing(why.clone()));
+        }
+        Ok(Plan { options, programs, flushes, held_back, missing })
+    }
+
+    /// The programs that are loaded without those that the kernel refused.
+    pub(super) fn without(&self, refused: &[Refused]) -> BTreeSet<String> {
+        without(&self.programs, refused).map(str::to_owned).collect()
+    }
+
+    /// Those that were loaded, in the order in which they are attached.
+    pub(super) fn order(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        self.programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()
+    }
+
+    /// Writes what the programs are told before they are loaded.
+    pub(super) fn set(&self, constants: &mut RelationsConstants, refused: &[Refused]) {
+        constants.wake_reader = self.options.wake_reader;
+        constants.time_waits = !self.options.no_waits;
+        constants.left_out = self.options.left_out.map_or(0, |process| process.0);
+        // Work items can be read for the others also where nothing may be attached to their flushes, as without kprobes.
+        let unreadable = |one: &Refused| one.step == Step::Load && self.is_flush(&one.program);
+        if let (Ok(flushes), false) = (&self.flushes, refused.iter().any(unreadable)) {
+            constants.reads_work_data = true;
+            constants.work_pwq_shift = flushes.pwq_shift;
+            constants.work_pool_shift = flushes.pool_shift;
+        }
+        constants.held_back_arguments = self.held_back.as_ref().copied().unwrap_or(0);
+        constants.jiffy_us = writeback::jiffy_us();
+    }
+
+    /// What cannot be seen without the programs that the kernel refused, and those that it has no hook for.
+    pub(super) fn missing(self, refused: &[Refused]) -> Vec<Missing> {
+        // Another program stands in for those that see wake-ups of real-time tasks alone.
+        let stood_in = |one: &Refused| {
+            is_woken(&one.program) && refused.iter().all(|other| other.program != EVERY_WAKEUP)
+        };
+        let others = refused.iter().filter(|one| !self.is_flush(&one.program) && !stood_in(one));
+        let others: Vec<Missing> = others.map(not_loaded).collect();
+        let flushes = self.why_no_flushes(refused).map(flush::missing);
+        self.missing.into_iter().chain(others).chain(flushes).collect()
+    }
+
+    fn why_no_flushes(&self, refused: &[Refused]) -> Option<String> {
+        if let Err(why) = &self.flushes {
+            return Some(why.clone());
+        }
+        let one = refused.iter().find(|one| self.is_flush(&one.program))?;
+        Some(match one.step {
+            Step::Load => one.reason(),
+            Step::Attach => format!("this kernel lets no probe into __flush_work: {}", one.why),
+        })
+    }
+
+    fn is_flush(&self, program: &str) -> bool {
+        self.flushes.as_ref().is_ok_and(|found| found.programs.contains(&program))
+    }
+}
+
+/// The programs of the groups whose trace points the kernel has, and what is missing without the other groups.
+fn with_trace_points(kernel: &KernelBtf) -> (Vec<&'static str>, Vec<Missing>) {
+    let (mut programs, mut missing) = (Vec::new(), Vec::new());
+    for group in &GROUPS {
+        match group.programs.iter().find(|program| !kernel.has_tracepoint(program.1)) {
+            None => programs.extend(group.programs.iter().map(|program| program.0)),
+            Some((_, lacks)) => missing.push(Missing {
+                kind: MissingKind::Relations,
+                what: group.what.to_owned(),
+                why: format!("this kernel has no trace point {lacks}"),
+                remedy: format!("boot a kernel of {} or later", group.since),
+            }),
+        }
+    }
+    (programs, missing)
+}
+
+/// Leaves out what nobody asked for or this kernel needs no program for, and puts in what costs less there.
+fn leave_out(programs: &mut Vec<&'static str>, kernel: &KernelBtf, options: RelationOptions) {
+    programs.retain(|&name| !options.no_waits || name != EVERY_SWITCH);
+    programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
+    programs.retain(|&name| !options.no_network || name != "relation_data_ready");
+    // The task says it itself (`completer` in relations.bpf.h).
+    let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
+    programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
+    // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
+    // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.
+    if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
+        programs.extend(WOKEN.map(|one| one.0));
+    }
+    if options.no_wake_ups {
+        programs.retain(|&name| name != EVERY_WAKEUP && !is_woken(name));
+    }
+}
+
+/// The programs that belong together with one of these: its group, or the two that hook one function.
+fn together(name: &str) -> Vec<&'static str> {
+    let mut all: Vec<&'static str> = GROUPS
+        .iter()
+        .filter(|group| group.programs.iter().any(|one| one.0 == name))
+        .flat_map(|group| group.programs)
+        .map(|one| one.0)
+        .collect();
+    // The two see different things, each on its own.
+    all.retain(|one| !matches!(*one, EVERY_WAKEUP | EVERY_SWITCH));
+    all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
+    all
+}
+
+fn is_woken(program: &str) -> bool {
+    WOKEN.iter().any(|one| one.0 == program)
+}
+
+/// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time
+/// tasks alone stand in for each other, the latter first.
+fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator<Item = &'a str> {
+    let woken =
+        programs.iter().any(|name| is_woken(name)) && !refused.iter().any(|one| is_woken(&one.program));
+    let unused = move |name: &str| if woken { name == EVERY_WAKEUP } else { is_woken(name) };
+    let gone: Vec<&str> = refused
+        .iter()
+        .flat_map(|one| together(&one.program).into_iter().chain([one.program.as_str()]))
+        .collect();
+    programs.iter().copied().filter(move |name| !gone.contains(name) && !unused(name))
+}
+
+fn not_loaded(refused: &Refused) -> Missing {
+    let group = GROUPS.iter().find(|group| group.programs.iter().any(|one| one.0 == refused.program));
+    Missing {
+        kind: MissingKind::Relations,
+        what: group.map_or("wake-ups", |group| group.what).to_owned(),
+        why: refused.reason(),
+        remedy: load::REMEDY.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sees_every_wake_up_stands_in_for_what_sees_those_of_real_time() {
+        let programs = ["relation_waking", "relation_switch", "relation_woken_rt", "relation_woken_dl"];
+        let left = |gone: &[&str]| -> Vec<String> {
+            let one =
+                |name: &&str| Refused { program: (*name).to_owned(), step: Step::Attach, why: String::new() };
+            let refused: Vec<Refused> = gone.iter().map(one).collect();
+            without(&programs, &refused).map(str::to_owned).collect()
+        };
+        assert_eq!(left(&[]), ["relation_switch", "relation_woken_rt", "relation_woken_dl"]);
+        assert_eq!(left(&["relation_woken_dl"]), ["relation_waking", "relation_switch"]);
+        assert_eq!(left(&["relation_woken_dl", "relation_waking"]), ["relation_switch"]);
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Real-time tasks that ask for memory until kswapd of the node has reclaimed enough. Nodes stand for addresses: they are numbers, far
+ * below every address.
+ */
+#include "relations.bpf.h"
+
+SEC("tp_btf/mm_vmscan_wakeup_kswapd")
+int BPF_PROG(relation_reclaim, int nid)
+{
+	if (waits_at(bpf_get_current_task_btf()))
+		begin(LB_RELATION_RECLAIM, (u64)(u32)nid, 0, (u32)nid, 0, 0, false);
+	return 0;
+}
+
+/* kswapd runs already, or should, and the task reclaims by itself because it is behind. */
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(relation_reclaims)
+{
+	u32 nid = bpf_get_numa_node_id();
+
+	if (waits_at(bpf_get_current_task_btf()))
+		begin(LB_RELATION_RECLAIM, (u64)nid, 0, nid, 0, 0, false);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_kswapd_sleep")
+int BPF_PROG(relation_reclaimed, int nid)
+{
+	done((u64)(u32)nid);
+	return 0;
+}
