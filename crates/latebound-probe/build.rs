@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles each probe: every `src/<probe>/*.bpf.c` is a unit of its own, the units of a folder are linked to one object (first the one that
-//! bears the probe's name, which defines the maps that several of them use), and the object's skeleton becomes `<probe>.skel.rs` in `OUT_DIR`. The header `src/<probe>/<probe>.h`, where there is one, is what the probe's C and
-//! Rust share; it becomes `<probe>_wire.rs` there.
+//! Compiles each probe: every `src/<probe>/*.bpf.c` is a unit of its own, the units of a folder are linked to one object (first the one
+//! that bears the probe's name, which defines the maps that several of them use), and the object's skeleton becomes `<probe>.skel.rs`
+//! in `OUT_DIR`. The header `src/<probe>/<probe>.h`, where there is one, is what the probe's C and Rust share; it becomes `<probe>_wire.rs`
+//! there, and `include/latebound/vector.h` becomes `vector_wire.rs`.
 //!
 //! No header of the build machine's kernel is read: `include/latebound/kernel.bpf.h` names the few fields that are
 //! used, and CO-RE finds them in the running kernel.
@@ -32,6 +33,7 @@ fn main() {
         .include(&include[1])
         .warnings_into_errors(true)
         .compile("latebound_probe_softirq");
+    latebound_wire::generate(&include[0].join("latebound/vector.h"), &include[..2]);
     for folder in entries(&source).into_iter().filter(|path| path.is_dir()) {
         let mut units: Vec<PathBuf> =
             entries(&folder).into_iter().filter(|path| path.to_string_lossy().ends_with(".bpf.c")).collect();

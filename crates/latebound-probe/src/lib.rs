@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! BPF probes: what the kernel does, counted in the kernel.
 //!
-//! One folder per probe, `<probe>.bpf.c` beside its Rust half. This crate loads programs, reads their maps and turns
+//! One folder per probe: its programs (`*.bpf.c`), the header of what they and Rust share (`<probe>.h`), and its Rust half. This crate loads programs, reads their maps and turns
 //! them into the model's types. It never explains, never renders, never prints; what the running kernel lacks becomes
 //! a `Missing`, what was lost a `Loss`.
 
 mod bound;
+mod clock;
 mod defer;
 mod error;
 mod kernel;
 mod load;
 mod log;
+mod mapping;
 mod observe;
 mod program;
 mod recorder;
@@ -18,6 +20,8 @@ mod relations;
 #[cfg(test)]
 mod relocations;
 mod responses;
+mod task;
+mod vector;
 
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
 pub use defer::{

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use latebound_model::Missing;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, ErrorKind, Link, libbpf_sys};
 
@@ -105,6 +106,65 @@ pub(crate) fn what_attaches<O: OpenSkel<'static, Output: Skel<'static>>>(
         }
         refused.extend(more);
     }
+}
+
+/// A probe, as its loader sees it. Each says in the same shape what it needs and what follows where that is not there.
+pub(crate) trait Probe {
+    /// Its object, opened.
+    type Open: OpenSkel<'static, Output: Skel<'static>>;
+    /// What is tried, for errors.
+    const LOADING: &'static str;
+
+    /// The programs that this kernel has what they require for, without those that it refused and those that are nothing without
+    /// one of these.
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String>;
+
+    /// Opens the object for these programs, without those that were refused so far, and tells it what it is for.
+    fn open(&self, programs: &BTreeSet<String>, refused: &[Refused]) -> libbpf_rs::Result<Self::Open>;
+
+    /// Writes what the programs need before the first of them runs; called anew for each object that is loaded.
+    fn prepare(&self, _skeleton: &mut <Self::Open as OpenSkel<'static>>::Output) -> Result<(), ProbeError> {
+        Ok(())
+    }
+
+    /// Which of the programs that were loaded are attached, in order.
+    fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        loaded.iter().cloned().collect()
+    }
+
+    /// What is not seen on this kernel, without these programs and at all.
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing>;
+}
+
+/// A probe at work. The links go before the programs.
+pub(crate) struct Running<S> {
+    /// As long as they live, the programs run.
+    pub(crate) links: Vec<Link>,
+    /// Their object.
+    pub(crate) skeleton: S,
+    /// What is not seen.
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// Loads and attaches a probe with as many of its programs as the kernel takes.
+pub(crate) fn start<P: Probe>(
+    probe: &P,
+) -> Result<Running<<P::Open as OpenSkel<'static>>::Output>, ProbeError> {
+    let Attached { links, skeleton, refused } = attached(probe)?;
+    Ok(Running { links, skeleton, missing: probe.missing(&refused) })
+}
+
+/// As [`start`], for who wants to know which programs were refused.
+pub(crate) fn attached<P: Probe>(
+    probe: &P,
+) -> Result<Attached<<P::Open as OpenSkel<'static>>::Output>, ProbeError> {
+    what_attaches(
+        P::LOADING,
+        |refused| probe.programs(refused),
+        |programs, refused| probe.open(programs, refused),
+        |skeleton| probe.prepare(skeleton),
+        |loaded| probe.attach(loaded),
+    )
 }
 
 fn left_of(mut programs: BTreeSet<String>, refused: &[Refused]) -> BTreeSet<String> {
