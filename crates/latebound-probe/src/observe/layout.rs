@@ -1,59 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The maps' memory as user space sees it: arrays of 64-bit words that the kernel writes while they are read.
+//! The maps' memory as user space sees it: arrays of structures of `observe.h`, read as 64-bit words that the kernel writes meanwhile.
 //!
-//! The offsets mirror `shared.bpf.h`. Owns the mapping of memory and the meaning of each word; names and judges nothing.
+//! Owns how a structure is read that is being written, and what its fields mean; names and judges nothing.
 
+use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use latebound_model::{Context, Cpu, Histogram, Nanos, Policy, Task, Tid, bucket_index};
+use latebound_model::{Context, Cpu, Histogram, Nanos, Task, bucket_index};
 
+use super::wire;
 use crate::error::ProbeError;
+use crate::mapping::Mapping;
+use crate::task::{task, text};
 
-/// Buckets of a series: `LB_PROBE_BUCKET_COUNT` of `latebound/histogram.h`.
-pub(super) const BUCKETS: usize = bucket_index((1 << 40) - 1) + 1;
-/// Series that are known beforehand: `HOT_SERIES`.
-pub(super) const HOT_SERIES: usize = 40;
-pub(super) const HOT_SOFTIRQ_LATENCY: usize = 0;
-pub(super) const HOT_SOFTIRQ_EXECUTION: usize = 10;
-pub(super) const HOT_VECTOR_EXECUTION: usize = 20;
-pub(super) const HOT_HRTIMER_LATENCY: usize = 36;
-pub(super) const HOT_HRTIMER_EXECUTION: usize = 38;
-/// 64-bit words in a `struct cell`, `worst`, `name`.
-pub(super) const CELL: usize = 6;
-pub(super) const WORST: usize = 13;
-pub(super) const NAME: usize = 10;
+/// Buckets of a series.
+pub(super) const BUCKETS: usize = size_of::<wire::Buckets>() / 8;
+const _: () = assert!(BUCKETS == bucket_index((1 << 40) - 1) + 1, "the rule of buckets is the model's");
 
 /// An array map, mapped for reading.
 pub(super) struct Mapped {
-    memory: NonNull<AtomicU64>,
-    bytes: usize,
+    memory: Mapping,
     /// Words of one element.
     stride: usize,
     len: usize,
 }
 
-// SAFETY: the memory is shared with the kernel anyway and is only read, through atomics.
-unsafe impl Send for Mapped {}
-
 impl Mapped {
     /// Maps `len` elements of `value_size` bytes each.
     pub(super) fn new(fd: BorrowedFd<'_>, len: usize, value_size: usize) -> Result<Mapped, ProbeError> {
-        use std::os::fd::AsRawFd;
         // An array map's elements are rounded up to 8 bytes (kernel/bpf/arraymap.c array_map_alloc).
         let stride = value_size.div_ceil(8);
-        let bytes = (stride * 8 * len).next_multiple_of(page_size());
-        // SAFETY: a fresh mapping at an address of the kernel's choice, of a map made with BPF_F_MMAPABLE.
-        let memory = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(ProbeError::last_os(format!("mapping {bytes} bytes of a BPF map")));
-        }
-        let memory = NonNull::new(memory.cast())
-            .ok_or_else(|| ProbeError::last_os("mapping a BPF map to an address other than 0"))?;
-        Ok(Mapped { memory, bytes, stride, len })
+        Ok(Mapped { memory: Mapping::read_only(fd, stride * 8 * len, "a BPF map")?, stride, len })
     }
 
     /// The words of one element.
@@ -62,30 +40,54 @@ impl Mapped {
     /// Where there is no such element.
     pub(super) fn words(&self, index: usize) -> &[AtomicU64] {
         assert!(index < self.len, "element {index} of a map of {}", self.len);
-        // SAFETY: inside the mapping (asserted), which lives as long as self and is page-aligned; the kernel writes it
-        // concurrently, which atomics allow.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(index * self.stride), self.stride) }
+        self.memory.words(index * self.stride * 8, self.stride)
     }
 }
 
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in new(), which nothing borrows any more. Failing leaves it mapped, no more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+/// The word at an offset into a structure.
+pub(super) fn word(words: &[AtomicU64], offset: usize) -> u64 {
+    load(&words[offset / 8])
+}
+
+/// The words of a part of a structure.
+fn part(words: &[AtomicU64], offset: usize, bytes: usize) -> &[AtomicU64] {
+    &words[offset / 8..(offset + bytes) / 8]
+}
+
+/// The bytes of as many words, each read at once.
+fn bytes<const BYTES: usize>(words: &[AtomicU64]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&load(word).to_ne_bytes());
+    }
+    bytes
+}
+
+/// The cell of a hot series, and what is lost of a kind, in what a CPU counts.
+pub(super) struct Counts<'a>(pub(super) &'a [AtomicU64]);
+
+impl Counts<'_> {
+    pub(super) fn hot(&self, series: usize) -> Cell {
+        const BYTES: usize = size_of::<wire::Cell>();
+        Cell::read(part(self.0, offset_of!(wire::Counts, hot) + series * BYTES, BYTES))
+    }
+
+    pub(super) fn lost(&self, of: wire::Lost) -> u64 {
+        word(self.0, offset_of!(wire::Counts, lost) + of.raw() as usize * 8)
     }
 }
 
-fn page_size() -> usize {
-    // SAFETY: reads a constant of the system.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).ok().filter(|&size| size > 0).unwrap_or(4096)
+/// The buckets of a hot series in a set of them.
+pub(super) fn hot_buckets(set: &[AtomicU64], series: usize) -> &[AtomicU64] {
+    const BYTES: usize = size_of::<wire::Buckets>();
+    part(set, offset_of!(wire::HotBuckets, series) + series * BYTES, BYTES)
 }
 
 pub(super) fn load(word: &AtomicU64) -> u64 {
     word.load(Ordering::Acquire)
 }
 
-/// `struct cell`, of one CPU or merged.
+/// What is exact of a series, of one CPU or merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) sum: u128,
@@ -99,14 +101,9 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn read(words: &[AtomicU64]) -> Cell {
-        Cell {
-            sum: u128::from(load(&words[0])),
-            max: load(&words[1]),
-            min_inverted: load(&words[2]),
-            clipped: load(&words[3]),
-            merged: load(&words[4]),
-            cross_cpu: load(&words[5]),
-        }
+        let read = wire::Cell::from_bytes(&bytes::<{ size_of::<wire::Cell>() }>(words)).unwrap_or_default();
+        let wire::Cell { sum_ns, max_ns, min_inverted, clipped, merged, cross_cpu } = read;
+        Cell { sum: u128::from(sum_ns), max: max_ns, min_inverted, clipped, merged, cross_cpu }
     }
 
     pub(super) fn merge(&mut self, other: Cell) {
@@ -166,22 +163,7 @@ fn exact(counts: &[u64], cell: Cell) -> Option<Histogram> {
     Histogram::from_parts(filled, Nanos(!cell.min_inverted), Nanos(cell.max), cell.sum)
 }
 
-/// Text that ends at its first zero byte.
-pub(super) fn text(words: &[AtomicU64]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| load(word).to_ne_bytes()).collect();
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-fn halves(word: u64) -> (u32, u32) {
-    if cfg!(target_endian = "little") {
-        (word as u32, (word >> 32) as u32)
-    } else {
-        ((word >> 32) as u32, word as u32)
-    }
-}
-
-/// `struct name`.
+/// What a cold series is called.
 pub(super) struct Name {
     pub(super) key: u64,
     pub(super) tid: i32,
@@ -192,25 +174,29 @@ pub(super) struct Name {
 impl Name {
     /// `None` where the series has no name yet.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Name> {
-        let key = load(&words[0]);
-        let (tid, irq) = halves(load(&words[1]));
-        (key != 0).then(|| Name { key, tid: tid as i32, irq, text: text(&words[2..NAME]) })
+        // Written last, so read first.
+        if word(words, offset_of!(wire::Name, key)) == 0 {
+            return None;
+        }
+        let read = wire::Name::from_bytes(&bytes::<{ size_of::<wire::Name>() }>(words))?;
+        Some(Name { key: read.key, tid: read.tid, irq: read.irq, text: text(&read.text) })
     }
 }
 
-fn task(words: &[AtomicU64]) -> Task {
-    let (tid, prio) = halves(load(&words[0]));
-    let (policy, kernel) = halves(load(&words[1]));
-    Task {
-        tid: Tid(tid as i32),
-        comm: text(&words[2..4]),
-        policy: Policy::from_number(policy),
-        prio: Some(prio as i32),
-        kernel: kernel != 0,
+fn task_of(read: &wire::Task) -> Task {
+    task(read.tid, &read.comm, read.policy, read.prio, read.kernel != 0)
+}
+
+fn context(read: u32) -> Option<Context> {
+    match wire::Context::from_raw(read)? {
+        wire::Context::Unknown => None,
+        wire::Context::Task => Some(Context::Task),
+        wire::Context::Softirq => Some(Context::Softirq),
+        wire::Context::Hardirq => Some(Context::HardIrq),
     }
 }
 
-/// `struct worst`.
+/// The worst activation of a cold series on a CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Worst {
     pub(super) requested_at: Nanos,
@@ -226,27 +212,22 @@ impl Worst {
     /// `None` where there is none, or where it never held still.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Worst> {
         for _ in 0..TRIES {
-            let sequence = load(&words[0]);
-            if sequence == 0 {
+            let sequence = || word(words, offset_of!(wire::Worst, sequence));
+            let before = sequence();
+            if before == 0 {
                 return None;
             }
-            let (cpu, context) = halves(load(&words[4]));
-            let worst = Worst {
-                requested_at: Nanos(load(&words[1])),
-                activated_at: Some(Nanos(load(&words[2]))).filter(|at| at.0 > 0),
-                started_at: Nanos(load(&words[3])),
-                requested_cpu: Cpu(cpu),
-                context: match context {
-                    1 => Some(Context::Task),
-                    2 => Some(Context::Softirq),
-                    3 => Some(Context::HardIrq),
-                    _ => None,
-                },
-                requester: task(&words[5..9]),
-                runner: task(&words[9..WORST]),
-            };
-            if sequence.is_multiple_of(2) && load(&words[0]) == sequence {
-                return Some(worst);
+            let read = wire::Worst::from_bytes(&bytes::<{ size_of::<wire::Worst>() }>(words))?;
+            if before.is_multiple_of(2) && sequence() == before {
+                return Some(Worst {
+                    requested_at: Nanos(read.requested_at_ns),
+                    activated_at: Some(Nanos(read.activated_at_ns)).filter(|at| at.0 > 0),
+                    started_at: Nanos(read.started_at_ns),
+                    requested_cpu: Cpu(read.requested_cpu),
+                    context: context(read.context),
+                    requester: task_of(&read.requester),
+                    runner: task_of(&read.runner),
+                });
             }
         }
         None
@@ -277,8 +258,33 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_keeps_as_many_buckets_as_the_shared_header_says() {
-        assert_eq!(BUCKETS, (40 - 7 - 1) * 128 + 2 * 128);
+    fn a_worst_is_read_by_the_names_of_its_fields_and_not_while_it_is_written() {
+        let requester =
+            wire::Task { tid: 7, prio: -1, policy: 6, kernel: 1, comm: *b"asker\0\0\0\0\0\0\0\0\0\0\0" };
+        let mut written = wire::Worst {
+            sequence: 2,
+            requested_at_ns: 10,
+            started_at_ns: 30,
+            requested_cpu: 3,
+            context: wire::Context::Softirq.raw(),
+            requester,
+            ..wire::Worst::ZERO
+        };
+        let words = |written: wire::Worst| -> Vec<AtomicU64> {
+            let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
+            written.to_bytes().chunks(8).map(|bytes| AtomicU64::new(word(bytes))).collect()
+        };
+        let read = Worst::read(&words(written)).unwrap();
+        assert_eq!((read.latency(), read.activated_at, read.requested_cpu), (Nanos(20), None, Cpu(3)));
+        assert_eq!((read.context, read.requester.tid.0), (Some(Context::Softirq), 7));
+        assert_eq!(
+            (read.requester.comm.as_str(), read.requester.prio, read.requester.kernel),
+            ("asker", Some(-1), true)
+        );
+        written.sequence = 3;
+        assert!(Worst::read(&words(written)).is_none());
+        written.sequence = 0;
+        assert!(Worst::read(&words(written)).is_none());
     }
 
     #[test]

@@ -13,16 +13,16 @@ mod read;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use latebound_model::{Activation, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos, Series};
+use latebound_model::{Activation, Loss, Mechanism, Missing, MissingKind, Nanos, Series};
 use libbpf_rs::skel::{Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapMut, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapMut};
 
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
-use crate::load;
-use crate::program::program_info;
+use crate::load::{self, Probe, Refused};
+use crate::program::{self, enable_statistics, program_info};
 use layout::Mapped;
 use programs::{OBSERVABLE, Plan};
 use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
@@ -37,6 +37,11 @@ use skel::{ObserveSkel, ObserveSkelBuilder, OpenObserveSkel};
 )]
 pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/observe.skel.rs"));
+}
+
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/observe_wire.rs"));
 }
 
 /// What to observe, and how much kernel memory it may take.
@@ -111,7 +116,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(options: &ObserveOptions, cpus: u32) -> Sizes {
-        let one = (layout::HOT_SERIES * layout::BUCKETS * 8) as u64;
+        let one = size_of::<wire::HotBuckets>() as u64;
         let groups = (options.hot_memory / one).clamp(1, u64::from(cpus));
         Sizes {
             cpus,
@@ -125,25 +130,13 @@ impl Observer {
     /// Loads and attaches what the running kernel has hooks for. What it lacks is in [`Observer::missing`].
     pub fn start(options: &ObserveOptions) -> Result<Observer, ProbeError> {
         let kernel = KernelBtf::load()?;
-        let wanted: BTreeSet<Mechanism> = if options.mechanisms.is_empty() {
-            OBSERVABLE.into_iter().collect()
-        } else {
-            options.mechanisms.clone()
-        };
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
         let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let (mut plan, skel, links) = load(&wanted, &kernel, sizes)?;
-        for mechanism in wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism)) {
-            plan.missing.push(Missing {
-                kind: MissingKind::Mechanism,
-                what: format!("{}s", mechanism.name()),
-                why: "observe does not watch them".to_owned(),
-                remedy: "use `latebound measure` or `latebound explain`".to_owned(),
-            });
-        }
-        let mut observer = Observer::map(skel, sizes, plan.mechanisms.clone(), statistics)?;
-        observer.missing = plan.missing;
+        let setup = Setup::new(&options.mechanisms, &kernel, sizes)?;
+        let load::Running { links, skeleton, missing } = load::start(&setup)?;
+        let mut observer = Observer::map(skeleton, sizes, setup.plan.into_inner().mechanisms, statistics)?;
+        observer.missing = missing;
         observer.links = links;
         observer.set_live(true);
         Ok(observer)
@@ -213,25 +206,14 @@ impl Observer {
     /// What was lost so far. Values above the kernel's histograms stand with their series.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = read::losses(self);
-        for program in self.skel.object().progs() {
-            if let Some(info) = program_info(program.as_fd().as_raw_fd())
-                && info.recursion_misses > 0
-            {
-                losses.push(Loss {
-                    kind: LossKind::ProgramSkipped,
-                    place: program.name().to_string_lossy().into_owned(),
-                    count: Some(info.recursion_misses),
-                });
-            }
-        }
+        losses.extend(program::skipped("", program::programs(self.skel.object())));
         losses
     }
 
     /// What observing cost so far.
     pub fn cost(&self) -> ProbeCost {
         let (mut runs, mut time) = (0, 0);
-        for info in self.skel.object().progs().filter_map(|program| program_info(program.as_fd().as_raw_fd()))
-        {
+        for info in program::programs(self.skel.object()).filter_map(|(_, fd)| program_info(fd)) {
             runs += info.run_cnt;
             time += info.run_time_ns;
         }
@@ -244,41 +226,69 @@ impl Observer {
     }
 }
 
-/// Loads the programs of these mechanisms, and attaches them in the plan's order. Those that the kernel refuses take their mechanism with
-/// them, and no other.
-fn load(
-    wanted: &BTreeSet<Mechanism>,
-    kernel: &KernelBtf,
+/// What is loaded, and with which sizes.
+struct Setup<'a> {
+    wanted: BTreeSet<Mechanism>,
+    kernel: &'a KernelBtf,
     sizes: Sizes,
-) -> Result<(Plan, ObserveSkel<'static>, Vec<Link>), ProbeError> {
-    let first = Plan::new(wanted, kernel, &[]);
-    if first.programs.is_empty() {
-        let why: Vec<String> = first.missing.iter().map(ToString::to_string).collect();
-        return Err(ProbeError::NothingToSee(why.join("; ")));
-    }
-    let plan = RefCell::new(first);
-    let attached = load::what_attaches(
-        "loading the programs",
-        |refused| {
-            if !refused.is_empty() {
-                *plan.borrow_mut() = Plan::new(wanted, kernel, refused);
-            }
-            plan.borrow().programs.iter().cloned().collect()
-        },
-        |_, _| open(&plan.borrow(), sizes),
-        |_| Ok(()),
-        |_| plan.borrow().programs.clone(),
-    )?;
-    Ok((plan.into_inner(), attached.skeleton, attached.links))
+    /// By the programs that were refused so far.
+    plan: RefCell<Plan>,
 }
 
-fn open(plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<OpenObserveSkel<'static>> {
-    // The skeleton borrows the place its object lies in. An observer lives as long as its user likes, so the place, one
-    // pointer large, is never given back.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = ObserveSkelBuilder::default().open(place)?;
-    configure(&mut open, plan, sizes)?;
-    Ok(open)
+impl<'a> Setup<'a> {
+    fn new(
+        mechanisms: &BTreeSet<Mechanism>,
+        kernel: &'a KernelBtf,
+        sizes: Sizes,
+    ) -> Result<Setup<'a>, ProbeError> {
+        let wanted = match mechanisms.is_empty() {
+            true => OBSERVABLE.into_iter().collect(),
+            false => mechanisms.clone(),
+        };
+        let plan = Plan::new(&wanted, kernel, &[]);
+        if plan.programs.is_empty() {
+            let why: Vec<String> = plan.missing.iter().map(ToString::to_string).collect();
+            return Err(ProbeError::NothingToSee(why.join("; ")));
+        }
+        Ok(Setup { wanted, kernel, sizes, plan: RefCell::new(plan) })
+    }
+}
+
+/// Those that the kernel refuses take their mechanism with them, and no other.
+impl Probe for Setup<'_> {
+    type Open = OpenObserveSkel<'static>;
+    const LOADING: &'static str = "loading the programs";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        if !refused.is_empty() {
+            *self.plan.borrow_mut() = Plan::new(&self.wanted, self.kernel, refused);
+        }
+        self.plan.borrow().programs.iter().cloned().collect()
+    }
+
+    fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // The skeleton borrows the place its object lies in. An observer lives as long as its user likes, so the place, one
+        // pointer large, is never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = ObserveSkelBuilder::default().open(place)?;
+        configure(&mut open, &self.plan.borrow(), self.sizes)?;
+        Ok(open)
+    }
+
+    /// In the plan's order.
+    fn attach(&self, _: &BTreeSet<String>) -> Vec<String> {
+        self.plan.borrow().programs.clone()
+    }
+
+    fn missing(&self, _: &[Refused]) -> Vec<Missing> {
+        let unwatched = self.wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism));
+        let unwatched = unwatched.map(|mechanism| Missing {
+            what: format!("{}s", mechanism.name()),
+            why: "observe does not watch them".to_owned(),
+            remedy: "use `latebound measure` or `latebound explain`".to_owned(),
+        });
+        self.plan.borrow().missing.iter().cloned().chain(unwatched).collect()
+    }
 }
 
 fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbpf_rs::Result<()> {
@@ -306,17 +316,6 @@ fn configure(open: &mut OpenObserveSkel<'_>, plan: &Plan, sizes: Sizes) -> libbp
         map.set_max_entries(entries)?;
     }
     Ok(())
-}
-
-/// Has the kernel time BPF programs for as long as the descriptor lives (`BPF_ENABLE_STATS`, 5.8 and later).
-pub(crate) fn enable_statistics() -> Result<OwnedFd, ProbeError> {
-    // SAFETY: takes a constant and returns a new descriptor or an error.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return Err(ProbeError::last_os("asking the kernel to time BPF programs"));
-    }
-    // SAFETY: a descriptor that was just made for us and that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// What the kernel accounts for a map.

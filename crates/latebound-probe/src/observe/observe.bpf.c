@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Counts how late the kernel's deferral mechanisms start, and how long they run.
- *
- * Every program is cheap where it is not concerned: one compare and out. One clock read a program. No lock, no hash on
- * the hot paths (softirqs, vectors, hrtimers, switches between user threads). Nothing here decides what a number means.
- *
- * tp_btf programs are skipped by the kernel while the same program already runs on that CPU (bpf_prog->active,
- * kernel/trace/bpf_trace.c __bpf_trace_run, 5.15 and later); user space reads that count from the programs themselves.
- */
-#include "latebound/kernel.bpf.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
-#include "latebound/histogram.h"
-#include "softirq.bpf.h"
-#include "shared.bpf.h"
+/* The maps and settings that all programs which observe share. Owns no program. */
+#include "observe.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#include "interrupts.bpf.h"
-#include "deferred.bpf.h"
-#include "work.bpf.h"
-#include "threads.bpf.h"
-#include "block.bpf.h"
+const volatile u32 max_series = 1;
+const volatile u32 hot_groups = 1;
+const volatile bool hot_shared = false;
+const volatile bool contexts_known = false;
+const volatile bool preemptible = false;
+const volatile bool watch_threads = false;
+const volatile bool watch_workers = false;
+
+bool live = false;
+u32 next_series = 0;
+
+struct cpus_map cpus SEC(".maps");
+struct hot_map hot SEC(".maps");
+struct cold_map cold SEC(".maps");
+struct cells_map cells SEC(".maps");
+struct worsts_map worsts SEC(".maps");
+struct names_map names SEC(".maps");
+struct series_of_key_map series_of_key SEC(".maps");
+struct workers_map workers SEC(".maps");

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use latebound_model::{Mechanism, Missing, MissingKind};
 
 use crate::kernel::KernelBtf;
-use crate::kernel::VECTOR_NAMES;
 use crate::load::{self, Refused};
+use crate::vector::Vector;
 
 /// The mechanisms that can be observed, in the order of the tables.
 pub(super) const OBSERVABLE: [Mechanism; 10] = [
@@ -192,7 +192,8 @@ kind: MissingKind::Mechanism,
     }
 
     fn vectors(&mut self, kernel: &KernelBtf, refused: &[Refused]) -> bool {
-        let names: Vec<&str> = if cfg!(target_arch = "x86_64") { VECTOR_NAMES.to_vec() } else { vec!["ipi"] };
+        let names: Vec<&str> =
+            if cfg!(target_arch = "x86_64") { Vector::names().collect() } else { vec!["ipi"] };
         let (there, absent): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
             kernel.has_tracepoint(&format!("{name}_entry")) && kernel.has_tracepoint(&format!("{name}_exit"))
         });

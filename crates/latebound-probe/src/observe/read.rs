@@ -10,41 +10,46 @@ use latebound_model::{
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::Observer;
-use super::layout::{
-    BUCKETS, CELL, Cell, HOT_HRTIMER_EXECUTION, HOT_HRTIMER_LATENCY, HOT_SERIES, HOT_SOFTIRQ_EXECUTION,
-    HOT_SOFTIRQ_LATENCY, HOT_VECTOR_EXECUTION, Name, Worst, histogram, load,
-};
-use super::losses::LOST;
-use crate::kernel::VECTOR_NAMES;
+use super::layout::{BUCKETS, Cell, Counts, Name, Worst, histogram, hot_buckets, load};
+use super::losses;
+use super::wire::{self, Cold, Hot, Kind, LB_COLD_SERIES_MAX, LB_SOFTIRQS, Lost};
+use crate::clock;
+use crate::vector::Vector;
 
-/// `enum kind` of `shared.bpf.h`: a key's top byte.
-const KIND_IRQ: u64 = 1;
-const KIND_IPI: u64 = 2;
-const KIND_TASKLET: u64 = 3;
-const KIND_WORK: u64 = 4;
-const KIND_THREAD: u64 = 5;
-const KIND_DISK: u64 = 6;
+const fn quantity(series: Cold) -> Quantity {
+    match series {
+        Cold::IrqExecution
+        | Cold::IpiExecution
+        | Cold::TaskletExecution
+        | Cold::WorkExecution
+        | Cold::ThreadExecution => Quantity::Execution,
+        Cold::TaskletLatency | Cold::WorkLatency | Cold::ThreadLatency | Cold::DiskLatency => {
+            Quantity::Latency
+        }
+        Cold::WorkQueueToActivate => Quantity::QueueToActivate,
+        Cold::WorkActivateToStart => Quantity::ActivateToStart,
+        Cold::WorkWakeToStart => Quantity::WakeToStart,
+    }
+}
 
-/// The quantities of a kind, in the order of its series.
-fn quantities(kind: u64) -> &'static [Quantity] {
+/// The series of a kind: where each lies from the first, and what it counts.
+fn series_of(kind: Kind) -> impl Iterator<Item = (usize, Quantity)> {
+    let of_kind = Cold::ALL.into_iter().filter(move |series| series.raw() / LB_COLD_SERIES_MAX == kind.raw());
+    of_kind.map(|series| ((series.raw() % LB_COLD_SERIES_MAX) as usize, quantity(series)))
+}
+
+/// Whether the worst of a kind keeps its requester.
+const fn keeps_requester(kind: Kind) -> bool {
     match kind {
-        KIND_IRQ | KIND_IPI => &[Quantity::Execution],
-        KIND_TASKLET | KIND_THREAD => &[Quantity::Latency, Quantity::Execution],
-        KIND_WORK => &[
-            Quantity::Latency,
-            Quantity::Execution,
-            Quantity::QueueToActivate,
-            Quantity::ActivateToStart,
-            Quantity::WakeToStart,
-        ],
-        _ => &[Quantity::Latency],
+        Kind::Work | Kind::Thread | Kind::Disk => true,
+        Kind::Irq | Kind::Ipi | Kind::Tasklet => false,
     }
 }
 
 /// One thing that was met: its first series, mechanism and name.
 struct Met {
     first: usize,
-    kind: u64,
+    kind: Kind,
     mechanism: Mechanism,
     subject: Subject,
 }
@@ -66,24 +71,24 @@ fn met(observer: &Observer) -> Vec<Met> {
     };
     let mut met: Vec<Met> = names
         .into_iter()
-        .map(|(first, name)| {
-            let kind = name.key >> 56;
+        .filter_map(|(first, name)| {
+            let kind = Kind::from_raw((name.key >> 56) as u32)?;
             let thread =
                 Task { tid: Tid(name.tid), comm: name.text.clone(), policy: None, prio: None, kernel: true };
             let (mechanism, text, task) = match kind {
-                KIND_IRQ => (Mechanism::HardIrq, format!("{}-{}", name.irq, name.text), None),
-                KIND_IPI => (Mechanism::Vector, name.text, None),
-                KIND_TASKLET => (Mechanism::Tasklet, function(&name), None),
-                KIND_WORK => (Mechanism::Work, function(&name), None),
+                Kind::Irq => (Mechanism::HardIrq, format!("{}-{}", name.irq, name.text), None),
+                Kind::Ipi => (Mechanism::Vector, name.text, None),
+                Kind::Tasklet => (Mechanism::Tasklet, function(&name), None),
+                Kind::Work => (Mechanism::Work, function(&name), None),
                 // kernel/irq/manage.c setup_irq_thread names them so, 5.15 to 6.18.
-                KIND_THREAD if name.text.starts_with("irq/") => {
+                Kind::Thread if name.text.starts_with("irq/") => {
                     (Mechanism::ThreadedIrq, name.text, Some(thread))
                 }
-                KIND_THREAD => (Mechanism::KernelThread, name.text, Some(thread)),
-                KIND_DISK if name.text.is_empty() => (Mechanism::BlockRequest, "no disk".to_owned(), None),
-                _ => (Mechanism::BlockRequest, name.text, None),
+                Kind::Thread => (Mechanism::KernelThread, name.text, Some(thread)),
+                Kind::Disk if name.text.is_empty() => (Mechanism::BlockRequest, "no disk".to_owned(), None),
+                Kind::Disk => (Mechanism::BlockRequest, name.text, None),
             };
-            Met { first, kind, mechanism, subject: Subject { name: text, task, cpu: None } }
+            Some(Met { first, kind, mechanism, subject: Subject { name: text, task, cpu: None } })
         })
         .filter(|met| observer.mechanisms.contains(&met.mechanism))
         .collect();
@@ -117,7 +122,7 @@ fn cold_cell(observer: &Observer, series: usize) -> Cell {
 fn hot_cell(observer: &Observer, series: usize) -> Cell {
     let mut sum = Cell::default();
     for cpu in 0..observer.cpus {
-        sum.merge(Cell::read(&observer.cpu_states.words(cpu)[series * CELL..(series + 1) * CELL]));
+        sum.merge(Counts(observer.cpu_states.words(cpu)).hot(series));
     }
     sum
 }
@@ -145,28 +150,28 @@ fn finish(
     Some(series)
 }
 
-/// What a hot series is about.
-fn hot_name(series: usize) -> Option<(Mechanism, Quantity, String)> {
-    let softirq = |vector: usize| softirq_name(vector as u32).to_owned();
-    let base = |index: usize| if index == 0 { "hard" } else { "soft" }.to_owned();
-    Some(match series {
-        HOT_SOFTIRQ_LATENCY..HOT_SOFTIRQ_EXECUTION => {
-            (Mechanism::Softirq, Quantity::Latency, softirq(series - HOT_SOFTIRQ_LATENCY))
+/// What a family of hot series is about, and the name of each, by where it lies from the first.
+fn hot_family(family: Hot) -> (Mechanism, Quantity, Vec<(u32, String)>) {
+    let softirqs = || (0..LB_SOFTIRQS).map(|vector| (vector, softirq_name(vector).to_owned())).collect();
+    let bases = || vec![(0, "hard".to_owned()), (1, "soft".to_owned())];
+    let named = |vector: Vector| Some((vector.raw(), vector.name()?.to_owned()));
+    match family {
+        Hot::SoftirqLatency => (Mechanism::Softirq, Quantity::Latency, softirqs()),
+        Hot::SoftirqExecution => (Mechanism::Softirq, Quantity::Execution, softirqs()),
+        Hot::VectorExecution => {
+            (Mechanism::Vector, Quantity::Execution, Vector::ALL.into_iter().filter_map(named).collect())
         }
-        HOT_SOFTIRQ_EXECUTION..HOT_VECTOR_EXECUTION => {
-            (Mechanism::Softirq, Quantity::Execution, softirq(series - HOT_SOFTIRQ_EXECUTION))
-        }
-        HOT_VECTOR_EXECUTION..HOT_HRTIMER_LATENCY => {
-            let name = VECTOR_NAMES.get(series - HOT_VECTOR_EXECUTION)?;
-            (Mechanism::Vector, Quantity::Execution, (*name).to_owned())
-        }
-        HOT_HRTIMER_LATENCY..HOT_HRTIMER_EXECUTION => {
-            (Mechanism::Hrtimer, Quantity::Latency, base(series - HOT_HRTIMER_LATENCY))
-        }
-        HOT_HRTIMER_EXECUTION..HOT_SERIES => {
-            (Mechanism::Hrtimer, Quantity::Execution, base(series - HOT_HRTIMER_EXECUTION))
-        }
-        _ => return None,
+        Hot::HrtimerLatency => (Mechanism::Hrtimer, Quantity::Latency, bases()),
+        Hot::HrtimerExecution => (Mechanism::Hrtimer, Quantity::Execution, bases()),
+    }
+}
+
+/// Every hot series: where it is and what it is about.
+fn hot_series() -> impl Iterator<Item = (usize, Mechanism, Quantity, String)> {
+    Hot::ALL.into_iter().flat_map(|family| {
+        let (mechanism, quantity, names) = hot_family(family);
+        let each = names.into_iter();
+        each.map(move |(offset, name)| ((family.raw() + offset) as usize, mechanism, quantity, name))
     })
 }
 
@@ -174,11 +179,10 @@ fn hot_name(series: usize) -> Option<(Mechanism, Quantity, String)> {
 pub(super) fn series(observer: &Observer) -> Vec<Series> {
     let mut counts = vec![0u64; BUCKETS];
     let mut all = Vec::new();
-    for index in 0..HOT_SERIES {
-        let Some((mechanism, quantity, name)) = hot_name(index) else { continue };
+    for (index, mechanism, quantity, name) in hot_series() {
         let buckets = |counts: &mut [u64]| {
             for group in 0..observer.hot_groups {
-                let words = &observer.hot.words(group)[index * BUCKETS..(index + 1) * BUCKETS];
+                let words = hot_buckets(observer.hot.words(group), index);
                 counts.iter_mut().zip(words).for_each(|(count, word)| *count += load(word));
             }
         };
@@ -186,7 +190,7 @@ pub(super) fn series(observer: &Observer) -> Vec<Series> {
         all.extend(finish(mechanism, quantity, Subject { name, ..Subject::default() }, read));
     }
     for met in met(observer) {
-        for (offset, &quantity) in quantities(met.kind).iter().enumerate() {
+        for (offset, quantity) in series_of(met.kind) {
             let index = met.first + offset;
             let buckets = |counts: &mut [u64]| {
                 counts
@@ -208,7 +212,7 @@ pub(super) fn series(observer: &Observer) -> Vec<Series> {
 pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
     let mut all: Vec<Activation> = met(observer)
         .into_iter()
-        .filter(|met| matches!(met.kind, KIND_WORK | KIND_THREAD | KIND_DISK))
+        .filter(|met| keeps_requester(met.kind))
         .filter_map(|met| {
             let (cpu, worst) = (0..observer.cpus)
                 .filter_map(|cpu| {
@@ -216,7 +220,7 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
                 })
                 .max_by_key(|(_, worst)| worst.latency())?;
             // The end of a block request is where its latency ends; who saw it end is an accident.
-            let runs = met.kind != KIND_DISK;
+            let runs = met.kind != Kind::Disk;
             Some(Activation {
                 series: Series::id_of(met.mechanism, Quantity::Latency, &met.subject),
                 mechanism: met.mechanism,
@@ -241,13 +245,12 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
 
 /// What the programs themselves counted as lost.
 pub(super) fn losses(observer: &Observer) -> Vec<Loss> {
-    let mut losses: Vec<Loss> = LOST
-        .iter()
-        .enumerate()
-        .filter_map(|(index, &(kind, place))| {
-            let count: u64 = (0..observer.cpus)
-                .map(|cpu| load(&observer.cpu_states.words(cpu)[HOT_SERIES * CELL + index]))
-                .sum();
+    let mut losses: Vec<Loss> = Lost::ALL
+        .into_iter()
+        .filter_map(|lost| {
+            let on = |cpu: usize| Counts(observer.cpu_states.words(cpu)).lost(lost);
+            let count: u64 = (0..observer.cpus).map(on).sum();
+            let (kind, place) = losses::told(lost);
             (count > 0).then(|| Loss { kind, place: place.to_owned(), count: Some(count) })
         })
         .collect();
@@ -268,24 +271,17 @@ pub(super) fn losses(observer: &Observer) -> Vec<Loss> {
 impl Observer {
     /// How many work items were queued longer ago than this and were not seen to start.
     fn still_queued(&self, longer: Nanos) -> u64 {
-        let now = monotonic_now();
+        let now = clock::now();
         let works = &self.skel.maps.works;
         let mut waiting = 0;
         for key in works.keys() {
             if let Ok(Some(value)) = works.lookup(&key, MapFlags::ANY)
-                && let Some(queued_at) = value.first_chunk::<8>()
-                && now.saturating_sub(Nanos(u64::from_ne_bytes(*queued_at))) > longer
+                && let Some(request) = wire::WorkRequest::from_bytes(&value)
+                && now.saturating_sub(Nanos(request.queued_at_ns)) > longer
             {
                 waiting += 1;
             }
         }
         waiting
     }
-}
-
-fn monotonic_now() -> Nanos {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time to a place that is there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }

@@ -27,11 +27,11 @@
 #ifndef LATEBOUND_OBSERVE_SOFTIRQ_H
 #define LATEBOUND_OBSERVE_SOFTIRQ_H
 
-#define SOFTIRQ_VECTORS 10
+#include "observe.h"
 
 struct softirq_state {
-	__u64 request[SOFTIRQ_VECTORS]; /* when the request of the next run was made */
-	__u64 again[SOFTIRQ_VECTORS];   /* when a claimed vector was raised again */
+	__u64 request[LB_SOFTIRQS]; /* when the request of the next run was made */
+	__u64 again[LB_SOFTIRQS];   /* when a claimed vector was raised again */
 	/* A bit per vector: */
 	__u32 outstanding;  /* request[] holds */
 	__u32 raised_again; /* again[] holds */

@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn latebound_softirq_began(state: *mut u64, vector: u32) -> u64;
 }
 
-const VECTORS: usize = 10;
+const VECTORS: usize = super::wire::LB_SOFTIRQS as usize;
 
 /// The rule under test.
 struct Rule(Vec<u64>);

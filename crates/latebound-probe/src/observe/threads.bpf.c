@@ -1,19 +1,20 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Kernel threads, interrupt threads among them: from the wake-up to running, and each stretch on the CPU.
  *
  * sched_wakeup, not sched_waking: the latter also comes while the thread is still on its way off the CPU, or before the
  * target CPU has put it on its queue.
  */
+#include "observe.bpf.h"
 
-const volatile bool watch_threads = false;
-const volatile bool watch_workers = false;
+/* include/linux/irqreturn.h */
+#define IRQ_WAKE_THREAD 2
 
 struct thread_request {
 	u64 at;
 	u32 cpu;
 	u32 context;
-	struct thread requester;
+	struct lb_task requester;
 };
 
 struct {
@@ -22,8 +23,6 @@ struct {
 	__type(key, u32); /* thread id */
 	__type(value, struct thread_request);
 } wakes SEC(".maps");
-
-
 
 static __always_inline bool is_watched(u32 flags)
 {
@@ -46,25 +45,25 @@ static __always_inline bool request_thread(struct cpu_state *cpu, u32 number, st
 	describe(&request.requester, bpf_get_current_task_btf());
 	error = bpf_map_update_elem(&wakes, &tid, &request, BPF_NOEXIST);
 	if (error && !bpf_map_lookup_elem(&wakes, &tid))
-		lose(cpu, LOST_MAP_FULL);
+		lose(cpu, LB_LOST_MAP_FULL);
 	return !error;
 }
 
 static __always_inline u64 thread_key(struct task_struct *task)
 {
 	/* Thread ids are used again, so the start time (in units of 1 us) is part of the key; pid_max is at most 2^22. */
-	return KEY(KIND_THREAD, (u64)(task->pid & 0x3FFFFF) | task->start_time >> 10 << 22);
+	return KEY(LB_KIND_THREAD, (u64)(task->pid & 0x3FFFFF) | task->start_time >> 10 << 22);
 }
 
 static __always_inline u32 thread_series(struct cpu_state *cpu, struct task_struct *task)
 {
 	u64 key = thread_key(task);
 	u32 series = known_series(cpu, key);
-	struct name *name;
+	struct lb_name *name;
 
 	if (series != NO_SERIES)
 		return series;
-	name = new_series(cpu, key, 2);
+	name = new_series(cpu, key, LB_COLD_THREAD_COUNT);
 	if (name) {
 		name->tid = task->pid;
 		bpf_probe_read_kernel_str(name->text, sizeof(name->text), task->comm);
@@ -82,11 +81,31 @@ static __always_inline void thread_requested(struct cpu_state *cpu, u32 number, 
 		return;
 	series = known_series(cpu, thread_key(thread));
 	if (series != NO_SERIES) {
-		struct cell *cell = cell_of(number, series + AT_LATENCY);
+		struct lb_cell *cell = cell_of(number, series + AT(LB_COLD_THREAD_LATENCY));
 
 		if (cell)
 			cell->merged++;
 	}
+}
+
+/*
+ * The request of an interrupt thread is the primary handler's return (kernel/irq/handle.c: the event comes before
+ * __irq_wake_thread). Its own program, so that it costs nothing where threaded interrupts are not watched.
+ */
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_thread_requested, int irq, struct irqaction *action, int result)
+{
+	struct task_struct *thread;
+	struct cpu_state *cpu;
+	u32 number;
+
+	if (result != IRQ_WAKE_THREAD)
+		return 0;
+	thread = action->thread;
+	cpu = this_cpu(&number);
+	if (cpu && thread)
+		thread_requested(cpu, number, thread, bpf_ktime_get_ns());
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -122,13 +141,13 @@ static __always_inline void thread_in(struct cpu_state *cpu, u32 number, struct 
 	if (!request)
 		return; /* preempted before, and now continued */
 	if (series != NO_SERIES &&
-	    count_cold(cpu, number, series + AT_LATENCY, request->at, now, request->cpu != number)) {
-		struct worst *worst = worst_of(number, series);
+	    count_cold(cpu, number, series + AT(LB_COLD_THREAD_LATENCY), request->at, now, request->cpu != number)) {
+		struct lb_worst *worst = worst_of(number, series);
 
 		if (worst) {
 			__sync_fetch_and_add(&worst->sequence, 1);
-			worst->requested_at = request->at;
-			worst->started_at = now;
+			worst->requested_at_ns = request->at;
+			worst->started_at_ns = now;
 			worst->requested_cpu = request->cpu;
 			worst->context = request->context;
 			worst->requester = request->requester;
@@ -142,11 +161,11 @@ static __always_inline void thread_in(struct cpu_state *cpu, u32 number, struct 
 static __always_inline void thread_out(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
 {
 	if (cpu->thread_key != task->pid) {
-		lose(cpu, LOST_THREAD_SWITCH);
+		lose(cpu, LB_LOST_THREAD_SWITCH);
 		return;
 	}
 	if (cpu->thread_series != NO_SERIES)
-		count_cold(cpu, number, cpu->thread_series + AT_EXECUTION, cpu->thread_since, now, false);
+		count_cold(cpu, number, cpu->thread_series + AT(LB_COLD_THREAD_EXECUTION), cpu->thread_since, now, false);
 	cpu->thread_key = 0;
 }
 

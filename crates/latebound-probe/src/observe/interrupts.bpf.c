@@ -1,13 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Device interrupts, processor vectors, and softirqs. */
+#include "observe.bpf.h"
 
 #define HARDIRQ_HANDLER (1U << 31)
 #define HARDIRQ_IPI (1U << 30)
-
-/* include/linux/irqreturn.h */
-#define IRQ_WAKE_THREAD 2
-
-static __always_inline void thread_requested(struct cpu_state *cpu, u32 number, struct task_struct *thread, u64 now);
 
 /*
  * Handlers run one after the other with interrupts off (kernel/irq/handle.c __handle_irq_event_percpu, 5.15 to 6.18), so
@@ -32,7 +28,7 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int result)
 	u64 now = bpf_ktime_get_ns(), started, key;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
-	struct name *name;
+	struct lb_name *name;
 
 	if (!cpu)
 		return 0;
@@ -40,13 +36,13 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int result)
 	cpu->irq_started = 0;
 	cpu->hardirq &= ~HARDIRQ_HANDLER;
 	if (!started) {
-		lose(cpu, LOST_IRQ_UNPAIRED);
+		lose(cpu, LB_LOST_IRQ_UNPAIRED);
 		return 0;
 	}
-	key = KEY(KIND_IRQ, address_of(&cpu->address_irq, action));
+	key = KEY(LB_KIND_IRQ, address_of(&cpu->address_irq, action));
 	series = known_series(cpu, key);
 	if (series == NO_SERIES) {
-		name = new_series(cpu, key, 1);
+		name = new_series(cpu, key, LB_COLD_IRQ_COUNT);
 		if (name) {
 			name->irq = irq;
 			bpf_probe_read_kernel_str(name->text, sizeof(name->text), action->name);
@@ -55,27 +51,7 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int result)
 		series = known_series(cpu, key);
 	}
 	if (series != NO_SERIES)
-		count_cold(cpu, number, series, started, now, false);
-	return 0;
-}
-
-/*
- * The request of an interrupt thread is the primary handler's return (kernel/irq/handle.c: the event comes before
- * __irq_wake_thread). Its own program, so that it costs nothing where threaded interrupts are not watched.
- */
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_thread_requested, int irq, struct irqaction *action, int result)
-{
-	struct task_struct *thread;
-	struct cpu_state *cpu;
-	u32 number;
-
-	if (result != IRQ_WAKE_THREAD)
-		return 0;
-	thread = action->thread;
-	cpu = this_cpu(&number);
-	if (cpu && thread)
-		thread_requested(cpu, number, thread, bpf_ktime_get_ns());
+		count_cold(cpu, number, series + AT(LB_COLD_IRQ_EXECUTION), started, now, false);
 	return 0;
 }
 
@@ -103,28 +79,17 @@ static __always_inline int vector_ended(u32 vector)
 	cpu->vector_started[vector] = 0;
 	cpu->hardirq &= ~(1U << vector);
 	if (started)
-		count_hot(cpu, number, HOT_VECTOR_EXECUTION + vector, started, now);
+		count_hot(cpu, number, LB_HOT_VECTOR_EXECUTION + vector, started, now);
 	else
-		lose(cpu, LOST_VECTOR_UNPAIRED);
+		lose(cpu, LB_LOST_VECTOR_UNPAIRED);
 	return 0;
 }
 
-/* arch/x86/include/asm/trace/irq_vectors.h; the numbers index VECTOR_NAMES in Rust. */
-#define VECTOR(number, event)                                                                              \
+#define VECTOR(event, number)                                                                              \
 	SEC("tp_btf/" #event "_entry") int BPF_PROG(event##_entry, int vector) { return vector_began(number); } \
 	SEC("tp_btf/" #event "_exit") int BPF_PROG(event##_exit, int vector) { return vector_ended(number); }
 
-VECTOR(0, local_timer)
-VECTOR(1, reschedule)
-VECTOR(2, call_function)
-VECTOR(3, call_function_single)
-VECTOR(4, irq_work)
-VECTOR(5, thermal_apic)
-VECTOR(6, threshold_apic)
-VECTOR(7, deferred_error_apic)
-VECTOR(8, error_apic)
-VECTOR(9, spurious_apic)
-VECTOR(10, x86_platform_ipi)
+LB_VECTORS(VECTOR)
 
 /* arch/arm64/kernel/smp.c do_handle_IPI: the reason is one of a few constant texts, whose address is the key. */
 SEC("tp_btf/ipi_entry")
@@ -135,7 +100,7 @@ int BPF_PROG(ipi_entry, const char *reason)
 
 	if (!cpu)
 		return 0;
-	cpu->vector_started[VECTORS - 1] = bpf_ktime_get_ns();
+	cpu->vector_started[LB_VECTOR_NAMED] = bpf_ktime_get_ns();
 	cpu->hardirq |= HARDIRQ_IPI;
 	return 0;
 }
@@ -146,21 +111,21 @@ int BPF_PROG(ipi_exit, const char *reason)
 	u64 now = bpf_ktime_get_ns(), started, key;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
-	struct name *name;
+	struct lb_name *name;
 
 	if (!cpu)
 		return 0;
-	started = cpu->vector_started[VECTORS - 1];
-	cpu->vector_started[VECTORS - 1] = 0;
+	started = cpu->vector_started[LB_VECTOR_NAMED];
+	cpu->vector_started[LB_VECTOR_NAMED] = 0;
 	cpu->hardirq &= ~HARDIRQ_IPI;
 	if (!started) {
-		lose(cpu, LOST_VECTOR_UNPAIRED);
+		lose(cpu, LB_LOST_VECTOR_UNPAIRED);
 		return 0;
 	}
-	key = KEY(KIND_IPI, address_of(&cpu->address_ipi, reason));
+	key = KEY(LB_KIND_IPI, address_of(&cpu->address_ipi, reason));
 	series = known_series(cpu, key);
 	if (series == NO_SERIES) {
-		name = new_series(cpu, key, 1);
+		name = new_series(cpu, key, LB_COLD_IPI_COUNT);
 		if (name) {
 			bpf_probe_read_kernel_str(name->text, sizeof(name->text), reason);
 			publish(name, key);
@@ -168,7 +133,7 @@ int BPF_PROG(ipi_exit, const char *reason)
 		series = known_series(cpu, key);
 	}
 	if (series != NO_SERIES)
-		count_cold(cpu, number, series, started, now, false);
+		count_cold(cpu, number, series + AT(LB_COLD_IPI_EXECUTION), started, now, false);
 	return 0;
 }
 
@@ -180,7 +145,7 @@ int BPF_PROG(softirq_raise, unsigned int raw)
 	struct cpu_state *cpu = this_cpu(&number);
 
 	barrier_var(vector);
-	if (!cpu || vector >= SOFTIRQS)
+	if (!cpu || vector >= LB_SOFTIRQS)
 		return 0;
 	switch (softirq_raised(&cpu->softirq, vector)) {
 	case RAISED_FIRST:
@@ -190,7 +155,7 @@ int BPF_PROG(softirq_raise, unsigned int raw)
 		cpu->softirq.again[vector] = bpf_ktime_get_ns();
 		break;
 	case RAISED_MERGED:
-		cpu->hot[HOT_SOFTIRQ_LATENCY + vector].merged++;
+		cpu->counts.hot[LB_HOT_SOFTIRQ_LATENCY + vector].merged++;
 		break;
 	case RAISED_UNCLEAR:
 		break;
@@ -205,23 +170,23 @@ static __always_inline int softirq_begins(unsigned int raw)
 	struct cpu_state *cpu = this_cpu(&number);
 
 	barrier_var(vector);
-	if (!cpu || vector >= SOFTIRQS)
+	if (!cpu || vector >= LB_SOFTIRQS)
 		return 0;
 	switch (softirq_began(&cpu->softirq, vector, &requested_at, &merged)) {
 	case BEGAN_PAIRED:
-		count_hot(cpu, number, HOT_SOFTIRQ_LATENCY + vector, requested_at, now);
+		count_hot(cpu, number, LB_HOT_SOFTIRQ_LATENCY + vector, requested_at, now);
 		break;
 	case BEGAN_NOT_RAISED:
-		lose(cpu, LOST_SOFTIRQ_NOT_RAISED);
+		lose(cpu, LB_LOST_SOFTIRQ_NOT_RAISED);
 		break;
 	case BEGAN_UNCLEAR:
-		lose(cpu, LOST_SOFTIRQ_UNCLEAR);
+		lose(cpu, LB_LOST_SOFTIRQ_UNCLEAR);
 		break;
 	}
 	if (merged) {
 #pragma unroll
-		for (other = 0; other < SOFTIRQS; other++)
-			cpu->hot[HOT_SOFTIRQ_LATENCY + other].merged += (merged >> other) & 1;
+		for (other = 0; other < LB_SOFTIRQS; other++)
+			cpu->counts.hot[LB_HOT_SOFTIRQ_LATENCY + other].merged += (merged >> other) & 1;
 	}
 	cpu->softirq.running = vector + 1;
 	cpu->softirq_started = now;
@@ -235,13 +200,13 @@ static __always_inline int softirq_ends(unsigned int raw)
 	struct cpu_state *cpu = this_cpu(&number);
 
 	barrier_var(vector);
-	if (!cpu || vector >= SOFTIRQS)
+	if (!cpu || vector >= LB_SOFTIRQS)
 		return 0;
 	/* On PREEMPT_RT another thread's softirq may have run in between: its start is not this one's. */
 	if (cpu->softirq.running == vector + 1)
-		count_hot(cpu, number, HOT_SOFTIRQ_EXECUTION + vector, cpu->softirq_started, now);
+		count_hot(cpu, number, LB_HOT_SOFTIRQ_EXECUTION + vector, cpu->softirq_started, now);
 	else
-		lose(cpu, LOST_SOFTIRQ_EXIT);
+		lose(cpu, LB_LOST_SOFTIRQ_EXIT);
 	cpu->softirq.running = 0;
 	return 0;
 }

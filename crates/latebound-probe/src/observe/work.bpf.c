@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Work items, keyed by the item, so that pairing is right wherever they run.
  *
@@ -7,57 +7,35 @@
  * replaces the old one's times, and shows as one replaced and one unpaired. A cancelled item leaves its request behind,
  * which is replaced at its next request or falls out of the map as the least recently used.
  */
-
-struct work_request {
-	u64 queued_at;
-	u64 activated_at;
-	u32 cpu;
-	u32 context;
-	struct thread requester;
-};
+#include "observe.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u64); /* the item */
-	__type(value, struct work_request);
+	__type(value, struct lb_work_request);
 } works SEC(".maps");
-
-struct worker {
-	u64 woken_at; /* 0 while it runs an item, and after the first item since a wake-up */
-	u64 work;
-	u64 started_at;
-	u32 series;
-	u32 reserved;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32); /* thread id */
-	__type(value, struct worker);
-} workers SEC(".maps");
 
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(workqueue_queue_work, int requested_cpu, void *pool, struct work_struct *work)
 {
-	struct work_request request = {};
+	struct lb_work_request request = {};
 	u64 key = (u64)work;
 	u32 number;
 	struct cpu_state *cpu = this_cpu(&number);
 
 	if (!cpu)
 		return 0;
-	request.queued_at = bpf_ktime_get_ns();
+	request.queued_at_ns = bpf_ktime_get_ns();
 	request.cpu = number;
 	request.context = context_of(cpu);
 	describe(&request.requester, bpf_get_current_task_btf());
 	if (!bpf_map_update_elem(&works, &key, &request, BPF_NOEXIST))
 		return 0;
 	if (bpf_map_update_elem(&works, &key, &request, BPF_ANY))
-		lose(cpu, LOST_MAP_FULL);
+		lose(cpu, LB_LOST_MAP_FULL);
 	else
-		lose(cpu, LOST_WORK_REPLACED);
+		lose(cpu, LB_LOST_WORK_REPLACED);
 	return 0;
 }
 
@@ -65,24 +43,24 @@ SEC("tp_btf/workqueue_activate_work")
 int BPF_PROG(workqueue_activate_work, struct work_struct *work)
 {
 	u64 key = (u64)work;
-	struct work_request *request = bpf_map_lookup_elem(&works, &key);
+	struct lb_work_request *request = bpf_map_lookup_elem(&works, &key);
 
 	if (live && request)
-		request->activated_at = bpf_ktime_get_ns();
+		request->activated_at_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline void keep_worst(u32 number, u32 series, struct work_request *request, u64 started_at,
+static __always_inline void keep_worst(u32 number, u32 series, struct lb_work_request *request, u64 started_at,
 				       struct task_struct *runner)
 {
-	struct worst *worst = worst_of(number, series);
+	struct lb_worst *worst = worst_of(number, series);
 
 	if (!worst)
 		return;
 	__sync_fetch_and_add(&worst->sequence, 1);
-	worst->requested_at = request->queued_at;
-	worst->activated_at = request->activated_at;
-	worst->started_at = started_at;
+	worst->requested_at_ns = request->queued_at_ns;
+	worst->activated_at_ns = request->activated_at_ns;
+	worst->started_at_ns = started_at;
 	worst->requested_cpu = request->cpu;
 	worst->context = request->context;
 	worst->requester = request->requester;
@@ -95,7 +73,7 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	u64 now = bpf_ktime_get_ns(), key = (u64)work, woken_at = 0;
-	struct work_request *request;
+	struct lb_work_request *request;
 	struct worker *worker = 0;
 	u32 number, series, tid = current->pid;
 	struct cpu_state *cpu = this_cpu(&number);
@@ -103,10 +81,10 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 
 	if (!cpu)
 		return 0;
-	series = function_series(cpu, KIND_WORK, address_of(&cpu->address_work, work->func), 5);
+	series = function_series(cpu, LB_KIND_WORK, address_of(&cpu->address_work, work->func), LB_COLD_WORK_COUNT);
 
 	/* WQ_BH items (6.9 and later) run in softirq context, on top of whichever thread, even a worker at work. */
-	if ((current->flags & PF_WQ_WORKER) && context_of(cpu) != CONTEXT_SOFTIRQ)
+	if ((current->flags & PF_WQ_WORKER) && context_of(cpu) != LB_CONTEXT_SOFTIRQ)
 		worker = bpf_map_lookup_elem(&workers, &tid);
 	if (worker && worker->work)
 		worker = 0;
@@ -120,7 +98,7 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 		struct worker first = { .work = key, .started_at = now, .series = series };
 
 		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
-			lose(cpu, LOST_MAP_FULL);
+			lose(cpu, LB_LOST_MAP_FULL);
 	} else {
 		cpu->bh_work = key;
 		cpu->bh_work_started = now;
@@ -129,20 +107,20 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 
 	request = bpf_map_lookup_elem(&works, &key);
 	if (!request) {
-		lose(cpu, LOST_WORK_NOT_QUEUED);
+		lose(cpu, LB_LOST_WORK_NOT_QUEUED);
 		return 0;
 	}
 	if (series != NO_SERIES) {
 		crossed = request->cpu != number;
-		if (count_cold(cpu, number, series + AT_LATENCY, request->queued_at, now, crossed))
+		if (count_cold(cpu, number, series + AT(LB_COLD_WORK_LATENCY), request->queued_at_ns, now, crossed))
 			keep_worst(number, series, request, now, current);
-		if (request->activated_at) {
-			count_cold(cpu, number, series + AT_QUEUE_TO_ACTIVATE, request->queued_at,
-				   request->activated_at, false);
-			count_cold(cpu, number, series + AT_ACTIVATE_TO_START, request->activated_at, now, crossed);
+		if (request->activated_at_ns) {
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_QUEUE_TO_ACTIVATE), request->queued_at_ns,
+				   request->activated_at_ns, false);
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_ACTIVATE_TO_START), request->activated_at_ns, now, crossed);
 		}
 		if (woken_at)
-			count_cold(cpu, number, series + AT_WAKE_TO_START, woken_at, now, false);
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_WAKE_TO_START), woken_at, now, false);
 	}
 	bpf_map_delete_elem(&works, &key);
 	return 0;
@@ -162,35 +140,17 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
 	if (cpu->bh_work == key) {
 		cpu->bh_work = 0;
 		if (cpu->bh_series != NO_SERIES)
-			count_cold(cpu, number, cpu->bh_series + AT_EXECUTION, cpu->bh_work_started, now, false);
+			count_cold(cpu, number, cpu->bh_series + AT(LB_COLD_WORK_EXECUTION), cpu->bh_work_started, now, false);
 		return 0;
 	}
 	worker = bpf_map_lookup_elem(&workers, &tid);
 	if (!worker || worker->work != key) {
-		lose(cpu, LOST_WORK_END);
+		lose(cpu, LB_LOST_WORK_END);
 		return 0;
 	}
 	worker->work = 0;
 	worker->woken_at = 0;
 	if (worker->series != NO_SERIES)
-		count_cold(cpu, number, worker->series + AT_EXECUTION, worker->started_at, now, false);
+		count_cold(cpu, number, worker->series + AT(LB_COLD_WORK_EXECUTION), worker->started_at, now, false);
 	return 0;
-}
-
-/* A wake-up of a worker that runs no item is a call to run one. Others are its function's own affair. */
-static __always_inline void worker_woken(struct cpu_state *cpu, struct task_struct *task)
-{
-	u64 now = bpf_ktime_get_ns();
-	u32 tid = task->pid;
-	struct worker *worker = bpf_map_lookup_elem(&workers, &tid);
-
-	if (worker) {
-		if (!worker->work)
-			worker->woken_at = now;
-	} else {
-		struct worker first = { .woken_at = now };
-
-		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
-			lose(cpu, LOST_MAP_FULL);
-	}
 }

@@ -1,8 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Tasklets and hrtimers. irq_work items cannot be seen: they have no trace points, and kernel/Makefile builds irq_work.o
  * without function entries for tracing (CFLAGS_REMOVE_irq_work.o, 6.12; attaching fails with EBUSY).
  */
+#include "observe.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -44,11 +45,11 @@ int BPF_PROG(tasklet_entry, struct tasklet_struct *tasklet, void *function)
 
 	if (!cpu)
 		return 0;
-	series = function_series(cpu, KIND_TASKLET, address_of(&cpu->address_tasklet, function), 2);
+	series = function_series(cpu, LB_KIND_TASKLET, address_of(&cpu->address_tasklet, function), LB_COLD_TASKLET_COUNT);
 	requested = bpf_map_lookup_elem(&deferred, &key);
 	if (requested) {
 		if (series != NO_SERIES)
-			count_cold(cpu, number, series + AT_LATENCY, *requested, now, false);
+			count_cold(cpu, number, series + AT(LB_COLD_TASKLET_LATENCY), *requested, now, false);
 		bpf_map_delete_elem(&deferred, &key);
 	}
 	cpu->tasklet = key;
@@ -67,9 +68,9 @@ int BPF_PROG(tasklet_exit, struct tasklet_struct *tasklet, void *function)
 	if (!cpu)
 		return 0;
 	if (cpu->tasklet != (u64)tasklet)
-		lose(cpu, LOST_TASKLET_UNPAIRED);
+		lose(cpu, LB_LOST_TASKLET_UNPAIRED);
 	else if (cpu->tasklet_series != NO_SERIES)
-		count_cold(cpu, number, cpu->tasklet_series + AT_EXECUTION, cpu->tasklet_started, now, false);
+		count_cold(cpu, number, cpu->tasklet_series + AT(LB_COLD_TASKLET_EXECUTION), cpu->tasklet_started, now, false);
 	cpu->tasklet = 0;
 	return 0;
 }
@@ -91,7 +92,7 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 	if (!cpu)
 		return 0;
 	late = (s64)now + timer->base->offset - timer->node.expires;
-	count_hot(cpu, number, HOT_HRTIMER_LATENCY + soft, 0, late > 0 ? late : 0);
+	count_hot(cpu, number, LB_HOT_HRTIMER_LATENCY + soft, 0, late > 0 ? late : 0);
 	cpu->hrtimer[soft] = (u64)timer;
 	cpu->hrtimer_started[soft] = now;
 	return 0;
@@ -109,12 +110,12 @@ int BPF_PROG(hrtimer_expire_exit, struct hrtimer *timer)
 		return 0;
 	if (cpu->hrtimer[0] == (u64)timer) {
 		cpu->hrtimer[0] = 0;
-		count_hot(cpu, number, HOT_HRTIMER_EXECUTION, cpu->hrtimer_started[0], now);
+		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION, cpu->hrtimer_started[0], now);
 	} else if (cpu->hrtimer[1] == (u64)timer) {
 		cpu->hrtimer[1] = 0;
-		count_hot(cpu, number, HOT_HRTIMER_EXECUTION + 1, cpu->hrtimer_started[1], now);
+		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION + 1, cpu->hrtimer_started[1], now);
 	} else {
-		lose(cpu, LOST_HRTIMER_UNPAIRED);
+		lose(cpu, LB_LOST_HRTIMER_UNPAIRED);
 	}
 	return 0;
 }

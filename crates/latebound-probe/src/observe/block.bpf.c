@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Block requests, keyed by the request.
  *
@@ -6,12 +6,13 @@
  * blk_account_io_start; commit 5a80bd075f3b). Before, block_rq_issue and block_rq_complete stand in: without the time in
  * the scheduler's queue.
  */
+#include "observe.bpf.h"
 
 struct block_request {
 	u64 at;
 	u32 cpu;
 	u32 context;
-	struct thread requester;
+	struct lb_task requester;
 };
 
 struct {
@@ -38,9 +39,9 @@ static __always_inline int block_began(struct request *rq)
 		return 0;
 	/* The struct is used again only after it ended: an entry that is there lost its end. */
 	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
-		lose(cpu, LOST_MAP_FULL);
+		lose(cpu, LB_LOST_MAP_FULL);
 	else
-		lose(cpu, LOST_BLOCK_REPLACED);
+		lose(cpu, LB_LOST_BLOCK_REPLACED);
 	return 0;
 }
 
@@ -49,7 +50,7 @@ static __always_inline int block_ended(struct request *rq)
 	u64 now = bpf_ktime_get_ns(), key = (u64)rq, disk_key;
 	struct block_request *request;
 	struct gendisk *disk = rq->q->disk;
-	struct name *name;
+	struct lb_name *name;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
 
@@ -57,13 +58,13 @@ static __always_inline int block_ended(struct request *rq)
 		return 0;
 	request = bpf_map_lookup_elem(&requests, &key);
 	if (!request) {
-		lose(cpu, LOST_BLOCK_UNPAIRED);
+		lose(cpu, LB_LOST_BLOCK_UNPAIRED);
 		return 0;
 	}
-	disk_key = KEY(KIND_DISK, address_of(&cpu->address_disk, disk));
+	disk_key = KEY(LB_KIND_DISK, address_of(&cpu->address_disk, disk));
 	series = known_series(cpu, disk_key);
 	if (series == NO_SERIES) {
-		name = new_series(cpu, disk_key, 1);
+		name = new_series(cpu, disk_key, LB_COLD_DISK_COUNT);
 		if (name) {
 			if (disk)
 				bpf_probe_read_kernel_str(name->text, sizeof(name->text), disk->disk_name);
@@ -72,13 +73,13 @@ static __always_inline int block_ended(struct request *rq)
 		series = known_series(cpu, disk_key);
 	}
 	if (series != NO_SERIES &&
-	    count_cold(cpu, number, series, request->at, now, request->cpu != number)) {
-		struct worst *worst = worst_of(number, series);
+	    count_cold(cpu, number, series + AT(LB_COLD_DISK_LATENCY), request->at, now, request->cpu != number)) {
+		struct lb_worst *worst = worst_of(number, series);
 
 		if (worst) {
 			__sync_fetch_and_add(&worst->sequence, 1);
-			worst->requested_at = request->at;
-			worst->started_at = now;
+			worst->requested_at_ns = request->at;
+			worst->started_at_ns = now;
 			worst->requested_cpu = request->cpu;
 			worst->context = request->context;
 			worst->requester = request->requester;
