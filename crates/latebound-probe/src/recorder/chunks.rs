@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::libbpf_sys::{self, bpf_map_create_opts};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenMapMut};
 
-use super::memory::MappedArray;
 use crate::error::ProbeError;
+use crate::mapping::MappedArray;
 
 /// 32 pages: below 0.6 ms where each is new to a virtual machine (4.4 ms for 1 MiB), and some 30 us where it is not.
 const CHUNK_BYTES: usize = 128 << 10;

@@ -6,7 +6,8 @@
 
 use latebound_model::{Event, EventKind, Nanos};
 
-use super::{CpuRing, Names, Recorder, decode, now, ring};
+use super::{CpuRing, Names, Recorder, decode, ring};
+use crate::clock;
 use crate::error::ProbeError;
 
 /// How far the events have been taken.
@@ -23,7 +24,7 @@ impl Recorder {
     /// Gives out the events since the last call, of all CPUs by time, but for the newest, whose order is not known yet.
     /// What was missed is in its place as [`EventKind::Lost`].
     pub fn follow(&mut self, each: impl FnMut(&Event)) -> Result<(), ProbeError> {
-        let before = now();
+        let before = clock::now();
         let settled = self.take_all();
         // Whoever takes a place reads the clock after that: what was not there is later than this moment.
         let until = if settled { before } else { Nanos::ZERO };

@@ -12,7 +12,6 @@ mod chunks;
 mod decode;
 mod follow;
 mod groups;
-pub(crate) mod memory;
 mod options;
 mod plan;
 mod ring;
@@ -31,10 +30,15 @@ pub(crate) mod skeleton {
 }
 use skeleton as imp;
 
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/recorder_wire.rs"));
+}
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use latebound_model::{
@@ -48,30 +52,34 @@ use self::chunks::{ChunkedArray, Chunks};
 use self::decode::Lookup;
 use self::follow::Stream;
 use self::groups::Groups;
-use self::imp::types::{
-    lb_flight_cpu, lb_flight_late, lb_flight_latencies, lb_flight_record, lb_flight_stack, lb_flight_watched,
-};
 use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
+use self::wire::{
+    FlightCpu, FlightLate, FlightLatencies, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS,
+    LB_QUOTA_SLOTS, StackOf, Wakeup,
+};
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
-use crate::load;
-use crate::program::program_info;
+use crate::load::{self, Probe, Refused};
+use crate::program::{self, enable_statistics, program_info};
+use crate::{clock, mapping, task};
 
 pub use self::options::{Following, RecorderOptions, Watch};
 
-/// `LB_PROBE_BUCKET_COUNT` in latebound/histogram.h: all values below 2^40 ns.
-const PROBE_BUCKETS: usize = latebound_model::bucket_index((1 << 40) - 1) + 1;
-/// `LB_WAKEUPS` in recorder.h, in its order.
-const WAKEUPS: [(Mechanism, Quantity); 3] = [
-    (Mechanism::ThreadWakeup, Quantity::Latency),
-    (Mechanism::TimerWakeup, Quantity::LatencyNaive),
-    (Mechanism::QuotaWait, Quantity::Latency),
-];
-/// `LB_QUOTA_SLOTS` in recorder.h.
-const QUOTA_SLOTS: usize = 4;
-const RECORD_BYTES: u64 = size_of::<lb_flight_record>() as u64;
+/// Buckets of a histogram.
+const BUCKETS: usize = LB_FLIGHT_BUCKETS as usize;
+
+/// What is counted of the wake-ups of a kind.
+const fn wakeup_series(wakeup: Wakeup) -> (Mechanism, Quantity) {
+    match wakeup {
+        Wakeup::Thread => (Mechanism::ThreadWakeup, Quantity::Latency),
+        Wakeup::Timer => (Mechanism::TimerWakeup, Quantity::LatencyNaive),
+        Wakeup::Quota => (Mechanism::QuotaWait, Quantity::Latency),
+    }
+}
+
+const RECORD_BYTES: u64 = size_of::<FlightRecord>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
 
@@ -82,10 +90,10 @@ fn subject_of(task: &Task) -> Subject {
 
 /// A watched thread that ran later than its threshold, in the series that [`Recorder::series`] gives it. It was due when its
 /// timer was to expire, where a timer woke it; else when it was woken; where a quota held it, when it was switched out.
-fn late_activation(late: &lb_flight_late) -> Activation {
+fn late_activation(late: &FlightLate) -> Activation {
     let waking = Nanos(late.waking_at_ns);
     let expires = (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns));
-    let (mechanism, quantity) = WAKEUPS[late.wakeup as usize % WAKEUPS.len()];
+    let (mechanism, quantity) = wakeup_series(Wakeup::from_raw(late.wakeup).unwrap_or(Wakeup::Thread));
     let task = decode::late_task(late);
     let series = Series::id_of(mechanism, quantity, &subject_of(&task));
     let due = expires.unwrap_or(waking);
@@ -137,8 +145,8 @@ pub struct Recorder {
     watched: MapHandle,
     thresholds: MapHandle,
     late: MapHandle,
-    flight: ChunkedArray<lb_flight_record>,
-    stacks: ChunkedArray<lb_flight_stack>,
+    flight: ChunkedArray<FlightRecord>,
+    stacks: ChunkedArray<FlightStack>,
     buckets: ChunkedArray<u64>,
     symbols: Symbols,
     groups: Groups,
@@ -161,29 +169,6 @@ const _: fn() = || {
     is_send::<Recorder>();
 };
 
-fn now() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a timespec that is ours; CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-/// A record of integers from bytes that a map gave.
-fn from_bytes<T: Copy>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    // SAFETY: the length was checked, the read needs no alignment, and the records are made of integers only, for which
-    // any bytes are a value.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-fn to_bytes<T: Copy>(value: &T) -> Vec<u8> {
-    // SAFETY: reads the bytes of a record of integers; the records have no padding (their sizes are asserted in C to be
-    // the sum of their fields, or they are zeroed by Default before fields are set).
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }.to_vec()
-}
-
 fn put_threshold(thresholds: &impl MapCore, slot: u32, threshold: Nanos) -> Result<(), ProbeError> {
     thresholds
         .update(&slot.to_ne_bytes(), &threshold.0.to_ne_bytes(), MapFlags::ANY)
@@ -204,131 +189,56 @@ fn online_cpus() -> Result<Vec<Cpu>, ProbeError> {
 impl Recorder {
     /// Loads and attaches the programs that this kernel has trace points for.
     pub fn start(options: RecorderOptions) -> Result<Recorder, ProbeError> {
-        let btf = KernelBtf::load()?;
-        for needed in ["sched_switch", "sched_waking"] {
-            if !btf.has_tracepoint(needed) {
-                return Err(ProbeError::NothingToSee(format!(
-                    "its type information has no trace point {needed}"
-                )));
-            }
-        }
-        let symbols = Symbols::load();
-        let online = online_cpus()?;
-        let records_per_cpu =
-            (options.memory_per_cpu / RECORD_BYTES).max(64).next_power_of_two().min(1 << 26);
-        let stacks_per_cpu = (records_per_cpu / RECORDS_PER_STACK).max(16);
-        let slots = options.max_threads.clamp(1, 1 << 14);
-        let failed = |step: &str| {
-            let step = format!("flight recorder: {step}");
-            move |source| ProbeError::bpf(step, source)
-        };
-
-        let entries = |per_cpu: u64| u32::try_from(per_cpu * online.len() as u64).unwrap_or(u32::MAX);
-        let possible = libbpf_rs::num_possible_cpus().map_err(failed("counting CPUs"))?;
-        let sizes = Sizes {
-            records: Chunks::of(entries(records_per_cpu))?,
-            stacks: Chunks::of(entries(stacks_per_cpu))?,
-            slots,
-            quotas: u32::try_from(possible * QUOTA_SLOTS).unwrap_or(u32::MAX),
-            buckets: Chunks::of(2 * slots * (WAKEUPS.len() * PROBE_BUCKETS) as u32)?,
-        };
-        let plan = Plan::new(&btf, options.following)?;
-        let handle = |map: &libbpf_rs::MapMut<'_>, name: &str| {
-            MapHandle::try_from(map).map_err(failed(&format!("map {name}")))
-        };
-        let filled = RefCell::new(None);
-        let load::Attached { links, skeleton, refused } = load::what_attaches(
-            "flight recorder: loading the programs",
-            |refused| plan.without(refused),
-            |_, _| open(&options, &sizes, (records_per_cpu, stacks_per_cpu), &symbols),
-            |skeleton| {
-                let maps = &skeleton.maps;
-                *filled.borrow_mut() = Some((
-                    sizes.records.fill(&handle(&maps.flight, "flight")?)?,
-                    sizes.stacks.fill(&handle(&maps.stacks, "stacks")?)?,
-                    sizes.buckets.fill(&handle(&maps.buckets, "buckets")?)?,
-                ));
-                for slot in 0..2 * slots {
-                    put_threshold(&maps.thresholds, slot, options.least_late)?;
-                }
-                prepare_cpus(&maps.cpus, &online, records_per_cpu, stacks_per_cpu)
-            },
-            // What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
-            |loaded| {
-                let mut order: Vec<String> = loaded.iter().cloned().collect();
-                order.sort_by_key(|name| name == "on_waking");
-                order
-            },
-        )?;
-        let maps = &skeleton.maps;
-        let cpus = handle(&maps.cpus, "cpus")?;
-        let Some((flight, stacks, buckets)) = filled.into_inner() else {
-            return Err(ProbeError::NothingToSee("the recorder has no rings".to_owned()));
-        };
-        let (watched, thresholds, late) = (
-            handle(&maps.watched, "watched")?,
-            handle(&maps.thresholds, "thresholds")?,
-            handle(&maps.late, "late")?,
-        );
-        let stats = if options.measure_cost { Some(enable_stats()?) } else { None };
-        let mut recorder = Recorder {
-            links,
-            programs: Vec::new(),
-            cpus,
-            watched,
-            thresholds,
-            late,
-            flight,
-            stacks,
-            buckets,
-            symbols,
-            groups: Groups::default(),
-            online,
-            records_per_cpu,
-            stacks_per_cpu,
-            named: 0,
-            worst: BTreeMap::new(),
-            missing: Vec::new(),
-            started: Nanos::ZERO,
-            least_flag: Cell::new(u16::MAX),
-            stats,
-            stream: Stream::default(),
-            options,
-        };
+        let setup = Setup::new(options, &KernelBtf::load()?)?;
+        let running = load::start(&setup)?;
+        let statistics = setup.options.measure_cost.then(enable_statistics).transpose()?;
+        let mut recorder = Recorder::of(setup, running, statistics)?;
         if let Watch::Threads(tids) = recorder.options.watch.clone() {
             for tid in tids {
                 recorder.watch(tid)?;
             }
         }
-        for program in skeleton.object().progs().filter(|one| one.autoload()) {
-            let name = program.name().to_string_lossy().into_owned();
-            let fd = program.as_fd().try_clone_to_owned().map_err(|source| ProbeError::Io {
-                step: format!("flight recorder: keeping {name}"),
-                source,
-            })?;
-            recorder.programs.push(Program { name, fd });
-        }
-        recorder.started = now();
-        recorder.missing.extend(plan.missing(&refused));
-        if recorder.symbols.is_empty() {
-            recorder.missing.push(Missing {
-                kind: MissingKind::Names,
-                what: "kernel symbols".to_owned(),
-                why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
-                    .to_owned(),
-                remedy: "run as root with kernel.kptr_restrict=0 or 1".to_owned(),
-            });
-        }
-        if !btf.has_field("cfs_rq", "throttle_count") {
-            recorder.missing.push(Missing {
-kind: MissingKind::Events,
-                what: "waits for a CPU quota".to_owned(),
-                why: "this kernel's type information has no cfs_rq::throttle_count, so it has no quotas, or hides them"
-                    .to_owned(),
-                remedy: "where groups have quotas all the same, compare with cpu.stat of the thread's cgroup".to_owned(),
-            });
-        }
+        recorder.started = clock::now();
         Ok(recorder)
+    }
+
+    fn of(
+        setup: Setup,
+        running: load::Running<imp::RecorderSkel<'static>>,
+        statistics: Option<OwnedFd>,
+    ) -> Result<Recorder, ProbeError> {
+        let load::Running { links, skeleton, missing } = running;
+        let maps = &skeleton.maps;
+        let Some(Rings { flight, stacks, buckets }) = setup.rings.into_inner() else {
+            return Err(ProbeError::NothingToSee("the recorder has no rings".to_owned()));
+        };
+        let programs = skeleton.object().progs().filter(|one| one.autoload());
+        let programs: Result<Vec<Program>, ProbeError> =
+            programs.map(|program| Program::of(&program)).collect();
+        Ok(Recorder {
+            links,
+            programs: programs?,
+            cpus: handle(&maps.cpus, "cpus")?,
+            watched: handle(&maps.watched, "watched")?,
+            thresholds: handle(&maps.thresholds, "thresholds")?,
+            late: handle(&maps.late, "late")?,
+            flight,
+            stacks,
+            buckets,
+            symbols: setup.symbols,
+            groups: Groups::default(),
+            online: setup.online,
+            records_per_cpu: setup.records_per_cpu,
+            stacks_per_cpu: setup.stacks_per_cpu,
+            named: 0,
+            worst: BTreeMap::new(),
+            missing,
+            started: Nanos::ZERO,
+            least_flag: Cell::new(u16::MAX),
+            stats: statistics,
+            stream: Stream::default(),
+            options: setup.options,
+        })
     }
 
     /// The CPUs that are recorded: those on line at the start.
@@ -363,25 +273,25 @@ kind: MissingKind::Events,
                 "thread {tid} is one too many to watch; the recorder was started for {slots} named threads"
             )));
         }
-        let mut fresh = lb_flight_watched { slot: slots + self.named, ..Default::default() };
+        let mut fresh = FlightWatched { slot: slots + self.named, ..Default::default() };
         if let Ok(name) = std::fs::read(format!("/proc/{tid}/comm")) {
             for (to, from) in fresh.comm.iter_mut().take(15).zip(name.iter().filter(|&&byte| byte != b'\n')) {
-                *to = std::ffi::c_char::from_ne_bytes([*from]);
+                *to = *from;
             }
         }
         self.watched
-            .update(&key, &to_bytes(&fresh), MapFlags::NO_EXIST)
+            .update(&key, &fresh.to_bytes(), MapFlags::NO_EXIST)
             .map_err(|error| ProbeError::bpf(format!("flight recorder: watching thread {tid}"), error))?;
         self.named += 1;
         Ok(())
     }
 
     fn slots(&self) -> u32 {
-        self.options.max_threads.clamp(1, 1 << 14)
+        slots(&self.options)
     }
 
-    fn watched_thread(&self, tid: Tid) -> Option<lb_flight_watched> {
-        from_bytes(&self.watched.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY).ok()??)
+    fn watched_thread(&self, tid: Tid) -> Option<FlightWatched> {
+        FlightWatched::from_bytes(&self.watched.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
 
     /// Fixes above which latency a thread's wake-ups are late, in place of the threshold that keeps its worst ones.
@@ -399,14 +309,14 @@ kind: MissingKind::Events,
     /// The late wake-ups since the last call, oldest first. As a thread's list of worst ones fills, its threshold rises
     /// to the minimum of them, so that the kernel reports ever fewer.
     pub fn late(&mut self) -> Result<Vec<Activation>, ProbeError> {
-        let mut found: Vec<lb_flight_late> = Vec::new();
+        let mut found: Vec<FlightLate> = Vec::new();
         {
             let shared = std::sync::Mutex::new(&mut found);
             let mut builder = RingBufferBuilder::new();
             let step = "flight recorder: reading late wake-ups";
             builder
                 .add(&self.late, |bytes| {
-                    if let (Some(late), Ok(mut found)) = (from_bytes(bytes), shared.lock()) {
+                    if let (Some(late), Ok(mut found)) = (FlightLate::from_bytes(bytes), shared.lock()) {
                         found.push(late);
                     }
                     0
@@ -486,28 +396,24 @@ kind: MissingKind::Events,
         Ok(())
     }
 
-    fn cpu_state(&self, cpu: Cpu) -> Option<lb_flight_cpu> {
+    fn cpu_state(&self, cpu: Cpu) -> Option<FlightCpu> {
         let all = self.cpus.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        from_bytes(all.get(cpu.0 as usize)?)
+        FlightCpu::from_bytes(all.get(cpu.0 as usize)?)
     }
 
     /// The wake-up latencies of every watched thread, one series for each way it was woken.
     pub fn series(&self) -> Vec<Series> {
         let mut all = Vec::new();
         for key in self.watched.keys() {
-            let Some(tid) = from_bytes::<i32>(&key).map(Tid) else { continue };
-            for (wakeup, (mechanism, quantity)) in WAKEUPS.into_iter().enumerate() {
+            let Ok(tid) = key.try_into().map(i32::from_ne_bytes).map(Tid) else { continue };
+            for wakeup in Wakeup::ALL {
+                let (mechanism, quantity) = wakeup_series(wakeup);
                 if let Some((thread, histogram)) = self.read_histogram(tid, wakeup) {
-                    let task = Task {
-                        tid,
-                        comm: decode::comm(&thread.comm),
-                        policy: latebound_model::Policy::from_number(thread.policy),
-                        prio: Some(thread.prio),
-                        kernel: thread.kernel != 0,
-                    };
+                    let (policy, kernel) = (thread.policy, thread.kernel != 0);
+                    let task = task::task(tid.0, &thread.comm, policy, thread.prio, kernel);
                     let subject = subject_of(&task);
                     let mut series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
-                    let clipped = thread.latencies[wakeup].clipped;
+                    let clipped = thread.latencies[wakeup.raw() as usize].clipped;
                     if clipped > 0 {
                         series.losses.push(Loss {
                             kind: LossKind::Clipped,
@@ -524,16 +430,17 @@ kind: MissingKind::Events,
     }
 
     /// One thread's histogram. The kernel counts on meanwhile: what does not belong together is read again.
-    fn read_histogram(&self, tid: Tid, wakeup: usize) -> Option<(lb_flight_watched, Histogram)> {
+    fn read_histogram(&self, tid: Tid, wakeup: Wakeup) -> Option<(FlightWatched, Histogram)> {
+        let wakeup = wakeup.raw() as usize;
         let mut last = None;
         for _ in 0..8 {
             let thread = self.watched_thread(tid)?;
-            let lb_flight_latencies { count, sum_ns, min_ns, max_ns, .. } = thread.latencies[wakeup];
+            let FlightLatencies { count, sum_ns, min_ns, max_ns, .. } = thread.latencies[wakeup];
             if count == 0 {
                 return None;
             }
-            let first = (thread.slot as usize * WAKEUPS.len() + wakeup) * PROBE_BUCKETS;
-            let counts: Vec<(usize, u64)> = (0..PROBE_BUCKETS)
+            let first = (thread.slot as usize * Wakeup::COUNT + wakeup) * BUCKETS;
+            let counts: Vec<(usize, u64)> = (0..BUCKETS)
                 .map(|bucket| (bucket, self.buckets.copy(first + bucket)))
                 .filter(|(_, count)| *count > 0)
                 .collect();
@@ -558,21 +465,12 @@ kind: MissingKind::Events,
 
     /// What was lost so far. Overwritten events are not in it: they are told with the interval that misses them.
     pub fn losses(&self) -> Vec<Loss> {
-        let mut losses = Vec::new();
+        let mut losses: Vec<Loss> = program::skipped("flight recorder, ", self.loaded()).collect();
         let mut lost = |kind, place: String, count: u64| {
             if count > 0 {
                 losses.push(Loss { kind, place, count: Some(count) });
             }
         };
-        for program in &self.programs {
-            if let Some(info) = program_info(program.fd.as_raw_fd()) {
-                lost(
-                    LossKind::ProgramSkipped,
-                    format!("flight recorder, {}", program.name),
-                    info.recursion_misses,
-                );
-            }
-        }
         for &cpu in &self.online {
             let Some(state) = self.cpu_state(cpu) else { continue };
             lost(
@@ -599,28 +497,24 @@ kind: MissingKind::Events,
         losses
     }
 
+    fn loaded(&self) -> impl Iterator<Item = (String, RawFd)> {
+        self.programs.iter().map(|program| (program.name.clone(), program.fd.as_raw_fd()))
+    }
+
     /// What it takes from the system.
     pub fn cost(&self) -> RecorderCost {
         let slots = 2 * u64::from(self.slots());
         let memory_bytes = self.online.len() as u64
-            * (self.records_per_cpu * RECORD_BYTES
-                + self.stacks_per_cpu * size_of::<lb_flight_stack>() as u64)
-            + slots * (WAKEUPS.len() * PROBE_BUCKETS * 8 + size_of::<lb_flight_watched>() + 8) as u64
+            * (self.records_per_cpu * RECORD_BYTES + self.stacks_per_cpu * size_of::<FlightStack>() as u64)
+            + slots * (Wakeup::COUNT * BUCKETS * 8 + size_of::<FlightWatched>() + 8) as u64
             + 256 * 1024;
         let events =
             self.online.iter().filter_map(|&cpu| self.cpu_state(cpu)).map(|state| state.position).sum();
-        let mut programs: Vec<ProgramCost> = self
-            .programs
-            .iter()
-            .filter_map(|program| {
-                let info = program_info(program.fd.as_raw_fd())?;
-                Some(ProgramCost {
-                    program: program.name.clone(),
-                    runs: info.run_cnt,
-                    time: Nanos(info.run_time_ns),
-                })
-            })
-            .collect();
+        let cost = |(program, fd): (String, RawFd)| {
+            let info = program_info(fd)?;
+            Some(ProgramCost { program, runs: info.run_cnt, time: Nanos(info.run_time_ns) })
+        };
+        let mut programs: Vec<ProgramCost> = self.loaded().filter_map(cost).collect();
         programs.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.program.cmp(&b.program)));
         RecorderCost { memory_bytes, events, programs }
     }
@@ -637,90 +531,195 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// How many entries the maps have.
-struct Sizes {
-    records: Chunks<lb_flight_record>,
-    stacks: Chunks<lb_flight_stack>,
-    slots: u32,
-    quotas: u32,
-    buckets: Chunks<u64>,
+/// How many threads can be met by the rule; as many again can be named.
+fn slots(options: &RecorderOptions) -> u32 {
+    options.max_threads.clamp(1, 1 << 14)
 }
 
-/// Opens the object and tells it what it is for. Its skeleton borrows the place that it lies in, which is one pointer large and never
-/// given back.
-fn open(
-    options: &RecorderOptions,
-    sizes: &Sizes,
-    (records_per_cpu, stacks_per_cpu): (u64, u64),
-    symbols: &Symbols,
-) -> libbpf_rs::Result<imp::OpenRecorderSkel<'static>> {
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = imp::RecorderSkelBuilder::default().open(place)?;
-    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-        rodata.records_per_cpu = records_per_cpu as u32;
-        rodata.stacks_per_cpu = stacks_per_cpu as u32;
-        rodata.flight_shift = sizes.records.shift();
-        rodata.stacks_shift = sizes.stacks.shift();
-        rodata.buckets_shift = sizes.buckets.shift();
+fn handle(map: &libbpf_rs::MapMut<'_>, name: &str) -> Result<MapHandle, ProbeError> {
+    MapHandle::try_from(map).map_err(|error| ProbeError::bpf(format!("flight recorder: map {name}"), error))
+}
+
+impl Program {
+    fn of(program: &libbpf_rs::Program<'_>) -> Result<Program, ProbeError> {
+        let name = program.name().to_string_lossy().into_owned();
+        let kept = program.as_fd().try_clone_to_owned();
+        let fd = kept
+            .map_err(|source| ProbeError::Io { step: format!("flight recorder: keeping {name}"), source })?;
+        Ok(Program { name, fd })
+    }
+}
+
+/// The rings and histograms of programs that are loaded.
+struct Rings {
+    flight: ChunkedArray<FlightRecord>,
+    stacks: ChunkedArray<FlightStack>,
+    buckets: ChunkedArray<u64>,
+}
+
+/// What a recorder is made of before its programs run.
+struct Setup {
+    options: RecorderOptions,
+    online: Vec<Cpu>,
+    records_per_cpu: u64,
+    stacks_per_cpu: u64,
+    records: Chunks<FlightRecord>,
+    stacks: Chunks<FlightStack>,
+    buckets: Chunks<u64>,
+    /// CPUs that there may be.
+    possible: u32,
+    symbols: Symbols,
+    plan: Plan,
+    has_quotas: bool,
+    /// Of the object that was loaded last.
+    rings: RefCell<Option<Rings>>,
+}
+
+impl Setup {
+    fn new(options: RecorderOptions, kernel: &KernelBtf) -> Result<Setup, ProbeError> {
+        for needed in ["sched_switch", "sched_waking"] {
+            if !kernel.has_tracepoint(needed) {
+                let why = format!("its type information has no trace point {needed}");
+                return Err(ProbeError::NothingToSee(why));
+            }
+        }
+        let online = online_cpus()?;
+        let records_per_cpu =
+            (options.memory_per_cpu / RECORD_BYTES).max(64).next_power_of_two().min(1 << 26);
+        let stacks_per_cpu = (records_per_cpu / RECORDS_PER_STACK).max(16);
+        let entries = |per_cpu: u64| u32::try_from(per_cpu * online.len() as u64).unwrap_or(u32::MAX);
+        let possible = libbpf_rs::num_possible_cpus()
+            .map_err(|error| ProbeError::bpf("flight recorder: counting CPUs", error))?;
+        Ok(Setup {
+            records: Chunks::of(entries(records_per_cpu))?,
+            stacks: Chunks::of(entries(stacks_per_cpu))?,
+            buckets: Chunks::of(2 * slots(&options) * (Wakeup::COUNT * BUCKETS) as u32)?,
+            possible: u32::try_from(possible).unwrap_or(u32::MAX),
+            symbols: Symbols::load(),
+            plan: Plan::new(kernel, options.following)?,
+            has_quotas: kernel.has_field("cfs_rq", "throttle_count"),
+            rings: RefCell::new(None),
+            options,
+            online,
+            records_per_cpu,
+            stacks_per_cpu,
+        })
+    }
+
+    fn configure(&self, rodata: &mut imp::types::rodata) {
+        let options = &self.options;
+        rodata.records_per_cpu = self.records_per_cpu as u32;
+        rodata.stacks_per_cpu = self.stacks_per_cpu as u32;
+        rodata.flight_shift = self.records.shift();
+        rodata.stacks_shift = self.stacks.shift();
+        rodata.buckets_shift = self.buckets.shift();
         rodata.stack_threshold_ns = options.stack_threshold.0;
-        rodata.watch_slots = sizes.slots;
+        rodata.watch_slots = slots(options);
         rodata.preemptible = kernel::runs_programs_preemptibly();
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
-        (rodata.watch_rule, rodata.watch_tgid) = match &options.watch {
-            Watch::Threads(_) => (0, 0),
-            Watch::RealTime => (1, 0),
-            Watch::Comm(_) => (2, 0),
-            Watch::Process(tgid) => (3, tgid.0),
-        };
-        if let Watch::Comm(name) = &options.watch {
-            for (to, from) in rodata.watch_comm.iter_mut().take(15).zip(name.bytes()) {
-                *to = std::ffi::c_char::from_ne_bytes([from]);
+        rodata.watch_rule = options.watch.rule().raw();
+        match &options.watch {
+            Watch::Process(tgid) => rodata.watch_tgid = tgid.0,
+            Watch::Comm(name) => {
+                for (to, from) in rodata.watch_comm.iter_mut().take(15).zip(name.bytes()) {
+                    *to = std::ffi::c_char::from_ne_bytes([from]);
+                }
             }
+            Watch::Threads(_) | Watch::RealTime => {}
         }
         for (callback, name) in
             rodata.tick_callbacks.iter_mut().zip(["tick_nohz_handler", "tick_sched_timer"])
         {
-            *callback = symbols.address(name).unwrap_or_default();
+            *callback = self.symbols.address(name).unwrap_or_default();
         }
     }
-    let maps = &mut open.maps;
-    sizes.records.shape(&mut maps.flight)?;
-    sizes.stacks.shape(&mut maps.stacks)?;
-    sizes.buckets.shape(&mut maps.buckets)?;
-    maps.watched.set_max_entries(2 * sizes.slots)?;
-    maps.thresholds.set_max_entries(2 * sizes.slots)?;
-    maps.quotas.set_max_entries(sizes.quotas)?;
-    Ok(open)
-}
 
-fn prepare_cpus(cpus: &impl MapCore, online: &[Cpu], records: u64, stacks: u64) -> Result<(), ProbeError> {
-    let step = "flight recorder: giving every CPU its ring";
-    let possible = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf(step, error))?;
-    let index: HashMap<u32, u32> = online.iter().zip(0u32..).map(|(cpu, index)| (cpu.0, index)).collect();
-    let values: Vec<Vec<u8>> = (0..possible as u32)
-        .map(|cpu| {
-            let mut state = lb_flight_cpu::default();
-            if let Some(&index) = index.get(&cpu) {
-                state.recording = 1;
-                state.base = index * records as u32;
-                state.stack_base = index * stacks as u32;
-            }
-            to_bytes(&state)
-        })
-        .collect();
-    cpus.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
-        .map_err(|error| ProbeError::bpf(step, error))
-}
-
-fn enable_stats() -> Result<OwnedFd, ProbeError> {
-    // SAFETY: no memory is passed; a descriptor or a negative error comes back.
-    let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return Err(ProbeError::last_os("flight recorder: counting the run time of BPF programs"));
+    /// Gives every CPU its ring.
+    fn prepare_cpus(&self, cpus: &impl MapCore) -> Result<(), ProbeError> {
+        let index: HashMap<u32, u32> =
+            self.online.iter().zip(0u32..).map(|(cpu, index)| (cpu.0, index)).collect();
+        let values: Vec<Vec<u8>> = (0..self.possible)
+            .map(|cpu| {
+                let mut state = FlightCpu::default();
+                if let Some(&index) = index.get(&cpu) {
+                    state.recording = 1;
+                    state.base = index * self.records_per_cpu as u32;
+                    state.stack_base = index * self.stacks_per_cpu as u32;
+                }
+                state.to_bytes().to_vec()
+            })
+            .collect();
+        cpus.update_percpu(&0u32.to_ne_bytes(), &values, MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf("flight recorder: giving every CPU its ring", error))
     }
-    // SAFETY: a fresh descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl Probe for Setup {
+    type Open = imp::OpenRecorderSkel<'static>;
+    const LOADING: &'static str = "flight recorder: loading the programs";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        self.plan.without(refused)
+    }
+
+    fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // The skeleton borrows the place that it lies in, which is one pointer large and never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = imp::RecorderSkelBuilder::default().open(place)?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            self.configure(rodata);
+        }
+        let (maps, slots) = (&mut open.maps, slots(&self.options));
+        self.records.shape(&mut maps.flight)?;
+        self.stacks.shape(&mut maps.stacks)?;
+        self.buckets.shape(&mut maps.buckets)?;
+        maps.watched.set_max_entries(2 * slots)?;
+        maps.thresholds.set_max_entries(2 * slots)?;
+        maps.quotas.set_max_entries(self.possible.saturating_mul(LB_QUOTA_SLOTS))?;
+        Ok(open)
+    }
+
+    fn prepare(&self, skeleton: &mut imp::RecorderSkel<'static>) -> Result<(), ProbeError> {
+        let maps = &skeleton.maps;
+        *self.rings.borrow_mut() = Some(Rings {
+            flight: self.records.fill(&handle(&maps.flight, "flight")?)?,
+            stacks: self.stacks.fill(&handle(&maps.stacks, "stacks")?)?,
+            buckets: self.buckets.fill(&handle(&maps.buckets, "buckets")?)?,
+        });
+        for slot in 0..2 * slots(&self.options) {
+            put_threshold(&maps.thresholds, slot, self.options.least_late)?;
+        }
+        self.prepare_cpus(&maps.cpus)
+    }
+
+    /// What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
+    fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        let mut order: Vec<String> = loaded.iter().cloned().collect();
+        order.sort_by_key(|name| name == "on_waking");
+        order
+    }
+
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        let mut missing = self.plan.missing(refused);
+        if self.symbols.is_empty() {
+            missing.push(Missing {
+                what: "kernel symbols".to_owned(),
+                why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
+                    .to_owned(),
+                remedy: "run as root with kernel.kptr_restrict=0 or 1".to_owned(),
+            });
+        }
+        if !self.has_quotas {
+            missing.push(Missing {
+                what: "waits for a CPU quota".to_owned(),
+                why: "this kernel's type information has no cfs_rq::throttle_count, so it has no quotas, or hides them"
+                    .to_owned(),
+                remedy: "where groups have quotas all the same, compare with cpu.stat of the thread's cgroup".to_owned(),
+            });
+        }
+        missing
+    }
 }
 
 /// One CPU's part of the ring.
@@ -732,7 +731,7 @@ struct CpuRing<'a> {
 
 impl Source for CpuRing<'_> {
     fn position(&self) -> u64 {
-        memory::barrier();
+        mapping::barrier();
         self.recorder.cpu_state(self.cpu).map_or(0, |state| state.position)
     }
 
@@ -760,7 +759,7 @@ struct Names<'a> {
 }
 
 impl Lookup for Names<'_> {
-    fn stack(&self, position: u64, interrupted: bool) -> Option<Stack> {
+    fn stack(&self, position: u64, of: StackOf) -> Option<Stack> {
         let recorder = self.recorder;
         let index =
             self.index * recorder.stacks_per_cpu as usize + (position % recorder.stacks_per_cpu) as usize;
@@ -770,7 +769,7 @@ impl Lookup for Names<'_> {
         }
         let stack = recorder.stacks.copy(index);
         // The next one to use this place takes the position first, and the stack after.
-        memory::barrier();
+        mapping::barrier();
         let taken = recorder.cpu_state(*recorder.online.get(self.index)?)?.stack_position;
         if taken > position + recorder.stacks_per_cpu {
             return None;
@@ -778,7 +777,10 @@ impl Lookup for Names<'_> {
         let count = usize::try_from(stack.bytes).ok()? / 8;
         let frames: Vec<String> =
             stack.frames.iter().take(count).map(|&address| recorder.symbols.frame(address)).collect();
-        if interrupted { decode::behind_interrupt(&frames) } else { decode::behind_switch(&frames) }
+        match of {
+            StackOf::Interrupted => decode::behind_interrupt(&frames),
+            StackOf::Switched => decode::behind_switch(&frames),
+        }
     }
 
     fn function(&self, address: u64) -> String {

@@ -3,6 +3,8 @@
 
 use latebound_model::{Nanos, Tid};
 
+use super::wire::WatchRule;
+
 /// Whose wake-ups are watched. Threads can be added one by one at any time ([`super::Recorder::watch`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
@@ -14,6 +16,18 @@ pub enum Watch {
     Comm(String),
     /// Every thread of this process, those that it starts later included.
     Process(Tid),
+}
+
+impl Watch {
+    /// What the programs are told.
+    pub(super) const fn rule(&self) -> WatchRule {
+        match self {
+            Watch::Threads(_) => WatchRule::Named,
+            Watch::RealTime => WatchRule::RealTime,
+            Watch::Comm(_) => WatchRule::Comm,
+            Watch::Process(_) => WatchRule::Process,
+        }
+    }
 }
 
 /// Whose wake-ups are recorded for who takes all as it comes.

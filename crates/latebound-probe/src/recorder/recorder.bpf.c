@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-#include "latebound/histogram.h"
+#include "latebound/vector.h"
 #include "recorder.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -79,7 +79,7 @@ struct {
 } watched SEC(".maps");
 
 /*
- * Bucket counts, __u64, in chunks as in `flight`: slot * LB_WAKEUPS * LB_PROBE_BUCKET_COUNT + wakeup * LB_PROBE_BUCKET_COUNT +
+ * Bucket counts, __u64, in chunks as in `flight`: slot * LB_WAKEUP_COUNT * LB_FLIGHT_BUCKETS + wakeup * LB_FLIGHT_BUCKETS +
  * bucket.
  */
 struct {
@@ -109,11 +109,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lb_flight_quota);
 } quotas SEC(".maps");
-
-/* Brings types into the object's type information, where Rust's half finds them. */
-const struct lb_flight_late *late_type SEC(".data.types");
-const struct lb_flight_record *record_type SEC(".data.types");
-const struct lb_flight_stack *stack_type SEC(".data.types");
 
 /* Slots given away here, from 0 up; user space gives away those from watch_slots up. */
 __u32 slots_taken;
@@ -302,10 +297,10 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 {
 	struct lb_flight_latencies *all;
 	__u32 bucket = lb_bucket_index(latency);
-	__u32 index = (thread->slot * LB_WAKEUPS + wakeup) * LB_PROBE_BUCKET_COUNT + bucket;
+	__u32 index = (thread->slot * LB_WAKEUP_COUNT + wakeup) * LB_FLIGHT_BUCKETS + bucket;
 	__u64 *count;
 
-	if (wakeup >= LB_WAKEUPS)
+	if (wakeup >= LB_WAKEUP_COUNT)
 		return;
 	all = &thread->latencies[wakeup];
 
@@ -314,7 +309,7 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 		all->min_ns = latency;
 	if (latency > all->max_ns)
 		all->max_ns = latency;
-	if (bucket >= LB_PROBE_BUCKET_COUNT) {
+	if (bucket >= LB_FLIGHT_BUCKETS) {
 		all->clipped++;
 		return;
 	}
@@ -594,7 +589,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	 * Where it was in user mode, the stack ends at the interrupt's entry, which user space sees.
 	 */
 	if (expiring && current_tid())
-		record_stack(ctx, cpu, LB_STACK_INTERRUPTED, now);
+		record_stack(ctx, cpu, LB_STACK_OF_INTERRUPTED, now);
 	return 0;
 }
 
@@ -703,7 +698,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		wakeup = thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD;
 		due = thread->soft_expires_ns ? thread->soft_expires_ns : thread->waking_at_ns;
 		if (now - thread->waking_at_ns > stack_threshold_ns && prev->pid)
-			record_stack(ctx, cpu, LB_STACK_SWITCHED, now);
+			record_stack(ctx, cpu, LB_STACK_OF_SWITCHED, now);
 	} else if (held) {
 		wakeup = LB_WAKEUP_QUOTA;
 		due = thread->quota_from_ns;
@@ -816,17 +811,7 @@ int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 		return 0;                                \
 	}
 
-VECTOR(local_timer, LB_VECTOR_LOCAL_TIMER)
-VECTOR(reschedule, LB_VECTOR_RESCHEDULE)
-VECTOR(call_function, LB_VECTOR_CALL_FUNCTION)
-VECTOR(call_function_single, LB_VECTOR_CALL_FUNCTION_SINGLE)
-VECTOR(irq_work, LB_VECTOR_IRQ_WORK)
-VECTOR(x86_platform_ipi, LB_VECTOR_X86_PLATFORM_IPI)
-VECTOR(error_apic, LB_VECTOR_ERROR_APIC)
-VECTOR(spurious_apic, LB_VECTOR_SPURIOUS_APIC)
-VECTOR(thermal_apic, LB_VECTOR_THERMAL_APIC)
-VECTOR(threshold_apic, LB_VECTOR_THRESHOLD_APIC)
-VECTOR(deferred_error_apic, LB_VECTOR_DEFERRED_ERROR_APIC)
+LB_VECTORS(VECTOR)
 
 SEC("tp_btf/ipi_entry")
 int BPF_PROG(on_ipi_entry, const char *reason)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR MIT OR Apache-2.0 */
 /*
- * The records that the flight recorder's BPF half writes and its Rust half reads. Rust takes their layout from the
- * compiled object's type information, so it stands only here.
+ * The records that the flight recorder's BPF half writes and its Rust half reads.
  */
 #ifndef LATEBOUND_RECORDER_H
 #define LATEBOUND_RECORDER_H
+
+#include "latebound/histogram.h"
 
 enum lb_flight_kind {
 	LB_SWITCH = 1,
@@ -30,26 +31,11 @@ enum lb_flight_kind {
 	LB_QUOTA = 21,
 };
 
-/* Vectors of the processor, by the name of their trace points; `VECTOR_NAMES` in decode.rs is in the same order. */
-enum lb_vector {
-	LB_VECTOR_LOCAL_TIMER = 0,
-	LB_VECTOR_RESCHEDULE,
-	LB_VECTOR_CALL_FUNCTION,
-	LB_VECTOR_CALL_FUNCTION_SINGLE,
-	LB_VECTOR_IRQ_WORK,
-	LB_VECTOR_X86_PLATFORM_IPI,
-	LB_VECTOR_ERROR_APIC,
-	LB_VECTOR_SPURIOUS_APIC,
-	LB_VECTOR_THERMAL_APIC,
-	LB_VECTOR_THRESHOLD_APIC,
-	LB_VECTOR_DEFERRED_ERROR_APIC,
-	/* An inter-processor interrupt of aarch64, named in the record (`ipi:ipi_entry` carries a text). */
-	LB_VECTOR_NAMED,
-};
-
 /* Whose stack: behind the interrupt that wakes, or of the thread that is switched out. */
-#define LB_STACK_INTERRUPTED 0
-#define LB_STACK_SWITCHED 1
+enum lb_stack_of {
+	LB_STACK_OF_INTERRUPTED = 0,
+	LB_STACK_OF_SWITCHED = 1,
+};
 
 #define LB_FLAG_STILL_RUNNABLE 1 /* a switch: who is switched out could run on */
 #define LB_FLAG_PREV_KERNEL 2
@@ -63,13 +49,13 @@ enum lb_vector {
 struct lb_flight_record {
 	__u64 sequence;
 	__u64 at_ns;
-	__u8 kind;
-	__u8 flags;
+	__u8 kind; /* enum lb_flight_kind */
+	__u8 flags; /* LB_FLAG_…; of a quota, whether it holds the queue */
 	__u8 prev_prio; /* task_struct::prio + 1, so that deadline's -1 is 0 */
 	__u8 next_prio;
 	__u8 prev_policy;
 	__u8 next_policy;
-	__u16 number;
+	__u16 number; /* of a vector (enum lb_vector, or of a softirq), of a stack (enum lb_stack_of), a CPU or a flag, by the kind */
 	__s32 prev_tid; /* who is switched out; in every other record, who is current */
 	__s32 next_tid;
 	__u64 value[4]; /* numbers, one text of 32 bytes, or the two names of 16 */
@@ -114,6 +100,9 @@ struct lb_flight_quota {
 	__u64 held_ns; /* for how long in all before that */
 };
 
+/* Buckets of a histogram. */
+#define LB_FLIGHT_BUCKETS LB_PROBE_BUCKET_COUNT
+
 /* Latencies of one watched thread, by what woke it. */
 struct lb_flight_latencies {
 	__u64 count;
@@ -127,7 +116,7 @@ enum lb_wakeup {
 	LB_WAKEUP_THREAD = 0,
 	LB_WAKEUP_TIMER = 1,
 	LB_WAKEUP_QUOTA = 2,
-	LB_WAKEUPS = 3,
+	LB_WAKEUP_COUNT,
 };
 
 /* One watched thread. */
@@ -142,7 +131,7 @@ struct lb_flight_watched {
 	__u64 quota_queue; /* in which it waits where a quota can hold it; 0 where it does not */
 	__u64 quota_from_ns; /* since when it waits there */
 	__u64 quota_base_ns; /* for how long that queue had been held by then */
-	struct lb_flight_latencies latencies[LB_WAKEUPS];
+	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
 };
 
 /* A watched thread ran later than its threshold. */
@@ -159,7 +148,7 @@ struct lb_flight_late {
 	char comm[16];
 };
 
-/* Whom to watch besides the threads that user space names; `Watch` in options.rs. */
+/* Whom to watch besides the threads that user space names. */
 enum lb_watch_rule {
 	LB_WATCH_NAMED = 0,
 	LB_WATCH_REAL_TIME = 1,

@@ -3,13 +3,13 @@
 //!
 //! Owns the rule, not the memory: a [`Source`] gives single records, so the rule is tested without a kernel.
 
-use super::imp::types::lb_flight_record;
+use super::wire::FlightRecord;
 
 /// What one place of a ring holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// A whole record of the position asked for.
-    Whole(lb_flight_record),
+    Whole(FlightRecord),
     /// A record of a later round.
     Overwritten,
     /// The position was taken, but its record is not there (yet).
@@ -30,7 +30,7 @@ pub(crate) trait Source {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// A record.
-    Record(lb_flight_record),
+    Record(FlightRecord),
     /// So many records are missing before this time; `None` where it cannot be known.
     Lost {
         /// The time of the next record that is there, or the end of the interval.
@@ -48,7 +48,7 @@ const DISORDER_NS: u64 = 1_000_000;
 pub(crate) fn interval(source: &impl Source, started: u64, from: u64, to: u64) -> Vec<Entry> {
     let end = source.position();
     let begin = end.saturating_sub(source.capacity());
-    let mut records: Vec<(u64, lb_flight_record)> = Vec::new();
+    let mut records: Vec<(u64, FlightRecord)> = Vec::new();
     let mut missing: Vec<u64> = Vec::new();
     let first = first_at_or_after(source, begin, end, from.saturating_sub(DISORDER_NS));
     for position in first..end {
@@ -104,7 +104,7 @@ pub(crate) fn interval(source: &impl Source, started: u64, from: u64, to: u64) -
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     /// The records, with how many are missing before each.
-    pub(crate) records: Vec<(u64, lb_flight_record)>,
+    pub(crate) records: Vec<(u64, FlightRecord)>,
     /// The position to go on from.
     pub(crate) next: u64,
     /// Whether the place there was taken and is not written yet.
@@ -117,7 +117,7 @@ pub(crate) fn take(source: &impl Source, next: u64, was_stuck: bool) -> Taken {
     let end = source.position();
     let mut taken = Taken { next, ..Taken::default() };
     let mut missing = 0;
-    let mut copied: Vec<(u64, u64, lb_flight_record)> = Vec::new();
+    let mut copied: Vec<(u64, u64, FlightRecord)> = Vec::new();
     let oldest = end.saturating_sub(source.capacity());
     if taken.next < oldest {
         missing += oldest - taken.next;
@@ -194,7 +194,7 @@ mod tests {
                 return Place::Overwritten;
             }
             match self.times[position as usize] {
-                Some(at_ns) => Place::Whole(lb_flight_record { at_ns, ..Default::default() }),
+                Some(at_ns) => Place::Whole(FlightRecord { at_ns, ..Default::default() }),
                 None => Place::Unwritten,
             }
         }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn shown_taken(taken: &Taken) -> String {
-        let one = |(lost, record): &(u64, lb_flight_record)| match lost {
+        let one = |(lost, record): &(u64, FlightRecord)| match lost {
             0 => format!("{}", record.at_ns / MS),
             lost => format!("lost {lost}, {}", record.at_ns / MS),
         };
