@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "latebound/defer.h"
+#include "defer.h"
 
 /* include/uapi/asm-generic/errno-base.h */
 #define EAGAIN 11
@@ -18,59 +19,12 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* mirrored in shared.rs */
-#define SERIES_MAX 32U
-#define STAMPS 1024U
-
-struct series {
-	/*
-	 * The upper half counts requests and is written by the requester alone, or by the softirq that requests for it, which it waits
-	 * for before it asks again; the lower half counts those that were answered,
-	 * and is written where they start. One word, so that each side sees both at one moment.
-	 */
-	u64 state;
-	u64 starts;
-	u64 merged;
-	u64 empty_starts;
-	u64 records_lost;
-	/* What the series' reader has asked a disk for: one of the below, or the bio (block I/O operation) that is under way. */
-	u64 bio;
-	/* How many bytes that has, and on which CPU it has ended. */
-	u32 bio_bytes;
-	u32 ended_cpu;
-	/* A softirq is to request and has not done so; what it failed with. */
-	u32 stepping;
-	u32 failed;
-	/* Of the request of each number, modulo. */
-	u64 requested_ns[STAMPS];
-};
-
-/* mirrored in shared.rs: no bio is meant; the reader's next one is. */
-#define BIO_NONE 0ULL
-#define BIO_NEXT 1ULL
-
-struct shared {
-	/* The thread that requests, and its CPU. */
-	u32 requester;
-	u32 cpu;
-	/* One more than the series whose request that thread makes right now; 0: none. */
-	u32 armed;
-	/* What its request is known by: the CPU that is called, the length of a packet, the page that is touched. */
-	u32 mark;
-	/* The thread that an irq_work wakes, and whether it sleeps. */
-	u32 sleeper;
-	u32 sleeper_series;
-	u32 asleep;
-	u32 reserved;
-	struct series series[SERIES_MAX];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct shared);
+	__type(value, struct lb_probe_shared);
 } shared SEC(".maps");
 
 struct {
@@ -78,20 +32,20 @@ struct {
 	__uint(max_entries, 1 << 22);
 } records SEC(".maps");
 
-static __always_inline struct shared *memory(void)
+static __always_inline struct lb_probe_shared *memory(void)
 {
 	u32 key = 0;
 
 	return bpf_map_lookup_elem(&shared, &key);
 }
 
-static __always_inline struct series *series_of(struct shared *memory, u32 index)
+static __always_inline struct lb_probe_series *series_of(struct lb_probe_shared *memory, u32 index)
 {
 	/* Once more as a mask, so that the verifier sees it whatever the compiler makes of the comparison. */
-	if (index >= SERIES_MAX)
+	if (index >= LB_PROBE_SERIES_MAX)
 		return 0;
 	barrier_var(index);
-	return &memory->series[index & (SERIES_MAX - 1)];
+	return &memory->series[index & (LB_PROBE_SERIES_MAX - 1)];
 }
 
 static __always_inline u32 requests(u64 state)
@@ -105,16 +59,16 @@ static __always_inline u32 answered(u64 state)
 }
 
 /* Numbers a request and keeps its stamp, before it is passed on. */
-static __always_inline void note(struct series *series, u64 stamp)
+static __always_inline void note(struct lb_probe_series *series, u64 stamp)
 {
 	u64 state = *(volatile u64 *)&series->state;
 
-	series->requested_ns[requests(state) & (STAMPS - 1)] = stamp;
+	series->requested_ns[requests(state) & (LB_PROBE_STAMPS - 1)] = stamp;
 	__sync_fetch_and_add(&series->state, 1ULL << 32);
 }
 
 /* Numbers a request that starts with the one that waits; false where none waits. */
-static __always_inline bool join(struct series *series)
+static __always_inline bool join(struct lb_probe_series *series)
 {
 	u64 state = *(volatile u64 *)&series->state;
 
@@ -123,9 +77,9 @@ static __always_inline bool join(struct series *series)
 }
 
 /* Something of the series started at `now`, for so many of the requests that wait. */
-static __always_inline void answer(struct shared *memory, u32 index, u64 now, u8 in, bool has_end, u32 most)
+static __always_inline void answer(struct lb_probe_shared *memory, u32 index, u64 now, u8 in, bool has_end, u32 most)
 {
-	struct series *series = series_of(memory, index);
+	struct lb_probe_series *series = series_of(memory, index);
 	struct lb_defer_record *record;
 	u64 state, stamp;
 	u32 all;
@@ -140,7 +94,7 @@ static __always_inline void answer(struct shared *memory, u32 index, u64 now, u8
 	}
 	if (all > most)
 		all = most;
-	stamp = series->requested_ns[answered(state) & (STAMPS - 1)];
+	stamp = series->requested_ns[answered(state) & (LB_PROBE_STAMPS - 1)];
 	series->starts++;
 	series->merged += all - 1;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -165,28 +119,21 @@ static __always_inline void answer(struct shared *memory, u32 index, u64 now, u8
 }
 
 /* For all of them. An end is known only where it is a program of ours that runs. */
-static __always_inline void started(struct shared *memory, u32 index, u64 now, u8 in, bool has_end)
+static __always_inline void started(struct lb_probe_shared *memory, u32 index, u64 now, u8 in, bool has_end)
 {
 	answer(memory, index, now, in, has_end, ~0U);
 }
 
 /* Where each request has a start of its own. */
-static __always_inline void started_once(struct shared *memory, u32 index, u64 now, u8 in)
+static __always_inline void started_once(struct lb_probe_shared *memory, u32 index, u64 now, u8 in)
 {
 	answer(memory, index, now, in, false, 1);
 }
 
-/* What user space asks a program to do, mirrored in mod.rs. */
-struct call {
-	u32 series;
-	u32 count;
-	u64 ahead_ns;
-};
-
 /* The start is the next thing that the requester does: what numbers and stamps cost. */
-static __always_inline long request_direct(struct shared *shared, u32 index, u32 count, u8 in)
+static __always_inline long request_direct(struct lb_probe_shared *shared, u32 index, u32 count, u8 in)
 {
-	struct series *series = series_of(shared, index);
+	struct lb_probe_series *series = series_of(shared, index);
 
 	if (!series)
 		return -EINVAL;
@@ -198,9 +145,9 @@ static __always_inline long request_direct(struct shared *shared, u32 index, u32
 }
 
 SEC("syscall")
-int defer_direct(struct call *call)
+int defer_direct(struct lb_probe_call *call)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	return shared ? request_direct(shared, call->series, call->count, LB_DEFER_TASK) : -EINVAL;
 }
@@ -220,7 +167,7 @@ struct timer {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SERIES_MAX);
+	__uint(max_entries, LB_PROBE_SERIES_MAX);
 	__type(key, u32);
 	__type(value, struct timer);
 } timers SEC(".maps");
@@ -229,7 +176,7 @@ struct {
 static int on_timer(void *map, u32 *key, struct timer *timer)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared)
 		started(shared, *key, now, LB_DEFER_SOFTIRQ, true);
@@ -248,16 +195,16 @@ static __always_inline long make_timer(u32 index)
 }
 
 SEC("syscall")
-int defer_timer_make(struct call *call)
+int defer_timer_make(struct lb_probe_call *call)
 {
 	return make_timer(call->series);
 }
 
 /* The request is the expiry. A timer that waits is not set again, which would move it. */
-static __always_inline long request_timer(struct shared *shared, u32 index, u32 count, u64 ahead)
+static __always_inline long request_timer(struct lb_probe_shared *shared, u32 index, u32 count, u64 ahead)
 {
 	struct timer *timer = bpf_map_lookup_elem(&timers, &index);
-	struct series *series = series_of(shared, index);
+	struct lb_probe_series *series = series_of(shared, index);
 	long error;
 	u64 due;
 
@@ -279,9 +226,9 @@ static __always_inline long request_timer(struct shared *shared, u32 index, u32 
 }
 
 SEC("syscall")
-int defer_timer(struct call *call)
+int defer_timer(struct lb_probe_call *call)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	return shared ? request_timer(shared, call->series, call->count, call->ahead_ns) : -EINVAL;
 }
@@ -305,7 +252,7 @@ struct item {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SERIES_MAX);
+	__uint(max_entries, LB_PROBE_SERIES_MAX);
 	__type(key, u32);
 	__type(value, struct item);
 } items SEC(".maps");
@@ -314,7 +261,7 @@ struct {
 static int on_work(void *map, int *key, void *value)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared)
 		started(shared, *key, now, LB_DEFER_TASK, true);
@@ -337,16 +284,16 @@ static __always_inline long make_work(u32 index)
 }
 
 SEC("syscall")
-int defer_work_make(struct call *call)
+int defer_work_make(struct lb_probe_call *call)
 {
 	return make_work(call->series);
 }
 
 /* An item that waits is not queued again; the kernel says nothing about it, the numbers do. */
-static __always_inline long request_work(struct shared *shared, u32 index, u32 count)
+static __always_inline long request_work(struct lb_probe_shared *shared, u32 index, u32 count)
 {
 	struct item *item = bpf_map_lookup_elem(&items, &index);
-	struct series *series = series_of(shared, index);
+	struct lb_probe_series *series = series_of(shared, index);
 	int error;
 
 	if (!series || !item)
@@ -361,9 +308,9 @@ static __always_inline long request_work(struct shared *shared, u32 index, u32 c
 }
 
 SEC("syscall")
-int defer_work(struct call *call)
+int defer_work(struct lb_probe_call *call)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	return shared ? request_work(shared, call->series, call->count) : -EINVAL;
 }
@@ -378,14 +325,14 @@ struct step {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SERIES_MAX);
+	__uint(max_entries, LB_PROBE_SERIES_MAX);
 	__type(key, u32);
 	__type(value, struct step);
 } steps SEC(".maps");
 
-static __always_inline void stepped(struct shared *shared, u32 index, long error)
+static __always_inline void stepped(struct lb_probe_shared *shared, u32 index, long error)
 {
-	struct series *series = series_of(shared, index);
+	struct lb_probe_series *series = series_of(shared, index);
 
 	if (!series)
 		return;
@@ -397,7 +344,7 @@ static __always_inline void stepped(struct shared *shared, u32 index, long error
 
 static int step_direct(void *map, u32 *key, struct step *step)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared)
 		stepped(shared, *key, request_direct(shared, *key, step->count, LB_DEFER_SOFTIRQ));
@@ -406,7 +353,7 @@ static int step_direct(void *map, u32 *key, struct step *step)
 
 static int step_timer(void *map, u32 *key, struct step *step)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared)
 		stepped(shared, *key, request_timer(shared, *key, step->count, step->ahead_ns));
@@ -415,7 +362,7 @@ static int step_timer(void *map, u32 *key, struct step *step)
 
 static int step_work(void *map, u32 *key, struct step *step)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared)
 		stepped(shared, *key, request_work(shared, *key, step->count));
@@ -436,30 +383,30 @@ static int step_work(void *map, u32 *key, struct step *step)
 })
 
 SEC("syscall")
-int defer_soft_direct_make(struct call *call)
+int defer_soft_direct_make(struct lb_probe_call *call)
 {
 	return MAKE_STEP(call->series, step_direct);
 }
 
 SEC("syscall")
-int defer_soft_timer_make(struct call *call)
+int defer_soft_timer_make(struct lb_probe_call *call)
 {
 	return make_timer(call->series) ?: MAKE_STEP(call->series, step_timer);
 }
 
 SEC("syscall")
-int defer_soft_work_make(struct call *call)
+int defer_soft_work_make(struct lb_probe_call *call)
 {
 	return make_work(call->series) ?: MAKE_STEP(call->series, step_work);
 }
 
 SEC("syscall")
-int defer_soft(struct call *call)
+int defer_soft(struct lb_probe_call *call)
 {
 	u32 index = call->series;
 	struct step *step = bpf_map_lookup_elem(&steps, &index);
-	struct shared *shared = memory();
-	struct series *series = shared ? series_of(shared, index) : 0;
+	struct lb_probe_shared *shared = memory();
+	struct lb_probe_series *series = shared ? series_of(shared, index) : 0;
 	long error;
 
 	if (!series || !step)
@@ -484,7 +431,7 @@ struct {
 } objects SEC(".maps");
 
 /* The series whose request the thread that runs makes right now; none where it makes none. */
-static __always_inline struct series *armed(struct shared *shared, u32 *index)
+static __always_inline struct lb_probe_series *armed(struct lb_probe_shared *shared, u32 *index)
 {
 	u32 one_more = *(volatile u32 *)&shared->armed;
 
@@ -497,9 +444,9 @@ static __always_inline struct series *armed(struct shared *shared, u32 *index)
 /* The requester has this object queued, if it bears the mark of what is asked for. */
 static __always_inline void object_queued(const void *object, u32 mark)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 	u64 key = (u64)object;
-	struct series *series;
+	struct lb_probe_series *series;
 	u32 index;
 
 	if (!shared || mark != shared->mark)
@@ -510,7 +457,7 @@ static __always_inline void object_queued(const void *object, u32 mark)
 }
 
 /* Whose it is; it is forgotten, as its memory is soon that of another object. */
-static __always_inline struct series *object_of(const void *object, struct shared *shared, u32 *index)
+static __always_inline struct lb_probe_series *object_of(const void *object, struct lb_probe_shared *shared, u32 *index)
 {
 	u64 key = (u64)object;
 	u32 *found = bpf_map_lookup_elem(&objects, &key);
@@ -526,7 +473,7 @@ static __always_inline struct series *object_of(const void *object, struct share
 static __always_inline void object_started(const void *object, u8 in)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 	u32 index;
 
 	if (shared && object_of(object, shared, &index))
@@ -568,9 +515,6 @@ int BPF_PROG(defer_call_taken, void *function, void *csd)
 	return 0;
 }
 
-/* By which an address is that of a page; the same in overflow.rs. */
-#define PAGE_SHIFT 12
-
 /*
  * An event of perf that counts each page fault of the requester has overflowed. Answered with 0, the kernel writes no sample and
  * so wakes nobody (kernel/events/core.c, __perf_event_overflow, 6.12): that is for other pages, and for other series' events.
@@ -579,11 +523,11 @@ SEC("perf_event")
 int defer_overflow(struct bpf_perf_event_data *event)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
-	struct series *series;
+	struct lb_probe_shared *shared = memory();
+	struct lb_probe_series *series;
 	u32 index;
 
-	if (!shared || (u32)(event->addr >> PAGE_SHIFT) != shared->mark)
+	if (!shared || (u32)(event->addr >> LB_PROBE_PAGE_SHIFT) != shared->mark)
 		return 0;
 	series = armed(shared, &index);
 	if (!series || index != bpf_get_attach_cookie(event))
@@ -595,7 +539,7 @@ int defer_overflow(struct bpf_perf_event_data *event)
 /* Whose reads are meant: series, by thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SERIES_MAX);
+	__uint(max_entries, LB_PROBE_SERIES_MAX);
 	__type(key, u32);
 	__type(value, u32);
 } readers SEC(".maps");
@@ -606,16 +550,16 @@ int BPF_PROG(defer_bio_queued, struct bio *bio)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	u32 *found = bpf_map_lookup_elem(&readers, &tid);
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 	u64 object = (u64)bio;
-	struct series *series;
+	struct lb_probe_series *series;
 	u32 index;
 
 	if (!found || !shared)
 		return 0;
 	index = *found;
 	series = series_of(shared, index);
-	if (series && series->bio == BIO_NEXT && bio->bi_iter.bi_size == series->bio_bytes &&
+	if (series && series->bio == LB_PROBE_BIO_NEXT && bio->bi_iter.bi_size == series->bio_bytes &&
 	    !bpf_map_update_elem(&objects, &object, &index, BPF_ANY))
 		series->bio = object;
 	return 0;
@@ -625,8 +569,8 @@ int BPF_PROG(defer_bio_queued, struct bio *bio)
 static __always_inline void bio_ended(struct bio *bio)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
-	struct series *series;
+	struct lb_probe_shared *shared = memory();
+	struct lb_probe_series *series;
 	u32 index;
 
 	if (!shared)
@@ -635,7 +579,7 @@ static __always_inline void bio_ended(struct bio *bio)
 	/* One whose end was not seen is not waited for any more. */
 	if (!series || series->bio != (u64)bio)
 		return;
-	series->bio = BIO_NONE;
+	series->bio = LB_PROBE_BIO_NONE;
 	series->ended_cpu = bpf_get_smp_processor_id();
 	note(series, now);
 }
@@ -672,11 +616,11 @@ struct {
 
 /* Only a reader that sleeps is woken where one can see it. */
 SEC("syscall")
-int defer_ring(struct call *call)
+int defer_ring(struct lb_probe_call *call)
 {
 	u32 index = call->series;
-	struct shared *shared = memory();
-	struct series *series = shared ? series_of(shared, index) : 0;
+	struct lb_probe_shared *shared = memory();
+	struct lb_probe_series *series = shared ? series_of(shared, index) : 0;
 	u64 *word;
 
 	if (!series)
@@ -696,7 +640,7 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(defer_sleeper_waking, struct task_struct *task)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (!shared || !shared->asleep || task->pid != shared->sleeper)
 		return 0;
@@ -708,7 +652,7 @@ int BPF_PROG(defer_sleeper_waking, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(defer_sleeper_sleeps, bool preempted, struct task_struct *from)
 {
-	struct shared *shared = memory();
+	struct lb_probe_shared *shared = memory();
 
 	if (shared && from->pid == shared->sleeper && from->__state)
 		shared->asleep = 1;

@@ -8,6 +8,7 @@ mod overflow;
 mod shared;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,16 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latebound_abi::defer::Record;
+use latebound_model::Missing;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::load::{self, Refused};
-use crate::program::program_info;
+use crate::load::{self, Probe, Refused};
+use crate::program;
 pub use overflow::DeferOverflow;
 pub use shared::{Answered, DeferShared};
-use skel::{DeferSkel, DeferSkelBuilder};
+use skel::{DeferSkel, DeferSkelBuilder, OpenDeferSkel};
+use wire::ProbeCall;
 
 #[allow(
     missing_docs,
@@ -38,6 +41,11 @@ use skel::{DeferSkel, DeferSkelBuilder};
 )]
 pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/defer.skel.rs"));
+}
+
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/defer_wire.rs"));
 }
 
 /// A way to put work off that takes programs of its own.
@@ -169,7 +177,7 @@ impl DeferPart {
         let named: Vec<DeferPart> =
             parts.iter().copied().filter(|part| lacking.iter().all(|(other, _)| other != part)).collect();
         let uses = |part: &DeferPart, refused: &Refused| part.programs().any(|name| name == refused.program);
-        match load(&named) {
+        match load::attached(&Parts(&named)) {
             Ok(attached) => lacking.extend(named.iter().filter_map(|part| {
                 let one = attached.refused.iter().find(|one| uses(part, one))?;
                 Some((*part, one.reason()))
@@ -190,15 +198,6 @@ impl DeferPart {
     }
 }
 
-/// `struct call`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Call {
-    series: u32,
-    count: u32,
-    ahead_ns: u64,
-}
-
 /// Requests by running a program.
 #[derive(Debug)]
 pub struct DeferTrigger {
@@ -208,11 +207,11 @@ pub struct DeferTrigger {
 impl DeferTrigger {
     /// Requests `count` times at once; timers so far ahead. False where it cannot be requested right now.
     pub fn request(&self, series: u32, count: u32, ahead_ns: u64) -> Result<bool, ProbeError> {
-        let mut call = Call { series, count, ahead_ns };
+        let mut call = ProbeCall { series, count, ahead_ns };
         let mut options = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
             ctx_in: (&raw mut call).cast(),
-            ctx_size_in: size_of::<Call>() as u32,
+            ctx_size_in: size_of::<ProbeCall>() as u32,
             ..Default::default()
         };
         // SAFETY: an open program of the type "syscall"; options and context live through the call.
@@ -295,9 +294,9 @@ impl DeferProbe {
 
     /// Loads and attaches what these parts take.
     pub fn start(parts: &[DeferPart]) -> Result<DeferProbe, ProbeError> {
-        let load::Attached { links, skeleton: skel, refused } = load(parts)?;
-        if let Some(one) = refused.first() {
-            return Err(ProbeError::NothingToSee(one.reason()));
+        let load::Running { links, skeleton: skel, missing } = load::start(&Parts(parts))?;
+        if let Some(one) = missing.first() {
+            return Err(ProbeError::NothingToSee(one.why.clone()));
         }
         let shared = Arc::new(DeferShared::map(skel.maps.shared.as_fd())?);
         let records = Rc::new(RefCell::new(Vec::new()));
@@ -370,9 +369,8 @@ impl DeferProbe {
     pub fn skipped(&self, part: DeferPart) -> u64 {
         let names: Vec<&str> = part.programs().collect();
         let of_part =
-            self.skel.object().progs().filter(|program| names.iter().any(|name| program.name() == *name));
-        let infos = of_part.filter_map(|program| program_info(program.as_fd().as_raw_fd()));
-        infos.map(|info| info.recursion_misses).sum()
+            program::programs(self.skel.object()).filter(|(name, _)| names.contains(&name.as_str()));
+        program::skipped("", of_part).filter_map(|loss| loss.count).sum()
     }
 
     /// The starts that programs saw since the last call.
@@ -382,34 +380,45 @@ impl DeferProbe {
     }
 }
 
-/// Loads the programs of these parts, and attaches those that see starts. Those of a part that are refused take the rest of that part with
-/// them, as far as no other has them.
-fn load(parts: &[DeferPart]) -> Result<load::Attached<DeferSkel<'static>>, ProbeError> {
-    let whole = |part: &DeferPart, refused: &[Refused]| {
-        refused.iter().all(|one| part.programs().all(|name| name != one.program))
-    };
-    let watchers: Vec<&str> =
-        parts.iter().flat_map(|part| part.made().watchers).map(|(program, _)| *program).collect();
-    load::what_attaches(
-        "loading the programs of deferred work",
-        |refused| {
-            let left = parts.iter().filter(|part| whole(part, refused));
-            left.flat_map(|part| part.programs()).map(str::to_owned).collect()
-        },
-        |wanted, _| {
-            // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-            let place = Box::leak(Box::new(MaybeUninit::uninit()));
-            let mut open = DeferSkelBuilder::default().open(place)?;
-            // A map that holds work items is nothing to a kernel without them.
-            let has_items = [DeferPart::Work, DeferPart::SoftWork]
-                .into_iter()
-                .any(|part| part.programs().all(|name| wanted.contains(name)));
-            open.maps.items.set_autocreate(has_items)?;
-            Ok(open)
-        },
-        |_| Ok(()),
-        |loaded| loaded.iter().filter(|name| watchers.contains(&name.as_str())).cloned().collect(),
-    )
+/// The programs of these parts. Those of a part that are refused take the rest of that part with them, as far as no other has them.
+struct Parts<'a>(&'a [DeferPart]);
+
+impl Probe for Parts<'_> {
+    type Open = OpenDeferSkel<'static>;
+    const LOADING: &'static str = "loading the programs of deferred work";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        let is_whole =
+            |part: &&DeferPart| refused.iter().all(|one| part.programs().all(|name| name != one.program));
+        self.0.iter().filter(is_whole).flat_map(|part| part.programs()).map(str::to_owned).collect()
+    }
+
+    fn open(&self, programs: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = DeferSkelBuilder::default().open(place)?;
+        // A map that holds work items is nothing to a kernel without them.
+        let has_items = [DeferPart::Work, DeferPart::SoftWork]
+            .into_iter()
+            .any(|part| part.programs().all(|name| programs.contains(name)));
+        open.maps.items.set_autocreate(has_items)?;
+        Ok(open)
+    }
+
+    /// Those that see starts; the others are run by user space.
+    fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        let watchers = || self.0.iter().flat_map(|part| part.made().watchers);
+        loaded.iter().filter(|name| watchers().any(|(program, _)| program == name)).cloned().collect()
+    }
+
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        let missing = refused.iter().map(|one| Missing {
+            what: format!("deferred work of the program {}", one.program),
+            why: one.reason(),
+            remedy: load::REMEDY.to_owned(),
+        });
+        missing.collect()
+    }
 }
 
 /// `struct lb_defer_record`.

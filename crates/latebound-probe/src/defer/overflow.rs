@@ -8,20 +8,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use libbpf_rs::libbpf_sys::{self, perf_event_attr};
 use libbpf_rs::{Link, PerfEventOpts, ProgramMut};
 
+use super::wire::LB_PROBE_PAGE_SHIFT;
 use crate::error::ProbeError;
+use crate::mapping::{self, Mapping};
 
 /// The event. Gone when dropped.
 #[derive(Debug)]
 pub struct DeferOverflow {
     event: OwnedFd,
     _link: Link,
-    _buffer: Buffer,
+    /// Where samples go: without one nobody is woken. Written over again and again, since it is only mapped for reading.
+    _buffer: Mapping,
 }
 
 impl DeferOverflow {
     /// What a request by a fault at this address is known by: the number of its page.
     pub const fn mark(address: usize) -> u32 {
-        (address >> 12) as u32
+        (address >> LB_PROBE_PAGE_SHIFT) as u32
     }
 
     /// What can be polled: readable after an overflow of the series, hung up after the end of its thread.
@@ -57,7 +60,9 @@ impl DeferOverflow {
         }
         // SAFETY: a descriptor that the kernel just made, which nothing else owns.
         let event = unsafe { OwnedFd::from_raw_fd(opened as i32) };
-        let buffer = Buffer::map(&event)?;
+        // The page that says where the samples end, and one for them.
+        let bytes = 2 * mapping::page_bytes();
+        let buffer = Mapping::read_only(event.as_fd(), bytes, "samples of an event of perf")?;
         let copy = event.try_clone().map_err(|source| ProbeError::Io {
             step: "keeping an event of perf that counts page faults".to_owned(),
             source,
@@ -69,36 +74,5 @@ impl DeferOverflow {
         // The link closes it (libbpf.c, bpf_link_perf_detach).
         let _ = copy.into_raw_fd();
         Ok(DeferOverflow { event, _link: link, _buffer: buffer })
-    }
-}
-
-/// Where samples go: without one nobody is woken. Written over again and again, since it is only mapped for reading.
-#[derive(Debug)]
-struct Buffer {
-    address: *mut libc::c_void,
-    bytes: usize,
-}
-
-impl Buffer {
-    /// The page that says where the samples end, and one for them.
-    fn map(event: &OwnedFd) -> Result<Buffer, ProbeError> {
-        // SAFETY: sysconf has no preconditions.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize;
-        let bytes = 2 * page;
-        // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
-        let address = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, event.as_raw_fd(), 0)
-        };
-        if address == libc::MAP_FAILED {
-            return Err(ProbeError::last_os("mapping the samples of an event of perf"));
-        }
-        Ok(Buffer { address, bytes })
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and nothing refers to it.
-        unsafe { libc::munmap(self.address, self.bytes) };
     }
 }
