@@ -15,22 +15,6 @@ use libbpf_rs::libbpf_sys;
 use crate::error::ProbeError;
 use crate::log;
 
-/// The vectors of x86 whose events name an interrupt (arch/x86/include/asm/trace/irq_vectors.h), in the order of their
-/// numbers in `interrupts.bpf.h`. Kernels are built without some of them.
-pub(crate) const VECTOR_NAMES: [&str; 11] = [
-    "local_timer",
-    "reschedule",
-    "call_function",
-    "call_function_single",
-    "irq_work",
-    "thermal_apic",
-    "threshold_apic",
-    "deferred_error_apic",
-    "error_apic",
-    "spurious_apic",
-    "x86_platform_ipi",
-];
-
 /// The trace points and functions that the running kernel's type information names.
 #[derive(Clone, Debug, Default)]
 pub struct KernelBtf {

@@ -14,6 +14,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "latebound/vector.h"
+#include "bound.h"
 
 /* TIF_NEED_RESCHED and TIF_NEED_RESCHED_LAZY of this kernel, which its type information does not carry. */
 const volatile __u32 need_resched_bit = 63;
@@ -54,13 +56,14 @@ static __always_inline void kept_name(__u64 thread, __s32 tid, __u64 to[2])
 #define LB_BOUND_NEED_RESCHED(thread) \
 	((thread)->thread_info.flags & need_resched_flag ? LB_TM_GIVE_WAY : LB_TM_STAY)
 /*
- * Any of the bits that have been this flag (see resched_bits() in mod.rs). A number in the program is two instructions
+ * Any of the bits that have been this flag. A number in the program is two instructions
  * less than one in memory; the flag itself is looked at where one of them is set, which is rare.
  */
 #if defined(__TARGET_ARCH_x86)
-#define LB_BOUND_MAYBE_RESCHED(thread) ((thread)->thread_info.flags & (1 << 3 | 1 << 4))
+#define LB_BOUND_MAYBE_RESCHED(thread) \
+	((thread)->thread_info.flags & (1 << LB_RESCHED_BIT_X86 | 1 << LB_RESCHED_BIT_X86_GENERIC))
 #else
-#define LB_BOUND_MAYBE_RESCHED(thread) ((thread)->thread_info.flags & 1 << 1)
+#define LB_BOUND_MAYBE_RESCHED(thread) ((thread)->thread_info.flags & 1 << LB_RESCHED_BIT_ARM64)
 #endif
 /* By hand: the compiler would add to a copy of the base. */
 static __always_inline void *offset(void *base, __u64 n)
@@ -232,7 +235,7 @@ static __always_inline int vector_entry(const unsigned long long *arguments)
 	return 0;
 }
 
-#define VECTOR(name)                                                        \
+#define VECTOR(name, number)                                                        \
 	SEC("tp_btf/" #name "_entry") int name##_entry(unsigned long long *arguments) \
 	{                                                                   \
 		return vector_entry(arguments);                             \
@@ -242,17 +245,7 @@ static __always_inline int vector_entry(const unsigned long long *arguments)
 		return handler_exit();                                      \
 	}
 
-VECTOR(local_timer)
-VECTOR(reschedule)
-VECTOR(call_function)
-VECTOR(call_function_single)
-VECTOR(irq_work)
-VECTOR(thermal_apic)
-VECTOR(threshold_apic)
-VECTOR(deferred_error_apic)
-VECTOR(error_apic)
-VECTOR(spurious_apic)
-VECTOR(x86_platform_ipi)
+LB_VECTORS(VECTOR)
 
 /* arm64: inter-processor interrupts have a name and no number; all of them are taken for one source. */
 SEC("tp_btf/ipi_entry")

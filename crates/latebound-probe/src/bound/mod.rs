@@ -10,18 +10,19 @@ mod tracer;
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
-use latebound_model::{Cpu, CpuSet, Loss, LossKind, Missing, MissingKind};
+use latebound_model::{Cpu, CpuSet, Loss, Missing, MissingKind};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf, VECTOR_NAMES};
-use crate::load::{self, Refused};
-use crate::program::program_info;
+use crate::kernel::{CALLS_ITSELF, KernelBtf};
+use crate::load::{self, Probe, Refused};
+use crate::program;
+use crate::vector::Vector;
 
 pub use self::memory::BoundMemory;
 pub use self::module::BoundModule;
@@ -39,19 +40,24 @@ pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/bound.skel.rs"));
 }
 
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/bound_wire.rs"));
+}
+
 /// Without these nothing can be said.
 const NEEDED: [&str; 6] =
     ["preempt_disable", "preempt_enable", "irq_disable", "irq_enable", "sched_switch", "sched_waking"];
 
-/// The bits of a thread's flags that ask it to give way, of x86 and arm64 by the kernel's version (TIF_NEED_RESCHED and
-/// TIF_NEED_RESCHED_LAZY): arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13,
-/// arch/arm64 1 and 16; from 6.18 on x86 takes 4 and 5 of include/asm-generic/thread_info_tif.h.
-/// `sched_set_need_resched_tp`, where it exists, contradicts what is wrong here.
+/// The bits of a thread's flags that ask it to give way, by the kernel's version: at once, and lazily. `sched_set_need_resched_tp`, where
+/// it exists, contradicts what is wrong here.
 const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
     match (arm, version) {
-        (true, _) => (1, 16),
-        (false, (major, minor)) if major > 6 || (major == 6 && minor >= 18) => (4, 5),
-        (false, _) => (3, 4),
+        (true, _) => (wire::LB_RESCHED_BIT_ARM64, wire::LB_RESCHED_LAZY_BIT_ARM64),
+        (false, (major, minor)) if major > 6 || (major == 6 && minor >= 18) => {
+            (wire::LB_RESCHED_BIT_X86_GENERIC, wire::LB_RESCHED_LAZY_BIT_X86_GENERIC)
+        }
+        (false, _) => (wire::LB_RESCHED_BIT_X86, wire::LB_RESCHED_LAZY_BIT_X86),
     }
 }
 
@@ -67,20 +73,21 @@ pub fn vector_name(vector: u32) -> &'static str {
     if cfg!(target_arch = "aarch64") {
         return "inter-processor interrupts";
     }
-    match vector {
-        0xec => "local_timer",
-        0xf4 => "deferred_error_apic",
-        0xf6 => "irq_work",
-        0xf7 => "x86_platform_ipi",
-        0xf9 => "threshold_apic",
-        0xfa => "thermal_apic",
-        0xfb => "call_function_single",
-        0xfc => "call_function",
-        0xfd => "reschedule",
-        0xfe => "error_apic",
-        0xff => "spurious_apic",
-        _ => "",
-    }
+    let named = match vector {
+        0xec => Vector::LocalTimer,
+        0xf4 => Vector::DeferredErrorApic,
+        0xf6 => Vector::IrqWork,
+        0xf7 => Vector::X86PlatformIpi,
+        0xf9 => Vector::ThresholdApic,
+        0xfa => Vector::ThermalApic,
+        0xfb => Vector::CallFunctionSingle,
+        0xfc => Vector::CallFunction,
+        0xfd => Vector::Reschedule,
+        0xfe => Vector::ErrorApic,
+        0xff => Vector::SpuriousApic,
+        _ => return "",
+    };
+    named.name().unwrap_or_default()
 }
 
 /// The programs at work, until [`BoundProbe::stop`] or drop.
@@ -127,20 +134,19 @@ impl BoundProbe {
             return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
         }
         let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
-        let load::Attached { links, skeleton: skel, refused } = load(&kernel, &table, version, possible)?;
+        let setup = Setup::new(&kernel, &table, version, possible)?;
+        let load::Attached { links, skeleton: skel, refused } = load::attached(&setup)?;
         if let Some(one) = refused.iter().find(|one| NEEDED.contains(&one.program.as_str())) {
             return Err(ProbeError::NothingToSee(one.reason()));
         }
-        let exit = "sched_exit_tp".to_owned();
-        let has_exit = kernel.has_tracepoint(&exit) && !without(&[exit], &refused).is_empty();
-        let initial = BoundCpu::initial(has_exit);
+        let initial = BoundCpu::initial(setup.programs(&refused).contains("sched_exit_tp"));
         let memory = BoundMemory::map_parts(skel.maps.bss_cpus.as_fd(), skel.maps.rings.as_fd(), possible)?;
         // Which of the programs are attached is known only now; until one may run they leave the model alone.
         for cpu in cpus.iter() {
             memory.set_state(cpu, &initial);
         }
-        let probe =
-            BoundProbe { links, skel, memory, cpus: cpus.clone(), missing: missing(&kernel, &refused) };
+        let missing = setup.missing(&refused);
+        let probe = BoundProbe { links, skel, memory, cpus: cpus.clone(), missing };
         for cpu in cpus.iter() {
             probe.memory.set_running(cpu, true);
         }
@@ -172,15 +178,7 @@ impl BoundProbe {
 
     /// Programs that the kernel skipped: their events are missing.
     pub fn skipped(&self) -> Vec<Loss> {
-        let programs = self.skel.object().progs().filter_map(|program| {
-            let runs = program_info(program.as_fd().as_raw_fd())?.recursion_misses;
-            (runs > 0).then(|| Loss {
-                kind: LossKind::ProgramSkipped,
-                place: format!("bound, {}", program.name().to_string_lossy()),
-                count: Some(runs),
-            })
-        });
-        programs.collect()
+        program::skipped("bound, ", program::programs(self.skel.object())).collect()
     }
 }
 
@@ -192,61 +190,84 @@ fn programs() -> Result<Vec<String>, ProbeError> {
     Ok(open.open_object().progs().map(|program| program.name().to_string_lossy().into_owned()).collect())
 }
 
-/// Those that are loaded without those that the kernel refused.
-fn without(programs: &[String], refused: &[Refused]) -> BTreeSet<String> {
-    let gone = |name: &String| {
-        let half = |one: &Refused| load::other_half(&one.program).as_ref() == Some(name);
-        refused.iter().any(|one| one.program == *name || half(one))
-    };
-    programs.iter().filter(|name| !gone(name)).cloned().collect()
+/// What is loaded.
+struct Setup<'a> {
+    kernel: &'a KernelBtf,
+    callers: &'a CallerTable,
+    version: (u32, u32),
+    /// CPUs that there may be.
+    possible: usize,
+    /// The programs that this kernel has trace points for.
+    programs: Vec<String>,
 }
 
-fn load(
-    kernel: &KernelBtf,
-    callers: &CallerTable,
-    version: (u32, u32),
-    possible: usize,
-) -> Result<load::Attached<BoundSkel<'static>>, ProbeError> {
-    let mut programs = programs()?;
-    programs.retain(|name| kernel.has_tracepoint(name) && !kernel.is_deadly(name));
-    load::what_attaches(
-        "loading the bound's programs",
-        |refused| without(&programs, refused),
-        |_, _| open(callers, version, possible),
-        |_| Ok(()),
-        |loaded| loaded.iter().cloned().collect(),
-    )
+impl<'a> Setup<'a> {
+    fn new(
+        kernel: &'a KernelBtf,
+        callers: &'a CallerTable,
+        version: (u32, u32),
+        possible: usize,
+    ) -> Result<Setup<'a>, ProbeError> {
+        let mut programs = programs()?;
+        programs.retain(|name| kernel.has_tracepoint(name) && !kernel.is_deadly(name));
+        Ok(Setup { kernel, callers, version, possible, programs })
+    }
 }
 
-fn open(
-    callers: &CallerTable,
-    version: (u32, u32),
-    possible: usize,
-) -> libbpf_rs::Result<OpenBoundSkel<'static>> {
-    // The skeleton borrows the place its object lies in, which is one pointer large and never given back.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = BoundSkelBuilder::default().open(place)?;
-    open.maps.rings.set_max_entries(u32::try_from(possible).unwrap_or(u32::MAX))?;
-    if knows_cpu_numbers(version) {
-        let bytes = u32::try_from(possible * BOUND_CPU_ROOM).unwrap_or(u32::MAX);
-        open.maps.bss_cpus.set_value_size(bytes)?;
+/// A program that is refused takes its other half with it.
+impl Probe for Setup<'_> {
+    type Open = OpenBoundSkel<'static>;
+    const LOADING: &'static str = "loading the bound's programs";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        let gone = |name: &&String| {
+            let half = |one: &Refused| load::other_half(&one.program).as_ref() == Some(*name);
+            refused.iter().any(|one| one.program == **name || half(one))
+        };
+        self.programs.iter().filter(|name| !gone(name)).cloned().collect()
     }
-    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        (constants.need_resched_bit, constants.lazy_bit) =
-            resched_bits(cfg!(target_arch = "aarch64"), version);
-        constants.need_resched_flag = 1 << constants.need_resched_bit;
-    }
-    if let Some(variables) = open.maps.bss_data.as_deref_mut() {
-        let mut words = callers.words();
-        variables.callers.plan.fill_with(|| words.next().unwrap_or(0));
-        variables.callers.filter.fill_with(|| words.next().unwrap_or(0));
-        for range in &mut variables.callers.ranges {
-            range.start = words.next().unwrap_or(u64::MAX);
-            range.end = words.next().unwrap_or(u64::MAX);
-            range.role = words.next().unwrap_or(0);
+
+    fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // The skeleton borrows the place its object lies in, which is one pointer large and never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = BoundSkelBuilder::default().open(place)?;
+        open.maps.rings.set_max_entries(u32::try_from(self.possible).unwrap_or(u32::MAX))?;
+        if knows_cpu_numbers(self.version) {
+            let bytes = u32::try_from(self.possible * BOUND_CPU_ROOM).unwrap_or(u32::MAX);
+            open.maps.bss_cpus.set_value_size(bytes)?;
         }
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            (constants.need_resched_bit, constants.lazy_bit) =
+                resched_bits(cfg!(target_arch = "aarch64"), self.version);
+            constants.need_resched_flag = 1 << constants.need_resched_bit;
+        }
+        if let Some(variables) = open.maps.bss_data.as_deref_mut() {
+            let mut words = self.callers.words();
+            variables.callers.plan.fill_with(|| words.next().unwrap_or(0));
+            variables.callers.filter.fill_with(|| words.next().unwrap_or(0));
+            for range in &mut variables.callers.ranges {
+                range.start = words.next().unwrap_or(u64::MAX);
+                range.end = words.next().unwrap_or(u64::MAX);
+                range.role = words.next().unwrap_or(0);
+            }
+        }
+        Ok(open)
     }
-    Ok(open)
+
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        let kernel = self.kernel;
+        let has_vectors = Vector::names().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
+        let mut missing = missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"));
+        if kernel.is_deadly(CALLS_ITSELF) && kernel.has_tracepoint(CALLS_ITSELF) {
+            missing.push(left_alone());
+        }
+        missing.extend(refused.iter().map(|one| Missing {
+            what: format!("events {}", one.program),
+            why: one.reason(),
+            remedy: load::REMEDY.to_owned(),
+        }));
+        missing
+    }
 }
 
 fn lacking_events(lacking: &[&str]) -> ProbeError {
@@ -254,21 +275,6 @@ fn lacking_events(lacking: &[&str]) -> ProbeError {
         "it has no {} events; boot one built with PREEMPT_TRACER and IRQSOFF_TRACER",
         lacking.join(", ")
     ))
-}
-
-fn missing(kernel: &KernelBtf, refused: &[Refused]) -> Vec<Missing> {
-    let has_vectors = VECTOR_NAMES.into_iter().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
-    let mut missing = missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"));
-    if kernel.is_deadly(CALLS_ITSELF) && kernel.has_tracepoint(CALLS_ITSELF) {
-        missing.push(left_alone());
-    }
-    missing.extend(refused.iter().map(|one| Missing {
-        kind: MissingKind::Events,
-        what: format!("events {}", one.program),
-        why: one.reason(),
-        remedy: load::REMEDY.to_owned(),
-    }));
-    missing
 }
 
 /// What is not seen from 7.0 on, and what follows: the model takes windows from the events that turn preemption and interrupts on and off,
@@ -321,13 +327,14 @@ mod tests {
         let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
         let table = table.unwrap();
-        let attached = load(&kernel, &table, version, possible).unwrap();
+        let load =
+            |version| load::attached(&Setup::new(&kernel, &table, version, possible).unwrap()).unwrap();
+        let attached = load(version);
         assert_eq!(attached.refused, []);
-        let loaded =
-            attached.skeleton.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0).count();
+        let loaded = program::programs(attached.skeleton.object()).filter(|(_, fd)| *fd >= 0).count();
         assert!(loaded >= 2, "{loaded} programs: a kernel has switches and wake-ups at least");
         // And the way of older kernels, where the number of a CPU is masked and any of them has room.
-        load(&kernel, &table, (5, 15), possible).unwrap();
+        load((5, 15));
     }
 
     #[test]
@@ -335,16 +342,17 @@ mod tests {
         let kernel = KernelBtf::load().unwrap();
         let table = CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap();
         let possible = libbpf_rs::num_possible_cpus().unwrap();
-        let spoilt = || load(&kernel, &table.table().unwrap(), (5, 15), possible).unwrap();
-        let attached = crate::load::spoilt::with(&["irq_handler_exit"], spoilt);
+        let table = table.table().unwrap();
+        let setup = Setup::new(&kernel, &table, (5, 15), possible).unwrap();
+        let attached = crate::load::spoilt::with(&["irq_handler_exit"], || load::attached(&setup).unwrap());
         let [refused] = attached.refused.as_slice() else { panic!("{:?}", attached.refused) };
         assert_eq!(refused.program, "irq_handler_exit");
         let loaded = |name: &str| {
-            let mut programs = attached.skeleton.object().progs();
-            programs.any(|program| program.name() == name && program.as_fd().as_raw_fd() >= 0)
+            let mut programs = program::programs(attached.skeleton.object());
+            programs.any(|(program, fd)| program == name && fd >= 0)
         };
         assert!(loaded("sched_switch") && !loaded("irq_handler_entry"), "its other half goes with it");
-        let missing = missing(&kernel, &attached.refused);
+        let missing = setup.missing(&attached.refused);
         assert!(missing.iter().any(|one| one.what == "events irq_handler_exit"), "{missing:?}");
     }
 
