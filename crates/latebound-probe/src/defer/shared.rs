@@ -24,11 +24,12 @@ pub struct DeferShared(Mapping);
 
 /// A field of what is shared, which is only ever accessed as an atomic.
 macro_rules! field {
-    ($atomic:ident, $place:expr, $field:ident $([$index:expr])?) => {
+    ($atomic:ident, $place:expr, $field:ident) => {{
+        let place = $place;
         // SAFETY: the place is inside the mapping, which lives as long as self, and aligned; zeroes at first, and only ever
         // accessed by atomics on this side; the kernel writes to it concurrently, which atomics allow.
-        unsafe { $atomic::from_ptr(&raw mut (*$place).$field $([$index])?) }
-    };
+        unsafe { $atomic::from_ptr(&raw mut (*place).$field) }
+    }};
 }
 
 /// A start, as far as its requests say.
@@ -72,7 +73,9 @@ impl DeferShared {
     }
 
     fn stamp(&self, index: u32, request: u32) -> &AtomicU64 {
-        field!(AtomicU64, self.series(index), requested_ns[(request % LB_PROBE_STAMPS) as usize])
+        let (series, place) = (self.series(index), (request % LB_PROBE_STAMPS) as usize);
+        // SAFETY: as of every field; the place is inside the array by the remainder.
+        unsafe { AtomicU64::from_ptr(&raw mut (*series).requested_ns[place]) }
     }
 
     /// Names the thread that requests, and its CPU.
