@@ -53,7 +53,7 @@ fn common_prefix(names: &[&str]) -> usize {
     let ends = first.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
     // A variant cannot begin with a digit.
     let named = |end: usize| names.iter().all(|name| !name[end..].starts_with(|c: char| c.is_ascii_digit()));
-    ends.filter(|&end| same(end) && named(end)).last().unwrap_or(0)
+    ends.filter(|&end| same(end) && named(end)).next_back().unwrap_or(0)
 }
 
 pub(crate) fn source(header: &str, contract: &Contract) -> Result<String, String> {

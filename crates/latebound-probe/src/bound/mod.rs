@@ -262,6 +262,7 @@ impl Probe for Setup<'_> {
             missing.push(left_alone());
         }
         missing.extend(refused.iter().map(|one| Missing {
+            kind: MissingKind::Events,
             what: format!("events {}", one.program),
             why: one.reason(),
             remedy: load::REMEDY.to_owned(),

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latebound_abi::defer::Record;
-use latebound_model::Missing;
+use latebound_model::{Missing, MissingKind};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
@@ -413,6 +413,7 @@ impl Probe for Parts<'_> {
 
     fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
         let missing = refused.iter().map(|one| Missing {
+            kind: MissingKind::Mechanism,
             what: format!("deferred work of the program {}", one.program),
             why: one.reason(),
             remedy: load::REMEDY.to_owned(),

@@ -283,6 +283,7 @@ impl Probe for Setup<'_> {
     fn missing(&self, _: &[Refused]) -> Vec<Missing> {
         let unwatched = self.wanted.iter().filter(|mechanism| !OBSERVABLE.contains(mechanism));
         let unwatched = unwatched.map(|mechanism| Missing {
+            kind: MissingKind::Mechanism,
             what: format!("{}s", mechanism.name()),
             why: "observe does not watch them".to_owned(),
             remedy: "use `latebound measure` or `latebound explain`".to_owned(),

@@ -704,6 +704,7 @@ impl Probe for Setup {
         let mut missing = self.plan.missing(refused);
         if self.symbols.is_empty() {
             missing.push(Missing {
+                kind: MissingKind::Names,
                 what: "kernel symbols".to_owned(),
                 why: "/proc/kallsyms shows no addresses, so stacks and work functions stay bare addresses"
                     .to_owned(),
@@ -712,6 +713,7 @@ impl Probe for Setup {
         }
         if !self.has_quotas {
             missing.push(Missing {
+                kind: MissingKind::Events,
                 what: "waits for a CPU quota".to_owned(),
                 why: "this kernel's type information has no cfs_rq::throttle_count, so it has no quotas, or hides them"
                     .to_owned(),
