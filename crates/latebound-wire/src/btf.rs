@@ -54,18 +54,23 @@ fn text(name: Option<&OsStr>) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-pub(crate) fn read(btf: &Btf<'_>, defined: &Defined) -> Result<Contract, String> {
+/// What one header says. `known` are the structures that are described already, and then those of this header too.
+pub(crate) fn read(
+    btf: &Btf<'_>,
+    defined: &Defined,
+    known: &mut BTreeSet<String>,
+) -> Result<Contract, String> {
     let mut contract = Contract::default();
-    let mut known = BTreeSet::new();
     for tag in &defined.structs {
-        structure(btf, tag, &mut known, &mut contract.structs)?;
+        structure(btf, tag, known, &mut contract.structs)?;
     }
     for tag in &defined.enums {
         contract.enums.push(Enum { tag: tag.clone(), members: members(btf, tag)? });
     }
     if !defined.macros.is_empty() {
         let own = |(name, number): (String, u32)| (name[OWN.len()..].to_owned(), number);
-        contract.constants = members(btf, &format!("{OWN}macros"))?.into_iter().map(own).collect();
+        let all = members(btf, &format!("{OWN}macros"))?.into_iter().map(own);
+        contract.constants = all.filter(|(name, _)| defined.macros.contains(name)).collect();
     }
     Ok(contract)
 }
@@ -93,28 +98,64 @@ fn structure(
     }
     let of: types::Struct<'_> =
         btf.type_by_name(tag).ok_or_else(|| format!("struct {tag} is not in the object; define it whole"))?;
+    let fields = members_of(btf, &of, &format!("struct {tag}"), known, structs)?;
+    structs.push(Struct { tag: tag.to_owned(), bytes: of.size(), fields });
+    Ok(())
+}
+
+/// The fields of a structure, those of its unnamed unions among them.
+fn members_of(
+    btf: &Btf<'_>,
+    of: &types::Struct<'_>,
+    what: &str,
+    known: &mut BTreeSet<String>,
+    structs: &mut Vec<Struct>,
+) -> Result<Vec<Field>, String> {
     let mut fields = Vec::new();
     let mut end = 0;
     for member in of.iter() {
         let name = text(member.name);
-        let place = format!("struct {tag}, {name}");
+        let place = format!("{what}, {name}");
         let MemberAttr::Normal { offset } = member.attr else {
             return Err(format!("{place}: a bit field; write a number and flags"));
         };
         let kind = btf.type_by_id(member.ty).ok_or_else(|| format!("{place}: has no type"))?;
-        let (field, bytes) = field_type(btf, kind, &place, known, structs)?;
         let offset = offset as usize / 8;
         if offset != end {
             return Err(format!("{place}: {} bytes of padding before it; name them", offset - end));
         }
+        if name.is_empty() {
+            let (view, bytes) = first_view(btf, kind, &place)?;
+            let inner = members_of(btf, &view, &place, known, structs)?;
+            fields.extend(inner.into_iter().map(|field| Field { offset: field.offset + offset, ..field }));
+            end = offset + bytes;
+            continue;
+        }
+        let (field, bytes) = field_type(btf, kind, &place, known, structs)?;
         end = offset + bytes;
         fields.push(Field { name, of: field, offset });
     }
     if end != of.size() {
-        return Err(format!("struct {tag}: {} bytes of padding at its end; name them", of.size() - end));
+        return Err(format!("{what}: {} bytes of padding at its end; name them", of.size() - end));
     }
-    structs.push(Struct { tag: tag.to_owned(), bytes: of.size(), fields });
-    Ok(())
+    Ok(fields)
+}
+
+/// What the bytes of a union are called: its first member, where that is an unnamed structure as long as the union.
+fn first_view<'b>(
+    btf: &'b Btf<'b>,
+    of: BtfType<'b>,
+    place: &str,
+) -> Result<(types::Struct<'b>, usize), String> {
+    let refused = || format!("{place}: a union, of which nobody knows which it is; write numbers");
+    let union = types::Union::try_from(of.skip_mods_and_typedefs()).map_err(|_| refused())?;
+    let first = union.iter().next().filter(|first| text(first.name).is_empty()).ok_or_else(refused)?;
+    let kind: BtfType<'_> = btf.type_by_id(first.ty).ok_or_else(refused)?;
+    let view = types::Struct::try_from(kind.skip_mods_and_typedefs()).map_err(|_| refused())?;
+    if view.size() != union.size() {
+        return Err(refused());
+    }
+    Ok((view, union.size()))
 }
 
 fn field_type(
@@ -146,6 +187,15 @@ fn field_type(
         }
         structure(btf, &tag, known, structs)?;
         return Ok((Type::Struct(tag), inner.size()));
+    }
+    let tag = text(of.name());
+    if of.kind() == BtfKind::Union && !tag.is_empty() {
+        let (view, bytes) = first_view(btf, of, place)?;
+        if known.insert(tag.clone()) {
+            let fields = members_of(btf, &view, &format!("union {tag}"), known, structs)?;
+            structs.push(Struct { tag: tag.clone(), bytes, fields });
+        }
+        return Ok((Type::Struct(tag), bytes));
     }
     let what = match of.kind() {
         BtfKind::Ptr => "a pointer, which means nothing on the other side",

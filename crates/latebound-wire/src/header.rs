@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The tags and constants that a header defines itself, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,35 +57,38 @@ impl Defined {
         }
         Ok(defined)
     }
+}
 
-    /// A program that uses everything, so that clang says what it is.
-    pub(crate) fn program(&self, header: &Path) -> String {
-        let mut program = String::new();
-        for (name, of) in [("8", "char"), ("16", "short"), ("32", "int"), ("64", "long long")] {
-            let _ = writeln!(program, "typedef unsigned {of} __u{name};\ntypedef signed {of} __s{name};");
-        }
-        let _ = writeln!(program, "#include \"{}\"", header.display());
-        for name in &self.structs {
-            let _ = writeln!(program, "struct {name} {OWN}struct_{name};");
-        }
-        for name in &self.enums {
-            let _ = writeln!(program, "enum {name} {OWN}enum_{name};");
-        }
-        if !self.macros.is_empty() {
-            let _ = writeln!(program, "enum {OWN}macros {{");
-            for name in &self.macros {
-                let _ = writeln!(program, "\t{OWN}{name} = ({name}),");
-            }
-            let _ = writeln!(program, "}};\nenum {OWN}macros {OWN}enum_{OWN}macros;");
-            for name in &self.macros {
-                let _ = writeln!(
-                    program,
-                    "_Static_assert((unsigned long long)({name}) <= 0xffffffffULL, \"{name} has more than 32 bits\");"
-                );
-            }
-        }
-        program
+/// A program that uses everything that these headers define, so that clang says what it is.
+pub(crate) fn program(headers: &[(PathBuf, Defined)]) -> String {
+    let mut program = String::new();
+    for (name, of) in [("8", "char"), ("16", "short"), ("32", "int"), ("64", "long long")] {
+        let _ = writeln!(program, "typedef unsigned {of} __u{name};\ntypedef signed {of} __s{name};");
     }
+    for (header, _) in headers {
+        let _ = writeln!(program, "#include \"{}\"", header.display());
+    }
+    for name in headers.iter().flat_map(|(_, defined)| &defined.structs) {
+        let _ = writeln!(program, "struct {name} {OWN}struct_{name};");
+    }
+    for name in headers.iter().flat_map(|(_, defined)| &defined.enums) {
+        let _ = writeln!(program, "enum {name} {OWN}enum_{name};");
+    }
+    let macros: Vec<&String> = headers.iter().flat_map(|(_, defined)| &defined.macros).collect();
+    if !macros.is_empty() {
+        let _ = writeln!(program, "enum {OWN}macros {{");
+        for name in &macros {
+            let _ = writeln!(program, "\t{OWN}{name} = ({name}),");
+        }
+        let _ = writeln!(program, "}};\nenum {OWN}macros {OWN}enum_{OWN}macros;");
+        for name in &macros {
+            let _ = writeln!(
+                program,
+                "_Static_assert((unsigned long long)({name}) <= 0xffffffffULL, \"{name} has more than 32 bits\");"
+            );
+        }
+    }
+    program
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Headers that become Rust, and headers that are refused.
 
-use latebound_wire::rust_of;
+use latebound_wire::{rust_of, rust_of_all};
 
 fn of(text: &str) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -60,6 +60,8 @@ fn what_has_no_place_in_a_contract_is_refused_by_name() {
         ("struct lb_a { __u32 b; __u8 a; };", "struct lb_a: 3 bytes of padding at its end"),
         ("struct lb_a { void *b; };", "struct lb_a, b: a pointer"),
         ("struct lb_a { union { __u32 b; __u32 c; } d; };", "struct lb_a, d: a union"),
+        ("struct lb_a { union { __u32 b; __u32 c; }; };", "struct lb_a, : a union"),
+        ("struct lb_a { union { struct { __u8 b; }; __u32 c; }; };", "struct lb_a, : a union"),
         ("struct lb_a { __u32 b : 3; __u32 c : 29; };", "struct lb_a, b: a bit field"),
         ("struct lb_a { struct lb_b c; };", "clang does not compile"),
         ("#define LB_LONG (1ULL << 40)\n", "LB_LONG has more than 32 bits"),
@@ -67,5 +69,48 @@ fn what_has_no_place_in_a_contract_is_refused_by_name() {
     ] {
         let error = of(text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_union_is_named_by_its_first_structure_of_the_same_length() {
+    let rust = of("union lb_state { struct { __u8 on; __u8 off; }; __u16 all; };\n\
+                   struct lb_a {\n\tunion lb_state state;\n\tunion { struct { __u8 named; __u8 within; }; __u16 both; };\n};\n")
+    .unwrap();
+    for expected in [
+        "pub struct State {",
+        "pub off: u8,",
+        "pub state: State,",
+        "pub within: u8,",
+        "offset_of!(A, within) == 3",
+        "size_of::<A>() == 4",
+    ] {
+        assert!(rust.contains(expected), "{expected} is not in:\n{rust}");
+    }
+    assert!(!rust.contains("both") && !rust.contains("all:"), "{rust}");
+}
+
+#[test]
+fn a_structure_that_two_headers_use_is_one_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let [inner, outer] = ["inner.h", "outer.h"].map(|name| folder.path().join(name));
+    std::fs::write(
+        &inner,
+        "#ifndef INNER_H\n#define INNER_H\n#define LB_SLOTS 2\nstruct lb_inner { __u32 a; };\n#endif\n",
+    )
+    .unwrap();
+    std::fs::write(
+        &outer,
+        "#include \"inner.h\"\n#define LB_MORE 3\nstruct lb_outer { struct lb_inner inner[LB_SLOTS]; };\n",
+    )
+    .unwrap();
+    let rust = rust_of_all(&[&inner, &outer], &[]).unwrap();
+    for once in [
+        "pub struct Inner {",
+        "pub struct Outer {",
+        "pub const LB_SLOTS: u32 = 2;",
+        "pub const LB_MORE: u32 = 3;",
+    ] {
+        assert_eq!(rust.matches(once).count(), 1, "{once} in:\n{rust}");
     }
 }
