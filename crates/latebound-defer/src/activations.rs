@@ -99,7 +99,7 @@ impl<F: FnMut(Tid) -> Task> Activations<F> {
     }
 }
 
-fn task<'t>(threads: &'t mut HashMap<Tid, Task>, name: &mut impl FnMut(Tid) -> Task, tid: Tid) -> Task {
+fn task(threads: &mut HashMap<Tid, Task>, name: &mut impl FnMut(Tid) -> Task, tid: Tid) -> Task {
     threads.entry(tid).or_insert_with(|| name(tid)).clone()
 }
 

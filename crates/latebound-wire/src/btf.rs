@@ -168,8 +168,9 @@ fn field_type(
     let of = of.skip_mods_and_typedefs();
     if let Ok(number) = types::Int::try_from(of) {
         let bytes = usize::from(number.bits) / 8;
-        let signed = matches!(number.encoding, types::IntEncoding::Signed) && bytes > 1
-            || matches!(number.encoding, types::IntEncoding::Signed) && text(number.name()) == "signed char";
+        // clang calls char signed, and what headers keep in it is text or flags.
+        let signed = matches!(number.encoding, types::IntEncoding::Signed)
+            && (bytes > 1 || text(number.name()) == "signed char");
         return Ok((Type::Number { bytes, signed }, bytes));
     }
     if let Ok(number) = types::Enum::try_from(of) {

@@ -138,6 +138,7 @@ pub fn generate(header: &Path, include: &[PathBuf]) {
 ///
 /// # Panics
 /// As [`generate`].
+#[allow(clippy::print_stdout, reason = "a build script speaks to cargo so")]
 pub fn generate_all(stem: &str, headers: &[&Path], include: &[PathBuf]) {
     println!("cargo::rerun-if-env-changed=CLANG");
     for path in headers.iter().copied().chain(include.iter().map(PathBuf::as_path)) {

@@ -50,10 +50,10 @@ fn rust_type(of: &Type) -> Result<String, String> {
 fn common_prefix(names: &[&str]) -> usize {
     let Some(first) = names.first() else { return 0 };
     let same = |end: usize| names.iter().all(|name| name.len() > end && name[..end] == first[..end]);
-    let ends = first.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
+    let mut ends = first.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
     // A variant cannot begin with a digit.
     let named = |end: usize| names.iter().all(|name| !name[end..].starts_with(|c: char| c.is_ascii_digit()));
-    ends.filter(|&end| same(end) && named(end)).next_back().unwrap_or(0)
+    ends.rfind(|&end| same(end) && named(end)).unwrap_or(0)
 }
 
 pub(crate) fn source(header: &str, contract: &Contract) -> Result<String, String> {

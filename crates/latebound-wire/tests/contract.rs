@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Headers that become Rust, and headers that are refused.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic; Clippy knows only functions marked as tests")]
+
 use latebound_wire::{rust_of, rust_of_all};
 
 fn of(text: &str) -> Result<String, String> {
