@@ -132,7 +132,7 @@ struct lb_run {
 	struct tasklet_struct tasklet;
 	struct task_struct *thread;
 	/* The turn that a requester in a context has been given and has not taken; never one of LB_DEFER_HARDIRQ. */
-	struct lb_slot *steps[LB_DEFER_CONTEXTS];
+	struct lb_slot *steps[LB_DEFER_CONTEXT_COUNT];
 	unsigned int cursor;
 	u32 in_train;
 	u32 random;

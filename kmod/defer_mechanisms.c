@@ -512,7 +512,7 @@ static int direct_arm(struct lb_slot *slot, u64 due_ns)
 #define WORK(text) { text, LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY, work_setup, work_arm, work_cancel }
 #define IRQ_WORK(text) { text, LB_SECOND_TOLD, 0, irq_work_setup, irq_work_arm, irq_work_cancel }
 
-static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISMS] = {
+static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISM_COUNT] = {
 	[LB_DEFER_DIRECT] = { "direct", LB_SECOND_TOLD, 0, NULL, direct_arm, NULL },
 	[LB_DEFER_WORK] = WORK("work"),
 	[LB_DEFER_WORK_HIGHPRI] = WORK("work_highpri"),

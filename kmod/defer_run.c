@@ -420,7 +420,7 @@ int lb_run_plan(struct lb_run *run, struct lb_defer_plan *plan)
 static bool acceptable(const struct lb_run *run, const struct lb_defer_series *series,
 		       const struct lb_mechanism *mechanism)
 {
-	if (series->context >= LB_DEFER_CONTEXTS || !series->triggers || !series->burst ||
+	if (series->context >= LB_DEFER_CONTEXT_COUNT || !series->triggers || !series->burst ||
 	    series->burst > LB_DEFER_BURST_MAX || series->execution_ns > LB_DEFER_EXECUTION_MAX_NS ||
 	    series->busy_ns > LB_DEFER_BUSY_MAX_NS ||
 	    (series->flags & ~(LB_DEFER_OPEN_LOOP | LB_DEFER_BUSY | LB_DEFER_COUNTER)))
@@ -522,7 +522,7 @@ bool lb_run_is_over(struct lb_run *run)
 		return true;
 	if (run->state != LB_RUNNING || !READ_ONCE(run->all_requested))
 		return false;
-	for (at = 0; at < LB_DEFER_CONTEXTS; at++)
+	for (at = 0; at < LB_DEFER_CONTEXT_COUNT; at++)
 		if (smp_load_acquire(&run->steps[at]))
 			return false;
 	for (at = 0; at < run->slot_count; at++)

@@ -324,7 +324,7 @@ static long bound_ioctl(struct file *file, unsigned int command, unsigned long w
 	struct lb_bound_info info = {
 		.abi = LB_BOUND_DEVICE_ABI,
 		.cpus = nr_cpu_ids,
-		.stride = sizeof(*memory),
+		.stride_bytes = sizeof(*memory),
 		.bytes = memory_bytes(),
 	};
 	long error;

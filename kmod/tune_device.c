@@ -99,7 +99,7 @@ static long give_thread(const struct lb_tune_thread *argument)
 	}
 	if (lb_tune_is_stopped())
 		return -ESHUTDOWN;
-	task = kernel_thread_of(argument->tid, argument->start);
+	task = kernel_thread_of(argument->tid, argument->start_ticks);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	hash_for_each_possible(lb_tune_threads, thread, node, (unsigned long)task)

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the shared C natively, and tells dependants where the headers are (`DEP_LATEBOUND_ABI_INCLUDE`).
+//! Makes Rust of the headers, compiles the shared C natively, and tells dependants where the headers are
+//! (`DEP_LATEBOUND_ABI_INCLUDE`).
+
+use std::path::{Path, PathBuf};
+
+/// The C that Rust calls.
+const NATIVE: [&str; 3] = ["src/native.c", "src/native_thread_model.c", "src/native_bound_record.c"];
 
 fn main() {
-    println!("cargo::rerun-if-changed=include");
-    println!("cargo::rerun-if-changed=src/native.c");
-    println!("cargo::rerun-if-changed=src/native_devices.c");
-    println!("cargo::rerun-if-changed=src/native_thread_model.c");
-    println!("cargo::rerun-if-changed=src/native_bound_record.c");
-    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let include = std::path::Path::new(&here).join("include");
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let include = here.join("include");
+    println!("cargo::rerun-if-changed={}", include.display());
     println!("cargo::metadata=include={}", include.display());
-    cc::Build::new()
-        .file("src/native.c")
-        .file("src/native_devices.c")
-        .file("src/native_thread_model.c")
-        .file("src/native_bound_record.c")
-        .include(&include)
-        .warnings_into_errors(true)
-        .compile("latebound_abi");
+    let mut native = cc::Build::new();
+    for file in NATIVE {
+        println!("cargo::rerun-if-changed={file}");
+        native.file(file);
+    }
+    native.include(&include).warnings_into_errors(true).compile("latebound_abi");
+
+    let header = |name: &str| include.join("latebound").join(name);
+    let folders = [include.clone()];
+    for device in ["bound_device.h", "defer.h", "tune.h"] {
+        latebound_wire::generate(&header(device), &folders);
+    }
+    // One file, because the memory of the bound holds the model.
+    let [model, callers, memory] = ["thread_model_types.h", "callers.h", "bound_record_types.h"].map(header);
+    latebound_wire::generate_all("bound", &[&model, &callers, &memory], &folders);
+    latebound_wire::generate(Path::new("src/native_world.h"), &folders);
 }

@@ -1,91 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader's side of `latebound/bound_record.h`: what BPF programs and the kernel module write.
 //!
-//! Owns the layout of the shared memory and the way back from words to records. Never maps anything: the caller brings
-//! the memory.
+//! Owns the way back from words to records. Never maps anything: the caller brings the memory.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::thread_model::{InterruptSource, ModelCounts, ModelWindow, RawModel, Rule, WindowKind};
+use crate::thread_model::{InterruptSource, ModelCounts, ModelWindow, Rule, WindowKind};
+use crate::wire::{
+    self, BoundEvent, BoundInterrupt, BoundMemory as Memory, BoundRing as Ring, BoundSection, BoundViolation,
+    BoundWide, LB_BOUND_CPU_ROOM, LB_BOUND_DURATION_BITS, LB_BOUND_KIND_BITS, LB_BOUND_MAX_CPUS,
+    LB_BOUND_NUMBER_BITS, LB_BOUND_RECENT, LB_BOUND_START_BITS, LB_BOUND_UNNAMED, LB_BOUND_WHAT_BITS,
+    LB_BOUND_WORDS, TmKind, TmOutput,
+};
 
-/// Words of a ring (`LB_BOUND_WORDS`).
-pub const BOUND_RING_WORDS: usize = 1 << 15;
+/// Words of a ring.
+pub const BOUND_RING_WORDS: usize = LB_BOUND_WORDS as usize;
 /// Bytes of `struct lb_bound_memory`: what each CPU has.
 pub const BOUND_MEMORY_BYTES: usize = size_of::<Memory>();
 /// Bytes of `struct lb_bound_cpu`, with which that begins.
-pub const BOUND_CPU_BYTES: usize = size_of::<RawCpu>();
+pub const BOUND_CPU_BYTES: usize = size_of::<wire::BoundCpu>();
 /// Where `struct lb_bound_ring` begins in it.
 pub const BOUND_RING_AT: usize = offset_of!(Memory, ring);
 /// Bytes of `struct lb_bound_ring`.
 pub const BOUND_RING_BYTES: usize = size_of::<Ring>();
 /// 64-bit words of `struct lb_bound_ring`.
-pub const BOUND_RING_TOTAL_WORDS: usize = RING_HEAD + BOUND_RING_WORDS;
+pub const BOUND_RING_TOTAL_WORDS: usize = BOUND_RING_BYTES / WORD;
+/// Bytes from one `struct lb_bound_cpu` to the next, where they lie by themselves.
+pub const BOUND_CPU_ROOM: usize = LB_BOUND_CPU_ROOM as usize;
+/// The most of them.
+pub const BOUND_MAX_CPUS: usize = LB_BOUND_MAX_CPUS as usize;
 
-/// First word behind `taken` and its padding.
-const RING_HEAD: usize = 8;
-const RECENT: usize = 16;
-const EVENT_BYTES: u64 = 32;
-/// Words of a violation before its events.
-const BREACH_HEAD: usize = 6;
-
-const WHAT_BITS: u32 = 12;
-const NUMBER_BITS: u32 = 10;
-const DURATION_BITS: u32 = 22;
-const START_BITS: u32 = 30;
-const UNNAMED: u64 = 1;
-const KIND_BITS: u32 = 4;
-
-const WIDE_INTERRUPT: (u64, u64) = (2, 4);
-const WIDE_WINDOW: (u64, u64) = (3, 12);
-const WIDE_VIOLATION: (u64, u64) = (4, 70);
-
-#[repr(C)]
-struct Ring {
-    taken: u64,
-    pad: [u64; RING_HEAD - 1],
-    words: [u64; BOUND_RING_WORDS],
-}
-
-/// Bytes from one `struct lb_bound_cpu` to the next, where they lie by themselves (`LB_BOUND_CPU_ROOM`).
-pub const BOUND_CPU_ROOM: usize = 2048;
-/// The most of them (`LB_BOUND_MAX_CPUS`).
-pub const BOUND_MAX_CPUS: usize = 4096;
-
-#[repr(C)]
-struct Memory {
-    cpu: RawCpu,
-    pad: [u8; BOUND_CPU_ROOM - size_of::<RawCpu>()],
-    ring: Ring,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct RawCpu {
-    running: u32,
-    pad: u32,
-    tm: RawModel,
-    recent: [[u64; 4]; RECENT],
-    recent_bytes: u64,
-    sections: u64,
-    idle_sections: u64,
-    open_caller: u64,
-    open_since: u64,
-    known: [u64; 4],
-    previous_tid: i32,
-    previous_pad: u32,
-    previous_name: [u64; 2],
-    position: u64,
-    last_start: u64,
-    refused: u64,
-    violations: u64,
-    unsettled: u64,
-    strange_flags: u64,
-}
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+/// Words before those that records lie in.
+const RING_HEAD: usize = offset_of!(Ring, words) / WORD;
+/// Events that are kept for a violation.
+const RECENT: usize = LB_BOUND_RECENT as usize;
+/// Words of the longest record.
+const LONGEST: usize = size_of::<BoundViolation>() / WORD;
 
 /// A copy of `struct lb_bound_cpu`.
 #[derive(Clone, Debug)]
-pub struct BoundCpu(Box<RawCpu>);
+pub struct BoundCpu(Box<wire::BoundCpu>);
 
 /// What a CPU counted that the thread model does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,28 +64,25 @@ pub struct BoundCounts {
 impl BoundCpu {
     /// From the bytes of the struct; `None` where there are too few.
     pub fn from_bytes(bytes: &[u8]) -> Option<BoundCpu> {
-        let bytes = bytes.get(..BOUND_CPU_BYTES)?;
-        // SAFETY: as many bytes as the struct has, and it consists of integers, for which any bytes are a value.
-        Some(BoundCpu(Box::new(unsafe { bytes.as_ptr().cast::<RawCpu>().read_unaligned() })))
+        wire::BoundCpu::from_bytes(bytes).map(|cpu| BoundCpu(Box::new(cpu)))
     }
 
     /// The bytes of a struct at its beginning: nothing known, not running.
     pub fn initial(has_sched_exit: bool) -> Vec<u8> {
-        let mut bytes = vec![0; BOUND_CPU_BYTES];
-        let at = offset_of!(RawCpu, tm) + RawModel::FEATURES;
-        bytes[at..at + 4].copy_from_slice(&u32::from(has_sched_exit).to_ne_bytes());
-        bytes
+        let mut cpu = wire::BoundCpu::ZERO;
+        cpu.tm.features = if has_sched_exit { wire::LB_TM_HAS_SCHED_EXIT } else { 0 };
+        cpu.to_bytes().to_vec()
     }
 
     /// Where `running` lies in the struct; 32 bits.
-    pub const RUNNING: usize = offset_of!(RawCpu, running);
+    pub const RUNNING: usize = offset_of!(wire::BoundCpu, running);
 
     /// What was counted.
     pub fn counts(&self) -> BoundCounts {
         let raw = &self.0;
         let mut model = raw.tm.counts();
         // A section is two events in one place.
-        model.events = raw.recent_bytes / EVENT_BYTES + raw.sections + raw.idle_sections;
+        model.events = raw.recent_bytes / size_of::<BoundEvent>() as u64 + raw.sections + raw.idle_sections;
         model.windows += raw.sections;
         model.idle_windows += raw.idle_sections;
         BoundCounts {
@@ -165,7 +119,7 @@ pub struct BoundWindow {
 
 /// What an event before a violation was; its arguments are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreachKind {
+pub enum ViolationKind {
     /// Preemption went off.
     PreemptDisable,
     /// Preemption went on.
@@ -188,9 +142,9 @@ pub enum BreachKind {
     NeedResched,
 }
 
-impl BreachKind {
+impl ViolationKind {
     fn has_caller(self) -> bool {
-        use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable};
+        use ViolationKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable};
         matches!(self, PreemptDisable | PreemptEnable | IrqDisable | IrqEnable)
     }
 }
@@ -199,7 +153,7 @@ impl BreachKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViolationEvent {
     /// What it was.
-    pub kind: BreachKind,
+    pub kind: ViolationKind,
     /// The address that turned something on or off; 0 where there is none.
     pub caller: u64,
     /// When; `None` where nothing depended on the time.
@@ -252,7 +206,7 @@ impl RingReader {
         }
         let place = |position: u64| &words[position as usize % BOUND_RING_WORDS];
         let begun = self.taken;
-        let mut record = [0; WIDE_VIOLATION.1 as usize];
+        let mut record = [0; LONGEST];
         while self.taken - begun < limit as u64 {
             let first = place(self.taken).load(Ordering::Acquire);
             if first == 0 {
@@ -273,43 +227,79 @@ impl RingReader {
 
     fn decode(&mut self, record: &[u64]) -> BoundRecord {
         let first = record[0];
-        let what = first & ((1 << WHAT_BITS) - 1);
-        let (kind, number) = (what >> NUMBER_BITS, what & ((1 << NUMBER_BITS) - 1));
-        let decoded = match (kind, number) {
-            (0, UNNAMED) | (1.., _) => {
-                let low = first >> (64 - START_BITS);
-                let start = nearest(self.last_start, low);
+        let decoded = match (first_of_wide(first), Said::of(first)) {
+            (Some(wide), _) if record.len() == words_of(wide) => match wide {
+                BoundWide::Interrupt => wide_interrupt(record).inspect(|record| {
+                    if let BoundRecord::Interrupt { start, .. } = record {
+                        self.last_start = *start;
+                    }
+                }),
+                BoundWide::Window => wide_window(record),
+                BoundWide::Violation => wide_violation(record),
+            },
+            (_, Some(said)) => {
+                let start = nearest(self.last_start, said.low_start);
                 self.last_start = start;
-                let duration = first >> WHAT_BITS & ((1 << DURATION_BITS) - 1);
-                let source = InterruptSource::from_raw(kind as u32, number as u32);
-                Some(BoundRecord::Interrupt { source, start, duration })
+                Some(BoundRecord::Interrupt { source: said.source, start, duration: said.duration })
             }
-            (0, n) if n == WIDE_INTERRUPT.0 => wide_interrupt(record).inspect(|record| {
-                if let BoundRecord::Interrupt { start, .. } = record {
-                    self.last_start = *start;
-                }
-            }),
-            (0, n) if n == WIDE_WINDOW.0 => wide_window(record),
-            (0, n) if n == WIDE_VIOLATION.0 => wide_violation(record),
-            _ => None,
+            (_, None) => None,
         };
         decoded.unwrap_or(BoundRecord::Senseless)
     }
 }
 
+/// The lower bits of a first word, which say what it is.
+fn what_of(first: u64) -> u64 {
+    first & ((1 << LB_BOUND_WHAT_BITS) - 1)
+}
+
+/// An interrupt in one word.
+struct Said {
+    source: InterruptSource,
+    /// The lower bits of its start.
+    low_start: u64,
+    duration: u64,
+}
+
+impl Said {
+    fn of(first: u64) -> Option<Said> {
+        let what = what_of(first);
+        let (source, number) = (what >> LB_BOUND_NUMBER_BITS, what & ((1 << LB_BOUND_NUMBER_BITS) - 1));
+        // An interrupt without a name has one number; the others are those of longer records, or of nothing.
+        let is_one = source != 0 || number == u64::from(LB_BOUND_UNNAMED);
+        is_one.then(|| Said {
+            source: InterruptSource::from_raw(source as u32, number as u32),
+            low_start: first >> (64 - LB_BOUND_START_BITS),
+            duration: first >> LB_BOUND_WHAT_BITS & ((1 << LB_BOUND_DURATION_BITS) - 1),
+        })
+    }
+}
+
+fn first_of_wide(first: u64) -> Option<BoundWide> {
+    BoundWide::from_raw(what_of(first) as u32)
+}
+
+fn words_of(wide: BoundWide) -> usize {
+    let bytes = match wide {
+        BoundWide::Interrupt => size_of::<BoundInterrupt>(),
+        BoundWide::Window => size_of::<wire::BoundWindow>(),
+        BoundWide::Violation => size_of::<BoundViolation>(),
+    };
+    bytes / WORD
+}
+
 /// Words of the record that begins with this one.
 fn length_of(first: u64) -> u64 {
-    match first & ((1 << WHAT_BITS) - 1) {
-        what if [WIDE_INTERRUPT, WIDE_WINDOW, WIDE_VIOLATION].contains(&(what, first >> WHAT_BITS)) => {
-            first >> WHAT_BITS
-        }
+    let length = first >> LB_BOUND_WHAT_BITS;
+    match first_of_wide(first) {
+        Some(wide) if words_of(wide) as u64 == length => length,
         _ => 1,
     }
 }
 
 /// The time with these low bits that lies nearest to another.
 fn nearest(to: u64, low: u64) -> u64 {
-    let whole = 1u64 << START_BITS;
+    let whole = 1u64 << LB_BOUND_START_BITS;
     let base = (to & !(whole - 1)) | low;
     if base > to && base - to >= whole / 2 {
         base.saturating_sub(whole)
@@ -320,26 +310,37 @@ fn nearest(to: u64, low: u64) -> u64 {
     }
 }
 
+fn bytes_of(record: &[u64]) -> Vec<u8> {
+    record.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// The lower and the upper half.
+fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
 fn wide_interrupt(record: &[u64]) -> Option<BoundRecord> {
-    let &[_, start, duration, source] = record else { return None };
-    let source = InterruptSource::from_raw(source as u32, (source >> 32) as u32);
-    Some(BoundRecord::Interrupt { source, start, duration })
+    let BoundInterrupt { start, duration, source_number, .. } =
+        BoundInterrupt::from_bytes(&bytes_of(record))?;
+    let (source, number) = halves(source_number);
+    Some(BoundRecord::Interrupt { source: InterruptSource::from_raw(source, number), start, duration })
 }
 
 fn wide_window(record: &[u64]) -> Option<BoundRecord> {
-    let &[_, output, start, end, duration, begin_caller, end_caller, tids, b0, b1, e0, e1] = record else {
-        return None;
+    let raw = wire::BoundWindow::from_bytes(&bytes_of(record))?;
+    let (begin_tid, end_tid) = halves(raw.tids);
+    let window = ModelWindow {
+        kind: WindowKind::blocking(TmOutput::from_raw(u32::try_from(raw.output).ok()?)?)?,
+        start: raw.start,
+        end: raw.end,
+        duration: raw.duration,
+        begin_caller: raw.begin_caller,
+        end_caller: raw.end_caller,
+        begin_tid: begin_tid.cast_signed(),
+        end_tid: end_tid.cast_signed(),
     };
-    let kind = match output {
-        1 => WindowKind::Poid,
-        2 => WindowKind::Psd,
-        3 => WindowKind::Dst,
-        4 => WindowKind::Paie,
-        _ => return None,
-    };
-    let (begin_tid, end_tid) = (tids as u32 as i32, (tids >> 32) as u32 as i32);
-    let window = ModelWindow { kind, start, end, duration, begin_caller, end_caller, begin_tid, end_tid };
-    Some(BoundRecord::Window(BoundWindow { window, begin_comm: comm([b0, b1]), end_comm: comm([e0, e1]) }))
+    let (begin_comm, end_comm) = (comm(raw.begin_comm), comm(raw.end_comm));
+    Some(BoundRecord::Window(BoundWindow { window, begin_comm, end_comm }))
 }
 
 fn comm(words: [u64; 2]) -> String {
@@ -349,44 +350,50 @@ fn comm(words: [u64; 2]) -> String {
 }
 
 fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
-    let (head, kept) = record.split_at_checked(BREACH_HEAD)?;
-    let rule = Rule::from_number(u32::try_from(head[1]).ok()?)?;
+    let raw = BoundViolation::from_bytes(&bytes_of(record))?;
+    let rule = Rule::from_raw(u32::try_from(raw.rule).ok()?)?;
     let mut events = Events::default();
-    for &[first, second, third, fourth] in kept.as_chunks::<4>().0 {
-        if second as i64 > 0 {
-            let since = second;
-            let preempt = (fourth as i64) >= 0;
-            let (kind, lasted) =
-                if preempt { (BreachKind::PreemptEnable, fourth) } else { (BreachKind::IrqEnable, !fourth) };
-            events.begin(first, since, preempt);
-            events.push(ViolationEvent { kind, caller: third, at: Some(since.wrapping_add(lasted)) });
-        } else if let Some(kind) = violation_kind(second & ((1 << KIND_BITS) - 1)) {
-            let at = !((second as i64 >> KIND_BITS) as u64);
-            let caller = if kind.has_caller() { first } else { 0 };
+    for event in raw.events {
+        // The top bit of an event's word is set.
+        if event.not_at_kind.cast_signed() > 0 {
+            let section = BoundSection::from_bytes(&event.to_bytes())?;
+            let preempt = section.lasted.cast_signed() >= 0;
+            let (kind, lasted) = if preempt {
+                (ViolationKind::PreemptEnable, section.lasted)
+            } else {
+                (ViolationKind::IrqEnable, !section.lasted)
+            };
+            events.begin(section.begin_caller, section.since, preempt);
+            let at = Some(section.since.wrapping_add(lasted));
+            events.push(ViolationEvent { kind, caller: section.end_caller, at });
+        } else if let Some(kind) = violation_kind(event.not_at_kind & ((1 << LB_BOUND_KIND_BITS) - 1)) {
+            let at = !((event.not_at_kind.cast_signed() >> LB_BOUND_KIND_BITS).cast_unsigned());
+            let caller = if kind.has_caller() { event.caller } else { 0 };
             events.push(ViolationEvent { kind, caller, at: (at != 0).then_some(at) });
         }
     }
-    if head[5] != 0 {
-        events.open(head[4], head[5] >> 1, head[5] & 1 != 0);
+    if raw.open_since != 0 {
+        events.open(raw.open_caller, raw.open_since >> 1, raw.open_since & 1 != 0);
     }
-    let at = (head[2] != 0).then_some(head[2]);
-    Some(BoundRecord::Violation { rule, at, tid: head[3] as i64 as i32, events: events.last() })
+    let at = (raw.at != 0).then_some(raw.at);
+    Some(BoundRecord::Violation { rule, at, tid: raw.tid as i32, events: events.last() })
 }
 
-fn violation_kind(number: u64) -> Option<BreachKind> {
-    Some(match number {
-        1 => BreachKind::PreemptDisable,
-        2 => BreachKind::PreemptEnable,
-        3 => BreachKind::IrqDisable,
-        4 => BreachKind::IrqEnable,
-        5 => BreachKind::HandlerEntry,
-        10 => BreachKind::SchedEntry,
-        11 => BreachKind::SchedExit,
-        12 => BreachKind::Switch,
-        13 => BreachKind::Waking,
-        14 => BreachKind::NeedResched,
-        _ => return None,
-    })
+fn violation_kind(number: u64) -> Option<ViolationKind> {
+    match TmKind::from_raw(number as u32)? {
+        TmKind::PreemptDisable => Some(ViolationKind::PreemptDisable),
+        TmKind::PreemptEnable => Some(ViolationKind::PreemptEnable),
+        TmKind::IrqDisable => Some(ViolationKind::IrqDisable),
+        TmKind::IrqEnable => Some(ViolationKind::IrqEnable),
+        TmKind::HandlerEntry => Some(ViolationKind::HandlerEntry),
+        TmKind::SchedEntry => Some(ViolationKind::SchedEntry),
+        TmKind::SchedExit => Some(ViolationKind::SchedExit),
+        TmKind::Switch => Some(ViolationKind::Switch),
+        TmKind::Waking => Some(ViolationKind::Waking),
+        TmKind::NeedResched => Some(ViolationKind::NeedResched),
+        // Not among the events that are kept.
+        TmKind::HandlerExit | TmKind::Nmi | TmKind::NmiEntry | TmKind::NmiExit | TmKind::Lost => None,
+    }
 }
 
 /// Events in their order, of which the beginnings of POIDs are told behind what came within them.
@@ -423,11 +430,11 @@ impl Events {
         let place = place.map_or(0, |place| place + 1);
         // What was off at the end, less what went off within: that was off from the beginning.
         let off = self.told[place..until].iter().fold(i32::from(preempt), |off, event| match event.kind {
-            BreachKind::PreemptEnable => off + 1,
-            BreachKind::PreemptDisable => off - 1,
+            ViolationKind::PreemptEnable => off + 1,
+            ViolationKind::PreemptDisable => off - 1,
             _ => off,
         });
-        let kind = if off > 0 { BreachKind::PreemptDisable } else { BreachKind::IrqDisable };
+        let kind = if off > 0 { ViolationKind::PreemptDisable } else { ViolationKind::IrqDisable };
         self.told.insert(place, ViolationEvent { kind, caller, at: Some(since) });
     }
 

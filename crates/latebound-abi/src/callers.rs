@@ -11,6 +11,9 @@
 //! preemption off again *behind* it, for a caller that goes on with preemption off.
 
 use crate::thread_model::CallerClass;
+use crate::wire::{
+    CallerRange, CallerRole as Role, LB_CALLER_GRANULES, LB_CALLER_MANY, LB_CALLER_PLAN, LB_CALLER_RANGES,
+};
 
 /// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +50,17 @@ pub enum SymbolsError {
     },
 }
 
-/// What a function does (`enum lb_caller_role`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Role {
-    Scheduler = 1,
-    Schedules = 2,
-    MaySchedule = 3,
-    Entry = 4,
-    Exit = 5,
-    Exception = 6,
-}
+/// The functions with a role, as probes look them up.
+pub use crate::wire::Callers as CallerTable;
 
-const CALLER_RANGES: usize = 256;
-const FILTER_WORDS: usize = (1 << 14) / 4;
+const CALLER_RANGES: usize = LB_CALLER_RANGES as usize;
 /// In an entry of the filter: functions of several ranges.
-const MANY: u16 = 0x1fff;
-/// Entries of the plan of special callers, and what each of them stands for.
-const PLAN: usize = 1 << 16;
+const MANY: u16 = LB_CALLER_MANY as u16;
+/// Entries of the filter, and the bytes of text that each of them stands for, as a power of two.
+const GRANULES: usize = LB_CALLER_GRANULES as usize;
+const GRANULE_SHIFT: u32 = 6;
+/// Entries of the plan of special callers, and the same of them.
+const PLAN: usize = LB_CALLER_PLAN as usize;
 const PLAN_SHIFT: u32 = 3;
 
 fn words_to_entries(word: u64) -> [u16; 4] {
@@ -86,30 +82,39 @@ impl Role {
     fn matters(self) -> [bool; 2] {
         // SAFETY: pure functions of numbers.
         let classes =
-            unsafe { [latebound_caller_preempt(self as u32), latebound_caller_irq_off(self as u32, 0)] };
-        classes.map(|class| class != CallerClass::Postpones as u8)
+            unsafe { [latebound_caller_preempt(self.raw()), latebound_caller_irq_off(self.raw(), 0)] };
+        classes.map(|number| class(number) != CallerClass::Postpones)
     }
-}
-
-/// `struct lb_callers`: the ranges as probes look them up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct CallerTable {
-    /// Whether a caller that turns preemption off, or interrupts, is special.
-    plan: [[[u8; 2]; 4]; PLAN / 4],
-    filter: [u64; FILTER_WORDS],
-    ranges: [[u64; 3]; CALLER_RANGES],
 }
 
 impl CallerTable {
+    /// A table of no functions.
+    fn empty() -> Box<CallerTable> {
+        let nothing = CallerRange { start: u64::MAX, end: u64::MAX, role: u64::from(Role::None.raw()) };
+        let mut table = Box::new(CallerTable::ZERO);
+        table.ranges = [nothing; CALLER_RANGES];
+        table
+    }
+
     /// The words of the struct, in order.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        let plan = self
-            .plan
-            .iter()
-            .map(|&[a, b, c, d]| u64::from_ne_bytes([a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]));
-        plan.chain(self.filter.iter().copied()).chain(self.ranges.iter().flatten().copied())
+        let ranges = self.ranges.iter().flat_map(|range| [range.start, range.end, range.role]);
+        self.plan.iter().chain(&self.filter).copied().chain(ranges)
     }
+
+    /// What the plan says of this part of the text: whether preemption going off there is special, and interrupts.
+    #[cfg(test)]
+    fn special(&self, part: u64) -> [bool; 2] {
+        let place = part as usize % PLAN;
+        words_to_entries(self.plan[place / 4])[place % 4].to_ne_bytes().map(|byte| byte != 0)
+    }
+}
+
+/// Changes one of the 16-bit entries that words are made of.
+fn change_entry(words: &mut [u64], place: usize, change: impl FnOnce(u16) -> u16) {
+    let mut entries = words_to_entries(words[place / 4]);
+    entries[place % 4] = change(entries[place % 4]);
+    words[place / 4] = entries_to_words(entries);
 }
 
 unsafe extern "C" {
@@ -121,23 +126,12 @@ unsafe extern "C" {
 }
 
 fn class(number: u8) -> CallerClass {
-    match number {
-        1 => CallerClass::Schedules,
-        2 => CallerClass::Scheduler,
-        3 => CallerClass::Hardware,
-        4 => CallerClass::MaySchedule,
-        _ => CallerClass::Postpones,
-    }
+    CallerClass::from_raw(u32::from(number)).unwrap_or_default()
 }
 
 /// What a function's name says of the scheduler or an interrupt's way in and out.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerRole(Role);
-
-impl Role {
-    const ALL: [Role; 6] =
-        [Role::Scheduler, Role::Schedules, Role::MaySchedule, Role::Entry, Role::Exit, Role::Exception];
-}
 
 /// Functions with a role, by what is before the first dot of their names.
 const NAMES: [(&str, Role); 14] = [
@@ -258,7 +252,7 @@ impl CallerClasses {
         let range = |(start, end, CallerRole(role))| Range { start, end, role };
         let mut ranges: Vec<Range> = found.into_iter().map(range).collect();
         // Of several names for one address the last role decides, whatever the order of the names.
-        ranges.sort_by_key(|range| (range.start, Role::ALL.iter().position(|&role| role == range.role)));
+        ranges.sort_by_key(|range| (range.start, range.role));
         CallerClasses::new(ranges)
     }
 
@@ -284,31 +278,19 @@ impl CallerClasses {
         if merged.len() > CALLER_RANGES {
             return Err(SymbolsError::TooMany { found: merged.len() });
         }
-        let mut table = Box::new(CallerTable {
-            plan: [[[0; 2]; 4]; PLAN / 4],
-            filter: [0; FILTER_WORDS],
-            ranges: [[u64::MAX, u64::MAX, 0]; CALLER_RANGES],
-        });
-        let granules = FILTER_WORDS * 4;
-        for (number, (place, range)) in (1u16..).zip(table.ranges.iter_mut().zip(&merged)) {
-            *place = [range.start, range.end, u64::from(range.role as u8)];
+        let mut table = CallerTable::empty();
+        for (number, (at, range)) in (1u16..).zip(merged.iter().enumerate()) {
+            table.ranges[at] =
+                CallerRange { start: range.start, end: range.end, role: u64::from(range.role.raw()) };
             // Return addresses: behind the first byte, and the one behind the last.
-            let (first, last) = ((range.start + 1) >> 6, range.end >> 6);
-            for granule in (first..=last).take(granules) {
-                let place = granule as usize % granules;
-                let word = &mut table.filter[place / 4];
-                let mut entries = words_to_entries(*word);
-                let entry = &mut entries[place % 4];
-                *entry = if *entry == 0 { number } else { MANY };
-                *word = entries_to_words(entries);
+            let parts = |shift: u32| (range.start + 1) >> shift..=range.end >> shift;
+            for granule in parts(GRANULE_SHIFT).take(GRANULES) {
+                let place = granule as usize % GRANULES;
+                change_entry(&mut table.filter, place, |entry| if entry == 0 { number } else { MANY });
             }
-            let matters = range.role.matters();
-            let (first, last) = ((range.start + 1) >> PLAN_SHIFT, range.end >> PLAN_SHIFT);
-            for part in (first..=last).take(PLAN) {
-                let entry = &mut table.plan.as_flattened_mut()[part as usize % PLAN];
-                for (byte, matters) in entry.iter_mut().zip(matters) {
-                    *byte |= u8::from(matters);
-                }
+            let matters = u16::from_ne_bytes(range.role.matters().map(u8::from));
+            for part in parts(PLAN_SHIFT).take(PLAN) {
+                change_entry(&mut table.plan, part as usize % PLAN, |entry| entry | matters);
             }
         }
         Ok(table)
@@ -322,7 +304,7 @@ impl CallerClasses {
             let range = &self.ranges[place];
             (address < range.end).then_some(range.role)
         });
-        found.map_or(0, |role| u32::from(role as u8))
+        found.unwrap_or(Role::None).raw()
     }
 
     /// The class of a caller that turns preemption off or on.
@@ -334,7 +316,7 @@ impl CallerClasses {
     /// The class of a caller that turns interrupts off; the caller's own caller tells exceptions from interrupts.
     pub fn irq_off(&self, caller: u64, parent: u64) -> CallerClass {
         let role = self.role(caller);
-        let parent = if role == Role::Entry as u32 { self.role(parent) } else { 0 };
+        let parent = if role == Role::Entry.raw() { self.role(parent) } else { Role::None.raw() };
         // SAFETY: a pure function of two numbers.
         class(unsafe { latebound_caller_irq_off(role, parent) })
     }
@@ -438,15 +420,17 @@ mod tests {
     fn the_plan_misses_no_caller_that_is_special_and_tells_off_those_next_to_them() {
         let classes = classes();
         let table = classes.table().unwrap();
-        let plan = table.plan.as_flattened();
         for address in 0xf00..0x1d00u64 {
-            let [preempt, irq_off] = plan[(address >> PLAN_SHIFT) as usize % PLAN].map(|byte| byte != 0);
+            let [preempt, irq_off] = table.special(address >> PLAN_SHIFT);
             assert!(preempt || classes.preempt(address) == CallerClass::Postpones, "{address:#x}");
             assert!(irq_off || classes.irq_off(address, 0) == CallerClass::Postpones, "{address:#x}");
         }
         // A call that is the last of a function returns to the first byte behind it; eight bytes on, nothing is left of it.
-        assert_eq!((plan[0x1400 >> 3], plan[0x1408 >> 3]), ([1, 0], [0, 0]));
-        assert_eq!((plan[0x1100 >> 3], plan[0x1108 >> 3]), ([1, 1], [1, 0]));
+        assert_eq!(
+            [0x1400 >> 3, 0x1408 >> 3].map(|part| table.special(part)),
+            [[true, false], [false, false]]
+        );
+        assert_eq!([0x1100 >> 3, 0x1108 >> 3].map(|part| table.special(part)), [[true, true], [true, false]]);
     }
 
     #[test]

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What C and Rust share: the headers in `include/` are the contract between BPF programs, kernel modules and Rust.
 //!
-//! Owns the headers, their native compilation, and the names of functions by which callers are told apart. Holds no policy and does no I/O.
+//! Owns the headers, the Rust that the build makes of them, their native compilation, and the names of functions by which callers are told apart. Holds no policy and does no I/O.
 
 pub mod bound_device;
 mod bound_record;
 mod callers;
 pub mod defer;
+pub mod ioctl;
 mod thread_model;
 pub mod tune;
 
+/// The thread model, the callers' table and the memory of the bound, as their headers give them.
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod wire {
+    include!(concat!(env!("OUT_DIR"), "/bound_wire.rs"));
+}
+
 pub use bound_record::{
     BOUND_CPU_BYTES, BOUND_CPU_ROOM, BOUND_MAX_CPUS, BOUND_MEMORY_BYTES, BOUND_RING_AT, BOUND_RING_BYTES,
-    BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS, BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachKind,
-    RingReader, ViolationEvent,
+    BOUND_RING_TOTAL_WORDS, BOUND_RING_WORDS, BoundCounts, BoundCpu, BoundRecord, BoundWindow, RingReader,
+    ViolationEvent, ViolationKind,
 };
 pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{

@@ -3,31 +3,16 @@
  * The glue of the live bound, natively: for the caller classes of the offline reader, and played through by tests with a
  * clock, a current thread and interrupts of their own.
  */
-#include "latebound/types.h"
+#include "native_world.h"
 
-struct latebound_world {
-	uint64_t clock;
-	/* What reading the clock adds to it. */
-	uint64_t tick;
-	int32_t tid;
-	uint32_t resched;
-	/* Behind the next reading of the clock an interrupt comes, if this is not 0, and takes so long. */
-	uint64_t interrupt_ns;
-	/* Who enters and leaves it; the handler's function; whether it asks the thread to give way. */
-	uint64_t entry;
-	uint64_t exit;
-	uint64_t function;
-	uint64_t asks;
-};
-
-static _Thread_local struct latebound_world *world;
+static _Thread_local struct lb_world *world;
 static void interrupt(uint64_t duration_ns);
 
 static uint64_t read_clock(void)
 {
-	uint64_t now = world->clock, duration_ns = world->interrupt_ns;
+	uint64_t now = world->clock_ns, duration_ns = world->interrupt_ns;
 
-	world->clock += world->tick;
+	world->clock_ns += world->tick_ns;
 	if (duration_ns) {
 		world->interrupt_ns = 0;
 		interrupt(duration_ns);
@@ -49,17 +34,11 @@ static void interrupt(uint64_t duration_ns)
 {
 	lb_bound_irq_disable(on_cpu, with_callers, world->entry, world->function);
 	lb_bound_handler_entry(on_cpu, LB_TM_SOURCE_VECTOR, 236);
-	world->clock += duration_ns;
+	world->clock_ns += duration_ns;
 	world->resched |= !!world->asks;
 	lb_bound_handler_exit(on_cpu);
 	lb_bound_irq_enable(on_cpu, with_callers, world->exit);
 }
-
-const uint64_t latebound_bound_sizes[3] = {
-	sizeof(struct lb_bound_cpu),
-	sizeof(struct lb_bound_memory),
-	__builtin_offsetof(struct lb_bound_memory, ring),
-};
 
 uint32_t latebound_caller_role(const struct lb_callers *callers, uint64_t caller)
 {
@@ -83,7 +62,7 @@ uint8_t latebound_caller_irq_on(uint32_t role)
 
 /* One event through the glue: `kind` is enum lb_tm_kind. */
 void latebound_bound_event(struct lb_bound_memory *memory, const struct lb_callers *callers,
-			   struct latebound_world *here, uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
+			   struct lb_world *here, uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
 {
 	struct lb_bound_cpu *cpu = &memory->cpu;
 

@@ -2,11 +2,6 @@
 /* The thread model, with names that Rust can link to. */
 #include "latebound/thread_model.h"
 
-/* Sizes by which Rust checks its copies of the structs. */
-const uint64_t latebound_tm_sizes[3] = {
-	sizeof(struct lb_tm), sizeof(struct lb_tm_event), sizeof(struct lb_tm_result),
-};
-
 void latebound_tm_init(struct lb_tm *tm, uint32_t features)
 {
 	lb_tm_init(tm, features);

@@ -1,38 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread model of `latebound/thread_model.h`, for readers of saved traces.
 //!
-//! Owns the copies of the C structs and the call; what events mean is said in the header alone.
+//! Owns the call and the types that carry more than a number; what events mean is said in the header alone.
 
-use std::mem::MaybeUninit;
+use crate::wire::{LB_TM_HAS_SCHED_EXIT, Tm, TmEvent, TmKind, TmOutput, TmResult, TmSource, TmWindow};
 
-/// What the caller of an on/off event is there for (`enum lb_tm_caller`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum CallerClass {
-    /// A thread that postpones the scheduler.
-    #[default]
-    Postpones = 0,
-    /// `schedule()`, `preempt_schedule*()` and their like.
-    Schedules = 1,
-    /// `__schedule()` itself.
-    Scheduler = 2,
-    /// The entry or exit path of an interrupt, or of what cannot be told from one.
-    Hardware = 3,
-    /// Postpones, and may call the scheduler without more ado: `do_exit()`.
-    MaySchedule = 4,
+pub use crate::wire::{TmCaller as CallerClass, TmResched as Resched, TmRule as Rule};
+
+#[allow(clippy::derivable_impls, reason = "the enum is generated")]
+impl Default for CallerClass {
+    /// Nearly every caller.
+    fn default() -> CallerClass {
+        CallerClass::Postpones
+    }
 }
 
-/// Whether the current thread is to give way; the lazy flag does not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Resched {
-    /// It may stay.
-    Stay = 0,
-    /// It is to give way.
-    GiveWay = 1,
-    /// The event does not say.
-    #[default]
-    Unknown = 2,
+#[allow(clippy::derivable_impls, reason = "the enum is generated")]
+impl Default for Resched {
+    /// Most events do not say.
+    fn default() -> Resched {
+        Resched::Unknown
+    }
 }
 
 /// Which interrupt (`enum lb_tm_source` and number).
@@ -136,56 +124,7 @@ pub struct ModelWindow {
     pub end_tid: i32,
 }
 
-/// A rule of the model that a trace broke (`enum lb_tm_rule`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u32)]
-pub enum Rule {
-    /// An event without its other half: events are missing.
-    Pair = 1,
-    /// NMIs do not schedule.
-    R2 = 2,
-    /// Interrupts do not schedule.
-    R3 = 3,
-    /// Interrupts do not nest.
-    R4 = 4,
-    /// The scheduler is entered and left with interrupts on.
-    R5 = 5,
-    /// The scheduler is entered and left with preemption off to schedule.
-    R6 = 6,
-    /// Preemption is not enabled inside the scheduler.
-    R7 = 7,
-    /// A switch happens with interrupts off by the thread.
-    R8 = 8,
-    /// A switch happens inside the scheduler.
-    R9 = 9,
-    /// need_resched is set with preemption and interrupts off.
-    R10 = 10,
-    /// Threads are woken with preemption and interrupts off.
-    R11 = 11,
-    /// Preemption goes off to schedule only for the scheduler to be called.
-    R12 = 12,
-    /// The clock of a CPU does not run backwards.
-    Clock = 15,
-}
-
 impl Rule {
-    /// Every rule.
-    pub const ALL: [Rule; 13] = [
-        Rule::Pair,
-        Rule::R2,
-        Rule::R3,
-        Rule::R4,
-        Rule::R5,
-        Rule::R6,
-        Rule::R7,
-        Rule::R8,
-        Rule::R9,
-        Rule::R10,
-        Rule::R11,
-        Rule::R12,
-        Rule::Clock,
-    ];
-
     /// The rule in a sentence without a full stop.
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -203,10 +142,6 @@ impl Rule {
             Rule::R12 => "R12: preemption goes off to schedule only for the scheduler to be called",
             Rule::Clock => "the clock of a CPU does not run backwards",
         }
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|&rule| rule as u32 == number)
     }
 }
 
@@ -239,115 +174,7 @@ pub struct ModelCounts {
     pub late_resched: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Instant {
-    at: u64,
-    taken_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct RawEvent {
-    now: Instant,
-    caller: u64,
-    arg: u64,
-    tid: i32,
-    kind: u8,
-    caller_class: u8,
-    resched: u8,
-    pad: u8,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct RawWindow {
-    start: u64,
-    end: u64,
-    duration: u64,
-    begin_caller: u64,
-    end_caller: u64,
-    begin_tid: i32,
-    end_tid: i32,
-    output: u32,
-    source: u32,
-    number: u32,
-    pad: u32,
-}
-
-const OUTPUTS: usize = 4;
-
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct RawResult {
-    count: u32,
-    broken: u32,
-    window: [RawWindow; OUTPUTS],
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Open {
-    since: Instant,
-    caller: u64,
-    tid: i32,
-    pad: u32,
-}
-
-const RULES: usize = 16;
-const OUTPUT_KINDS: usize = 6;
-/// Places of `synced`, `masked` and `hardware` in `on`.
-const SYNCED: usize = 0;
-const MASKED: usize = 1;
-const HARDWARE: usize = 7;
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct RawModel {
-    on: [u8; 8],
-    taken_ns: u64,
-    nmi_start: u64,
-    last: Instant,
-    poid: Open,
-    psd: Open,
-    dst: Open,
-    paie: Open,
-    masked: Open,
-    preempt: Open,
-    hardware: Open,
-    handler_since: Instant,
-    source: u32,
-    number: u32,
-    handler_depth: u32,
-    named: u8,
-    within: u8,
-    irqs_known: u8,
-    entered: u8,
-    switched: u8,
-    in_scheduler: u8,
-    pad: [u8; 2],
-    nmi_depth: u32,
-    features: u32,
-    floor: [u64; OUTPUT_KINDS],
-    events: u64,
-    windows: u64,
-    interrupts: u64,
-    unnamed: u64,
-    exceptions: u64,
-    idle_windows: u64,
-    idle_longest: u64,
-    dropped: u64,
-    lost: u64,
-    resched_unknown: u64,
-    no_switch: u64,
-    late_resched: u64,
-    broken: [u64; RULES],
-}
-
-impl RawModel {
-    /// Where `features` lies.
-    pub(crate) const FEATURES: usize = std::mem::offset_of!(RawModel, features);
-
+impl Tm {
     pub(crate) fn counts(&self) -> ModelCounts {
         ModelCounts {
             events: self.events,
@@ -366,76 +193,67 @@ impl RawModel {
     }
 
     pub(crate) fn broken(&self, rule: Rule) -> u64 {
-        self.broken[rule as usize]
+        self.broken[rule.raw() as usize]
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        self.on[SYNCED] != 0
+        self.on.synced != 0
     }
 
     fn interrupts_off(&self) -> Option<bool> {
-        (self.irqs_known != 0).then(|| self.on[MASKED] != 0 || self.on[HARDWARE] != 0)
+        (self.irqs_known != 0).then(|| self.on.masked != 0 || self.on.hardware != 0)
     }
 }
 
 unsafe extern "C" {
-    #[cfg(test)]
-    static latebound_tm_sizes: [u64; 3];
-    fn latebound_tm_init(tm: *mut RawModel, features: u32);
-    fn latebound_tm_step(tm: *mut RawModel, event: *mut RawEvent, at: u64, out: *mut RawResult);
+    fn latebound_tm_init(tm: *mut Tm, features: u32);
+    fn latebound_tm_step(tm: *mut Tm, event: *mut TmEvent, at: u64, out: *mut TmResult);
 }
-
-const HAS_SCHED_EXIT: u32 = 1;
 
 /// The thread model of one CPU.
 #[derive(Clone, Debug)]
 pub struct ThreadModel {
-    raw: Box<RawModel>,
+    raw: Box<Tm>,
     /// What the last event led to; of the windows only as many are written as it says.
-    out: Box<RawResult>,
+    out: Box<TmResult>,
 }
 
 /// What one event led to.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'m> {
-    raw: &'m RawResult,
+    raw: &'m TmResult,
 }
 
 impl ThreadModel {
     /// A model that knows nothing yet; `has_sched_exit` says whether the kernel reports the end of `__schedule()`.
     pub fn new(has_sched_exit: bool) -> ThreadModel {
-        let mut raw = Box::new(MaybeUninit::<RawModel>::uninit());
-        // SAFETY: the pointer is to memory of the struct's size, and the call writes every byte of it.
-        unsafe { latebound_tm_init(raw.as_mut_ptr(), if has_sched_exit { HAS_SCHED_EXIT } else { 0 }) };
-        // SAFETY: the call above has written every byte, and every field may hold any bits.
-        ThreadModel { raw: unsafe { raw.assume_init() }, out: Box::default() }
+        let mut raw = Box::new(Tm::ZERO);
+        // SAFETY: the pointer is to a live struct of the layout that the header gives, held by us alone.
+        unsafe { latebound_tm_init(&mut *raw, if has_sched_exit { LB_TM_HAS_SCHED_EXIT } else { 0 }) };
+        ThreadModel { raw, out: Box::default() }
     }
 
     /// Of windows that are blocking, gives out only those of at least this length from now on; all are counted.
     pub fn pass_over_below(&mut self, kind: WindowKind, lowest: u64) {
-        let output = match kind {
-            WindowKind::Poid => 1,
-            WindowKind::Psd => 2,
-            WindowKind::Dst => 3,
-            WindowKind::Paie => 4,
+        match kind.output() {
             // Every interrupt counts.
-            WindowKind::Interrupt(_) => return,
-        };
-        self.raw.floor[output] = lowest;
+            TmOutput::Interrupt => {}
+            output => self.raw.floor[output.raw() as usize] = lowest,
+        }
     }
 
     /// Takes in the next event of the CPU.
     #[inline]
     pub fn step(&mut self, event: &ModelEvent) -> Step<'_> {
         let (kind, arg) = event.kind.raw();
-        let mut raw = RawEvent {
+        let mut raw = TmEvent {
             caller: event.caller,
             arg,
             tid: event.tid,
-            kind,
-            caller_class: event.class as u8,
-            resched: event.resched as u8,
-            ..RawEvent::default()
+            kind: kind.raw() as u8,
+            caller_class: event.class.raw() as u8,
+            resched: event.resched.raw() as u8,
+            ..TmEvent::ZERO
         };
         // SAFETY: all three point to live structs of the layout that the header gives, held by us alone.
         unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at, &mut *self.out) };
@@ -478,88 +296,98 @@ impl<'m> Step<'m> {
 
     /// Windows and interrupts that ended with the event.
     pub fn windows(self) -> impl Iterator<Item = ModelWindow> + 'm {
-        self.raw.window[..(self.raw.count as usize).min(OUTPUTS)].iter().filter_map(|raw| {
-            Some(ModelWindow {
-                kind: match raw.output {
-                    1 => WindowKind::Poid,
-                    2 => WindowKind::Psd,
-                    3 => WindowKind::Dst,
-                    4 => WindowKind::Paie,
-                    5 => WindowKind::Interrupt(InterruptSource::from_raw(raw.source, raw.number)),
-                    _ => return None,
-                },
-                start: raw.start,
-                end: raw.end,
-                duration: raw.duration,
-                begin_caller: raw.begin_caller,
-                end_caller: raw.end_caller,
-                begin_tid: raw.begin_tid,
-                end_tid: raw.end_tid,
-            })
-        })
+        let count = (self.raw.count as usize).min(self.raw.window.len());
+        self.raw.window[..count].iter().filter_map(ModelWindow::of)
     }
 
     /// The rule that the event broke; the last one where it broke several.
     pub fn broken(self) -> Option<Rule> {
-        Rule::from_number(self.raw.broken)
+        Rule::from_raw(self.raw.broken)
+    }
+}
+
+impl WindowKind {
+    /// Without which interrupt.
+    pub(crate) const fn output(self) -> TmOutput {
+        match self {
+            WindowKind::Poid => TmOutput::Poid,
+            WindowKind::Psd => TmOutput::Psd,
+            WindowKind::Dst => TmOutput::Dst,
+            WindowKind::Paie => TmOutput::Paie,
+            WindowKind::Interrupt(_) => TmOutput::Interrupt,
+        }
+    }
+
+    /// One that is blocking; `None` for an interrupt.
+    pub(crate) const fn blocking(output: TmOutput) -> Option<WindowKind> {
+        match output {
+            TmOutput::Poid => Some(WindowKind::Poid),
+            TmOutput::Psd => Some(WindowKind::Psd),
+            TmOutput::Dst => Some(WindowKind::Dst),
+            TmOutput::Paie => Some(WindowKind::Paie),
+            TmOutput::Interrupt => None,
+        }
+    }
+}
+
+impl ModelWindow {
+    fn of(raw: &TmWindow) -> Option<ModelWindow> {
+        let output = TmOutput::from_raw(raw.output)?;
+        let interrupt = || WindowKind::Interrupt(InterruptSource::from_raw(raw.source, raw.number));
+        Some(ModelWindow {
+            kind: WindowKind::blocking(output).unwrap_or_else(interrupt),
+            start: raw.start,
+            end: raw.end,
+            duration: raw.duration,
+            begin_caller: raw.begin_caller,
+            end_caller: raw.end_caller,
+            begin_tid: raw.begin_tid,
+            end_tid: raw.end_tid,
+        })
     }
 }
 
 impl InterruptSource {
     pub(crate) fn from_raw(source: u32, number: u32) -> InterruptSource {
-        match source {
-            1 => InterruptSource::Nmi,
-            2 => InterruptSource::Vector(number),
-            3 => InterruptSource::Device(number),
-            _ => InterruptSource::Unnamed,
+        match TmSource::from_raw(source) {
+            Some(TmSource::Nmi) => InterruptSource::Nmi,
+            Some(TmSource::Vector) => InterruptSource::Vector(number),
+            Some(TmSource::Device) => InterruptSource::Device(number),
+            Some(TmSource::Unnamed) | None => InterruptSource::Unnamed,
         }
     }
 
-    fn raw(self) -> u64 {
+    pub(crate) fn raw(self) -> u64 {
         let (source, number) = match self {
-            InterruptSource::Unnamed => (0, 0),
-            InterruptSource::Nmi => (1, 0),
-            InterruptSource::Vector(number) => (2, number),
-            InterruptSource::Device(number) => (3, number),
+            InterruptSource::Unnamed => (TmSource::Unnamed, 0),
+            InterruptSource::Nmi => (TmSource::Nmi, 0),
+            InterruptSource::Vector(number) => (TmSource::Vector, number),
+            InterruptSource::Device(number) => (TmSource::Device, number),
         };
-        source << 32 | u64::from(number)
+        u64::from(source.raw()) << 32 | u64::from(number)
     }
 }
 
 impl ModelEventKind {
-    /// The number and the argument.
+    /// The kind without, and the argument.
     #[inline]
-    fn raw(self) -> (u8, u64) {
+    fn raw(self) -> (TmKind, u64) {
         match self {
-            ModelEventKind::PreemptDisable => (1, 0),
-            ModelEventKind::PreemptEnable => (2, 0),
-            ModelEventKind::IrqDisable => (3, 0),
-            ModelEventKind::IrqEnable => (4, 0),
-            ModelEventKind::HandlerEntry(source) => (5, source.raw()),
-            ModelEventKind::HandlerExit(source) => (6, source.raw()),
-            ModelEventKind::Nmi(duration) => (7, duration),
-            ModelEventKind::NmiEntry => (8, 0),
-            ModelEventKind::NmiExit => (9, 0),
-            ModelEventKind::SchedEntry => (10, 0),
-            ModelEventKind::SchedExit => (11, 0),
-            ModelEventKind::Switch(tid) => (12, u64::from(tid.cast_unsigned())),
-            ModelEventKind::Waking(tid) => (13, u64::from(tid.cast_unsigned())),
-            ModelEventKind::NeedResched => (14, 0),
-            ModelEventKind::Lost => (15, 0),
+            ModelEventKind::PreemptDisable => (TmKind::PreemptDisable, 0),
+            ModelEventKind::PreemptEnable => (TmKind::PreemptEnable, 0),
+            ModelEventKind::IrqDisable => (TmKind::IrqDisable, 0),
+            ModelEventKind::IrqEnable => (TmKind::IrqEnable, 0),
+            ModelEventKind::HandlerEntry(source) => (TmKind::HandlerEntry, source.raw()),
+            ModelEventKind::HandlerExit(source) => (TmKind::HandlerExit, source.raw()),
+            ModelEventKind::Nmi(duration) => (TmKind::Nmi, duration),
+            ModelEventKind::NmiEntry => (TmKind::NmiEntry, 0),
+            ModelEventKind::NmiExit => (TmKind::NmiExit, 0),
+            ModelEventKind::SchedEntry => (TmKind::SchedEntry, 0),
+            ModelEventKind::SchedExit => (TmKind::SchedExit, 0),
+            ModelEventKind::Switch(tid) => (TmKind::Switch, u64::from(tid.cast_unsigned())),
+            ModelEventKind::Waking(tid) => (TmKind::Waking, u64::from(tid.cast_unsigned())),
+            ModelEventKind::NeedResched => (TmKind::NeedResched, 0),
+            ModelEventKind::Lost => (TmKind::Lost, 0),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn structs_have_the_size_that_c_gives_them() {
-        // SAFETY: a constant of the C side, never written.
-        let sizes = unsafe { latebound_tm_sizes };
-        assert_eq!(sizes[0], size_of::<RawModel>() as u64);
-        assert_eq!(sizes[1], size_of::<RawEvent>() as u64);
-        assert_eq!(sizes[2], size_of::<RawResult>() as u64);
     }
 }

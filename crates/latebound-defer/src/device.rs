@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device: each command once, with the error that it can give.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsRawFd;
 
-use latebound_abi::defer::{ABI, Counts, Info, Plan, Record, Series, Wait, command};
+use latebound_abi::defer::{Counts, Info, Plan, Record, Series, Wait, command};
+use latebound_module::DEFER;
 
 use crate::error::DeferError;
 use crate::plan::Mechanism;
-
-/// Where the module has its device.
-pub(crate) const PATH: &str = "/dev/latebound_defer";
 
 /// What the running kernel has.
 #[derive(Clone, Copy, Debug)]
@@ -42,26 +38,15 @@ impl Kernel {
 /// The open device: one run. Closing it stops the run and takes back what was requested.
 #[derive(Debug)]
 pub struct Device {
-    file: File,
+    device: latebound_module::Device,
     kernel: Kernel,
 }
 
 impl Device {
     /// Opens it, and sees that both sides speak the same version.
     pub fn open() -> Result<Device, DeferError> {
-        let file =
-            File::options().read(true).write(true).open(PATH).map_err(|source| match source.kind() {
-                ErrorKind::NotFound => DeferError::NoModule,
-                ErrorKind::ResourceBusy => DeferError::Busy,
-                _ => DeferError::Io { doing: "opening /dev/latebound_defer (it takes root)", source },
-            })?;
-        let mut info = Info::default();
-        ioctl(&file, command::INFO, &mut info)
-            .map_err(|source| DeferError::Io { doing: "asking the module what there is", source })?;
-        if info.abi != ABI {
-            return Err(DeferError::Version { found: info.abi, ours: ABI });
-        }
-        Ok(Device { file, kernel: Kernel(info) })
+        let (device, info) = DEFER.open()?;
+        Ok(Device { device, kernel: Kernel(info) })
     }
 
     /// What the running kernel has.
@@ -70,37 +55,37 @@ impl Device {
     }
 
     pub(crate) fn plan(&self, plan: &mut Plan) -> Result<(), DeferError> {
-        ioctl(&self.file, command::PLAN, plan).map_err(|source| {
+        self.device.ask(command::PLAN, plan).map_err(|source| {
             let what = format!("CPU {} with a period of {} ns", plan.cpu, plan.period_ns);
             DeferError::Refused { what, source }
         })
     }
 
     pub(crate) fn add(&self, series: &mut Series, label: impl FnOnce() -> String) -> Result<(), DeferError> {
-        ioctl(&self.file, command::ADD, series)
-            .map_err(|source| DeferError::Refused { what: label(), source })
+        self.device.ask(command::ADD, series).map_err(|source| DeferError::Refused { what: label(), source })
     }
 
     pub(crate) fn start(&self) -> Result<(), DeferError> {
-        ioctl(&self.file, command::START, &mut ())
+        self.device
+            .tell(command::START)
             .map_err(|source| DeferError::Io { doing: "starting the run", source })
     }
 
     pub(crate) fn stop(&self) -> Result<(), DeferError> {
-        ioctl(&self.file, command::STOP, &mut ())
-            .map_err(|source| DeferError::Io { doing: "stopping the run", source })
+        self.device.tell(command::STOP).map_err(|source| DeferError::Io { doing: "stopping the run", source })
     }
 
     pub(crate) fn counts(&self, index: u32) -> Result<Counts, DeferError> {
         let mut counts = Counts { index, ..Counts::default() };
-        ioctl(&self.file, command::COUNTS, &mut counts)
+        self.device
+            .ask(command::COUNTS, &mut counts)
             .map_err(|source| DeferError::Io { doing: "reading a series' counts", source })?;
         Ok(counts)
     }
 
     /// Waits for a request; the one before it was seen as `wait` says.
     pub(crate) fn wait(&self, wait: &mut Wait) -> io::Result<()> {
-        ioctl(&self.file, command::WAIT, wait)
+        self.device.ask(command::WAIT, wait)
     }
 
     /// Starts that came since the last time; `None` when the run is over and all were taken.
@@ -108,7 +93,7 @@ impl Device {
         // SAFETY: records are integers without padding, for which any bytes are a value; the slice is theirs alone.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast::<u8>(), size_of_val(buffer)) };
-        match (&self.file).read(bytes) {
+        match self.device.file().read(bytes) {
             Ok(0) => Ok(None),
             Ok(read) => Ok(Some(read / size_of::<Record>())),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -116,13 +101,5 @@ impl Device {
             }
             Err(source) => Err(DeferError::Io { doing: "reading starts from the module", source }),
         }
-    }
-}
-
-fn ioctl<T>(file: &File, command: u32, value: &mut T) -> io::Result<()> {
-    // SAFETY: every command above is given the structure whose size it carries, or none where it takes none.
-    match unsafe { libc::ioctl(file.as_raw_fd(), command as libc::c_ulong, value as *mut T) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -3,9 +3,8 @@
 
 use std::io;
 
+use latebound_module::ModuleError;
 use latebound_probe::ProbeError;
-
-use crate::device::PATH;
 
 /// Why a run could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -13,25 +12,14 @@ use crate::device::PATH;
 pub enum DeferError {
     /// The module is not loaded.
     #[error(
-        "{PATH} is not there: the kernel module latebound_defer is not loaded; build and load it (make -C kmod && \
+        "/dev/latebound_defer is not there: the kernel module latebound_defer is not loaded; build and load it (make -C kmod && \
          insmod kmod/latebound_defer.ko), or run in the lab: latebound lab run --kernel debian:6.12 --module \
          latebound_defer -- defer run; `latebound defer run --by bpf` does without it"
     )]
     NoModule,
-    /// Somebody else measures.
-    #[error("{PATH} is in use: one run at a time; wait for the other one")]
-    Busy,
-    /// The module is of another version.
-    #[error(
-        "the module latebound_defer speaks version {found} and this program version {ours}; build the module anew \
-         (make -C kmod) and load it"
-    )]
-    Version {
-        /// What the module said.
-        found: u32,
-        /// What this program speaks.
-        ours: u32,
-    },
+    /// The module cannot be used for another reason.
+    #[error(transparent)]
+    Module(ModuleError),
     /// The module refused a part of the plan.
     #[error(
         "the module refused {what} ({source}); see `latebound defer run --help` for what can be combined"
@@ -63,4 +51,14 @@ pub enum DeferError {
         /// What can be written.
         names: String,
     },
+}
+
+impl From<ModuleError> for DeferError {
+    /// Without the module there is another way, which is said too.
+    fn from(error: ModuleError) -> DeferError {
+        match error {
+            ModuleError::NotLoaded { .. } => DeferError::NoModule,
+            other => DeferError::Module(other),
+        }
+    }
 }

@@ -39,6 +39,9 @@ pub enum ProbeError {
     /// None of what was asked for can be had here.
     #[error("nothing that was asked for can be seen on this kernel: {0}")]
     NothingToSee(String),
+    /// A kernel module cannot be used.
+    #[error(transparent)]
+    Module(#[from] latebound_module::ModuleError),
 }
 
 impl ProbeError {

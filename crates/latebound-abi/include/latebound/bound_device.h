@@ -38,9 +38,9 @@ enum lb_bound_device_event {
 
 struct lb_bound_info {
 	__u32 abi;
-	/* Possible CPUs; each has `stride` bytes, in the order of their numbers. */
+	/* Possible CPUs; each has `stride_bytes`, in the order of their numbers. */
 	__u32 cpus;
-	__u64 stride;
+	__u64 stride_bytes;
 	/* Of all of it, in whole pages: the length to map. */
 	__u64 bytes;
 };

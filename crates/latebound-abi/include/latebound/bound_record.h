@@ -73,6 +73,7 @@
 #endif
 #define LB_TM_ADD(place, n) ((void)LB_BOUND_RESERVE((place), (n)))
 #include "thread_model.h"
+#include "bound_record_types.h"
 #include "callers.h"
 
 #ifndef LB_BOUND_MAYBE_RESCHED
@@ -93,166 +94,14 @@
 #define LB_BOUND_PUBLISH(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
 #endif
 
-/* Words of a ring: 256 KiB, or three seconds of 10 000 interrupts a second. A power of two. */
-#define LB_BOUND_WORDS (1U << 15)
-/* Kept free for an NMI that comes between asking for room and taking it. */
-#define LB_BOUND_SLACK 128U
-
-#define LB_BOUND_NUMBER_BITS 10
-#define LB_BOUND_WHAT_BITS 12
-#define LB_BOUND_DURATION_BITS 22
-#define LB_BOUND_START_BITS 30
-
-/* `what` of records of more than one word: numbers that no interrupt without a name has. */
-#define LB_BOUND_UNNAMED 1U
-#define LB_BOUND_WIDE_INTERRUPT 2U
-#define LB_BOUND_WIDE_WINDOW 3U
-#define LB_BOUND_WIDE_VIOLATION 4U
-
-/* An interrupt that does not fit one word. */
-struct lb_bound_interrupt {
-	__u64 first;
-	__u64 start;
-	__u64 duration;
-	/* enum lb_tm_source, and number. */
-	__u32 source;
-	__u32 number;
-};
-
-/* A blocking window longer than any before it on this CPU. */
-struct lb_bound_window {
-	__u64 first;
-	/* What it is: enum lb_tm_output. */
-	__u64 output;
-	__u64 start;
-	__u64 end;
-	__u64 duration;
-	__u64 begin_caller;
-	__u64 end_caller;
-	__s32 begin_tid;
-	__s32 end_tid;
-	/* Padded with zeros; empty where it is not known. */
-	__u64 begin_comm[2];
-	__u64 end_comm[2];
-};
-
-/*
- * What is kept for the case that an event breaks a rule: so many times an event, or a POID with both its ends. A power of
- * two. The first handler of an interrupt is not among them: it began with the interrupt.
- */
-#define LB_BOUND_RECENT 16
-
-#define LB_BOUND_KIND_BITS 4
-
-struct lb_bound_event {
-	/* Where the kind has none, what was there before. */
-	__u64 caller;
-	/*
-	 * When (0 where nobody read the clock for it) with all bits turned over, so that the top bit is set, which no
-	 * section has here; and enum lb_tm_kind in the lower LB_BOUND_KIND_BITS.
-	 */
-	__u64 not_at_kind;
-	__u64 unused[2];
-};
-
-/*
- * A POID that ended, in the place of an event. Its beginning is kept nowhere else; what came within it stands before it.
- * What an interrupt or a thread turned off first is told by what else went off and on meanwhile.
- */
-struct lb_bound_section {
-	__u64 begin_caller;
-	__u64 since;
-	__u64 end_caller;
-	/* How long it lasted, interrupts within it included; with all bits turned over where interrupts went on, and not preemption. */
-	__u64 lasted;
-};
-
-/* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_VIOLATIONS of a CPU are written. */
-#define LB_BOUND_VIOLATIONS 8
-struct lb_bound_violation {
-	__u64 first;
-	__u64 rule;
-	__u64 at;
-	__s64 tid;
-	/* The POID that was open, which is not among the events: who began it; when, and in bit 0 whether preemption was off. Or 0. */
-	__u64 open_caller;
-	__u64 open_since;
-	struct lb_bound_event events[LB_BOUND_RECENT];
-};
-
-struct lb_bound_ring {
-	/* Words that the reader has taken. */
-	__u64 taken;
-	__u64 pad[7];
-	__u64 words[LB_BOUND_WORDS];
-};
-
-struct lb_bound_cpu {
-	__u32 running;
-	__u32 pad;
-	struct lb_tm tm;
-	struct lb_bound_event recent[LB_BOUND_RECENT];
-	/* Bytes of events so far. The last event has the place of its remainder, the next one that behind it. */
-	__u64 recent_bytes;
-	/* POIDs that were told without the model, of threads and of idle: windows of which tm does not know. */
-	__u64 sections;
-	__u64 idle_sections;
-	/* As in struct lb_bound_violation, at the last event that went through the model. */
-	__u64 open_caller;
-	__u64 open_since;
-	/*
-	 * Callers whose class is known, since they were looked up before: __schedule(), two of the way into an interrupt,
-	 * and the last one's own caller, which was no exception.
-	 */
-	__u64 known_scheduler;
-	__u64 known_entry[2];
-	__u64 known_interrupt;
-	/* The thread that the CPU turned away from last, for windows that it began. */
-	__s32 previous_tid;
-	__u32 previous_pad;
-	__u64 previous_name[2];
-
-	/* The ring's writing side: words taken, and the start in the last record. */
-	__u64 position;
-	__u64 last_start;
-	/* Records that did not fit. Anything here, and the result is no bound. */
-	__u64 refused;
-	/* Violations so far, written or not. */
-	__u64 violations;
-	/* Times at which interrupts or NMIs kept coming while the clock was read: the moment is unsure. */
-	__u64 unsettled;
-	/* need_resched set by a flag that is neither of the two known (sched_set_need_resched_tp). */
-	__u64 strange_flags;
-};
-
-/* The most CPUs whose states lie in one place of a fixed size. A power of two. */
-#define LB_BOUND_MAX_CPUS 4096
-/* What a CPU has. The ring begins with a cache line. A power of two: what multiplies by it shifts. */
-#define LB_BOUND_CPU_ROOM 2048
-struct lb_bound_cell {
-	struct lb_bound_cpu cpu;
-	__u8 pad[LB_BOUND_CPU_ROOM - sizeof(struct lb_bound_cpu)];
-};
-
-struct lb_bound_memory {
-	struct lb_bound_cpu cpu;
-	__u8 pad[LB_BOUND_CPU_ROOM - sizeof(struct lb_bound_cpu)];
-	struct lb_bound_ring ring;
-};
-
 #ifndef LB_BOUND_RING
 #define LB_BOUND_RING(cpu) (&((struct lb_bound_memory *)(cpu))->ring)
 #endif
 
-_Static_assert(sizeof(struct lb_bound_event) * LB_BOUND_RECENT == 512, "places are taken by a mask");
-_Static_assert(sizeof(struct lb_bound_event) == sizeof(struct lb_bound_section), "either lies in a place");
-_Static_assert(sizeof(struct lb_bound_memory) % 64 == 0, "every CPU begins with a cache line");
-_Static_assert(sizeof(struct lb_bound_interrupt) == 4 * 8, "an interrupt is four words");
-_Static_assert(sizeof(struct lb_bound_window) == 12 * 8, "a window is twelve words");
-_Static_assert(sizeof(struct lb_bound_violation) == (6 + 4 * LB_BOUND_RECENT) * 8, "a violation is seventy words");
-_Static_assert(sizeof(struct lb_bound_violation) / 8 < LB_BOUND_SLACK, "the slack holds any record");
-
 /* ---- the ring ---- */
+
+/* Which word of a record a field is. */
+#define LB_BOUND_WORD(record, field) (__builtin_offsetof(struct lb_bound_##record, field) / sizeof(__u64))
 
 /* Takes room for a record, from `position` on. Returns whether there is any. */
 LB_TM_INLINE int lb_bound_room(struct lb_bound_cpu *cpu, const struct lb_bound_ring *ring, __u32 words, __u64 *position)
@@ -301,9 +150,9 @@ LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, struct lb_b
 	}
 	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8, &position))
 		return;
-	lb_bound_put(ring, position + 1, start);
-	lb_bound_put(ring, position + 2, duration);
-	lb_bound_put(ring, position + 3, (__u64)number << 32 | source);
+	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, start), start);
+	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, duration), duration);
+	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, source_number), (__u64)number << 32 | source);
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_INTERRUPT, sizeof(struct lb_bound_interrupt));
 	/* Behind the place: an NMI from there to here finds the old start, and writes a wide record of its own. */
 	cpu->last_start = start;
@@ -334,20 +183,20 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 	} else if (window->begin_tid == cpu->previous_tid) {
 		LB_BOUND_KEPT_NAME(cpu->previous_name, window->begin_tid, begin_comm);
 	}
-	lb_bound_put(ring, position + 1, window->output);
-	lb_bound_put(ring, position + 2, window->start);
-	lb_bound_put(ring, position + 3, window->end);
-	lb_bound_put(ring, position + 4, window->duration);
-	lb_bound_put(ring, position + 5, window->begin_caller);
-	lb_bound_put(ring, position + 6, window->end_caller);
-	lb_bound_put(ring, position + 7, (__u64)(__u32)window->end_tid << 32 | (__u32)window->begin_tid);
-	lb_bound_put(ring, position + 8, begin_comm[0]);
-	lb_bound_put(ring, position + 9, begin_comm[1]);
-	lb_bound_put(ring, position + 10, end_comm[0]);
-	lb_bound_put(ring, position + 11, end_comm[1]);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, output), window->output);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, start), window->start);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, end), window->end);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, duration), window->duration);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_caller), window->begin_caller);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_caller), window->end_caller);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, tids), (__u64)(__u32)window->end_tid << 32 | (__u32)window->begin_tid);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_comm[0]), begin_comm[0]);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_comm[1]), begin_comm[1]);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_comm[0]), end_comm[0]);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_comm[1]), end_comm[1]);
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_WINDOW, sizeof(struct lb_bound_window));
 	/* Raised only when it is written: one that did not fit is not the longest that is known. */
-	if (window->output < LB_TM_OUTPUT_KINDS)
+	if (window->output < LB_TM_OUTPUT_COUNT)
 		cpu->tm.floor[window->output] = window->duration + 1;
 	return 0;
 }
@@ -362,18 +211,19 @@ LB_TM_SLOW int lb_bound_put_violation(struct lb_bound_cpu *cpu, __u32 rule, cons
 		return 0;
 	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_violation) / 8, &position))
 		return 0;
-	lb_bound_put(ring, position + 1, rule);
-	lb_bound_put(ring, position + 2, event->now.at);
-	lb_bound_put(ring, position + 3, (__u64)(__s64)event->tid);
-	lb_bound_put(ring, position + 4, cpu->open_caller);
-	lb_bound_put(ring, position + 5, cpu->open_since);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, rule), rule);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, at), event->now.at);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, tid), (__u64)(__s64)event->tid);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_caller), cpu->open_caller);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_since), cpu->open_since);
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *one = &cpu->recent[(oldest + i) & (LB_BOUND_RECENT - 1)];
+		__u64 place = position + LB_BOUND_WORD(violation, events) + i * (sizeof(*one) / sizeof(__u64));
 
-		lb_bound_put(ring, position + 6 + 4 * i, one->caller);
-		lb_bound_put(ring, position + 7 + 4 * i, one->not_at_kind);
-		lb_bound_put(ring, position + 8 + 4 * i, one->unused[0]);
-		lb_bound_put(ring, position + 9 + 4 * i, one->unused[1]);
+		lb_bound_put(ring, place + LB_BOUND_WORD(event, caller), one->caller);
+		lb_bound_put(ring, place + LB_BOUND_WORD(event, not_at_kind), one->not_at_kind);
+		lb_bound_put(ring, place + LB_BOUND_WORD(event, unused[0]), one->unused[0]);
+		lb_bound_put(ring, place + LB_BOUND_WORD(event, unused[1]), one->unused[1]);
 	}
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_VIOLATION, sizeof(struct lb_bound_violation));
 	return 0;

@@ -24,7 +24,7 @@ enum lb_caller_role {
 	LB_ROLE_EXIT = 5,
 	/* The way into what is an exception for certain. */
 	LB_ROLE_EXCEPTION = 6,
-	LB_ROLES = 7,
+	LB_ROLE_COUNT = 7,
 };
 
 /* Both are powers of two. */

@@ -65,7 +65,7 @@ enum lb_defer_mechanism {
 	/* Run by the user thread that waits (WAIT), in the kernel, and seen by it in user space. */
 	LB_DEFER_TASK_WORK = 26,
 	LB_DEFER_USER = 27,
-	LB_DEFER_MECHANISMS = 28,
+	LB_DEFER_MECHANISM_COUNT = 28,
 };
 
 /* Where a request comes from, and where an item runs. */
@@ -73,7 +73,7 @@ enum lb_defer_context {
 	LB_DEFER_TASK = 0,
 	LB_DEFER_SOFTIRQ = 1,
 	LB_DEFER_HARDIRQ = 2,
-	LB_DEFER_CONTEXTS = 3,
+	LB_DEFER_CONTEXT_COUNT = 3,
 };
 
 /* Request again also while an earlier request waits; otherwise the series misses its turn, which is counted. */

@@ -39,7 +39,7 @@ enum lb_tune_kind {
 	LB_TUNE_RECLAIM = 1,
 	/* A work item; whoever is woken to run it serves it. */
 	LB_TUNE_WORK_ITEM = 2,
-	LB_TUNE_KINDS = 3,
+	LB_TUNE_KIND_COUNT = 3,
 };
 
 struct lb_tune_info {
@@ -58,7 +58,7 @@ struct lb_tune_thread {
 	__u32 tid;
 	__u32 reserved;
 	/* In clock ticks since boot (proc_pid_stat(5), field 22). */
-	__u64 start;
+	__u64 start_ticks;
 	/* By the priority of the task that begins to wait: 0 where it raises nobody. */
 	__u8 raise_to[LB_TUNE_PRIORITIES];
 	__u8 padding[4];

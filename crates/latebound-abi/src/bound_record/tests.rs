@@ -6,23 +6,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::callers::{CallerClasses, CallerTable, Symbol};
 use crate::thread_model::{CallerClass, ModelEvent, ModelEventKind, Resched, ThreadModel};
+use crate::wire::TmSource;
 
-#[repr(C)]
-#[derive(Default)]
-struct World {
-    clock: u64,
-    tick: u64,
-    tid: i32,
-    resched: u32,
-    interrupt_ns: u64,
-    entry: u64,
-    exit: u64,
-    function: u64,
-    asks: u64,
+#[allow(dead_code, unreachable_pub, reason = "generated whole")]
+mod native {
+    include!(concat!(env!("OUT_DIR"), "/native_world_wire.rs"));
 }
 
+use native::World;
+
 unsafe extern "C" {
-    static latebound_bound_sizes: [u64; 3];
     fn latebound_bound_event(
         memory: *mut Memory,
         callers: *const CallerTable,
@@ -80,21 +73,25 @@ impl Played {
     }
 
     /// An event with its caller, that one's caller, and its argument.
-    fn event(&mut self, at: u64, (tid, resched): (i32, bool), kind: u32, words: [u64; 3]) {
-        self.event_in(World { clock: at, tid, resched: u32::from(resched), ..World::default() }, kind, words);
+    fn event(&mut self, at: u64, (tid, resched): (i32, bool), kind: TmKind, words: [u64; 3]) {
+        self.event_in(
+            World { clock_ns: at, tid, resched: u32::from(resched), ..World::default() },
+            kind,
+            words,
+        );
     }
 
     /// An event at which the clock is read so many times.
-    fn readings(&mut self, at: u64, kind: u32, words: [u64; 3]) -> u64 {
-        self.event_in(World { clock: at, tick: 1, tid: 7, ..World::default() }, kind, words);
-        self.world.clock - at
+    fn readings(&mut self, at: u64, kind: TmKind, words: [u64; 3]) -> u64 {
+        self.event_in(World { clock_ns: at, tick_ns: 1, tid: 7, ..World::default() }, kind, words);
+        self.world.clock_ns - at
     }
 
     /// An event within which an interrupt comes, behind the first reading of the clock.
-    fn interrupted(&mut self, at: u64, kind: u32, words: [u64; 3], interrupt_ns: u64, asks: bool) {
+    fn interrupted(&mut self, at: u64, kind: TmKind, words: [u64; 3], interrupt_ns: u64, asks: bool) {
         let (entry, exit, function) = (IRQ_ENTER, IRQ_EXIT, SYSVEC);
         let world = World {
-            clock: at,
+            clock_ns: at,
             tid: 7,
             interrupt_ns,
             entry,
@@ -106,7 +103,7 @@ impl Played {
         self.event_in(world, kind, words);
     }
 
-    fn event_in(&mut self, world: World, kind: u32, [caller, parent, arg]: [u64; 3]) {
+    fn event_in(&mut self, world: World, kind: TmKind, [caller, parent, arg]: [u64; 3]) {
         self.world = world;
         // SAFETY: every pointer is to live memory of the layout that the header gives, held by us alone.
         unsafe {
@@ -114,7 +111,7 @@ impl Played {
                 &mut *self.memory,
                 &*self.callers,
                 &mut self.world,
-                kind,
+                kind.raw(),
                 caller,
                 parent,
                 arg,
@@ -140,28 +137,22 @@ fn ring(memory: &mut Memory) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(first, BOUND_RING_TOTAL_WORDS) }
 }
 
-#[test]
-fn structs_have_the_size_that_c_gives_them() {
-    // SAFETY: a constant of the C side, never written.
-    let sizes = unsafe { latebound_bound_sizes };
-    assert_eq!(sizes, [BOUND_CPU_BYTES, BOUND_MEMORY_BYTES, BOUND_RING_AT].map(|size| size as u64));
-}
-
 fn interrupt(played: &mut Played, start: u64, duration: u64, source: u64) {
-    played.event(start, (7, false), 3, [IRQ_ENTER, SYSVEC, 0]);
-    played.event(start, (7, false), 5, [0, 0, source]);
-    played.event(start + duration, (7, false), 6, [0, 0, source]);
-    played.event(start + duration, (7, false), 4, [IRQ_EXIT, 0, 0]);
+    played.event(start, (7, false), IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]);
+    played.event(start, (7, false), ENTRY, [0, 0, source]);
+    played.event(start + duration, (7, false), EXIT, [0, 0, source]);
+    played.event(start + duration, (7, false), IRQS_ON, [IRQ_EXIT, 0, 0]);
 }
 
 #[test]
 fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
     let mut played = Played::new(false);
-    let (timer, far_device) = (2 << 32 | 236, 3 << 32 | 70_000);
+    let device = |number| InterruptSource::Device(number).raw();
+    let (timer, far_device) = (VECTOR_236, device(70_000));
     let all = [
         (5_000_000_000_123, 4_321, timer, InterruptSource::Vector(236)),
         (5_000_000_900_001, 12_345, timer, InterruptSource::Vector(236)),
-        (5_000_500_000_000, 4_194_303, 3 << 32 | 11, InterruptSource::Device(11)),
+        (5_000_500_000_000, 4_194_303, device(11), InterruptSource::Device(11)),
         (5_000_900_000_000, 4_194_304, timer, InterruptSource::Vector(236)),
         (5_000_990_000_000, 10, far_device, InterruptSource::Device(70_000)),
         (9_000_990_000_000, 10, timer, InterruptSource::Vector(236)),
@@ -182,10 +173,10 @@ fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
 #[test]
 fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
     let mut played = Played::new(false);
-    played.event(1_000, (7, false), 3, [IRQ_ENTER, SYSVEC, 0]);
-    played.event(1_000, (7, false), 5, [0, 0, 2 << 32 | 236]);
-    played.event(1_600, (7, false), 7, [0, 0, 500]);
-    played.event(2_000, (7, false), 4, [IRQ_EXIT, 0, 0]);
+    played.event(1_000, (7, false), IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]);
+    played.event(1_000, (7, false), ENTRY, [0, 0, VECTOR_236]);
+    played.event(1_600, (7, false), NMI, [0, 0, 500]);
+    played.event(2_000, (7, false), IRQS_ON, [IRQ_EXIT, 0, 0]);
     let nmi = BoundRecord::Interrupt { source: InterruptSource::Nmi, start: 1_100, duration: 500 };
     let timer = BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 1_000, duration: 500 };
     assert_eq!(played.take(), [nmi, timer]);
@@ -195,7 +186,7 @@ fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
 fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
     let mut played = Played::new(false);
     for n in 0..40_000u64 {
-        interrupt(&mut played, 1_000_000 + n * 1_000, n % 900, 2 << 32 | 236);
+        interrupt(&mut played, 1_000_000 + n * 1_000, n % 900, VECTOR_236);
     }
     let records = played.take();
     assert_eq!(records.len() as u64 + played.memory.cpu.refused, 40_000);
@@ -205,7 +196,7 @@ fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
         assert_eq!(*record, BoundRecord::Interrupt { source: InterruptSource::Vector(236), start, duration });
     }
     // And it goes on where there is room again.
-    interrupt(&mut played, 90_000_000_000, 5, 2 << 32 | 236);
+    interrupt(&mut played, 90_000_000_000, 5, VECTOR_236);
     let last =
         BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 90_000_000_000, duration: 5 };
     assert_eq!(played.take(), [last]);
@@ -214,11 +205,11 @@ fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
 #[test]
 fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
     let mut played = Played::new(false);
-    played.event(100, (7, false), 3, [ELSEWHERE, 0, 0]);
-    played.event(110, (7, false), 4, [ELSEWHERE, 0, 0]);
+    played.event(100, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
+    played.event(110, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
     for (at, until) in [(1_000, 1_500), (2_000, 2_400), (3_000, 3_500), (4_000, 4_501)] {
-        played.event(at, (7, false), 1, [ELSEWHERE, 0, 0]);
-        played.event(until, (7, false), 2, [ELSEWHERE + 4, 0, 0]);
+        played.event(at, (7, false), OFF, [ELSEWHERE, 0, 0]);
+        played.event(until, (7, false), ON, [ELSEWHERE + 4, 0, 0]);
     }
     let durations: Vec<u64> = played
         .take()
@@ -238,17 +229,17 @@ fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
 #[test]
 fn a_broken_rule_comes_with_the_events_that_led_there() {
     let mut played = Played::new(false);
-    played.event(100, (7, false), 3, [ELSEWHERE, 0, 0]);
-    played.event(110, (7, false), 4, [ELSEWHERE, 0, 0]);
-    played.event(120, (7, false), 1, [ELSEWHERE, 0, 0]);
-    played.event(130, (7, false), 12, [0, 0, 9]);
+    played.event(100, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
+    played.event(110, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
+    played.event(120, (7, false), OFF, [ELSEWHERE, 0, 0]);
+    played.event(130, (7, false), SWITCH, [0, 0, 9]);
     let records = played.take();
     let [BoundRecord::Violation { rule, tid, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
     assert_eq!((*rule, *tid), (Rule::R9, 7));
-    let kinds: Vec<BreachKind> = events.iter().map(|event| event.kind).collect();
-    use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
+    let kinds: Vec<ViolationKind> = events.iter().map(|event| event.kind).collect();
+    use ViolationKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
     assert_eq!(kinds, [IrqDisable, IrqEnable, PreemptDisable, Switch]);
     assert_eq!((events[2].caller, events[2].at), (ELSEWHERE, Some(120)));
     assert_eq!(events[0].at, Some(100));
@@ -256,7 +247,7 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
 
 #[test]
 fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_before_a_violation() {
-    use BreachKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable, Switch};
+    use ViolationKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable, Switch};
     let mut played = begun(1_000);
     let elsewhere = |n: u64| [ELSEWHERE + n, 0, 0];
     // One that interrupts begin and preemption ends, one the other way about, and one that is still open.
@@ -267,7 +258,7 @@ fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_b
     {
         played.event(at, (7, false), kind, elsewhere(at % 100));
     }
-    played.event(7_100, (7, false), 12, [0, 0, 9]);
+    played.event(7_100, (7, false), SWITCH, [0, 0, 9]);
     let records = played.take();
     let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
@@ -299,7 +290,7 @@ fn no_more_events_are_told_before_a_violation_than_there_are_places() {
         played.event(at, (7, false), OFF, [ELSEWHERE, 0, 0]);
         played.event(at + 50, (7, false), ON, [ELSEWHERE, 0, 0]);
     }
-    played.event(30_000, (7, false), 12, [0, 0, 9]);
+    played.event(30_000, (7, false), SWITCH, [0, 0, 9]);
     let records = played.take();
     let [BoundRecord::Violation { events, .. }] = records.as_slice() else { panic!("{records:?}") };
     assert_eq!(events.len(), RECENT);
@@ -309,11 +300,21 @@ fn no_more_events_are_told_before_a_violation_than_there_are_places() {
     assert_eq!(played.counts().events, 4 + 200 + 1);
 }
 
-const OFF: u32 = 1;
-const ON: u32 = 2;
-const IRQS_OFF: u32 = 3;
-const IRQS_ON: u32 = 4;
-const SWITCH: u32 = 12;
+const OFF: TmKind = TmKind::PreemptDisable;
+const ON: TmKind = TmKind::PreemptEnable;
+const IRQS_OFF: TmKind = TmKind::IrqDisable;
+const IRQS_ON: TmKind = TmKind::IrqEnable;
+const ENTRY: TmKind = TmKind::HandlerEntry;
+const EXIT: TmKind = TmKind::HandlerExit;
+const NMI: TmKind = TmKind::Nmi;
+const SCHED_ENTRY: TmKind = TmKind::SchedEntry;
+const SCHED_EXIT: TmKind = TmKind::SchedExit;
+const SWITCH: TmKind = TmKind::Switch;
+const WAKING: TmKind = TmKind::Waking;
+const NEED_RESCHED: TmKind = TmKind::NeedResched;
+
+/// A timer's vector, as the argument of an event.
+const VECTOR_236: u64 = (TmSource::Vector as u64) << 32 | 236;
 
 /// The state is known, and a window of so many nanoseconds is the longest POID.
 fn begun(longest: u64) -> Played {
@@ -341,7 +342,7 @@ fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
     let mut at = 2_000_000;
     for (kind, times) in nested.into_iter().flatten() {
         at += 100;
-        assert_eq!(played.readings(at, kind, elsewhere), times, "event {kind} at {at}");
+        assert_eq!(played.readings(at, kind, elsewhere), times, "event {kind:?} at {at}");
     }
     assert_eq!(played.counts().windows, windows + 4);
     assert_eq!(played.take(), []);
@@ -353,7 +354,7 @@ fn the_clock_is_read_where_a_poid_begins_or_ends_and_not_in_between() {
     let mut played = begun(1_000_000);
     assert_eq!(played.readings(2_000_000, OFF, [SCHEDULE, 0, 0]), 1);
     assert_eq!(played.readings(2_000_100, IRQS_OFF, [SCHEDULE_INNER, 0, 0]), 1);
-    assert_eq!(played.readings(2_000_200, 12, [0, 0, 9]), 0);
+    assert_eq!(played.readings(2_000_200, SWITCH, [0, 0, 9]), 0);
     assert_eq!(played.readings(2_000_300, IRQS_ON, elsewhere), 0);
     assert_eq!(played.readings(2_000_400, ON, [SCHEDULE, 0, 0]), 1);
     assert_eq!(played.memory.cpu.violations, 0);
@@ -378,8 +379,8 @@ fn idle_s_scheduler_begins_with_what_came_last_before_it() {
     // An interrupt; with a section of idle behind it; with an interrupt behind that.
     let interrupt = [
         (IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]),
-        (5, [0, 0, 2 << 32 | 236]),
-        (6, [0, 0, 0]),
+        (ENTRY, [0, 0, VECTOR_236]),
+        (EXIT, [0, 0, 0]),
         (IRQS_ON, [IRQ_EXIT, 0, 0]),
     ];
     let section = [(IRQS_OFF, elsewhere), (IRQS_ON, elsewhere)];
@@ -419,9 +420,9 @@ fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
     let mut played = idle(50, 2_000_000);
     let counts = played.counts();
     let readings = |played: &mut Played, at, kind, words| {
-        let world = World { clock: at, tick: 1, tid: 0, ..World::default() };
+        let world = World { clock_ns: at, tick_ns: 1, tid: 0, ..World::default() };
         played.event_in(world, kind, words);
-        played.world.clock - at
+        played.world.clock_ns - at
     };
     assert_eq!(readings(&mut played, 2_001_000, IRQS_OFF, elsewhere), 0);
     assert_eq!(readings(&mut played, 2_900_000, IRQS_ON, elsewhere), 1);
@@ -437,10 +438,10 @@ fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
     };
     let told: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
     let expected = [
-        (BreachKind::Switch, Some(2_902_000)),
-        (BreachKind::IrqDisable, None),
-        (BreachKind::IrqEnable, Some(2_900_000)),
-        (BreachKind::IrqDisable, None),
+        (ViolationKind::Switch, Some(2_902_000)),
+        (ViolationKind::IrqDisable, None),
+        (ViolationKind::IrqEnable, Some(2_900_000)),
+        (ViolationKind::IrqDisable, None),
     ];
     assert_eq!(told, expected);
 }
@@ -536,10 +537,16 @@ struct Step {
     gap: u64,
     tid: i32,
     resched: bool,
-    kind: u32,
+    kind: TmKind,
     caller: u64,
     parent: u64,
     arg: u64,
+}
+
+/// A vector or a device, as the argument of an event.
+fn named(which: u64, number: u64) -> u64 {
+    let source = if which == 0 { InterruptSource::Vector } else { InterruptSource::Device };
+    source(number as u32).raw()
 }
 
 /// Events of a CPU that mostly behaves: pairs that nest, in any depth, with nonsense thrown in.
@@ -556,13 +563,32 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         IRQ_EXIT,
     ]);
     let parents = prop::sample::select(vec![SYSVEC, SYSVEC, PAGE_FAULT]);
-    let kinds = prop::sample::select(vec![1u32, 1, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 7, 10, 11, 12, 13, 14]);
+    let kinds = prop::sample::select(vec![
+        OFF,
+        OFF,
+        ON,
+        ON,
+        IRQS_OFF,
+        IRQS_OFF,
+        IRQS_OFF,
+        IRQS_ON,
+        IRQS_ON,
+        IRQS_ON,
+        ENTRY,
+        EXIT,
+        NMI,
+        SCHED_ENTRY,
+        SCHED_EXIT,
+        SWITCH,
+        WAKING,
+        NEED_RESCHED,
+    ]);
     let one = (1u64..2_000, any::<bool>(), kinds, callers, parents, 0u64..4).prop_map(
         |(gap, resched, kind, caller, parent, number)| {
             let arg = match kind {
-                5 | 6 => (2 + number % 2) << 32 | (230 + number),
-                7 => number * 100,
-                14 => 3,
+                ENTRY | EXIT => named(number % 2, 230 + number),
+                NMI => number * 100,
+                NEED_RESCHED => 3,
                 _ => number,
             };
             Step { gap, tid: 0, resched, kind, caller, parent, arg }
@@ -571,7 +597,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     (0..3i32, prop::collection::vec(one, 0..300)).prop_map(|(mut current, mut steps)| {
         for step in &mut steps {
             step.tid = current;
-            if step.kind == 12 {
+            if step.kind == SWITCH {
                 current = step.arg as i32;
             }
         }
@@ -592,7 +618,7 @@ impl Behaved<'_> {
         self.choices.next().unwrap_or(0) % of
     }
 
-    fn event(&mut self, kind: u32, caller: u64, parent: u64, arg: u64) {
+    fn event(&mut self, kind: TmKind, caller: u64, parent: u64, arg: u64) {
         let (gap, resched) = (1 + u64::from(self.choose(255)) * 7, self.choose(4) == 0);
         self.steps.push(Step { gap, tid: self.tid, resched, kind, caller, parent, arg });
     }
@@ -601,7 +627,7 @@ impl Behaved<'_> {
         if self.choose(12) == 0 {
             let took = u64::from(self.choose(200));
             // It ends with its event, and began behind the event before.
-            self.event(7, 0, 0, 0);
+            self.event(NMI, 0, 0, 0);
             let last = self.steps.last_mut().unwrap();
             (last.arg, last.gap) = (took, took + 1);
         }
@@ -616,13 +642,13 @@ impl Behaved<'_> {
         self.event(IRQS_OFF, IRQ_ENTER, SYSVEC, 0);
         self.nmi();
         for _ in 0..=self.choose(2) {
-            let source = (2 + u64::from(self.choose(2))) << 32 | (230 + u64::from(self.choose(3)));
-            self.event(5, 0, 0, source);
+            let source = named(u64::from(self.choose(2)), 230 + u64::from(self.choose(3)));
+            self.event(ENTRY, 0, 0, source);
             if self.choose(2) == 0 {
                 let woken = 1 + u64::from(self.choose(3));
-                self.event(13, 0, 0, woken);
+                self.event(WAKING, 0, 0, woken);
             }
-            self.event(6, 0, 0, source);
+            self.event(EXIT, 0, 0, source);
             self.nmi();
         }
         self.event(IRQS_ON, IRQ_EXIT, SYSVEC, 0);
@@ -641,7 +667,7 @@ impl Behaved<'_> {
         if self.tid != 0 && self.choose(2) == 0 {
             self.event(second, ELSEWHERE, 0, 0);
             if self.choose(4) == 0 {
-                self.event(13, 0, 0, 9);
+                self.event(WAKING, 0, 0, 9);
             }
             self.nmi();
             let inner_first = self.choose(2) == 0;
@@ -668,19 +694,19 @@ impl Behaved<'_> {
             self.interrupt(6);
         }
         if self.has_sched_exit {
-            self.event(10, 0, 0, 0);
+            self.event(SCHED_ENTRY, 0, 0, 0);
         }
         self.event(IRQS_OFF, SCHEDULE_INNER, 0, 0);
         self.nmi();
         if self.choose(4) != 0 {
             let next = (self.tid + 1 + i32::from(self.choose(2))) % 3;
-            self.event(12, 0, 0, next as u64);
+            self.event(SWITCH, 0, 0, next as u64);
             self.tid = next;
             self.nmi();
         }
         self.event(IRQS_ON, SCHEDULE_INNER, 0, 0);
         if self.has_sched_exit {
-            self.event(11, 0, 0, 0);
+            self.event(SCHED_EXIT, 0, 0, 0);
         }
         if self.tid != 0 {
             self.interrupt(6);
@@ -708,13 +734,17 @@ fn behaved(choices: &[u8], has_sched_exit: bool) -> Vec<Step> {
     of.steps
 }
 
+fn has_caller(kind: TmKind) -> bool {
+    [OFF, ON, IRQS_OFF, IRQS_ON].contains(&kind)
+}
+
 /// What the glue makes of these events.
 fn play(steps: &[Step], has_sched_exit: bool) -> Played {
     let mut played = Played::new(has_sched_exit);
     let mut at = 1_000_000;
     for step in steps {
         at += step.gap;
-        let caller = if step.kind <= 4 { step.caller } else { 0 };
+        let caller = if has_caller(step.kind) { step.caller } else { 0 };
         played.event(at, (step.tid, step.resched), step.kind, [caller, step.parent, step.arg]);
     }
     played
@@ -730,21 +760,22 @@ fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, Mode
         at += step.gap;
         let source = InterruptSource::from_raw((step.arg >> 32) as u32, step.arg as u32);
         let (class, kind) = match step.kind {
-            1 => (classes.preempt(step.caller), ModelEventKind::PreemptDisable),
-            2 => (classes.preempt(step.caller), ModelEventKind::PreemptEnable),
-            3 => (classes.irq_off(step.caller, step.parent), ModelEventKind::IrqDisable),
-            4 => (classes.irq_on(step.caller), ModelEventKind::IrqEnable),
-            5 => (CallerClass::Postpones, ModelEventKind::HandlerEntry(source)),
-            6 => (CallerClass::Postpones, ModelEventKind::HandlerExit(source)),
-            7 => (CallerClass::Postpones, ModelEventKind::Nmi(step.arg)),
-            10 => (CallerClass::Postpones, ModelEventKind::SchedEntry),
-            11 => (CallerClass::Postpones, ModelEventKind::SchedExit),
-            12 => (CallerClass::Postpones, ModelEventKind::Switch(step.arg as i32)),
-            13 => (CallerClass::Postpones, ModelEventKind::Waking(step.arg as i32)),
-            _ => (CallerClass::Postpones, ModelEventKind::NeedResched),
+            OFF => (classes.preempt(step.caller), ModelEventKind::PreemptDisable),
+            ON => (classes.preempt(step.caller), ModelEventKind::PreemptEnable),
+            IRQS_OFF => (classes.irq_off(step.caller, step.parent), ModelEventKind::IrqDisable),
+            IRQS_ON => (classes.irq_on(step.caller), ModelEventKind::IrqEnable),
+            ENTRY => (CallerClass::Postpones, ModelEventKind::HandlerEntry(source)),
+            EXIT => (CallerClass::Postpones, ModelEventKind::HandlerExit(source)),
+            NMI => (CallerClass::Postpones, ModelEventKind::Nmi(step.arg)),
+            SCHED_ENTRY => (CallerClass::Postpones, ModelEventKind::SchedEntry),
+            SCHED_EXIT => (CallerClass::Postpones, ModelEventKind::SchedExit),
+            SWITCH => (CallerClass::Postpones, ModelEventKind::Switch(step.arg as i32)),
+            WAKING => (CallerClass::Postpones, ModelEventKind::Waking(step.arg as i32)),
+            NEED_RESCHED => (CallerClass::Postpones, ModelEventKind::NeedResched),
+            TmKind::NmiEntry | TmKind::NmiExit | TmKind::Lost => panic!("{:?} has no place here", step.kind),
         };
         let resched = if step.resched { Resched::GiveWay } else { Resched::Stay };
-        let caller = if step.kind <= 4 { step.caller } else { 0 };
+        let caller = if has_caller(step.kind) { step.caller } else { 0 };
         let said = model.step(&ModelEvent { at, tid: step.tid, caller, class, resched, kind });
         for window in said.windows() {
             match window.kind {

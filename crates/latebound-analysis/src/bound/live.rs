@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use latebound_abi::{
-    BoundCounts, BoundCpu, BoundRecord, BoundWindow, BreachKind, Rule, ViolationEvent, WindowKind,
+    BoundCounts, BoundCpu, BoundRecord, BoundWindow, Rule, ViolationEvent, ViolationKind, WindowKind,
 };
 use latebound_model::{
     BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, GrowthSample, MeasuredWakeup, Nanos,
@@ -328,16 +328,16 @@ fn seconds(at: u64) -> String {
 
 fn in_words(event: &ViolationEvent, place: impl Fn(u64) -> String) -> String {
     let what = match event.kind {
-        BreachKind::PreemptDisable => "preempt_disable",
-        BreachKind::PreemptEnable => "preempt_enable",
-        BreachKind::IrqDisable => "irq_disable",
-        BreachKind::IrqEnable => "irq_enable",
-        BreachKind::HandlerEntry => "a handler begins",
-        BreachKind::SchedEntry => "__schedule() begins",
-        BreachKind::SchedExit => "__schedule() ends",
-        BreachKind::Switch => "switch",
-        BreachKind::Waking => "waking",
-        BreachKind::NeedResched => "need_resched",
+        ViolationKind::PreemptDisable => "preempt_disable",
+        ViolationKind::PreemptEnable => "preempt_enable",
+        ViolationKind::IrqDisable => "irq_disable",
+        ViolationKind::IrqEnable => "irq_enable",
+        ViolationKind::HandlerEntry => "a handler begins",
+        ViolationKind::SchedEntry => "__schedule() begins",
+        ViolationKind::SchedExit => "__schedule() ends",
+        ViolationKind::Switch => "switch",
+        ViolationKind::Waking => "waking",
+        ViolationKind::NeedResched => "need_resched",
     };
     let within = if event.caller == 0 { String::new() } else { format!(" in {}", place(event.caller)) };
     // The clock is read only where a time matters.

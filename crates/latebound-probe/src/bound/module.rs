@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bound, live, by the kernel module latebound_bound instead of BPF programs: the same memory, the same records.
 //!
-//! Owns the device. Never loads the module.
+//! Owns what the device is asked. Never loads the module.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::Write;
+use std::os::fd::AsFd;
 
-use latebound_abi::bound_device::{ABI, Attached, EVENTS, Info, command};
+use latebound_abi::bound_device::{Attached, Event, command};
 use latebound_abi::{BOUND_MEMORY_BYTES, BoundCpu, BoundRecord, CallerClasses};
 use latebound_model::{Cpu, CpuSet, Missing};
+use latebound_module::{BOUND, Device};
 
 use super::memory::BoundMemory;
 use super::{NEEDED, missing_events};
 use crate::error::ProbeError;
-
-const PATH: &str = "/dev/latebound_bound";
 
 /// The module at work, until [`BoundModule::stop`] or drop.
 #[derive(Debug)]
 pub struct BoundModule {
     memory: BoundMemory,
     // Behind the memory: a mapping holds the file, and the module disconnects when both are gone.
-    _device: File,
+    _device: Device,
     cpus: CpuSet,
     missing: Vec<Missing>,
 }
@@ -30,7 +28,7 @@ pub struct BoundModule {
 impl BoundModule {
     /// Whether the module is loaded.
     pub fn is_there() -> bool {
-        std::path::Path::new(PATH).exists()
+        BOUND.is_there()
     }
 
     /// Connects the module to the kernel's events; events of these CPUs count from the return on.
@@ -39,23 +37,12 @@ impl BoundModule {
             let step = step.to_owned();
             move |source| ProbeError::Io { step, source }
         };
-        let mut device =
-            File::options().read(true).write(true).open(PATH).map_err(|source| match source.kind() {
-                ErrorKind::NotFound => ProbeError::NothingToSee(format!(
-                    "{PATH} is not there; load the module: make -C kmod && insmod kmod/latebound_bound.ko"
-                )),
-                ErrorKind::ResourceBusy => {
-                    ProbeError::NothingToSee(format!("{PATH} is in use; wait for the other one to end"))
-                }
-                _ => ProbeError::Io { step: format!("opening {PATH}, which takes root,"), source },
-            })?;
-        let mut info = Info::default();
-        ioctl(&device, command::INFO, &mut info).map_err(io("asking latebound_bound what it is"))?;
-        if (info.abi, info.stride) != (ABI, BOUND_MEMORY_BYTES as u64) {
+        let (device, info) = BOUND.open()?;
+        if info.stride_bytes != BOUND_MEMORY_BYTES as u64 {
             return Err(ProbeError::NothingToSee(format!(
-                "the module latebound_bound is of version {} with {} bytes a CPU, this program of {ABI} with \
-                 {BOUND_MEMORY_BYTES}; build the module anew: make -C kmod",
-                info.abi, info.stride
+                "the module latebound_bound has {} bytes a CPU, this program {BOUND_MEMORY_BYTES}; build the module anew: \
+                 make -C kmod",
+                info.stride_bytes
             )));
         }
         if let Some(cpu) = cpus.iter().find(|cpu| cpu.0 >= info.cpus) {
@@ -63,13 +50,13 @@ impl BoundModule {
         }
         let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
         let words: Vec<u8> = table.words().flat_map(u64::to_ne_bytes).collect();
-        device.write_all(&words).map_err(io("giving latebound_bound the kernel's callers"))?;
+        device.file().write_all(&words).map_err(io("giving latebound_bound the kernel's callers"))?;
         let mut attached = Attached::default();
-        ioctl(&device, command::ATTACH, &mut attached)
+        device
+            .ask(command::ATTACH, &mut attached)
             .map_err(io("connecting latebound_bound to the kernel's events"))?;
-        let has = |name: &str| {
-            EVENTS.iter().position(|event| *event == name).is_some_and(|bit| attached.events >> bit & 1 == 1)
-        };
+        let has =
+            |name: &str| Event::ALL.into_iter().any(|event| event.name() == name && attached.has(event));
         let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| !has(name)).collect();
         if !lacking.is_empty() {
             return Err(super::lacking_events(&lacking));
@@ -78,7 +65,7 @@ impl BoundModule {
         for cpu in cpus.iter() {
             memory.set_running(cpu, true);
         }
-        let missing = missing_events(has("vectors"), has("nmi_handler"));
+        let missing = missing_events(attached.has(Event::Vectors), attached.has(Event::Nmi));
         Ok(BoundModule { memory, _device: device, cpus: cpus.clone(), missing })
     }
 
@@ -102,13 +89,5 @@ impl BoundModule {
     /// The state of a CPU.
     pub fn cpu(&self, cpu: Cpu) -> Option<BoundCpu> {
         self.memory.cpu(cpu)
-    }
-}
-
-fn ioctl<T>(device: &File, command: u32, value: &mut T) -> io::Result<()> {
-    // SAFETY: both commands are given the structure whose size they carry.
-    match unsafe { libc::ioctl(device.as_raw_fd(), command as libc::c_ulong, value as *mut T) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }

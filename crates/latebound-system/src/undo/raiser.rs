@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel module latebound_tune: raises kernel threads at once where real-time tasks begin to wait for them. Owns its device, and that it
+//! The kernel module latebound_tune: raises kernel threads at once where real-time tasks begin to wait for them. Owns what it is asked, and that it
 //! has no table of a thread that is not in the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use latebound_abi::tune::{ABI, Counts, Info, Kind, PRIORITIES, Record, Serves, Start, Thread, command};
+use latebound_abi::tune::{Counts, Kind, PRIORITIES, Record, Serves, Start, Thread, command};
 use latebound_model::{Nanos, Tid};
+use latebound_module::{Device, TUNE};
 
 use super::journal::{Journal, UndoError};
 use super::schedule::ThreadIdentity;
 use crate::root::Root;
 
 pub use latebound_abi::tune::{Counts as RaiserCounts, Kind as RaisedOver};
-
-const PATH: &str = "/dev/latebound_tune";
 
 /// One thread that the module raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub struct Raised {
 /// The module at work, until [`Raiser::stop`] or drop.
 #[derive(Debug)]
 pub struct Raiser {
-    device: File,
+    device: Device,
     root: Root,
     kinds: u32,
     given: BTreeMap<Tid, (ThreadIdentity, [u8; PRIORITIES])>,
@@ -53,31 +50,16 @@ pub struct Raiser {
 impl Raiser {
     /// Whether the module is loaded.
     pub fn is_there() -> bool {
-        Path::new(PATH).exists()
+        TUNE.is_there()
     }
 
     /// Connects it. It raises nobody to this priority, the watchdog's, or above, and by itself nobody at all.
     pub fn start(below: u32) -> Result<Raiser, UndoError> {
         let fail = |what: String| UndoError::Raiser(what);
-        let device =
-            File::options().read(true).write(true).open(PATH).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => fail(format!(
-                    "{PATH} is not there; load the module: make -C kmod && insmod kmod/latebound_tune.ko"
-                )),
-                ErrorKind::ResourceBusy => fail(format!("{PATH} is in use; wait for the other tuner to end")),
-                _ => fail(format!("opening {PATH}, which takes root: {error}")),
-            })?;
-        let mut info = Info::default();
-        ioctl(&device, command::INFO, &mut info)
-            .map_err(|error| fail(format!("it does not say what it is: {error}")))?;
-        if info.abi != ABI {
-            return Err(fail(format!(
-                "it is of version {}, this program of {ABI}; build the module anew: make -C kmod",
-                info.abi
-            )));
-        }
+        let (device, _) = TUNE.open().map_err(|error| fail(error.to_string()))?;
         let mut start = Start { below, kinds: 0 };
-        ioctl(&device, command::START, &mut start)
+        device
+            .ask(command::START, &mut start)
             .map_err(|error| fail(format!("it cannot be connected to the kernel's trace points: {error}")))?;
         Ok(Raiser {
             device,
@@ -90,7 +72,7 @@ impl Raiser {
 
     /// Whether this kernel has trace points for waits of this kind.
     pub fn sees(&self, over: RaisedOver) -> bool {
-        self.kinds >> (over as u32) & 1 == 1
+        self.kinds >> over.raw() & 1 == 1
     }
 
     /// From now on this thread is to have at least so much where a task begins to wait for it, by the priority of that task. In the
@@ -119,11 +101,11 @@ impl Raiser {
         let mut value = Thread {
             tid: thread.0.unsigned_abs(),
             reserved: 0,
-            start: identity.start,
+            start_ticks: identity.start,
             raise_to: *table,
             padding: [0; 4],
         };
-        match ioctl(&self.device, command::THREAD, &mut value) {
+        match self.device.ask(command::THREAD, &mut value) {
             Ok(()) => {
                 self.given.insert(thread, (identity, *table));
                 Ok(())
@@ -144,8 +126,8 @@ impl Raiser {
         if self.pairs.contains(&(over, of, thread)) {
             return Ok(true);
         }
-        let mut value = Serves { kind: over as u32, tid: thread.0.unsigned_abs(), of };
-        ioctl(&self.device, command::SERVES, &mut value).map_err(|error| {
+        let mut value = Serves { kind: over.raw(), tid: thread.0.unsigned_abs(), of };
+        self.device.ask(command::SERVES, &mut value).map_err(|error| {
             UndoError::Raiser(format!("it does not take whom thread {thread} serves: {error}"))
         })?;
         self.pairs.insert((over, of, thread));
@@ -165,7 +147,7 @@ impl Raiser {
         loop {
             let mut bytes = [0; BATCH * size_of::<Record>()];
             // Nothing new is an error of its own (EAGAIN); there is no other that could be acted upon here.
-            let Ok(read) = self.device.read(&mut bytes) else { return raised };
+            let Ok(read) = self.device.file().read(&mut bytes) else { return raised };
             raised.extend(bytes[..read].chunks_exact(size_of::<Record>()).filter_map(decode));
             if read < bytes.len() {
                 return raised;
@@ -176,15 +158,16 @@ impl Raiser {
     /// How much it did in all.
     pub fn counts(&self) -> Result<RaiserCounts, UndoError> {
         let mut counts = Counts::default();
-        ioctl(&self.device, command::COUNTS, &mut counts)
+        self.device
+            .ask(command::COUNTS, &mut counts)
             .map_err(|error| UndoError::Raiser(format!("it does not say what it did: {error}")))?;
         Ok(counts)
     }
 
     /// Nobody is raised any more, by whichever process holds it, once this returns. For those that undo.
     pub fn stop(&self) {
-        // SAFETY: the command takes no argument.
-        unsafe { libc::ioctl(self.device.as_raw_fd(), libc::c_ulong::from(command::STOP)) };
+        // A module that is loaded always can.
+        let _ = self.device.tell(command::STOP);
     }
 }
 
@@ -195,28 +178,17 @@ impl AsFd for Raiser {
     }
 }
 
-fn ioctl<T>(device: &File, command: u32, value: &mut T) -> io::Result<()> {
-    // SAFETY: each command is given the structure whose size it carries.
-    match unsafe { libc::ioctl(device.as_raw_fd(), libc::c_ulong::from(command), value as *mut T) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// `struct lb_tune_record`.
 fn decode(bytes: &[u8]) -> Option<Raised> {
-    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let half = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let &[kind, priority, to, from, ..] = bytes.get(24..)? else { return None };
+    let record = Record::from_bytes(bytes)?;
     Some(Raised {
-        asked: Nanos(word(0)?),
-        set: Nanos(word(8)?),
-        thread: Tid(i32::try_from(half(16)?).ok()?),
-        task: Tid(i32::try_from(half(20)?).ok()?),
-        over: *Kind::ALL.get(usize::from(kind))?,
-        priority,
-        to,
-        from,
+        asked: Nanos(record.asked_ns),
+        set: Nanos(record.set_ns),
+        thread: Tid(i32::try_from(record.tid).ok()?),
+        task: Tid(i32::try_from(record.task).ok()?),
+        over: Kind::from_raw(u32::from(record.kind))?,
+        priority: record.priority,
+        to: record.to,
+        from: record.from,
     })
 }
 
@@ -225,19 +197,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_where_the_header_puts_its_fields() {
-        let mut bytes = vec![0; size_of::<Record>()];
-        bytes[0] = 7;
-        bytes[8] = 9;
-        bytes[16..20].copy_from_slice(&29_u32.to_ne_bytes());
-        bytes[20..24].copy_from_slice(&600_u32.to_ne_bytes());
-        bytes[24..28].copy_from_slice(&[2, 60, 48, 5]);
-        let raised = decode(&bytes).unwrap();
-        assert_eq!((raised.asked, raised.set), (Nanos(7_u64.to_le()), Nanos(9_u64.to_le())));
+    fn a_record_is_read_by_the_header_and_an_unknown_kind_is_not() {
+        let mut record = Record {
+            asked_ns: 7,
+            set_ns: 9,
+            tid: 29,
+            task: 600,
+            kind: Kind::WorkItem.raw() as u8,
+            priority: 60,
+            to: 48,
+            from: 5,
+            ..Record::ZERO
+        };
+        let raised = decode(&record.to_bytes()).unwrap();
+        assert_eq!((raised.asked, raised.set), (Nanos(7), Nanos(9)));
         assert_eq!((raised.thread, raised.task), (Tid(29), Tid(600)));
         assert_eq!((raised.over, raised.priority, raised.to, raised.from), (Kind::WorkItem, 60, 48, 5));
-        bytes[24] = 3;
-        assert_eq!(decode(&bytes), None, "no kind that is known");
-        assert_eq!(decode(&bytes[..25]), None);
+        assert_eq!(decode(&record.to_bytes()[..25]), None);
+        record.kind = Kind::KIND_COUNT as u8;
+        assert_eq!(decode(&record.to_bytes()), None, "no kind that is known");
     }
 }
