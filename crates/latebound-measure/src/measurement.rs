@@ -367,7 +367,7 @@ impl Measurement {
             .collect();
         if !unpinned.is_empty() {
             missing.push(Missing {
-kind: MissingKind::Condition,
+        kind: MissingKind::Condition,
                 what: "one CPU for each measuring thread".to_owned(),
                 why: format!(
                     "the kernel refuses to pin SCHED_DEADLINE threads to part of a root domain: the threads meant \
@@ -529,7 +529,7 @@ kind: MissingKind::Condition,
                     worker.ended = Some(ended);
                     if ended == Ended::Sleepless {
                         self.missing.push(Missing {
-kind: MissingKind::Measurement,
+        kind: MissingKind::Measurement,
                             what: format!("the rest of the measurement on CPU {}", worker.cpu),
                             why: format!(
                                 "a period of {} left the thread no time to sleep, and without an end it would have \

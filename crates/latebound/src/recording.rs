@@ -136,7 +136,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
     let mut missing = recorder.missing().to_vec();
     if was_starved {
         missing.push(Missing {
-kind: MissingKind::Condition,
+        kind: MissingKind::Condition,
             what: "time for this program below real-time tasks".to_owned(),
             why: format!(
                 "for {STARVED} they left nothing to ordinary threads, so that events were read in reserved time before them, and each of them may \
@@ -250,7 +250,7 @@ fn saved(path: &Path) -> Result<Made> {
     let mut missing = Vec::new();
     if !events.iter().any(|event| matches!(event.kind, EventKind::InterruptEntry(_))) {
         missing.push(Missing {
-kind: MissingKind::Events,
+        kind: MissingKind::Events,
             what: "interrupts".to_owned(),
             why: format!("{name} has none, so that a wake-up by an interrupt passes for one by the thread that it interrupted"),
             remedy: "record the events irq and irq_vectors as well".to_owned(),

@@ -148,7 +148,7 @@ pub(crate) fn leave_measured_cpus(allowed: &CpuSet, measured: &CpuSet) -> Option
     let moved = !free.is_empty()
         && unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const wanted) } == 0;
     (!moved).then(|| Missing {
-kind: MissingKind::Condition,
+        kind: MissingKind::Condition,
         what: "a CPU for the tool's own work".to_owned(),
         why: "every CPU that this process may use is measured, so collecting and writing run beside the measuring \
               threads, at an ordinary priority below theirs"

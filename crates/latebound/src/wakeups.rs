@@ -69,7 +69,7 @@ pub(crate) fn start(
         started => return Ok(started?),
     };
     missing.push(Missing {
-kind: MissingKind::Condition,
+        kind: MissingKind::Condition,
         what: "real-time measuring threads".to_owned(),
         why: format!(
             "the kernel refused SCHED_{policy} ({source}): {cause}. Ordinary threads (SCHED_OTHER) measured instead, \

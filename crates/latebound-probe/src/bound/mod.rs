@@ -282,7 +282,7 @@ fn lacking_events(lacking: &[&str]) -> ProbeError {
 /// and this event for a rule alone. That the flag decides is read from the thread itself, as on kernels before 6.16.
 fn left_alone() -> Missing {
     Missing {
-kind: MissingKind::Events,
+        kind: MissingKind::Events,
         what: format!("events {CALLS_ITSELF}"),
         why: "from 7.0 on a program there calls itself until the kernel panics, so none is attached".to_owned(),
         remedy: "nothing to do; no window is longer or shorter for it, but nobody checks that need_resched is set only with interrupts or \

@@ -110,7 +110,7 @@ impl Plan {
         for &mechanism in OBSERVABLE.iter().filter(|mechanism| wanted.contains(mechanism)) {
             if mechanism == Mechanism::IrqWork {
                 plan.missing.push(Missing {
-kind: MissingKind::Mechanism,
+        kind: MissingKind::Mechanism,
                     what: "irq_work items".to_owned(),
                     why: "they have no trace points, and irq_work.o is built without function entries for tracing"
                         .to_owned(),

@@ -3,10 +3,8 @@
 //! of them were told and when they are over.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use latebound_model::{Completer, Object, Priority, RelationKind, WaitEvent};
@@ -15,6 +13,7 @@ use libbpf_rs::Map;
 
 use super::{decode, wire};
 use crate::error::ProbeError;
+use crate::mapping::Mapping;
 
 const PLACES: usize = wire::LB_DISK_WAITS as usize;
 const COMPLETERS: usize = wire::LB_DISK_COMPLETERS as usize;
@@ -22,51 +21,25 @@ const COMPLETERS: usize = wire::LB_DISK_COMPLETERS as usize;
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
 /// The programs' array, mapped.
-struct Places {
-    first: NonNull<wire::DiskWait>,
-}
+struct Places(Mapping);
 
 impl Places {
-    const BYTES: usize = PLACES * size_of::<wire::DiskWait>();
-
     fn map(array: &Map<'_>) -> Result<Places, ProbeError> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice, of an array made with BPF_F_MMAPABLE; the result is
-        // checked.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                Places::BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                array.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(ProbeError::last_os("mapping the waits for disks"));
-        }
-        let first = NonNull::new(address.cast::<wire::DiskWait>())
-            .ok_or_else(|| ProbeError::last_os("mapping the waits for disks"))?;
-        Ok(Places { first })
+        let bytes = PLACES * size_of::<wire::DiskWait>();
+        Mapping::writable(array.as_fd(), bytes, "the waits for disks").map(Places)
     }
 
     fn get(&self, at: usize) -> Option<Place<'_>> {
-        // SAFETY: inside the mapping, which lives as long as this.
-        (at < PLACES).then(|| Place { at: unsafe { self.first.add(at) }, _mapped: PhantomData })
-    }
-}
-
-impl Drop for Places {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and nothing refers to it any more.
-        unsafe { libc::munmap(self.first.as_ptr().cast::<c_void>(), Places::BYTES) };
+        let place =
+            |at: usize| Place { at: self.0.at(at * size_of::<wire::DiskWait>()), _mapped: PhantomData };
+        (at < PLACES).then(|| place(at))
     }
 }
 
 /// One place of the array, a `struct lb_disk_wait`. The programs write to it meanwhile, so that each field is an atomic.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    at: NonNull<wire::DiskWait>,
+    at: *mut wire::DiskWait,
     _mapped: PhantomData<&'a Places>,
 }
 
@@ -74,7 +47,7 @@ macro_rules! atomic {
     ($field:ident: $of:ty) => {
         fn $field(self) -> &'a $of {
             // SAFETY: the field lies inside the mapping, aligned as its type is, and is accessed here by atomics alone.
-            unsafe { <$of>::from_ptr(&raw mut (*self.at.as_ptr()).$field) }
+            unsafe { <$of>::from_ptr(&raw mut (*self.at).$field) }
         }
     };
 }
@@ -93,7 +66,7 @@ impl<'a> Place<'a> {
     fn by(self) -> impl Iterator<Item = (&'a AtomicU64, &'a AtomicU64)> {
         // SAFETY: both fields lie inside the mapping, aligned as their types are, and are accessed here by atomics alone.
         (0..COMPLETERS).map(move |number| unsafe {
-            let served = &raw mut (*self.at.as_ptr()).by[number];
+            let served = &raw mut (*self.at).by[number];
             (AtomicU64::from_ptr(&raw mut (*served).who), AtomicU64::from_ptr(&raw mut (*served).times))
         })
     }

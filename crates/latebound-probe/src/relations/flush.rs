@@ -43,7 +43,7 @@ impl Flushes {
 /// What follows where it cannot be seen.
 pub(super) fn missing(why: String) -> Missing {
     Missing {
-kind: MissingKind::Relations,
+        kind: MissingKind::Relations,
         what: "tasks that are blocked until a work item is done: they count as those that can go on meanwhile"
             .to_owned(),
         why,

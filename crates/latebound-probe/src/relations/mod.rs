@@ -7,13 +7,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use latebound_model::{Dependency, Priority, RelationKind, WaitEvent};
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
-use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 mod decode;
@@ -26,15 +25,16 @@ use self::decode::WaitRecord;
 use self::disks::DiskWaits;
 use self::plan::Plan;
 use self::writeback::HeldBack;
+use crate::clock::now;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
-use crate::load::{self, Refused};
+use crate::load;
 use crate::mapping::MappedArray;
 use crate::observe::ProbeCost;
-use crate::program::{enable_statistics, program_info};
+use crate::program::{enable_statistics, program_info, programs, skipped};
 use crate::responses::AT_ONCE;
-use skel::types::rodata as RelationsConstants;
-use skel::{OpenRelationsSkel, RelationsSkel, RelationsSkelBuilder};
+use crate::task::text;
+use skel::RelationsSkel;
 
 #[allow(
     missing_docs,
@@ -130,13 +130,7 @@ impl RelationProbe {
     pub fn start(options: RelationOptions) -> Result<RelationProbe, ProbeError> {
         let plan = Plan::of(&KernelBtf::load()?, options)?;
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let load::Attached { links, skeleton: skel, refused } = load::what_attaches(
-            "loading the programs of relations",
-            |refused| plan.without(refused),
-            |_, refused| open(&plan, refused),
-            |_| Ok(()),
-            |loaded| plan.order(loaded),
-        )?;
+        let load::Running { links, skeleton: skel, missing } = load::start(&plan)?;
         let (told, malformed) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(0)));
         Ok(RelationProbe {
             _links: links,
@@ -146,7 +140,7 @@ impl RelationProbe {
             disks: DiskWaits::map(&skel.maps.disk_waits, options.hold)?,
             held_back: HeldBack::new(options.hold),
             statistics,
-            missing: plan.missing(&refused),
+            missing,
             woken: MappedArray::map(skel.maps.woken.as_fd(), EDGES)?,
             skel,
             counted: Vec::new(),
@@ -368,7 +362,6 @@ impl RelationProbe {
     pub fn waits(&self, thread: Tid) -> Option<ThreadWaits> {
         let value = self.skel.maps.watched.lookup(&thread.0.to_ne_bytes(), MapFlags::ANY).ok()??;
         let watched = wire::Watched::from_bytes(&value)?;
-        let name = watched.by_comm.split(|&byte| byte == 0).next()?;
         Some(ThreadWaits {
             waits: watched.waits,
             total: Nanos(watched.wait_sum_ns),
@@ -376,8 +369,7 @@ impl RelationProbe {
             inversions: watched.inversions,
             inverted: Nanos(watched.inversion_sum_ns),
             longest_inversion: Nanos(watched.inversion_max_ns),
-            by: (watched.by > 0)
-                .then(|| (decode::tid(watched.by), String::from_utf8_lossy(name).into_owned())),
+            by: (watched.by > 0).then(|| (decode::tid(watched.by), text(&watched.by_comm))),
         })
     }
 
@@ -403,15 +395,7 @@ impl RelationProbe {
             place: "relations: events that could not be read".to_owned(),
             count: Some(*self.malformed.borrow()),
         });
-        for program in self.skel.object().progs() {
-            if let Some(info) = program_info(program.as_fd().as_raw_fd()) {
-                losses.push(Loss {
-                    kind: LossKind::ProgramSkipped,
-                    place: program.name().to_string_lossy().into_owned(),
-                    count: Some(info.recursion_misses),
-                });
-            }
-        }
+        losses.extend(skipped("", programs(self.skel.object())));
         losses.retain(|loss| loss.count != Some(0));
         losses
     }
@@ -436,16 +420,6 @@ impl RelationProbe {
     }
 }
 
-fn open(plan: &Plan, refused: &[Refused]) -> libbpf_rs::Result<OpenRelationsSkel<'static>> {
-    // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = RelationsSkelBuilder::default().open(place)?;
-    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        plan.set(constants, refused);
-    }
-    Ok(open)
-}
-
 /// The ring, whose records go to `told`; those that are none are counted.
 fn ring(
     events: &dyn MapCore,
@@ -462,14 +436,6 @@ fn ring(
     });
     let ring = added.and_then(|builder| std::mem::take(builder).build());
     ring.map_err(|error| ProbeError::bpf("opening the ring of relations", error))
-}
-
-/// The clock of `bpf_ktime_get_ns`.
-fn now() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 #[cfg(test)]

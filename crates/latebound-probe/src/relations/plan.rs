@@ -2,12 +2,15 @@
 //! Which programs of relations the running kernel has hooks for, and what is missing without the others. Decides; loads nothing.
 
 use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
 
 use latebound_model::{Missing, MissingKind};
+use libbpf_rs::skel::SkelBuilder;
 
+use super::RelationOptions;
 use super::flush::{self, Flushes};
+use super::skel::{OpenRelationsSkel, RelationsSkelBuilder, types};
 use super::writeback;
-use super::{RelationOptions, RelationsConstants};
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::load::{self, Refused, Step};
@@ -125,18 +128,8 @@ impl Plan {
         Ok(Plan { options, programs, flushes, held_back, missing })
     }
 
-    /// The programs that are loaded without those that the kernel refused.
-    pub(super) fn without(&self, refused: &[Refused]) -> BTreeSet<String> {
-        without(&self.programs, refused).map(str::to_owned).collect()
-    }
-
-    /// Those that were loaded, in the order in which they are attached.
-    pub(super) fn order(&self, loaded: &BTreeSet<String>) -> Vec<String> {
-        self.programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()
-    }
-
     /// Writes what the programs are told before they are loaded.
-    pub(super) fn set(&self, constants: &mut RelationsConstants, refused: &[Refused]) {
+    fn set(&self, constants: &mut types::rodata, refused: &[Refused]) {
         constants.wake_reader = self.options.wake_reader;
         constants.time_waits = !self.options.no_waits;
         constants.left_out = self.options.left_out.map_or(0, |process| process.0);
@@ -149,18 +142,6 @@ impl Plan {
         }
         constants.held_back_arguments = self.held_back.as_ref().copied().unwrap_or(0);
         constants.jiffy_us = writeback::jiffy_us();
-    }
-
-    /// What cannot be seen without the programs that the kernel refused, and those that it has no hook for.
-    pub(super) fn missing(self, refused: &[Refused]) -> Vec<Missing> {
-        // Another program stands in for those that see wake-ups of real-time tasks alone.
-        let stood_in = |one: &Refused| {
-            is_woken(&one.program) && refused.iter().all(|other| other.program != EVERY_WAKEUP)
-        };
-        let others = refused.iter().filter(|one| !self.is_flush(&one.program) && !stood_in(one));
-        let others: Vec<Missing> = others.map(not_loaded).collect();
-        let flushes = self.why_no_flushes(refused).map(flush::missing);
-        self.missing.into_iter().chain(others).chain(flushes).collect()
     }
 
     fn why_no_flushes(&self, refused: &[Refused]) -> Option<String> {
@@ -176,6 +157,39 @@ impl Plan {
 
     fn is_flush(&self, program: &str) -> bool {
         self.flushes.as_ref().is_ok_and(|found| found.programs.contains(&program))
+    }
+}
+
+impl load::Probe for Plan {
+    type Open = OpenRelationsSkel<'static>;
+    const LOADING: &'static str = "loading the programs of relations";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        without(&self.programs, refused).map(str::to_owned).collect()
+    }
+
+    fn open(&self, _programs: &BTreeSet<String>, refused: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = RelationsSkelBuilder::default().open(place)?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            self.set(constants, refused);
+        }
+        Ok(open)
+    }
+
+    fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        self.programs.iter().filter(|&&name| loaded.contains(name)).map(|&name| name.to_owned()).collect()
+    }
+
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        // Another program stands in for those that see wake-ups of real-time tasks alone.
+        let stood_in = |one: &Refused| {
+            is_woken(&one.program) && refused.iter().all(|other| other.program != EVERY_WAKEUP)
+        };
+        let others = refused.iter().filter(|one| !self.is_flush(&one.program) && !stood_in(one));
+        let flushes = self.why_no_flushes(refused).map(flush::missing);
+        self.missing.iter().cloned().chain(others.map(not_loaded)).chain(flushes).collect()
     }
 }
 

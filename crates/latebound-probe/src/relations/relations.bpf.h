@@ -170,10 +170,12 @@ static __always_inline bool comm_begins_with(const char *comm, const char *prefi
 }
 
 /*
- * Whether softirqs that run in this kernel thread are its own work. Only its name says so: no flag (include/linux/sched.h, PF_*, 6.1 to
- * 7.3) tells these threads from others, and the addresses of their functions and of the variables that point to them are in kallsyms
- * alone, with CONFIG_KALLSYMS_ALL. "ksoftirqd/%u" and, of PREEMPT_RT, "ktimers/%u" are of kernel/softirq.c (ksoftirqd, timersd or
- * timer_thread), "irq/%d-%s" is of kernel/irq/manage.c (setup_irq_thread). User space cannot rename a kernel thread.
+ * Whether softirqs that run in this kernel thread are its own work. Its name says so, for want of anything else: no flag tells these threads
+ * from others (PF_*, include/linux/sched.h, 6.1 to 7.3). The address of the function that a thread runs (struct kthread, kernel/kthread.c)
+ * means something to a reader of kallsyms only, who may see none (kptr_restrict), and takes helper calls at each wake-up; the variables that
+ * point to ksoftirqd and ktimers are there for programs with CONFIG_KALLSYMS_ALL alone. "ksoftirqd/%u" and, of PREEMPT_RT, "ktimers/%u"
+ * stand in kernel/softirq.c (struct smp_hotplug_thread), "irq/%d-%s" and "irq/%d-s-%s" in kernel/irq/manage.c (setup_irq_thread). Nobody
+ * can rename a kernel thread from user space.
  */
 static __always_inline bool owns_softirqs(struct task_struct *thread)
 {
@@ -186,7 +188,8 @@ static __always_inline bool owns_softirqs(struct task_struct *thread)
  * not every kernel lets programs read (it needs CONFIG_KALLSYMS_ALL). PREEMPT_RT counts softirqs in the thread. A softirq that
  * ksoftirqd serves is that thread's.
  */
-static __always_inline enum lb_completer completer(struct lb_relation_cpu *cpu, struct task_struct *current, u32 *thread)
+static __always_inline enum lb_completer completer(struct lb_relation_cpu *cpu, struct task_struct *current,
+						   u32 *thread)
 {
 	struct task_struct___rt *counted = (void *)current;
 	bool softirq;
@@ -241,8 +244,8 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 	return priority > (operation == LB_WAIT_BLOCKED ? level->hard : level->soft);
 }
 
-static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by,
-				     u32 lasts_us)
+static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread,
+				     u32 by, u32 lasts_us)
 {
 	struct lb_wait_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	bool wake;

@@ -71,7 +71,8 @@ static __always_inline int woke(struct task_struct *task)
 	edge.completer = completer(cpu, current, &edge.thread);
 	edge.kind = LB_RELATION_WAKEUP;
 	if (cpu && cpu->data_ready_ns) {
-		if (cpu->data_ready_in == (u32)current->pid && bpf_ktime_get_ns() - cpu->data_ready_ns < DATA_READY_MAX_NS)
+		if (cpu->data_ready_in == (u32)current->pid &&
+		    bpf_ktime_get_ns() - cpu->data_ready_ns < DATA_READY_MAX_NS)
 			edge.kind = LB_RELATION_NETWORK_RECEIVE;
 		cpu->data_ready_ns = 0;
 	}

@@ -24,7 +24,7 @@ pub(super) fn held_back(kernel: &KernelBtf) -> Result<u32, String> {
 /// What follows where such tasks cannot be seen.
 pub(super) fn missing(why: String) -> Missing {
     Missing {
-kind: MissingKind::Relations,
+        kind: MissingKind::Relations,
         what: "tasks that may make no page dirty before others are written: they wait for nobody, unless they made pages dirty before"
             .to_owned(),
         why,

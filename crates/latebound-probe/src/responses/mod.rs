@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -18,7 +17,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use crate::error::ProbeError;
 use crate::load::{self, Refused};
 use crate::log;
-use crate::program::program_info;
+use crate::program::{programs, skipped};
 use skel::{OpenResponsesSkel, ResponsesSkel, ResponsesSkelBuilder};
 
 #[allow(
@@ -97,16 +96,8 @@ impl ResponseProbe {
                 SYSCALLS[0]
             )));
         };
-        let there = programs(events)?;
-        let load::Attached { links, skeleton: skel, refused } = load::what_attaches(
-            "loading the programs of responses",
-            |refused| without(&there, refused),
-            |_, _| open(),
-            |_| Ok(()),
-            |loaded| {
-                there.iter().map(|(name, _)| name).filter(|name| loaded.contains(*name)).cloned().collect()
-            },
-        )?;
+        let plan = Plan { there: there(events)? };
+        let load::Running { links, skeleton: skel, missing } = load::start(&plan)?;
         let told = Rc::new(RefCell::new(Vec::new()));
         let ring = {
             let told = Rc::clone(&told);
@@ -119,7 +110,6 @@ impl ResponseProbe {
                 .and_then(|builder| std::mem::take(builder).build())
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of responses", error))?;
-        let missing = refused.iter().map(not_loaded).collect();
         Ok(ResponseProbe { _links: links, ring, told, skel, missing })
     }
 
@@ -165,15 +155,8 @@ impl ResponseProbe {
             let (kind, place) = loss(of);
             Loss { kind, place: place.to_owned(), count: Some(lost[of.raw() as usize]) }
         });
-        let skipped = self.skel.object().progs().filter_map(|program| {
-            pause();
-            let info = program_info(program.as_fd().as_raw_fd())?;
-            Some(Loss {
-                kind: LossKind::ProgramSkipped,
-                place: format!("responses, {}", program.name().to_string_lossy()),
-                count: Some(info.recursion_misses),
-            })
-        });
+        let programs = programs(self.skel.object()).inspect(|_| pause());
+        let skipped = skipped("responses, ", programs);
         all.chain(skipped).filter(|loss| loss.count != Some(0)).collect()
     }
 
@@ -189,14 +172,36 @@ impl ResponseProbe {
     }
 }
 
-fn open() -> libbpf_rs::Result<OpenResponsesSkel<'static>> {
-    // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    ResponsesSkelBuilder::default().open(place)
+/// What is loaded: the programs that this kernel has events for, with the section of each, in the order in which they are attached.
+struct Plan {
+    there: Vec<(String, String)>,
+}
+
+impl load::Probe for Plan {
+    type Open = OpenResponsesSkel<'static>;
+    const LOADING: &'static str = "loading the programs of responses";
+
+    fn programs(&self, refused: &[Refused]) -> BTreeSet<String> {
+        without(&self.there, refused)
+    }
+
+    fn open(&self, _programs: &BTreeSet<String>, _refused: &[Refused]) -> libbpf_rs::Result<Self::Open> {
+        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        ResponsesSkelBuilder::default().open(place)
+    }
+
+    fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
+        self.there.iter().map(|(name, _)| name).filter(|name| loaded.contains(*name)).cloned().collect()
+    }
+
+    fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
+        refused.iter().map(not_loaded).collect()
+    }
 }
 
 /// The programs that this kernel has events for, with the section of each.
-fn programs(events: &Path) -> Result<Vec<(String, String)>, ProbeError> {
+fn there(events: &Path) -> Result<Vec<(String, String)>, ProbeError> {
     let mut storage = MaybeUninit::uninit();
     let open = ResponsesSkelBuilder::default().open(&mut storage);
     let open = open.map_err(|error| ProbeError::bpf("opening the programs of responses", error))?;

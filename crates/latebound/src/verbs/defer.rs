@@ -287,7 +287,7 @@ fn not_requested(phase: &Phase, args: &DeferRunArgs, is_stopped: bool) -> Option
         wanted += u64::from(measured.request.triggers);
     }
     (asked < wanted).then(|| Missing {
-kind: MissingKind::Measurement,
+        kind: MissingKind::Measurement,
         what: format!("{} of {wanted} triggers, {}", wanted - asked, phase.name),
         why: if is_stopped {
             "the run was stopped".to_owned()

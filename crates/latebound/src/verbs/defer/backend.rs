@@ -54,7 +54,7 @@ impl Way {
                 if !none(By::Bpf) && args.busy.is_none() && args.execution == Nanos::ZERO =>
             {
                 let said = Missing {
-kind: MissingKind::Mechanism,
+        kind: MissingKind::Mechanism,
                     what: "requests by the kernel module, from task, softirq and hard interrupt context".to_owned(),
                     why: "latebound_defer is not loaded: what follows was requested by user space and BPF programs"
                         .to_owned(),
