@@ -201,7 +201,7 @@ impl Tm {
     }
 
     fn interrupts_off(&self) -> Option<bool> {
-        (self.irqs_known != 0).then(|| self.on.masked != 0 || self.on.hardware != 0)
+        (self.irqs_known != 0).then_some(self.on.masked != 0 || self.on.hardware != 0)
     }
 }
 
