@@ -15,6 +15,28 @@ use libbpf_rs::libbpf_sys;
 use crate::error::ProbeError;
 use crate::log;
 
+/// What a program requires of the kernel, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need<'a> {
+    /// A trace point to attach to.
+    Tracepoint(&'a str),
+    /// A function to attach to the entry of.
+    Entry(&'a str),
+    /// A function to know of.
+    Function(&'a str),
+}
+
+/// Why a kernel does not have what a program requires.
+#[derive(Debug)]
+pub(crate) enum Lack {
+    /// Its type information does not name it.
+    Absent,
+    /// A program there may call itself without end.
+    CallsItself,
+    /// It lets no program in.
+    NoEntry(io::Error),
+}
+
 /// The trace points and functions that the running kernel's type information names.
 #[derive(Clone, Debug, Default)]
 pub struct KernelBtf {
@@ -66,6 +88,17 @@ impl KernelBtf {
     /// Whether a `tp_btf` program can attach to this trace point.
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains(name)
+    }
+
+    /// Why this kernel does not have what a program requires; `None` where it has it.
+    pub(crate) fn lacks(&self, need: Need<'_>) -> Option<Lack> {
+        match need {
+            Need::Tracepoint(name) if !self.has_tracepoint(name) => Some(Lack::Absent),
+            Need::Tracepoint(name) => self.is_deadly(name).then_some(Lack::CallsItself),
+            Need::Entry(name) | Need::Function(name) if !self.has_function(name) => Some(Lack::Absent),
+            Need::Entry(name) => self.try_enter(name).err().map(Lack::NoEntry),
+            Need::Function(_) => None,
+        }
     }
 
     /// How many arguments a `tp_btf` program gets at this trace point.

@@ -19,7 +19,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf};
+use crate::kernel::{CALLS_ITSELF, KernelBtf, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program;
 use crate::vector::Vector;
@@ -209,7 +209,7 @@ impl<'a> Setup<'a> {
         possible: usize,
     ) -> Result<Setup<'a>, ProbeError> {
         let mut programs = programs()?;
-        programs.retain(|name| kernel.has_tracepoint(name) && !kernel.is_deadly(name));
+        programs.retain(|name| kernel.lacks(Need::Tracepoint(name)).is_none());
         Ok(Setup { kernel, callers, version, possible, programs })
     }
 }

@@ -23,7 +23,7 @@ use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder, libbpf_sys};
 
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program;
 pub use overflow::DeferOverflow;
@@ -189,8 +189,9 @@ impl DeferPart {
 
     fn unnamed(self, kernel: &KernelBtf) -> Option<String> {
         let made = self.made();
-        let event = made.watchers.iter().find(|(_, event)| !kernel.has_tracepoint(event));
-        match (event, made.function.filter(|name| !kernel.has_function(name))) {
+        let lacks = |need| kernel.lacks(need).is_some();
+        let event = made.watchers.iter().find(|(_, event)| lacks(Need::Tracepoint(event)));
+        match (event, made.function.filter(|name| lacks(Need::Function(name)))) {
             (Some((_, name)), _) => Some(format!("this kernel has no trace point {name}")),
             (_, Some(name)) => Some(format!("this kernel has no function {name}")),
             _ => None,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use latebound_model::{Mechanism, Missing, MissingKind};
 
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, Lack, Need};
 use crate::load::{self, Refused};
 use crate::vector::Vector;
 
@@ -23,26 +23,19 @@ pub(super) const OBSERVABLE: [Mechanism; 10] = [
     Mechanism::BlockRequest,
 ];
 
-/// Where a program hooks in. A trace point's program bears its name unless told otherwise.
-#[derive(Clone, Copy)]
-pub(super) enum Hook {
-    Tracepoint(&'static str),
-    Function(&'static str),
-}
-
-/// One program and what it is for.
+/// One program, where it hooks in, and what it is for. A trace point's program bears its name unless told otherwise.
 pub(super) struct Program {
     pub(super) name: &'static str,
-    pub(super) hook: Hook,
+    pub(super) requires: Need<'static>,
     pub(super) mechanisms: &'static [Mechanism],
 }
 
 const fn tp(name: &'static str, mechanisms: &'static [Mechanism]) -> Program {
-    Program { name, hook: Hook::Tracepoint(name), mechanisms }
+    Program { name, requires: Need::Tracepoint(name), mechanisms }
 }
 
 const fn fentry(name: &'static str, function: &'static str, mechanisms: &'static [Mechanism]) -> Program {
-    Program { name, hook: Hook::Function(function), mechanisms }
+    Program { name, requires: Need::Entry(function), mechanisms }
 }
 
 const IRQ: &[Mechanism] = &[Mechanism::HardIrq];
@@ -73,7 +66,7 @@ pub(super) const PROGRAMS: [Program; 22] = [
     tp("sched_wakeup", WOKEN),
     Program {
         name: "irq_thread_requested",
-        hook: Hook::Tracepoint("irq_handler_exit"),
+        requires: Need::Tracepoint("irq_handler_exit"),
         mechanisms: &[Mechanism::ThreadedIrq],
     },
     tp("hrtimer_expire_exit", HRTIMER),
@@ -100,13 +93,6 @@ impl Plan {
         let mut plan = Plan { programs: Vec::new(), mechanisms: BTreeSet::new(), missing: Vec::new() };
         let by_issue = !(kernel.has_tracepoint("block_io_start") && kernel.has_tracepoint("block_io_done"));
         let not_loaded = |program: &str| refused.iter().find(|one| one.program == program);
-        let no_entry = |function: &str| {
-            if !kernel.has_function(function) {
-                return Some(format!("there is no function {function}"));
-            }
-            let error = kernel.try_enter(function).err()?;
-            Some(format!("programs may not enter the function {function} ({error})"))
-        };
         for &mechanism in OBSERVABLE.iter().filter(|mechanism| wanted.contains(mechanism)) {
             if mechanism == Mechanism::IrqWork {
                 plan.missing.push(Missing {
@@ -123,7 +109,7 @@ impl Plan {
             // A mechanism is nothing without one of these, and the others are loaded.
             let mut unloaded: Vec<String> = Vec::new();
             let mut had = false;
-            let mut lacks_tracepoint = false;
+            let mut is_half = false;
             if mechanism == Mechanism::Vector {
                 had = plan.vectors(kernel, refused);
             }
@@ -140,31 +126,21 @@ impl Plan {
                     unloaded.push(one.reason());
                     continue;
                 }
-                match program.hook {
-                    Hook::Tracepoint(name) if kernel.is_deadly(name) => {
-                        lacks_tracepoint = true;
-                        absent
-                            .push(format!("a program at the trace point {name} may call itself without end"));
+                let Some(lack) = kernel.lacks(program.requires) else {
+                    had = true;
+                    if !plan.programs.iter().any(|name| name == program.name) {
+                        plan.programs.push(program.name.to_owned());
                     }
-                    Hook::Tracepoint(name) if !kernel.has_tracepoint(name) => {
-                        lacks_tracepoint = true;
-                        absent.push(format!("there is no trace point {name}"));
-                    }
-                    Hook::Function(name) if no_entry(name).is_some() => {
-                        absent.extend(no_entry(name).filter(|text| !absent.contains(text)));
-                    }
-                    _ => {
-                        had = true;
-                        if !plan.programs.iter().any(|name| name == program.name) {
-                            plan.programs.push(program.name.to_owned());
-                        }
-                    }
+                    continue;
+                };
+                // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
+                is_half |= mechanism != Mechanism::Tasklet || matches!(program.requires, Need::Tracepoint(_));
+                let why = told(program.requires, &lack);
+                if !absent.contains(&why) {
+                    absent.push(why);
                 }
             }
-            // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
-            let lacks_essential =
-                if mechanism == Mechanism::Tasklet { lacks_tracepoint } else { !absent.is_empty() };
-            if !had || !unloaded.is_empty() || lacks_essential {
+            if !had || !unloaded.is_empty() || is_half {
                 plan.programs.truncate(before);
             } else {
                 plan.mechanisms.insert(mechanism);
@@ -225,6 +201,19 @@ impl Plan {
             });
         }
         !there.is_empty()
+    }
+}
+
+/// Why a kernel does not have what a program requires, in words.
+fn told(need: Need<'_>, lack: &Lack) -> String {
+    let (kind, name) = match need {
+        Need::Tracepoint(name) => ("trace point", name),
+        Need::Entry(name) | Need::Function(name) => ("function", name),
+    };
+    match lack {
+        Lack::Absent => format!("there is no {kind} {name}"),
+        Lack::CallsItself => format!("a program at the {kind} {name} may call itself without end"),
+        Lack::NoEntry(error) => format!("programs may not enter the {kind} {name} ({error})"),
     }
 }
 

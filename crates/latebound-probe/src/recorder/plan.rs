@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use super::imp::RecorderSkelBuilder;
 use super::options::Following;
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf};
+use crate::kernel::{CALLS_ITSELF, KernelBtf, Lack, Need};
 use crate::load::{self, Refused};
 
 /// How the names of the events of deferred work begin, those of softirqs first.
@@ -68,12 +68,16 @@ impl Plan {
             if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
-            if btf.has_tracepoint(&tracepoint) && btf.is_deadly(&tracepoint) {
-                plan.deadly.insert(tracepoint);
-            } else if btf.has_tracepoint(&tracepoint) {
-                plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
-            } else {
-                plan.absent.insert(tracepoint);
+            match btf.lacks(Need::Tracepoint(&tracepoint)) {
+                None => {
+                    plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
+                }
+                Some(Lack::CallsItself) => {
+                    plan.deadly.insert(tracepoint);
+                }
+                Some(Lack::Absent | Lack::NoEntry(_)) => {
+                    plan.absent.insert(tracepoint);
+                }
             }
         }
         Ok(plan)
