@@ -70,7 +70,7 @@ fn live_observe_keeps_the_worst_of_each_series_with_who_asked() {
 #[test]
 fn live_defer_by_bpf_keeps_what_is_asked_for_and_says_who_asked() {
     let _live = live();
-    let run = "defer run --by bpf --mechanism direct,user,timerfd --count 211 --period 500us --limit 10s";
+    let run = "defer run --by bpf --mechanism direct,user,timerfd --context task --count 211 --period 500us --limit 10s";
     let run: Vec<&str> = run.split(' ').collect();
     let all = written(&[run.as_slice(), &["--keep", "all"]].concat(), "all");
     for mechanism in ["direct", "thread_wakeup", "timer_wakeup"] {
