@@ -34,7 +34,7 @@ fn older_runs_open_and_their_digest_is_the_same() {
 #[test]
 fn advice_on_an_older_run_of_defer_is_the_same() {
     let folder = folder();
-    for (name, code) in [("deferred", 0), ("axes", 1)] {
+    for (name, code) in [("deferred", 0), ("axes", 2)] {
         let saved = format!("{OLDER}/{name}.json");
         let mut advise = latebound(folder.path());
         let ran = ran(advise.args(["defer", "advise", "--budget", "50us", &saved]));
