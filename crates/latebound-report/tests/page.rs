@@ -302,7 +302,7 @@ fn the_answer_says_what_it_rests_on_where_nothing_was_measured() {
         "Up to 90.0 us late over 2000 wake-ups that were seen; 99.9 % came within 2.01 us."
     );
     run.missing.push(Missing {
-        kind: MissingKind::Other,
+        kind: MissingKind::Explanations,
         what: "explain".into(),
         why: "BPF was refused".into(),
         remedy: "root".into(),
