@@ -40,6 +40,7 @@ lint:
 .PHONY: test
 test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
+	@scripts/format-c.sh --check
 # Building these tools takes minutes, which CI has, and whose cache keeps them.
 	@if [ -n "$(CI)" ] || scripts/deny.sh --is-there; then scripts/deny.sh; fi
 	@if [ -n "$(CI)" ] || scripts/book.sh --is-there; then scripts/book.sh; fi
@@ -69,6 +70,7 @@ fuzz: packages-build+fuzz ## Fuzz every reader of foreign bytes, SECONDS=60 for 
 
 .PHONY: check
 check: packages-build+test lint ## The quick loop: format, lints, and every test that needs no root and no kernel
+	@scripts/format-c.sh --check
 	@scripts/run-tests.sh pure
 
 .PHONY: static

@@ -17,11 +17,11 @@ unsigned long long last;
 #define LEAST()
 #endif
 
-#define PROGRAM(name)                                   \
-	SEC("tp_btf/" #name) int name(void *arguments)  \
-	{                                               \
-		LEAST();                                \
-		return 0;                               \
+#define PROGRAM(name)                                  \
+	SEC("tp_btf/" #name) int name(void *arguments) \
+	{                                              \
+		LEAST();                               \
+		return 0;                              \
 	}
 
 PROGRAM(preempt_disable)

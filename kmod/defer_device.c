@@ -105,8 +105,8 @@ static long wait_in_slot(struct lb_slot *slot, struct lb_defer_wait *wait)
 		lb_slot_record(slot, wait->started_ns, now, wait->started_cpu);
 	}
 	/* A task_work ends the wait as a signal would; it runs on the way out, and the call is made again. */
-	error = swait_event_interruptible_exclusive(slot->waiters, READ_ONCE(slot->run->stopping) ||
-							     (is_user && lb_slot_waits(slot)));
+	error = swait_event_interruptible_exclusive(slot->waiters,
+						    READ_ONCE(slot->run->stopping) || (is_user && lb_slot_waits(slot)));
 	if (error)
 		return error;
 	wait->started_ns = 0;
@@ -149,17 +149,18 @@ static long wait_for_request(struct lb_run *run, struct lb_defer_wait *wait)
 }
 
 /* Reads the structure, lets the code use it, and writes it back. */
-#define WITH(type, code) ({					\
-	type value;						\
-	long result = -EFAULT;					\
-								\
-	if (!copy_from_user(&value, argument, sizeof(value))) {	\
-		result = (code);				\
-		if (!result && copy_to_user(argument, &value, sizeof(value))) \
-			result = -EFAULT;			\
-	}							\
-	result;							\
-})
+#define WITH(type, code)                                                              \
+	({                                                                            \
+		type value;                                                           \
+		long result = -EFAULT;                                                \
+                                                                                      \
+		if (!copy_from_user(&value, argument, sizeof(value))) {               \
+			result = (code);                                              \
+			if (!result && copy_to_user(argument, &value, sizeof(value))) \
+				result = -EFAULT;                                     \
+		}                                                                     \
+		result;                                                               \
+	})
 
 static long defer_locked(struct lb_run *run, unsigned int command, void __user *argument)
 {
@@ -181,12 +182,12 @@ static long defer_locked(struct lb_run *run, unsigned int command, void __user *
 		return 0;
 	case LB_DEFER_IOC_COUNTS:
 		return WITH(struct lb_defer_counts, ({
-			struct lb_slot *slot = slot_of(run, value.index);
+				    struct lb_slot *slot = slot_of(run, value.index);
 
-			if (slot)
-				lb_slot_counts(slot, &value);
-			slot ? 0 : -EINVAL;
-		}));
+				    if (slot)
+					    lb_slot_counts(slot, &value);
+				    slot ? 0 : -EINVAL;
+			    }));
 	default:
 		return -ENOTTY;
 	}

@@ -444,8 +444,8 @@ static enum hrtimer_restart lb_hrtimer_runs(struct hrtimer *timer)
 
 static enum hrtimer_mode hrtimer_mode_of(const struct lb_slot *slot)
 {
-	return slot->series.mechanism == LB_DEFER_HRTIMER_HARD ? HRTIMER_MODE_ABS_PINNED_HARD :
-								 HRTIMER_MODE_ABS_PINNED_SOFT;
+	return slot->series.mechanism == LB_DEFER_HRTIMER_HARD ? HRTIMER_MODE_ABS_PINNED_HARD
+							       : HRTIMER_MODE_ABS_PINNED_SOFT;
 }
 
 static int lb_hrtimer_make(struct lb_slot *slot)
@@ -517,8 +517,8 @@ static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISM_COUNT] = {
 	[LB_DEFER_WORK] = WORK("work"),
 	[LB_DEFER_WORK_HIGHPRI] = WORK("work_highpri"),
 	[LB_DEFER_WORK_UNBOUND] = WORK("work_unbound"),
-	[LB_DEFER_WORK_DELAYED] = { "work_delayed", LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY,
-				    work_setup, delayed_arm, work_cancel },
+	[LB_DEFER_WORK_DELAYED] = { "work_delayed", LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY, work_setup,
+				    delayed_arm, work_cancel },
 	[LB_DEFER_WORK_ORDERED] = WORK("work_ordered"),
 	[LB_DEFER_PRIVATE] = WORK("private"),
 	[LB_DEFER_PRIVATE_HIGHPRI] = WORK("private_highpri"),
@@ -528,32 +528,33 @@ static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISM_COUNT] = {
 	[LB_DEFER_WORK_BH_HIGHPRI] = WORK("work_bh_highpri"),
 #endif
 	[LB_DEFER_TASKLET] = { "tasklet", LB_SECOND_TOLD, LB_CAN_COUNT, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
-	[LB_DEFER_TASKLET_HI] = { "tasklet_hi", LB_SECOND_TOLD, LB_CAN_COUNT, lb_tasklet_setup, tasklet_arm, tasklet_cancel },
+	[LB_DEFER_TASKLET_HI] = { "tasklet_hi", LB_SECOND_TOLD, LB_CAN_COUNT, lb_tasklet_setup, tasklet_arm,
+				  tasklet_cancel },
 #ifdef LB_HAS_IRQ_POLL
-	[LB_DEFER_SOFTIRQ_IRQ_POLL] = { "softirq_irq_poll", LB_SECOND_SILENT, LB_CAN_COUNT,
-					poll_setup, poll_arm, poll_cancel },
+	[LB_DEFER_SOFTIRQ_IRQ_POLL] = { "softirq_irq_poll", LB_SECOND_SILENT, LB_CAN_COUNT, poll_setup, poll_arm,
+					poll_cancel },
 #endif
 #ifdef LB_HAS_NAPI
-	[LB_DEFER_SOFTIRQ_NET_RX] = { "softirq_net_rx", LB_SECOND_SILENT, LB_CAN_COUNT,
-				      napi_setup, napi_arm, napi_cancel },
+	[LB_DEFER_SOFTIRQ_NET_RX] = { "softirq_net_rx", LB_SECOND_SILENT, LB_CAN_COUNT, napi_setup, napi_arm,
+				      napi_cancel },
 #endif
 	[LB_DEFER_KTHREAD] = { "kthread", LB_SECOND_SILENT, LB_CAN_REMOTE, thread_setup, thread_arm, thread_cancel },
-	[LB_DEFER_KTHREAD_WORKER] = { "kthread_worker", LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY,
-				      worker_setup, worker_arm, worker_cancel },
+	[LB_DEFER_KTHREAD_WORKER] = { "kthread_worker", LB_SECOND_TOLD, LB_CAN_REMOTE | LB_CAN_BUSY, worker_setup,
+				      worker_arm, worker_cancel },
 	[LB_DEFER_IRQ_THREAD] = { "irq_thread", LB_SECOND_SILENT, 0, irq_setup, irq_arm, irq_cancel },
 	[LB_DEFER_IRQ_WORK] = IRQ_WORK("irq_work"),
 	[LB_DEFER_IRQ_WORK_HARD] = IRQ_WORK("irq_work_hard"),
 	[LB_DEFER_IRQ_WORK_LAZY] = IRQ_WORK("irq_work_lazy"),
-	[LB_DEFER_HRTIMER_HARD] = { "hrtimer_hard", LB_SECOND_KEPT, LB_IS_DUE,
-				    lb_hrtimer_make, hrtimer_arm, lb_hrtimer_cancel },
-	[LB_DEFER_HRTIMER_SOFT] = { "hrtimer_soft", LB_SECOND_KEPT, LB_IS_DUE,
-				    lb_hrtimer_make, hrtimer_arm, lb_hrtimer_cancel },
+	[LB_DEFER_HRTIMER_HARD] = { "hrtimer_hard", LB_SECOND_KEPT, LB_IS_DUE, lb_hrtimer_make, hrtimer_arm,
+				    lb_hrtimer_cancel },
+	[LB_DEFER_HRTIMER_SOFT] = { "hrtimer_soft", LB_SECOND_KEPT, LB_IS_DUE, lb_hrtimer_make, hrtimer_arm,
+				    lb_hrtimer_cancel },
 	[LB_DEFER_TIMER] = { "timer", LB_SECOND_KEPT, LB_CAN_REMOTE, lb_timer_setup, timer_arm, timer_cancel },
 	[LB_DEFER_SMP_CALL] = { "smp_call", LB_SECOND_KEPT, LB_CAN_REMOTE, call_setup, call_arm, call_cancel },
 	[LB_DEFER_RCU] = { "rcu", LB_SECOND_KEPT, LB_ENDS_BY_BARRIER, NULL, rcu_arm, NULL },
 #ifdef LB_HAS_TASK_WORK
-	[LB_DEFER_TASK_WORK] = { "task_work", LB_SECOND_KEPT, LB_IS_WAITED | LB_CAN_REMOTE,
-				 task_work_setup, task_work_arm, NULL },
+	[LB_DEFER_TASK_WORK] = { "task_work", LB_SECOND_KEPT, LB_IS_WAITED | LB_CAN_REMOTE, task_work_setup,
+				 task_work_arm, NULL },
 #endif
 	[LB_DEFER_USER] = { "user", LB_SECOND_KEPT, LB_IS_WAITED | LB_CAN_REMOTE, NULL, user_arm, NULL },
 };

@@ -153,8 +153,9 @@ static void on_set_need_resched(void *data, struct task_struct *task, int cpu, i
 }
 
 #define EVENT(text, function, number) { .name = text, .probe = (void *)(function), .event = (number) }
-#define VECTOR(text) \
-	EVENT(text "_entry", on_vector_entry, LB_BOUND_HAS_VECTORS), EVENT(text "_exit", on_vector_exit, LB_BOUND_HAS_VECTORS)
+#define VECTOR(text)                                                 \
+	EVENT(text "_entry", on_vector_entry, LB_BOUND_HAS_VECTORS), \
+		EVENT(text "_exit", on_vector_exit, LB_BOUND_HAS_VECTORS)
 
 static struct {
 	const char *name;

@@ -132,8 +132,7 @@ static int raise_asked(void *data)
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
-		llist_for_each_entry_safe(thread, next, asked, asked)
-			raise_one(thread);
+		llist_for_each_entry_safe(thread, next, asked, asked) raise_one(thread);
 	}
 	__set_current_state(TASK_RUNNING);
 	return 0;
@@ -179,9 +178,8 @@ static bool ask_server(struct raiser *here, unsigned int kind, u64 of, unsigned 
 	struct pair *pair;
 
 	rcu_read_lock();
-	hash_for_each_possible_rcu(lb_tune_pairs, pair, node, of)
-		if (pair->of == of && pair->kind == kind)
-			asked |= ask(here, pair->thread, priority, kind);
+	hash_for_each_possible_rcu(lb_tune_pairs, pair, node, of) if (pair->of == of && pair->kind == kind) asked |=
+		ask(here, pair->thread, priority, kind);
 	rcu_read_unlock();
 	return asked;
 }
@@ -194,7 +192,8 @@ static __always_inline unsigned int waits_at(void)
 {
 	int prio = current->prio;
 
-	if (likely(prio >= MAX_RT_PRIO - 1) || (current->flags & PF_KTHREAD) || !in_task() || current->tgid == lb_tune_opener)
+	if (likely(prio >= MAX_RT_PRIO - 1) || (current->flags & PF_KTHREAD) || !in_task() ||
+	    current->tgid == lb_tune_opener)
 		return 0;
 	return prio < 0 ? MAX_RT_PRIO - 1 : MAX_RT_PRIO - 1 - prio;
 }
@@ -265,11 +264,11 @@ static void on_waking(void *data, struct task_struct *task)
 		return;
 	here->queued_by = NULL;
 	priority = waits_at();
-	if (!priority || here->queued_switches != switches() ||
-	    ktime_get_mono_fast_ns() - here->queued_ns > AT_ONCE_NS)
+	if (!priority || here->queued_switches != switches() || ktime_get_mono_fast_ns() - here->queued_ns > AT_ONCE_NS)
 		return;
 	rcu_read_lock();
-	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task) {
+	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task)
+	{
 		if (thread->task != task)
 			continue;
 		here = raiser_here();
@@ -353,8 +352,7 @@ void lb_tune_disconnect(void)
 		kthread_stop(raiser->thread);
 		put_task_struct(raiser->thread);
 		raiser->thread = NULL;
-		llist_for_each_entry_safe(thread, next, llist_del_all(&raiser->asked), asked)
-			lb_tune_put(thread);
+		llist_for_each_entry_safe(thread, next, llist_del_all(&raiser->asked), asked) lb_tune_put(thread);
 	}
 	kfifo_reset(&records);
 	memset(&counts, 0, sizeof(counts));

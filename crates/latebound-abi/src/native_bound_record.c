@@ -61,8 +61,8 @@ uint8_t latebound_caller_irq_on(uint32_t role)
 }
 
 /* One event through the glue: `kind` is enum lb_tm_kind. */
-void latebound_bound_event(struct lb_bound_memory *memory, const struct lb_callers *callers,
-			   struct lb_world *here, uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
+void latebound_bound_event(struct lb_bound_memory *memory, const struct lb_callers *callers, struct lb_world *here,
+			   uint32_t kind, uint64_t caller, uint64_t parent, uint64_t arg)
 {
 	struct lb_bound_cpu *cpu = &memory->cpu;
 

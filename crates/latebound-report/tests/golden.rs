@@ -59,7 +59,7 @@ fn terminal_texts_are_as_they_were() {
 }
 
 #[test]
-fn bounds_of_recordings_and_of_live_systems_are_as_they_were() {
+fn bounds_of_recordings_and_running_systems_are_as_they_were() {
     let bound = support::bounded().bound.unwrap();
     golden("bound-live.txt", &terminal::live_bound(&bound, "Followed for 10 s.", &PLAIN));
     golden("bound-live-52.txt", &terminal::live_bound(&bound, "Followed for 10 s.", &STYLES[2]));

@@ -37,8 +37,7 @@ LB_TM_SLOW int lb_bound_step_preempt_disable(struct lb_bound_cpu *cpu, __u64 cal
 	return 0;
 }
 
-LB_TM_SLOW int lb_bound_step_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller, __u64 at,
-					     __u64 taken_ns)
+LB_TM_SLOW int lb_bound_step_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller, __u64 at, __u64 taken_ns)
 {
 	struct lb_tm_event event = { .kind = LB_TM_PREEMPT_ENABLE, .caller = caller };
 	struct lb_tm_result out;
@@ -270,8 +269,7 @@ LB_TM_INLINE void lb_bound_irq_disable(struct lb_bound_cpu *cpu, const struct lb
 		if (!LB_BOUND_MOSTLY(lb_bound_begin_dst(cpu, state, caller)))
 			lb_bound_step_irq_disable(cpu, cpu->known_scheduler, LB_TM_SCHEDULER);
 		return;
-	} else if (parent == cpu->known_interrupt &&
-		   (caller == cpu->known_entry[0] || caller == cpu->known_entry[1]) &&
+	} else if (parent == cpu->known_interrupt && (caller == cpu->known_entry[0] || caller == cpu->known_entry[1]) &&
 		   (state & (LB_TM_ON_SYNCED | LB_TM_ON_MASKED | LB_TM_ON_HARDWARE)) == LB_TM_ON_SYNCED) {
 		if (!LB_BOUND_MOSTLY(lb_bound_begin_interrupt(cpu, caller)))
 			lb_bound_step_irq_disable(cpu, cpu->tm.hardware.caller, LB_TM_HARDWARE);

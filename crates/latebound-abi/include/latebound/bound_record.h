@@ -83,10 +83,10 @@
 #define LB_BOUND_OFFSET(base, n) ((void *)((__u8 *)(base) + (n)))
 #endif
 #ifndef LB_BOUND_KEEP_NAME
-#define LB_BOUND_KEEP_NAME(name, thread)                 \
-	do {                                             \
-		(name)[0] = LB_BOUND_COMM((thread), 0);  \
-		(name)[1] = LB_BOUND_COMM((thread), 1);  \
+#define LB_BOUND_KEEP_NAME(name, thread)                \
+	do {                                            \
+		(name)[0] = LB_BOUND_COMM((thread), 0); \
+		(name)[1] = LB_BOUND_COMM((thread), 1); \
 	} while (0)
 #define LB_BOUND_KEPT_NAME(name, tid, to) ((to)[0] = (name)[0], (to)[1] = (name)[1])
 #endif
@@ -143,9 +143,9 @@ LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, struct lb_b
 		if (!lb_bound_room(cpu, ring, 1, &position))
 			return;
 		cpu->last_start = start;
-		LB_BOUND_PUBLISH(lb_bound_place(ring, position),
-				 start << (64 - LB_BOUND_START_BITS) | duration << LB_BOUND_WHAT_BITS |
-					 source << LB_BOUND_NUMBER_BITS | number);
+		LB_BOUND_PUBLISH(lb_bound_place(ring, position), start << (64 - LB_BOUND_START_BITS) |
+									 duration << LB_BOUND_WHAT_BITS |
+									 source << LB_BOUND_NUMBER_BITS | number);
 		return;
 	}
 	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8, &position))
@@ -189,7 +189,8 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, duration), window->duration);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_caller), window->begin_caller);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_caller), window->end_caller);
-	lb_bound_put(ring, position + LB_BOUND_WORD(window, tids), (__u64)(__u32)window->end_tid << 32 | (__u32)window->begin_tid);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, tids),
+		     (__u64)(__u32)window->end_tid << 32 | (__u32)window->begin_tid);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_comm[0]), begin_comm[0]);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_comm[1]), begin_comm[1]);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_comm[0]), end_comm[0]);

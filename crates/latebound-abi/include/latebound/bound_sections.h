@@ -76,7 +76,8 @@ LB_TM_INLINE struct lb_bound_cpu *lb_bound_next(struct lb_bound_cpu *cpu)
 	__u64 bytes = cpu->recent_bytes + sizeof(struct lb_bound_event);
 
 	cpu->recent_bytes = bytes;
-	return (struct lb_bound_cpu *)LB_BOUND_OFFSET(cpu, bytes & (sizeof(cpu->recent) - sizeof(struct lb_bound_event)));
+	return (struct lb_bound_cpu *)LB_BOUND_OFFSET(cpu,
+						      bytes & (sizeof(cpu->recent) - sizeof(struct lb_bound_event)));
 }
 
 LB_TM_INLINE void lb_bound_remember(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, __u64 at)
@@ -313,7 +314,8 @@ LB_TM_INLINE enum lb_bound_end lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 
 }
 
 /* The same where interrupts or NMIs came since it began. Returns 0 for the longest, with the moment, or none. */
-LB_TM_INLINE int lb_bound_end_interrupted_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller, struct lb_tm_instant *now)
+LB_TM_INLINE int lb_bound_end_interrupted_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64 caller,
+					       struct lb_tm_instant *now)
 {
 	const struct lb_tm_instant *since = &cpu->tm.poid.since;
 
@@ -378,8 +380,7 @@ LB_TM_INLINE int lb_bound_begin_interrupt(struct lb_bound_cpu *cpu, __u64 caller
 }
 
 /* Preemption goes off to schedule. */
-LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64 caller,
-				    struct lb_tm_instant *moment)
+LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64 caller, struct lb_tm_instant *moment)
 {
 	struct lb_tm *tm = &cpu->tm;
 	struct lb_tm_instant now;

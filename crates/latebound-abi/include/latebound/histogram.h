@@ -28,11 +28,23 @@ static inline __attribute__((always_inline)) __u32 lb_log2(__u64 value)
 {
 	__u32 log = 0, step;
 
-	step = (value > 0xFFFFFFFFULL) << 5; value >>= step; log |= step;
-	step = (value > 0xFFFFULL) << 4;     value >>= step; log |= step;
-	step = (value > 0xFFULL) << 3;       value >>= step; log |= step;
-	step = (value > 0xFULL) << 2;        value >>= step; log |= step;
-	step = (value > 0x3ULL) << 1;        value >>= step; log |= step;
+	/* clang-format off: a table */
+	step = (value > 0xFFFFFFFFULL) << 5;
+	value >>= step;
+	log |= step;
+	step = (value > 0xFFFFULL) << 4;
+	value >>= step;
+	log |= step;
+	step = (value > 0xFFULL) << 3;
+	value >>= step;
+	log |= step;
+	step = (value > 0xFULL) << 2;
+	value >>= step;
+	log |= step;
+	step = (value > 0x3ULL) << 1;
+	value >>= step;
+	log |= step;
+	/* clang-format on */
 	log |= (__u32)(value >> 1);
 	return log;
 }

@@ -70,7 +70,7 @@
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LB_TM_ON(place) (1ULL << (8 * (place)))
 #define LB_TM_NAMED_ONCE 1
-#define LB_TM_THREADS_OWN(bits) ((__u32)((bits) & 0xffffffffULL))
+#define LB_TM_THREADS_OWN(bits) ((__u32)(bits))
 #else
 #define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
 #define LB_TM_NAMED_ONCE 0x100
@@ -134,10 +134,10 @@ LB_TM_INLINE void lb_tm_open(struct lb_tm_open *open, const struct lb_tm_instant
 }
 
 /* Begins one of the windows and sections by its name, behind which its byte says that it is going on. */
-#define LB_TM_BEGIN(tm, what, since, caller, tid)                      \
-	do {                                                           \
-		lb_tm_open(&(tm)->what, (since), (caller), (tid));     \
-		(tm)->on.what = 1;                                     \
+#define LB_TM_BEGIN(tm, what, since, caller, tid)                  \
+	do {                                                       \
+		lb_tm_open(&(tm)->what, (since), (caller), (tid)); \
+		(tm)->on.what = 1;                                 \
 	} while (0)
 
 LB_TM_INLINE struct lb_tm_window *lb_tm_output(struct lb_tm_result *out)
@@ -182,8 +182,8 @@ LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, const struct lb_tm_open *open, _
 	window->pad = 0;
 }
 
-LB_TM_INLINE void lb_tm_interrupt(struct lb_tm *tm, __u32 source, __u32 number, __u64 start, __u64 end,
-				  __u64 duration, const struct lb_tm_event *event, struct lb_tm_result *out)
+LB_TM_INLINE void lb_tm_interrupt(struct lb_tm *tm, __u32 source, __u32 number, __u64 start, __u64 end, __u64 duration,
+				  const struct lb_tm_event *event, struct lb_tm_result *out)
 {
 	struct lb_tm_window *window = lb_tm_output(out);
 
@@ -213,8 +213,8 @@ LB_TM_INLINE void lb_tm_goes_on(struct lb_tm *tm, const struct lb_tm_event *even
 }
 
 /* Preemption goes off to schedule. */
-LB_TM_INLINE void lb_tm_begin_psd(struct lb_tm *tm, const struct lb_tm_event *event,
-				  const struct lb_tm_instant *since, __u64 caller, struct lb_tm_result *out)
+LB_TM_INLINE void lb_tm_begin_psd(struct lb_tm *tm, const struct lb_tm_event *event, const struct lb_tm_instant *since,
+				  __u64 caller, struct lb_tm_result *out)
 {
 	/* What an interrupt ends on its way out ended for the thread when the interrupt came. */
 	const struct lb_tm_instant *until = tm->on.hardware ? &tm->hardware.since : since;

@@ -97,8 +97,7 @@ struct lb_tune_counts {
 	__u64 records_lost;
 };
 
-#define LB_TUNE_IOC(direction, number, type) \
-	(((direction) << 30) | ((__u32)sizeof(type) << 16) | ('L' << 8) | (number))
+#define LB_TUNE_IOC(direction, number, type) (((direction) << 30) | ((__u32)sizeof(type) << 16) | ('L' << 8) | (number))
 #define LB_TUNE_IOC_INFO LB_TUNE_IOC(2U, 0xf0, struct lb_tune_info)
 #define LB_TUNE_IOC_START LB_TUNE_IOC(3U, 0xf1, struct lb_tune_start)
 #define LB_TUNE_IOC_THREAD LB_TUNE_IOC(1U, 0xf2, struct lb_tune_thread)

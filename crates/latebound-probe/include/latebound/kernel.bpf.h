@@ -210,15 +210,15 @@ struct request {
  */
 extern void bpf_preempt_disable(void) __attribute__((section(".ksyms"))) __attribute__((weak));
 extern void bpf_preempt_enable(void) __attribute__((section(".ksyms"))) __attribute__((weak));
-#define LB_ALONE(preemptible, statement)                                       \
-	do {                                                                   \
-		if ((preemptible) && bpf_ksym_exists(bpf_preempt_disable)) {   \
-			bpf_preempt_disable();                                 \
-			statement;                                             \
-			bpf_preempt_enable();                                  \
-		} else {                                                       \
-			statement;                                             \
-		}                                                              \
+#define LB_ALONE(preemptible, statement)                                     \
+	do {                                                                 \
+		if ((preemptible) && bpf_ksym_exists(bpf_preempt_disable)) { \
+			bpf_preempt_disable();                               \
+			statement;                                           \
+			bpf_preempt_enable();                                \
+		} else {                                                     \
+			statement;                                           \
+		}                                                            \
 	} while (0)
 
 /* include/linux/sched.h */

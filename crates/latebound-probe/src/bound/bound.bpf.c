@@ -53,8 +53,7 @@ static __always_inline void kept_name(__u64 thread, __s32 tid, __u64 to[2])
 #define LB_BOUND_CLOCK() bpf_ktime_get_ns()
 #define LB_BOUND_CURRENT() bpf_get_current_task_btf()
 #define LB_BOUND_TID(thread) ((thread)->pid)
-#define LB_BOUND_NEED_RESCHED(thread) \
-	((thread)->thread_info.flags & need_resched_flag ? LB_TM_GIVE_WAY : LB_TM_STAY)
+#define LB_BOUND_NEED_RESCHED(thread) ((thread)->thread_info.flags & need_resched_flag ? LB_TM_GIVE_WAY : LB_TM_STAY)
 /*
  * Any of the bits that have been this flag. A number in the program is two instructions
  * less than one in memory; the flag itself is looked at where one of them is set, which is rare.
@@ -75,10 +74,10 @@ static __always_inline void *offset(void *base, __u64 n)
 #define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
 #if defined(__TARGET_ARCH_x86)
 /* Stores stay in order on x86; only the compiler has to be told. */
-#define LB_BOUND_PUBLISH(place, value)                   \
-	do {                                             \
-		asm volatile("" ::: "memory");           \
-		*(volatile __u64 *)(place) = (value);    \
+#define LB_BOUND_PUBLISH(place, value)                \
+	do {                                          \
+		asm volatile("" ::: "memory");        \
+		*(volatile __u64 *)(place) = (value); \
 	} while (0)
 #else
 /* An atomic exchange is a full barrier in BPF. */
@@ -123,15 +122,15 @@ static __u64 (*const cpu_number)(void) = (void *)8;
  * The same for programs that call nothing else, which need no register of their own then: where a kernel puts the CPU's
  * number into the program instead of a call, it takes the two moves out (bpf_fastcall, kernel/bpf/verifier.c since 6.12).
  */
-#define CPU_NUMBER_KEEPING(arguments)                                                   \
-	({                                                                              \
-		register __u64 cpu_ asm("r0");                                          \
-		register const unsigned long long *kept_ asm("r1") = (arguments);       \
-											\
-		asm volatile("*(u64 *)(r10 - 8) = r1\n\tcall 8\n\tr1 = *(u64 *)(r10 - 8)" \
+#define CPU_NUMBER_KEEPING(arguments)                                                      \
+	({                                                                                 \
+		register __u64 cpu_ asm("r0");                                             \
+		register const unsigned long long *kept_ asm("r1") = (arguments);          \
+                                                                                           \
+		asm volatile("*(u64 *)(r10 - 8) = r1\n\tcall 8\n\tr1 = *(u64 *)(r10 - 8)"  \
 			     : "=r"(cpu_), "+r"(kept_)::"r2", "r3", "r4", "r5", "memory"); \
-		(arguments) = (void *)kept_;                                            \
-		cpu_;                                                                   \
+		(arguments) = (void *)kept_;                                               \
+		cpu_;                                                                      \
 	})
 
 static __always_inline struct lb_bound_cpu *place_of(__u64 number)
@@ -148,16 +147,16 @@ static __always_inline struct lb_bound_cpu *place_of(__u64 number)
  * takes the question out of the program (opt_hard_wire_dead_code_branches(), kernel/bpf/verifier.c), as long as nothing else
  * leads to where it goes: so it ends the program itself. A mask would stay.
  */
-#define CPU_OF(number)                                                \
-	({                                                            \
-		__u64 number_ = (number);                             \
-								      \
-		asm volatile("" : "+r"(number_)::"memory");           \
+#define CPU_OF(number)                                                   \
+	({                                                               \
+		__u64 number_ = (number);                                \
+                                                                         \
+		asm volatile("" : "+r"(number_)::"memory");              \
 		if (__builtin_expect(number_ >= LB_BOUND_MAX_CPUS, 0)) { \
-			asm volatile("r0 = 0\n\texit" ::: "r0");       \
-			__builtin_unreachable();                      \
-		}                                                     \
-		place_of(number_);                                    \
+			asm volatile("r0 = 0\n\texit" ::: "r0");         \
+			__builtin_unreachable();                         \
+		}                                                        \
+		place_of(number_);                                       \
 	})
 #define THIS_CPU() CPU_OF(cpu_number())
 
@@ -235,14 +234,14 @@ static __always_inline int vector_entry(const unsigned long long *arguments)
 	return 0;
 }
 
-#define VECTOR(name, number)                                                        \
+#define VECTOR(name, number)                                                          \
 	SEC("tp_btf/" #name "_entry") int name##_entry(unsigned long long *arguments) \
-	{                                                                   \
-		return vector_entry(arguments);                             \
-	}                                                                   \
-	SEC("tp_btf/" #name "_exit") int BPF_PROG(name##_exit, int vector)  \
-	{                                                                   \
-		return handler_exit();                                      \
+	{                                                                             \
+		return vector_entry(arguments);                                       \
+	}                                                                             \
+	SEC("tp_btf/" #name "_exit") int BPF_PROG(name##_exit, int vector)            \
+	{                                                                             \
+		return handler_exit();                                                \
 	}
 
 LB_VECTORS(VECTOR)

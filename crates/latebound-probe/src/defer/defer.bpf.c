@@ -240,10 +240,10 @@ struct bpf_wq {
 
 extern int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags) __ksym __weak;
 extern int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym __weak;
-extern int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback)(void *map, int *key, void *value),
+extern int bpf_wq_set_callback_impl(struct bpf_wq *wq, int(callback)(void *map, int *key, void *value),
 				    unsigned int flags__k, void *aux__ign) __ksym __weak;
 /* Since 7.0, where the one above has another type. */
-extern int bpf_wq_set_callback(struct bpf_wq *wq, int (callback)(void *map, int *key, void *value),
+extern int bpf_wq_set_callback(struct bpf_wq *wq, int(callback)(void *map, int *key, void *value),
 			       unsigned int flags__k) __ksym __weak;
 
 struct item {
@@ -369,18 +369,19 @@ static int step_work(void *map, u32 *key, struct step *step)
 	return 0;
 }
 
-#define MAKE_STEP(index, callback) ({						\
-	u32 at = (index);							\
-	struct step *step = bpf_map_lookup_elem(&steps, &at);			\
-	long result = -EINVAL;							\
-										\
-	if (step) {								\
-		result = bpf_timer_init(&step->timer, &steps, CLOCK_MONOTONIC);	\
-		if (!result)							\
-			result = bpf_timer_set_callback(&step->timer, callback); \
-	}									\
-	result;									\
-})
+#define MAKE_STEP(index, callback)                                                       \
+	({                                                                               \
+		u32 at = (index);                                                        \
+		struct step *step = bpf_map_lookup_elem(&steps, &at);                    \
+		long result = -EINVAL;                                                   \
+                                                                                         \
+		if (step) {                                                              \
+			result = bpf_timer_init(&step->timer, &steps, CLOCK_MONOTONIC);  \
+			if (!result)                                                     \
+				result = bpf_timer_set_callback(&step->timer, callback); \
+		}                                                                        \
+		result;                                                                  \
+	})
 
 SEC("syscall")
 int defer_soft_direct_make(struct lb_probe_call *call)

@@ -45,7 +45,8 @@ int BPF_PROG(tasklet_entry, struct tasklet_struct *tasklet, void *function)
 
 	if (!cpu)
 		return 0;
-	series = function_series(cpu, LB_KIND_TASKLET, address_of(&cpu->address_tasklet, function), LB_COLD_TASKLET_COUNT);
+	series = function_series(cpu, LB_KIND_TASKLET, address_of(&cpu->address_tasklet, function),
+				 LB_COLD_TASKLET_COUNT);
 	requested = bpf_map_lookup_elem(&deferred, &key);
 	if (requested) {
 		if (series != NO_SERIES)
@@ -70,7 +71,8 @@ int BPF_PROG(tasklet_exit, struct tasklet_struct *tasklet, void *function)
 	if (cpu->tasklet != (u64)tasklet)
 		lose(cpu, LB_LOST_TASKLET_UNPAIRED);
 	else if (cpu->tasklet_series != NO_SERIES)
-		count_cold(cpu, number, cpu->tasklet_series + AT(LB_COLD_TASKLET_EXECUTION), cpu->tasklet_started, now, false);
+		count_cold(cpu, number, cpu->tasklet_series + AT(LB_COLD_TASKLET_EXECUTION), cpu->tasklet_started, now,
+			   false);
 	cpu->tasklet = 0;
 	return 0;
 }

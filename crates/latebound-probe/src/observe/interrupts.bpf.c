@@ -85,9 +85,15 @@ static __always_inline int vector_ended(u32 vector)
 	return 0;
 }
 
-#define VECTOR(event, number)                                                                              \
-	SEC("tp_btf/" #event "_entry") int BPF_PROG(event##_entry, int vector) { return vector_began(number); } \
-	SEC("tp_btf/" #event "_exit") int BPF_PROG(event##_exit, int vector) { return vector_ended(number); }
+#define VECTOR(event, number)                                                  \
+	SEC("tp_btf/" #event "_entry") int BPF_PROG(event##_entry, int vector) \
+	{                                                                      \
+		return vector_began(number);                                   \
+	}                                                                      \
+	SEC("tp_btf/" #event "_exit") int BPF_PROG(event##_exit, int vector)   \
+	{                                                                      \
+		return vector_ended(number);                                   \
+	}
 
 LB_VECTORS(VECTOR)
 

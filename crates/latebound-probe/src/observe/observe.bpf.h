@@ -65,11 +65,11 @@ _Static_assert(LB_VECTOR_COUNT <= LB_VECTOR_ROOM, "every vector has a hot series
 _Static_assert(__builtin_offsetof(struct cpu_state, counts) == 0, "user space finds the counts at the beginning");
 
 /* Set before loading. */
-extern const volatile u32 max_series;      /* how many cold series */
-extern const volatile u32 hot_groups;      /* how many sets of hot buckets */
-extern const volatile bool hot_shared;     /* whether CPUs share a set */
+extern const volatile u32 max_series; /* how many cold series */
+extern const volatile u32 hot_groups; /* how many sets of hot buckets */
+extern const volatile bool hot_shared; /* whether CPUs share a set */
 extern const volatile bool contexts_known;
-extern const volatile bool preemptible;    /* see LB_ALONE */
+extern const volatile bool preemptible; /* see LB_ALONE */
 extern const volatile bool watch_threads;
 extern const volatile bool watch_workers;
 
@@ -83,14 +83,14 @@ extern bool live;
 extern u32 next_series;
 
 /* An array that user space maps; how many entries it has is said before loading. */
-#define MAPPED_ARRAY(name, of)                        \
-	struct name##_map {                           \
-		__uint(type, BPF_MAP_TYPE_ARRAY);     \
-		__uint(map_flags, BPF_F_MMAPABLE);    \
-		__uint(max_entries, 1);               \
-		__type(key, u32);                     \
-		__type(value, of);                    \
-	};                                            \
+#define MAPPED_ARRAY(name, of)                     \
+	struct name##_map {                        \
+		__uint(type, BPF_MAP_TYPE_ARRAY);  \
+		__uint(map_flags, BPF_F_MMAPABLE); \
+		__uint(max_entries, 1);            \
+		__type(key, u32);                  \
+		__type(value, of);                 \
+	};                                         \
 	extern struct name##_map name SEC(".maps")
 
 MAPPED_ARRAY(cpus, struct cpu_state); /* possible CPUs */

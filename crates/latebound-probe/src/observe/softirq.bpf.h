@@ -31,26 +31,27 @@
 
 struct softirq_state {
 	__u64 request[LB_SOFTIRQS]; /* when the request of the next run was made */
-	__u64 again[LB_SOFTIRQS];   /* when a claimed vector was raised again */
+	__u64 again[LB_SOFTIRQS]; /* when a claimed vector was raised again */
 	/* A bit per vector: */
-	__u32 outstanding;  /* request[] holds */
+	__u32 outstanding; /* request[] holds */
 	__u32 raised_again; /* again[] holds */
 	__u32 tentative;
 	__u32 poisoned;
-	__u32 doubted;      /* raised once more after again[] */
+	__u32 doubted; /* raised once more after again[] */
 	__u32 claimed;
 	__u32 last; /* the vector that ran last, plus one */
 	__u32 running; /* the vector that runs now, plus one */
 };
 
 enum softirq_raised {
-	RAISED_FIRST,   /* the caller stores the time in request[] */
-	RAISED_AGAIN,   /* the caller stores the time in again[] */
-	RAISED_MERGED,  /* served by a run that is asked for already */
+	RAISED_FIRST, /* the caller stores the time in request[] */
+	RAISED_AGAIN, /* the caller stores the time in again[] */
+	RAISED_MERGED, /* served by a run that is asked for already */
 	RAISED_UNCLEAR, /* follows a tentative request */
 };
 
-static inline __attribute__((always_inline)) enum softirq_raised softirq_raised(struct softirq_state *state, __u64 vector)
+static inline __attribute__((always_inline)) enum softirq_raised softirq_raised(struct softirq_state *state,
+										__u64 vector)
 {
 	__u32 bit = 1U << vector;
 
@@ -84,13 +85,13 @@ static inline __attribute__((always_inline)) __u32 softirq_new_batch(struct soft
 }
 
 enum softirq_began {
-	BEGAN_PAIRED,     /* *requested_at is the request */
+	BEGAN_PAIRED, /* *requested_at is the request */
 	BEGAN_NOT_RAISED, /* no raise was seen */
-	BEGAN_UNCLEAR,    /* a raise was seen, but which one this run serves cannot be said */
+	BEGAN_UNCLEAR, /* a raise was seen, but which one this run serves cannot be said */
 };
 
-static inline __attribute__((always_inline)) enum softirq_began
-softirq_began(struct softirq_state *state, __u64 vector, __u64 *requested_at, __u32 *merged)
+static inline __attribute__((always_inline)) enum softirq_began softirq_began(struct softirq_state *state, __u64 vector,
+									      __u64 *requested_at, __u32 *merged)
 {
 	enum softirq_began began = BEGAN_PAIRED;
 	__u32 bit = 1U << vector;

@@ -165,7 +165,8 @@ static __always_inline void thread_out(struct cpu_state *cpu, u32 number, struct
 		return;
 	}
 	if (cpu->thread_series != NO_SERIES)
-		count_cold(cpu, number, cpu->thread_series + AT(LB_COLD_THREAD_EXECUTION), cpu->thread_since, now, false);
+		count_cold(cpu, number, cpu->thread_series + AT(LB_COLD_THREAD_EXECUTION), cpu->thread_since, now,
+			   false);
 	cpu->thread_key = 0;
 }
 

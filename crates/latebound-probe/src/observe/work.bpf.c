@@ -117,7 +117,8 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 		if (request->activated_at_ns) {
 			count_cold(cpu, number, series + AT(LB_COLD_WORK_QUEUE_TO_ACTIVATE), request->queued_at_ns,
 				   request->activated_at_ns, false);
-			count_cold(cpu, number, series + AT(LB_COLD_WORK_ACTIVATE_TO_START), request->activated_at_ns, now, crossed);
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_ACTIVATE_TO_START), request->activated_at_ns,
+				   now, crossed);
 		}
 		if (woken_at)
 			count_cold(cpu, number, series + AT(LB_COLD_WORK_WAKE_TO_START), woken_at, now, false);
@@ -140,7 +141,8 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
 	if (cpu->bh_work == key) {
 		cpu->bh_work = 0;
 		if (cpu->bh_series != NO_SERIES)
-			count_cold(cpu, number, cpu->bh_series + AT(LB_COLD_WORK_EXECUTION), cpu->bh_work_started, now, false);
+			count_cold(cpu, number, cpu->bh_series + AT(LB_COLD_WORK_EXECUTION), cpu->bh_work_started, now,
+				   false);
 		return 0;
 	}
 	worker = bpf_map_lookup_elem(&workers, &tid);

@@ -334,9 +334,9 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
  * From 6.18 on each thread runs until it returns to user mode and is held then (task_struct::throttled, e1fad12dcb66), so
  * that who waits there before that waits for others and not for the quota.
  */
-#define QUOTAS_ARE_SEEN                                            \
-	(bpf_core_field_exists(struct cfs_rq, throttle_count) &&   \
-	 bpf_core_field_exists(struct cfs_rq, runtime_enabled) &&  \
+#define QUOTAS_ARE_SEEN                                             \
+	(bpf_core_field_exists(struct cfs_rq, throttle_count) &&    \
+	 bpf_core_field_exists(struct cfs_rq, runtime_enabled) &&   \
 	 bpf_core_field_exists(struct task_group, cfs_bandwidth) && \
 	 bpf_core_field_exists(struct sched_entity, parent))
 #define QUOTAS_HOLD_THREADS bpf_core_field_exists(struct task_struct, throttled)
@@ -603,7 +603,8 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 		return 0;
 	thread = find_watched(task, false);
 	if (thread && thread->waking_at_ns && !thread->quota_queue)
-		begin_quota(thread, task->pid, (__u64)task->se.cfs_rq, (__u64)task->se.parent, task->se.cfs_rq->rq->cpu);
+		begin_quota(thread, task->pid, (__u64)task->se.cfs_rq, (__u64)task->se.parent,
+			    task->se.cfs_rq->rq->cpu);
 	return 0;
 }
 
@@ -621,7 +622,8 @@ static __always_inline void read_stolen(struct lb_flight_cpu *cpu, const struct 
 {
 	__u64 stolen, before;
 
-	if (!bpf_core_field_exists(struct rq, prev_steal_time_rq) || !bpf_core_field_exists(struct sched_entity, cfs_rq))
+	if (!bpf_core_field_exists(struct rq, prev_steal_time_rq) ||
+	    !bpf_core_field_exists(struct sched_entity, cfs_rq))
 		return;
 	stolen = next->se.cfs_rq->rq->prev_steal_time_rq;
 	before = cpu->stolen_ns;
@@ -794,21 +796,21 @@ int BPF_PROG(on_irq_exit, int irq, struct irqaction *action)
 	return 0;
 }
 
-#define VECTOR(name, number)                             \
-	SEC("tp_btf/" #name "_entry")                    \
-	int on_##name##_entry(void *ctx)                 \
-	{                                                \
-		record(LB_VECTOR_ENTRY, number);         \
-		return 0;                                \
-	}                                                \
-	SEC("tp_btf/" #name "_exit")                     \
-	int on_##name##_exit(void *ctx)                  \
-	{                                                \
-		record(LB_VECTOR_EXIT, number);          \
+#define VECTOR(name, number)                                  \
+	SEC("tp_btf/" #name "_entry")                         \
+	int on_##name##_entry(void *ctx)                      \
+	{                                                     \
+		record(LB_VECTOR_ENTRY, number);              \
+		return 0;                                     \
+	}                                                     \
+	SEC("tp_btf/" #name "_exit")                          \
+	int on_##name##_exit(void *ctx)                       \
+	{                                                     \
+		record(LB_VECTOR_EXIT, number);               \
 		/* Another CPU fills a quota up by a call. */ \
 		if (number == LB_VECTOR_CALL_FUNCTION_SINGLE) \
-			sample_quotas();                 \
-		return 0;                                \
+			sample_quotas();                      \
+		return 0;                                     \
 	}
 
 LB_VECTORS(VECTOR)
@@ -858,7 +860,8 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 
 /* ---- timers and work ---- */
 
-static __always_inline void expires(struct lb_flight_cpu *cpu, struct hrtimer *timer, __u64 soft, __u64 hard, bool wakes)
+static __always_inline void expires(struct lb_flight_cpu *cpu, struct hrtimer *timer, __u64 soft, __u64 hard,
+				    bool wakes)
 {
 	cpu->soft_expires_ns = soft;
 	cpu->expires_ns = hard;

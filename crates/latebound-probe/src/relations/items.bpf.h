@@ -130,8 +130,7 @@ static __always_inline u32 executing_for(struct workqueue_struct *queue, struct 
 
 	next = (u64)BPF_CORE_READ(queue, pwqs.next);
 	for (i = 0; i < MOST_POOLS && next && next != head; i++) {
-		struct pool_workqueue *pwq =
-			(void *)(next - bpf_core_field_offset(struct pool_workqueue, pwqs_node));
+		struct pool_workqueue *pwq = (void *)(next - bpf_core_field_offset(struct pool_workqueue, pwqs_node));
 
 		thread = executing(BPF_CORE_READ(pwq, pool), work);
 		if (thread)

@@ -56,8 +56,9 @@ static __always_inline int sleep(u64 due)
 		 * A time that was asked for counts even where the task came too late to sleep at all; one that a signal
 		 * woke before its time began then.
 		 */
-		response->start_ns = task->due_ns && (!task->woken_ns || task->due_ns < task->woken_ns) ? task->due_ns :
-				  task->woken_ns ? task->woken_ns : task->called_ns;
+		response->start_ns = task->due_ns && (!task->woken_ns || task->due_ns < task->woken_ns) ? task->due_ns
+				     : task->woken_ns							? task->woken_ns
+						      : task->called_ns;
 		response->end_ns = now;
 		response->task = tid;
 		response->process = current->tgid;
@@ -117,19 +118,19 @@ static __always_inline int over(void)
 	return 0;
 }
 
-#define OVER(name)                                             \
-	SEC("tracepoint/syscalls/sys_exit_" #name)             \
-	int over_##name(void *exit)                            \
-	{                                                      \
-		return over();                                 \
+#define OVER(name)                                 \
+	SEC("tracepoint/syscalls/sys_exit_" #name) \
+	int over_##name(void *exit)                \
+	{                                          \
+		return over();                     \
 	}
 
-#define SLEEP(name)                                            \
-	SEC("tracepoint/syscalls/sys_enter_" #name)            \
-	int response_##name(struct enter *enter)               \
-	{                                                      \
-		return sleep(0);                               \
-	}                                                      \
+#define SLEEP(name)                                 \
+	SEC("tracepoint/syscalls/sys_enter_" #name) \
+	int response_##name(struct enter *enter)    \
+	{                                           \
+		return sleep(0);                    \
+	}                                           \
 	OVER(name)
 
 OVER(clock_nanosleep)
