@@ -16,11 +16,11 @@ use spec::LoadSpec;
 #[path = "../../crates/latebound-lab/src/console.rs"]
 #[allow(dead_code, reason = "what is not read from bytes")]
 mod console;
+#[path = "../../crates/latebound-lab/src/parsing.rs"]
+mod parsing;
 #[path = "../../crates/latebound-load/src/spec.rs"]
 #[allow(dead_code, reason = "loads are not started here")]
 mod spec;
-#[path = "../../crates/latebound-lab/src/parsing.rs"]
-mod parsing;
 
 fn image(bytes: &[u8]) {
     let Some(Some(header)) = bytes.first_chunk().map(|header| ImageHeader::parse(*header)) else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any bytes as a saved trace of any kind: an error, or events and flaws that are counted as they are told.
+//! Any bytes as a saved trace of any kind: an error, or events and discontinuities that are counted as they are told.
 #![no_main]
 
 use latebound_fuzz::within;
@@ -14,7 +14,7 @@ fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
     for buffer in trace.buffers() {
         for cpu in &buffer.cpus {
             let mut stream = trace.cpu_events(buffer, cpu)?;
-            let (mut events, mut flaws) = (0, 0);
+            let (mut events, mut discontinuities) = (0, 0);
             stream.for_each(|item| match item {
                 Item::Event(event) => {
                     events += 1;
@@ -22,11 +22,11 @@ fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
                         std::hint::black_box(frames.iter().count());
                     }
                 }
-                Item::Flaw(_) => flaws += 1,
+                Item::Discontinuity(_) => discontinuities += 1,
             })?;
             let tally = stream.tally();
             assert_eq!(tally.events, events);
-            assert!(tally.is_whole() || flaws > 0);
+            assert!(tally.is_whole() || discontinuities > 0);
         }
         for_each_event(&trace, buffer, |event| drop(std::hint::black_box(event)))?;
     }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes as what the tuner is given: a workload (JSON), and what follows: every policy simulated, held against the recording, and
-//! weights searched; a proof (JSON) as text and pictures; a configuration (TOML).
+//! weights searched; a trial (JSON) as text and pictures; a configuration (TOML).
 #![no_main]
 
 use latebound_fuzz::within;
 use latebound_report::terminal::Style;
+use latebound_report::{html, terminal};
 use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, simulate};
+use latebound_tune::trial::Trial;
 use latebound_tune::{Config, PolicyKind};
 use libfuzzer_sys::fuzz_target;
-use prove_text::Proof;
-
-/// It belongs to the binary, and needs nothing of it.
-#[path = "../../crates/latebound/src/prove_text.rs"]
-#[allow(dead_code, reason = "files are not written here")]
-mod prove_text;
 
 fn search(workload: &Workload) {
     for kind in COMPARED {
@@ -46,8 +42,8 @@ fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
         } else if let Ok(workload) = serde_json::from_str(text) {
             search(&workload);
         } else {
-            match Proof::parse(text) {
-                Ok(proof) => drop((proof.text(&Style::default()), prove_text::pictures(&proof))),
+            match Trial::parse(text) {
+                Ok(trial) => drop((terminal::trial(&trial, &Style::default()), html::trial_pictures(&trial))),
                 Err(error) => assert!(!error.to_string().is_empty()),
             }
         }
