@@ -281,3 +281,57 @@ fn outputs_of_a_kernel_have_the_headings_that_are_printed() {
     none(problems);
     assert!(count > 20, "the outputs shown have {count} headings; are they still found?");
 }
+
+/// The crates that a table of a Cargo.toml names, without the project's prefix.
+fn built_on(manifest: &str, table: &str) -> BTreeSet<String> {
+    let lines = manifest.lines().skip_while(|line| line.trim() != table).skip(1);
+    let names = lines
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.strip_prefix("latebound-")?.split(['.', ' ', '=']).next().map(str::to_owned));
+    names.collect()
+}
+
+#[test]
+fn the_architecture_names_every_crate_and_what_it_is_built_on() {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let picture = text.split("```mermaid").nth(1).unwrap().split("```").next().unwrap();
+    let table = text.split("| crate | depends on |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut problems = Vec::new();
+    let mut crates = 0;
+    for entry in fs::read_dir(repository().join("crates")).unwrap() {
+        let folder = entry.unwrap();
+        let name = folder.file_name().into_string().unwrap();
+        crates += 1;
+        if !picture.contains(&format!("[\"{name}<br>")) {
+            problems.push(format!("{name} is not in the picture"));
+        }
+        if !text.contains(&format!("\n| `{name}` | ")) {
+            problems.push(format!("{name} is not in the table of crates"));
+        }
+        let Some(row) = table.lines().find(|row| {
+            let first = row.trim_start_matches('|').split('|').next().unwrap_or_default();
+            first.split(',').any(|one| one.trim() == format!("`{name}`"))
+        }) else {
+            problems.push(format!("{name} is not in the table of what crates depend on"));
+            continue;
+        };
+        let said: BTreeSet<String> = row
+            .split('|')
+            .nth(2)
+            .unwrap()
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(|one| one.trim_start_matches("latebound-").to_owned())
+            .collect();
+        let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).unwrap();
+        let mut is: BTreeSet<String> = built_on(&manifest, "[dependencies]");
+        is.extend(built_on(&manifest, "[build-dependencies]"));
+        is.extend(built_on(&manifest, "[dev-dependencies]"));
+        if said != is {
+            problems.push(format!("{name} is built on {is:?}, and the table says {said:?}"));
+        }
+    }
+    none(problems);
+    assert!(crates > 15, "{crates} crates; are they still found?");
+}
