@@ -27,12 +27,12 @@ static void forget(struct raised *thread)
 	struct pair *pair;
 	unsigned int at;
 
-	hash_for_each_safe(lb_tune_pairs, at, next, pair, node) if (pair->thread == thread)
-	{
-		hash_del_rcu(&pair->node);
-		kfree_rcu(pair, rcu);
-		pair_count--;
-	}
+	hash_for_each_safe(lb_tune_pairs, at, next, pair, node)
+		if (pair->thread == thread) {
+			hash_del_rcu(&pair->node);
+			kfree_rcu(pair, rcu);
+			pair_count--;
+		}
 	hash_del_rcu(&thread->node);
 	lb_tune_put(thread);
 	thread_count--;
@@ -45,7 +45,9 @@ static void forget_threads(bool all)
 	struct raised *thread;
 	unsigned int at;
 
-	hash_for_each_safe(lb_tune_threads, at, next, thread, node) if (all || thread->task->exit_state) forget(thread);
+	hash_for_each_safe(lb_tune_threads, at, next, thread, node)
+		if (all || thread->task->exit_state)
+			forget(thread);
 }
 
 /* The thread with this id and no other, with a reference. */
@@ -99,7 +101,9 @@ static long give_thread(const struct lb_tune_thread *argument)
 	task = kernel_thread_of(argument->tid, argument->start_ticks);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	hash_for_each_possible(lb_tune_threads, thread, node, (unsigned long)task) if (thread->task == task) break;
+	hash_for_each_possible(lb_tune_threads, thread, node, (unsigned long)task)
+		if (thread->task == task)
+			break;
 	if (thread || !any) {
 		put_task_struct(task);
 		if (!any && thread)
@@ -135,9 +139,9 @@ static long give_pair(const struct lb_tune_serves *argument)
 	thread = raised_of(argument->tid);
 	if (!thread)
 		return -ESRCH;
-	hash_for_each_possible(lb_tune_pairs, pair, node, argument->of) if (pair->of == argument->of &&
-									    pair->kind == argument->kind &&
-									    pair->thread == thread) return 0;
+	hash_for_each_possible(lb_tune_pairs, pair, node, argument->of)
+		if (pair->of == argument->of && pair->kind == argument->kind && pair->thread == thread)
+			return 0;
 	if (pair_count >= LB_TUNE_PAIRS_MAX)
 		return -ENOSPC;
 	pair = kzalloc(sizeof(*pair), GFP_KERNEL);

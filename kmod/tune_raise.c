@@ -178,8 +178,9 @@ static bool ask_server(struct raiser *here, unsigned int kind, u64 of, unsigned 
 	struct pair *pair;
 
 	rcu_read_lock();
-	hash_for_each_possible_rcu(lb_tune_pairs, pair, node, of) if (pair->of == of && pair->kind == kind) asked |=
-		ask(here, pair->thread, priority, kind);
+	hash_for_each_possible_rcu(lb_tune_pairs, pair, node, of)
+		if (pair->of == of && pair->kind == kind)
+			asked |= ask(here, pair->thread, priority, kind);
 	rcu_read_unlock();
 	return asked;
 }
@@ -267,8 +268,7 @@ static void on_waking(void *data, struct task_struct *task)
 	if (!priority || here->queued_switches != switches() || ktime_get_mono_fast_ns() - here->queued_ns > AT_ONCE_NS)
 		return;
 	rcu_read_lock();
-	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task)
-	{
+	hash_for_each_possible_rcu(lb_tune_threads, thread, node, (unsigned long)task) {
 		if (thread->task != task)
 			continue;
 		here = raiser_here();
