@@ -63,6 +63,9 @@ static inline void lb_timer_delete_sync(struct timer_list *timer)
 /* 6.9 brought work items in softirq context. */
 #define LB_HAS_WORK_BH LB_SINCE(6, 9)
 
+/* 6.2 brought call_rcu_hurry(). */
+#define LB_HAS_RCU_HURRY LB_SINCE(6, 2)
+
 /* Until 6.13 the worker was created running and its name was formatted by the caller. */
 static inline struct kthread_worker *lb_kthread_worker(unsigned int cpu)
 {

@@ -501,6 +501,14 @@ static int rcu_arm(struct lb_slot *slot, u64 due_ns)
 	return LB_ARM_NEW;
 }
 
+#if LB_HAS_RCU_HURRY
+static int rcu_hurry_arm(struct lb_slot *slot, u64 due_ns)
+{
+	call_rcu_hurry(&slot->rcu, rcu_runs);
+	return LB_ARM_NEW;
+}
+#endif
+
 static int direct_arm(struct lb_slot *slot, u64 due_ns)
 {
 	lb_slot_started(slot);
@@ -552,6 +560,9 @@ static const struct lb_mechanism mechanisms[LB_DEFER_MECHANISM_COUNT] = {
 	[LB_DEFER_TIMER] = { "timer", LB_SECOND_KEPT, LB_CAN_REMOTE, lb_timer_setup, timer_arm, timer_cancel },
 	[LB_DEFER_SMP_CALL] = { "smp_call", LB_SECOND_KEPT, LB_CAN_REMOTE, call_setup, call_arm, call_cancel },
 	[LB_DEFER_RCU] = { "rcu", LB_SECOND_KEPT, LB_ENDS_BY_BARRIER, NULL, rcu_arm, NULL },
+#if LB_HAS_RCU_HURRY
+	[LB_DEFER_RCU_HURRY] = { "rcu_hurry", LB_SECOND_KEPT, LB_ENDS_BY_BARRIER, NULL, rcu_hurry_arm, NULL },
+#endif
 #ifdef LB_HAS_TASK_WORK
 	[LB_DEFER_TASK_WORK] = { "task_work", LB_SECOND_KEPT, LB_IS_WAITED | LB_CAN_REMOTE, task_work_setup,
 				 task_work_arm, NULL },

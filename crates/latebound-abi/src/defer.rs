@@ -80,6 +80,7 @@ impl DeferMechanism {
             DeferMechanism::Timer => "timer",
             DeferMechanism::SmpCall => "smp_call",
             DeferMechanism::Rcu => "rcu",
+            DeferMechanism::RcuHurry => "rcu_hurry",
             DeferMechanism::TaskWork => "task_work",
             DeferMechanism::User => "user",
         }

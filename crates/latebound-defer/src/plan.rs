@@ -94,7 +94,7 @@ impl Mechanism {
         match self.name() {
             "direct" => M::Direct,
             "tasklet" | "tasklet_hi" => M::Tasklet,
-            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" | "net_rx" => M::Softirq,
+            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" | "rcu_hurry" | "net_rx" => M::Softirq,
             "kthread" | "kthread_worker" => M::KernelThread,
             "irq_thread" => M::ThreadedIrq,
             "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "perf_overflow" => M::IrqWork,
@@ -201,7 +201,7 @@ impl Request {
     pub fn shares(&self) -> impl Iterator<Item = u32> {
         let items = match self.mechanism.name() {
             _ if self.triggers < LONG || self.open_loop => 1,
-            "rcu" => 16,
+            "rcu" | "rcu_hurry" => 16,
             "work_delayed" | "irq_work_lazy" | "timer" => 4,
             _ => 1,
         };

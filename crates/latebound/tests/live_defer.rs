@@ -105,7 +105,7 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
         // Thirteen of fourteen find the first one waiting: interrupts are off while the trigger requests. The interrupt's
         // thread, which may start on the other CPU meanwhile, is left out.
         "run --count 7 --burst 14 --context hardirq --period 2ms \
-         --mechanism work,work_highpri,private,tasklet,tasklet_hi,kthread,kthread_worker,irq_work,timer,rcu,user",
+         --mechanism work,work_highpri,private,tasklet,tasklet_hi,kthread,kthread_worker,irq_work,timer,rcu,rcu_hurry,user",
         "run --count 11 --context hardirq --busy 3ms --period 10ms --mechanism work,work_ordered,private,kthread_worker",
         "run --count 150 --context hardirq --period 1ms --mechanism work,irq_work_hard \
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
@@ -251,7 +251,7 @@ fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
 
 #[test]
 fn live_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
-    let rows = every_mechanism_in("debian:6.12", 28);
+    let rows = every_mechanism_in("debian:6.12", 29);
     // Interrupts are above every thread.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
     assert!(row["latency"]["p90"].as_u64().unwrap() < 4_000_000, "{row}");
@@ -262,7 +262,7 @@ fn live_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
 
 #[test]
 fn live_every_request_of_every_mechanism_starts_once_on_the_real_time_kernel() {
-    let rows = every_mechanism_in("debian:6.12-rt", 28);
+    let rows = every_mechanism_in("debian:6.12-rt", 29);
     // An irq_work is left to the thread irq_work/0, SCHED_FIFO 1.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
     assert!(latency(row, "max") >= 4_000_000, "{row}");

@@ -20,7 +20,7 @@
 
 #include "types.h"
 
-#define LB_DEFER_ABI 2
+#define LB_DEFER_ABI 3
 #define LB_DEFER_SERIES_MAX 256U
 #define LB_DEFER_BURST_MAX 1024U
 #define LB_DEFER_PERIOD_MIN_NS 10000U
@@ -62,10 +62,12 @@ enum lb_defer_mechanism {
 	LB_DEFER_TIMER = 23,
 	LB_DEFER_SMP_CALL = 24,
 	LB_DEFER_RCU = 25,
+	/* A callback that is never left to gather with others for seconds (CONFIG_RCU_LAZY). Kernel 6.2 and later. */
+	LB_DEFER_RCU_HURRY = 26,
 	/* Run by the user thread that waits (WAIT), in the kernel, and seen by it in user space. */
-	LB_DEFER_TASK_WORK = 26,
-	LB_DEFER_USER = 27,
-	LB_DEFER_MECHANISM_COUNT = 28,
+	LB_DEFER_TASK_WORK = 27,
+	LB_DEFER_USER = 28,
+	LB_DEFER_MECHANISM_COUNT = 29,
 };
 
 /* Where a request comes from, and where an item runs. */

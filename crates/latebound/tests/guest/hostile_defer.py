@@ -15,7 +15,8 @@ DEVICE = "/dev/latebound_defer"
 WORD = [0, 1, 2, 0x7FFFFFFF, 0xFFFFFFFF]
 LONG = [0, 1, 1 << 32, (1 << 64) - 1]
 FEW = [0, 1, 2, 3, 0xFFFFFFFF]
-PLAN = [("I", [2, 2, 2, 0, 3])] + [
+PLAN = [
+    ("I", [0]),  # version: `main` asks the module for its own
     ("I", [0, 0, 1, 2, 0xFFFFFFFF]),  # CPU
     ("Q", [1_000_000, 2_000_000, 0, 9_999, (1 << 64) - 1]),  # period
     ("Q", [0, 0, 1_000, (1 << 63), (1 << 64) - 1]),  # jitter
@@ -73,6 +74,11 @@ def main():
     # Whoever waits for a request that never comes is interrupted.
     signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    with open(DEVICE, "r+b", buffering=0) as device:
+        info = bytearray(40)
+        fcntl.ioctl(device, number(2, len(info), 0xD0), info, True)
+        (version,) = struct.unpack_from("=I", info)
+    PLAN[0] = ("I", [version, version, version, 0, version + 1])
     taken = refused = started = 0
     for _ in range(60):
         device = os.open(DEVICE, os.O_RDWR)
