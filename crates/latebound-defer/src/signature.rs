@@ -59,7 +59,9 @@ impl Facts {
 fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
     match measured.request.mechanism.name() {
         "work_bh" | "work_bh_highpri" | "tasklet" | "tasklet_hi" | "softirq_irq_poll" | "softirq_net_rx"
-        | "hrtimer_soft" | "timer" | "rcu" | "rcu_hurry" | "bpf_timer" | "net_rx" => measured.by_ksoftirqd > 0,
+        | "hrtimer_soft" | "timer" | "rcu" | "rcu_hurry" | "bpf_timer" | "net_rx" => {
+            measured.by_ksoftirqd > 0
+        }
         "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
         | "smp_call" | "membarrier" | "irq_thread" => false,
         "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" | "direct_io" => {

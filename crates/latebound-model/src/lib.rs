@@ -16,6 +16,7 @@ mod keep;
 mod mechanism;
 mod migrate;
 mod priority;
+mod response;
 mod run;
 mod series;
 mod system;
@@ -38,6 +39,7 @@ pub use histogram::{
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Priority, Scheduling};
+pub use response::Response;
 pub use run::{
     CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, RunVerb, Table, Throughput, Tool,
 };
@@ -49,4 +51,4 @@ pub use system::{
     SystemSnapshot,
 };
 pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};
-pub use wait::{Completer, Dependency, Object, Relation, RelationKind, WaitEvent};
+pub use wait::{Completer, Dependency, Object, Relation, RelationKind, ThreadWaits, WaitEvent};

@@ -221,3 +221,22 @@ impl WaitEvent {
         }
     }
 }
+
+/// How long a kernel thread that tasks wait for was ready and did not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadWaits {
+    /// How often.
+    pub number: u64,
+    /// In all.
+    pub total: Nanos,
+    /// The longest.
+    pub longest: Nanos,
+    /// How often a thread below the highest of those that wait ran last before it.
+    pub inversions: u64,
+    /// The waits of those, in all.
+    pub inversions_total: Nanos,
+    /// The longest of those.
+    pub longest_inversion: Nanos,
+    /// The thread that ran in that one, with its name.
+    pub longest_inversion_by: Option<(Tid, String)>,
+}

@@ -31,5 +31,5 @@ pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
-pub use relations::{RelationOptions, RelationProbe, ThreadWaits};
-pub use responses::{Response, ResponseProbe};
+pub use relations::{RelationOptions, RelationProbe};
+pub use responses::ResponseProbe;

@@ -30,8 +30,8 @@ pub use policy::{NoWeight, PageShare, PolicyKind, Weight, pip, target, weighted_
 pub use relations::{BeginOutcome, Relations};
 pub use rules::{Member, Roster, Rule, Violation, check, permitted};
 pub use session::{
-    Actuator, Answer, Helper, PageShares, ReclaimPages, ReclaimShare, Request, Session, ThreadName,
-    ThreadWaits, Threads, WaitSource, worker_id,
+    Actuator, Answer, Helper, PageShares, ReclaimPages, ReclaimShare, Request, Session, ThreadName, Threads,
+    WaitSource, worker_id,
 };
 pub use tuner::{Change, HeldChange, Input, Plan, Tuner};
 pub use waiters::Waiters;

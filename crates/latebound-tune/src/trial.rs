@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use latebound_compare::{Comparison, Options, Side, compare};
 use latebound_model::{
-    Emulation, Evidence, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Run, RunState, Series,
-    Subject, SystemSnapshot, Throughput, Tid,
+    Emulation, Evidence, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Response, Run, RunState,
+    Series, Subject, SystemSnapshot, Throughput, Tid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,35 +20,6 @@ pub const TRIAL_SCHEMA: &str = "latebound.tune-prove/1";
 
 /// Points of a curve: more cannot be told apart in a picture. Of those that fall together the longest is kept.
 const CURVE_POINTS: u64 = 1_500;
-
-/// One response of a task: from when it should have gone on until it slept again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Response {
-    /// When the task should have gone on.
-    pub start: Nanos,
-    /// When it slept again.
-    pub end: Nanos,
-    /// The task.
-    pub task: Tid,
-    /// Its process.
-    pub process: Tid,
-    /// Its real-time priority at the end.
-    pub priority: u8,
-    /// Its name, with zeros behind it: no memory is taken for it.
-    pub comm: [u8; 16],
-}
-
-impl Response {
-    /// The name of the task.
-    pub fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.comm.split(|&byte| byte == 0).next().unwrap_or_default())
-    }
-
-    /// How long it took.
-    pub fn duration(&self) -> Nanos {
-        self.end.saturating_sub(self.start)
-    }
-}
 
 /// When a response began, since the start of the turn, and how long it took.
 pub type Curve = Vec<(Nanos, Nanos)>;

@@ -9,11 +9,11 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use latebound_model::{Completer, Dependency, Loss, Missing, Nanos, Object, Priority, RelationKind};
-use latebound_model::{Scheduling, Tid, WaitEvent};
+use latebound_model::{Scheduling, ThreadWaits, Tid, WaitEvent};
 use latebound_tune::document::TuneMap;
 use latebound_tune::{
     Actuator, Answer, Change, Config, Helper, PolicyKind, ReclaimPages, ReclaimShare, Request, Session,
-    ThreadClass, ThreadName, ThreadWaits, Threads, WaitSource, worker_id,
+    ThreadClass, ThreadName, Threads, WaitSource, worker_id,
 };
 
 /// What a session did at its edges, in order.

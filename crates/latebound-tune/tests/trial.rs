@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use latebound_model::{Loss, LossKind, Nanos, RUN_SCHEMA, Run, RunState, SystemSnapshot, Tid};
+use latebound_model::{Loss, LossKind, Nanos, RUN_SCHEMA, Response, Run, RunState, SystemSnapshot, Tid};
 use latebound_tune::PolicyKind;
 use latebound_tune::trial::{
-    MemoryLevel, Response, TRIAL_SCHEMA, Trial, TrialBuilder, TrialPolicy, TunerAccount, Turn, losses_between,
+    MemoryLevel, TRIAL_SCHEMA, Trial, TrialBuilder, TrialPolicy, TunerAccount, Turn, losses_between,
 };
 
 const COMMAND: Tid = Tid(500);

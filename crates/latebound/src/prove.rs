@@ -14,12 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_model::{Nanos, RunVerb, Tid};
+use latebound_model::{Nanos, Response, RunVerb, Tid};
 use latebound_probe::ResponseProbe;
 use latebound_report::{html, terminal};
 use latebound_store::RunFolder;
 use latebound_system::{Facts, Root};
-use latebound_tune::trial::{MemoryLevel, Response, Trial, TrialBuilder, TunerAccount, Turn, losses_between};
+use latebound_tune::trial::{MemoryLevel, Trial, TrialBuilder, TunerAccount, Turn, losses_between};
 use latebound_tune::{Config, PolicyKind};
 
 use crate::cli::{TuneProveArgs, TuneShowArgs};
@@ -238,7 +238,7 @@ impl Turns<'_> {
                         continue;
                     }
                     own.entry(response.process).or_insert_with(|| command.has(response.process));
-                    responses.push(self::response(response));
+                    responses.push(response);
                 }
             }
             if over {
@@ -292,12 +292,6 @@ struct MeasuredTurn {
     /// The tasks that had a response under way at the end, and since when.
     under_way: Vec<(Tid, Nanos)>,
     ended: Nanos,
-}
-
-/// The probe's response as that of a trial: copied, because nothing may take memory in the reservation.
-fn response(one: latebound_probe::Response) -> Response {
-    let latebound_probe::Response { start, end, task, process, priority, comm } = one;
-    Response { start, end, task, process, priority, comm }
 }
 
 /// A command in a process group of its own.

@@ -3,11 +3,13 @@
 //! begins; what it decides is for `latebound-tune`.
 
 use anyhow::{Context, Result, bail};
-use latebound_model::{Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, Tid, WaitEvent};
+use latebound_model::{
+    Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+};
 use latebound_probe::{ProbeError, RelationOptions, RelationProbe};
 use latebound_system::undo::{Schedule, schedule_of};
 use latebound_system::{Root, Thread};
-use latebound_tune::{Config, ReclaimPages, ReclaimShare, Session, ThreadClass, ThreadName, ThreadWaits};
+use latebound_tune::{Config, ReclaimPages, ReclaimShare, Session, ThreadClass, ThreadName};
 use latebound_tune::{Threads, WaitSource};
 
 use crate::helper::HelperThread;
@@ -104,24 +106,7 @@ impl WaitSource for Waits {
     }
 
     fn thread_waits(&self, thread: Tid) -> Option<ThreadWaits> {
-        let latebound_probe::ThreadWaits {
-            waits,
-            total,
-            longest,
-            inversions,
-            inverted,
-            longest_inversion,
-            by,
-        } = self.0.waits(thread)?;
-        Some(ThreadWaits {
-            number: waits,
-            total,
-            longest,
-            inversions,
-            inversions_total: inverted,
-            longest_inversion,
-            longest_inversion_by: by,
-        })
+        self.0.waits(thread)
     }
 
     fn expired(&self) -> u64 {

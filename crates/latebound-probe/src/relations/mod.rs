@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use latebound_model::{Dependency, Priority, RelationKind, WaitEvent};
+use latebound_model::{Dependency, Priority, RelationKind, ThreadWaits, WaitEvent};
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
@@ -79,25 +79,6 @@ pub struct RelationOptions {
     pub no_wake_ups: bool,
     /// A process whose tasks count as waiting for nobody: the one that changes priorities by what it sees here.
     pub left_out: Option<Tid>,
-}
-
-/// How long a kernel thread that somebody waits for was ready and did not run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadWaits {
-    /// How often.
-    pub waits: u64,
-    /// In all.
-    pub total: Nanos,
-    /// The longest.
-    pub longest: Nanos,
-    /// How often a thread below the highest of those that wait ran last before it.
-    pub inversions: u64,
-    /// The waits of those, in all.
-    pub inverted: Nanos,
-    /// The longest of those.
-    pub longest_inversion: Nanos,
-    /// Who ran in that one.
-    pub by: Option<(Tid, String)>,
 }
 
 /// Programs that watch, until dropped.
@@ -363,13 +344,13 @@ impl RelationProbe {
         let value = self.skel.maps.watched.lookup(&thread.0.to_ne_bytes(), MapFlags::ANY).ok()??;
         let watched = wire::Watched::from_bytes(&value)?;
         Some(ThreadWaits {
-            waits: watched.waits,
+            number: watched.waits,
             total: Nanos(watched.wait_sum_ns),
             longest: Nanos(watched.wait_max_ns),
             inversions: watched.inversions,
-            inverted: Nanos(watched.inversion_sum_ns),
+            inversions_total: Nanos(watched.inversion_sum_ns),
             longest_inversion: Nanos(watched.inversion_max_ns),
-            by: (watched.by > 0).then(|| (decode::tid(watched.by), text(&watched.by_comm))),
+            longest_inversion_by: (watched.by > 0).then(|| (decode::tid(watched.by), text(&watched.by_comm))),
         })
     }
 

@@ -3,14 +3,13 @@
 //!
 //! Owns the programs that time sleeps, and the decoding of what they say. Whose responses matter is for the caller to decide.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::rc::Rc;
 
-use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Tid};
+use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Response, Tid};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
@@ -46,30 +45,6 @@ const EVERY: &str = "sys_enter_clock_nanosleep";
 /// Responses, tasks or events that are taken between two pauses: some microseconds, and a quarter of a millisecond where a processor does a
 /// hundred million instructions a second.
 pub(crate) const AT_ONCE: usize = 8;
-
-/// One response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Response {
-    /// When the task should have gone on: the time that it asked to sleep until, else its wake-up.
-    pub start: Nanos,
-    /// When it slept again.
-    pub end: Nanos,
-    /// The task.
-    pub task: Tid,
-    /// Its process.
-    pub process: Tid,
-    /// Its real-time priority at the end.
-    pub priority: u8,
-    /// Its name, with zeros behind it: whoever reads it in a reservation gets no memory for it.
-    pub comm: [u8; 16],
-}
-
-impl Response {
-    /// The name of the task.
-    pub fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.comm.split(|&byte| byte == 0).next().unwrap_or_default())
-    }
-}
 
 /// Programs that time sleeps, until dropped.
 pub struct ResponseProbe {

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use latebound_model::{Nanos, Tid};
-use latebound_probe::{Response, ResponseProbe};
+use latebound_model::{Nanos, Response, Tid};
+use latebound_probe::ResponseProbe;
 
 use crate::plant;
 

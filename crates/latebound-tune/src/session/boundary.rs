@@ -2,7 +2,9 @@
 //! The edges of a session as traits: where waits are seen, what threads are, a helper that answers later, what makes changes. Owns what a
 //! session expects of them; others implement them.
 
-use latebound_model::{Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, Tid, WaitEvent};
+use latebound_model::{
+    Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+};
 
 use super::reclaim::ReclaimShare;
 use crate::tuner::Change;
@@ -68,25 +70,6 @@ pub trait WaitSource {
 
     /// What cannot be seen here.
     fn missing(&self) -> &[Missing];
-}
-
-/// How long a kernel thread that tasks wait for was ready and did not run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadWaits {
-    /// How often.
-    pub number: u64,
-    /// In all.
-    pub total: Nanos,
-    /// The longest.
-    pub longest: Nanos,
-    /// How often a thread below the highest of those that wait ran last before it.
-    pub inversions: u64,
-    /// The waits of those, in all.
-    pub inversions_total: Nanos,
-    /// The longest of those.
-    pub longest_inversion: Nanos,
-    /// The thread that ran in that one, with its name.
-    pub longest_inversion_by: Option<(Tid, String)>,
 }
 
 /// A thread of the system.

@@ -20,7 +20,7 @@ use crate::rules::Member;
 use crate::tuner::{Change, Input, Tuner};
 use crate::waiters::Waiters;
 
-pub use boundary::{Actuator, Answer, Helper, Request, ThreadName, ThreadWaits, Threads, WaitSource};
+pub use boundary::{Actuator, Answer, Helper, Request, ThreadName, Threads, WaitSource};
 pub use reclaim::{PageShares, ReclaimPages, ReclaimShare};
 
 /// Events that are taken between two pauses.
