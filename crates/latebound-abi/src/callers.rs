@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_misses_no_caller_that_is_special_and_tells_off_those_next_to_them() {
+    fn the_plan_holds_every_special_caller_and_tells_its_neighbours_apart() {
         let classes = classes();
         let table = classes.table().unwrap();
         for address in 0xf00..0x1d00u64 {

@@ -839,7 +839,7 @@ proptest! {
     }
 
     #[test]
-    fn c_and_the_reference_agree_on_a_kernel_that_behaves_and_no_rule_is_broken(
+    fn c_and_the_reference_agree_on_a_correct_kernel_and_no_rule_is_broken(
         decisions in prop::collection::vec(any::<u8>(), 0..400),
     ) {
         let events = Kernel::new(&decisions).run();

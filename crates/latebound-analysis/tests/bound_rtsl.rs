@@ -92,7 +92,7 @@ fn vector_b_gives_172_by_both() {
 }
 
 #[test]
-fn the_published_rule_is_never_above_the_theorem_and_the_theorem_never_below_the_cpu() {
+fn the_published_rule_is_at_most_the_theorem_and_that_at_least_the_cpu() {
     // Every timer of period 1..40 and duration up to the period, against interference-free latencies up to 60.
     let mut below = 0;
     for period in 2..40 {

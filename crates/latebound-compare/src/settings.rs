@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_compared_option_by_option_without_what_each_boot_has_anew() {
+    fn command_lines_are_compared_by_option_without_what_is_new_each_boot() {
         let options =
             command_line("BOOT_IMAGE=/x isolcpus=1 nohz quiet virtme_hostname=a console=tty0 console=ttyS0");
         let shown: Vec<String> = options.iter().map(|(name, value)| format!("{name}:{value}")).collect();

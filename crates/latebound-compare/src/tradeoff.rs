@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_beaten_by_one_that_is_better_in_one_and_no_worse_in_the_other() {
+    fn a_point_is_dominated_by_one_better_in_one_and_no_worse_in_the_other() {
         let of = |median: f64| Estimate {
             runs: 1,
             values: 1,

@@ -145,7 +145,7 @@ fn a_planted_tail_is_called_worse_with_its_size_and_the_body_is_not() {
 }
 
 #[test]
-fn a_system_compared_with_itself_is_called_different_in_no_more_than_the_stated_share() {
+fn a_system_against_itself_is_called_different_no_more_often_than_stated() {
     const COMPARISONS: u64 = 120;
     let called = (0..COMPARISONS)
         .filter(|seed| {
@@ -159,7 +159,7 @@ fn a_system_compared_with_itself_is_called_different_in_no_more_than_the_stated_
 }
 
 #[test]
-fn higher_throughput_is_better_and_equal_runs_show_how_small_a_difference_can_be() {
+fn higher_throughput_is_better_and_equal_runs_limit_the_difference() {
     let mut fast: Vec<Run> = (0..8).map(|seed| run(2 * seed + 1, 2, 4.0)).collect();
     fast.iter_mut().for_each(|run| run.throughput[0].done *= 2);
     let base = side("base", (0..8).map(|seed| run(2 * seed, 2, 4.0)));

@@ -197,7 +197,7 @@ mod tests {
     const THROTTLING: Starved = Starved { wait: Nanos::from_millis(950), by_fair_server: false };
 
     #[test]
-    fn the_maxima_that_were_published_as_latencies_of_work_items_and_threads_are_throttling() {
+    fn published_maxima_of_work_items_and_threads_are_throttling() {
         // The figures of "Measuring kernel latencies to ensure real-time constraints": work item, private queue, kernel thread,
         // under ten SCHED_RR threads; and its tasklet, which is late for another reason.
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn on_preempt_rt_what_a_real_time_thread_wakes_is_not_put_down_to_the_fair_server_alone() {
+    fn on_preempt_rt_a_wake_by_a_thread_is_not_blamed_on_the_server_alone() {
         let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
         let rt = Facts { preempt_rt: true, ..facts };
         for (mechanism, waker) in [("timerfd", "ktimers/N"), ("perf_overflow", "irq_work/N")] {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_and_starts_elsewhere_are_counted_and_a_backward_stamp_is_a_loss_and_no_value() {
+    fn merges_and_cross_cpu_starts_count_and_a_backward_stamp_is_a_loss() {
         let mut measured = measured(&[10, 20]);
         let backward = Record { requested_ns: 5, started_ns: 4, ended_ns: 6, ..Record::default() };
         measured.add(&backward, &Ksoftirqd::default());

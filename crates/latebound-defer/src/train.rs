@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_raise_of_a_train_is_a_run_or_merged_and_a_run_that_comes_late_stays_with_its_train() {
+    fn each_raise_of_a_train_runs_or_merges_and_a_late_run_keeps_its_train() {
         let records = [
             top(1, 100),
             start(101, 105, 0, 7),

@@ -81,7 +81,7 @@ fn above(series: &Series) -> u64 {
 }
 
 #[test]
-fn values_above_cyclictests_histogram_are_counted_though_its_json_leaves_them_out() {
+fn values_above_cyclictests_json_histogram_are_counted() {
     let run = sample("cyclictest.json");
     let first = of_cpu(&run, 0);
     // 3000 cycles, of which the buckets hold what they hold; the maximum is known, so one is not lost.
@@ -98,7 +98,7 @@ fn values_above_cyclictests_histogram_are_counted_though_its_json_leaves_them_ou
 }
 
 #[test]
-fn cyclictests_histogram_text_has_the_counts_of_both_threads_and_their_overflows() {
+fn cyclictests_histogram_text_has_both_threads_counts_and_overflows() {
     let run = sample("cyclictest-hist.txt");
     // "# Total: 2881 2922", "# Histogram Overflows: 118 78", "# Max Latencies: 459 599".
     for (cpu, total, overflows, max) in [(0, 2881, 118, 459), (1, 2922, 78, 599)] {
@@ -110,7 +110,7 @@ fn cyclictests_histogram_text_has_the_counts_of_both_threads_and_their_overflows
 }
 
 #[test]
-fn a_maximum_without_a_distribution_stays_a_maximum_without_a_distribution() {
+fn a_maximum_without_a_distribution_stays_without_one() {
     let run = sample("cyclictest.txt");
     // The second thread had no cycle; its "Min: 1000000" and "Max: 0" are no measurements.
     assert_eq!(run.series.len(), 1);
@@ -269,7 +269,7 @@ fn rtevals_cores_are_read_and_a_report_without_statistics_is_refused() {
 }
 
 #[test]
-fn rtevals_histogram_of_timerlat_is_refused_because_it_adds_up_what_is_not_alike() {
+fn rtevals_timerlat_histogram_is_refused_as_a_sum_of_unlike_values() {
     let timerlat = RTEVAL.replace("<cyclictest ", "<timerlat ").replace("</cyclictest>", "</timerlat>");
     let error = import(timerlat.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("import what rtla timerlat hist prints"), "{error}");

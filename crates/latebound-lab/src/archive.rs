@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_are_fetched_from_the_systems_mirrors_and_their_signatures_are_asked_for() {
+    fn suites_come_from_the_systems_mirrors_with_their_signatures_required() {
         let known =
             "Debian-Security http://near/security/\nOther http://other/\nDebian http://near/debian/\n";
         let sources = sources(known).unwrap();

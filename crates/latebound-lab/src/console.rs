@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_ran_out_says_whether_the_job_had_begun_and_what_the_kernel_said() {
+    fn a_timeout_says_whether_the_job_had_begun_and_what_the_kernel_said() {
         let text = end("", false, Some(60)).to_string();
         assert!(text.contains("did not boot within 60 s") && text.contains("--timeout"), "{text}");
         let stall = "[   80.0] rcu: INFO: rcu_preempt self-detected stall on CPU\n";

@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_that_measures_is_told_where_the_run_goes_before_its_own_arguments() {
+    fn a_measuring_verb_gets_the_place_of_its_run_before_its_own_arguments() {
         let (line, has_run) =
             with_output(&words("--format json check --duration 3s -- stress-ng -o x"), "/r").unwrap();
         assert_eq!(line, words("--format json check --output /r --duration 3s -- stress-ng -o x"));

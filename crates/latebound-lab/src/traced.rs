@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_asked_for_once_and_flavours_differ_in_preemption_and_checks() {
+    fn every_option_is_set_once_and_flavours_differ_in_preemption_and_checks() {
         for (rt, checked) in [(false, false), (true, false), (false, true), (true, true)] {
             let flavour = Flavour { rt, checked };
             let text = fragment(flavour);

@@ -78,7 +78,7 @@ fn run(kernel: &str, job: &Job) -> Done {
 }
 
 #[test]
-fn live_lab_a_command_runs_in_the_kernel_named_and_its_output_and_status_come_back() {
+fn live_lab_a_command_runs_in_the_named_kernel_with_output_and_status() {
     let mark = format!("/etc/latebound-lab-test-{}", std::process::id());
     let done = run(
         "debian:6.12-rt",
@@ -229,7 +229,7 @@ fn module_runs_in(kernel: &str, release: &str) {
 /// No machine is started: the headers are the same that a guest's modules are built with. The oldest and the newest kernel
 /// are those that Debian's archive has.
 #[test]
-fn live_lab_the_projects_modules_are_built_without_a_warning_of_the_compiler_or_of_sparse() {
+fn live_lab_the_modules_build_without_compiler_or_sparse_warnings() {
     let stop = AtomicBool::new(false);
     let lab = Lab::new(Lab::default_cache().unwrap(), &|_| {}, &stop);
     let folder = tempfile::tempdir().unwrap();

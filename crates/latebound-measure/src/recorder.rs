@@ -340,7 +340,7 @@ mod tests {
         }
 
         #[test]
-        fn a_wake_up_is_handed_over_where_fewer_than_so_many_before_it_were_as_bad(
+        fn a_wake_up_is_handed_over_when_fewer_than_worst_kept_were_as_bad(
             delays in prop::collection::vec(1u64..100_000, 1..300),
         ) {
             let plan = plan(200_000, 0, 200_000 * delays.len() as u64);

@@ -19,7 +19,7 @@ use latebound_model::{Cpu, CpuSet};
 use latebound_probe::{BoundModule, BoundProbe};
 
 #[test]
-fn live_lab_the_module_sees_the_interrupts_that_the_bpf_programs_see_and_breaks_no_rule() {
+fn live_lab_the_module_sees_the_interrupts_of_bpf_and_breaks_no_rule() {
     let written: Mutex<Vec<u8>> = Mutex::default();
     let listener = |event: Event<'_>| match event {
         Event::Stdout(bytes) | Event::Stderr(bytes) => written.lock().unwrap().extend_from_slice(bytes),

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_trace_is_json_with_a_thread_for_each_lane_and_microseconds_to_the_nanosecond() {
+    fn the_trace_is_json_with_a_thread_per_lane_in_exact_microseconds() {
         let bar =
             |from, to, label: &str| ScopeBar { from: Nanos(from), to: Nanos(to), label: label.to_owned() };
         let scope = Scope {

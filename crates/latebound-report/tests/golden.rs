@@ -88,7 +88,7 @@ fn bare(line: &str) -> String {
 }
 
 #[test]
-fn every_line_fits_the_width_save_commands_and_numbers_that_cannot_be_shorter() {
+fn every_line_fits_the_width_save_commands_and_the_shortest_numbers() {
     for run in [support::rich(), support::empty(), support::bounded()] {
         let commands: Vec<&str> = run.findings.iter().filter_map(|f| f.remedy.as_deref()).collect();
         for style in STYLES {

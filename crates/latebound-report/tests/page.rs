@@ -96,7 +96,7 @@ fn a_quantile_of_too_few_samples_is_a_dash_that_says_why() {
 }
 
 #[test]
-fn requesters_are_listed_with_their_context_and_a_name_that_steers_is_written_out() {
+fn requesters_have_their_context_and_control_characters_are_escaped() {
     let page = html::page(&support::rich());
     assert!(page.contains("<a href=\"#requesters\">"));
     let section =
@@ -312,7 +312,7 @@ fn the_answer_says_what_it_rests_on_where_nothing_was_measured() {
 }
 
 #[test]
-fn a_severe_finding_that_no_late_wakeup_points_to_is_not_said_to_be_the_cause() {
+fn a_severe_finding_without_a_late_wakeup_is_not_called_the_cause() {
     let mut run = support::rich();
     run.findings.retain(|finding| finding.id != "preemption-model");
     let advice = "Most of the time here: preemption off. A kernel that preempts in more places (preempt=full, or PREEMPT_RT) \
@@ -342,7 +342,7 @@ fn threads_that_may_move_are_told_apart_by_their_names() {
 }
 
 #[test]
-fn every_wide_picture_of_the_page_is_a_file_of_its_own_that_needs_nothing_else() {
+fn every_wide_picture_of_the_page_is_a_self_contained_file() {
     let run = support::rich();
     let pictures = html::pictures(&run);
     assert_eq!(pictures.len(), html::page(&run).matches("<div class=\"wide\">").count());

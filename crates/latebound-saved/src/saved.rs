@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn above_a_million_interrupts_of_a_cpu_its_curves_are_left_out_and_the_run_says_so() {
+    fn above_a_million_interrupts_a_cpu_has_no_curves_and_the_run_says_so() {
         let cpus = vec![observed(0, FOLDED + 1), observed(1, FOLDED), observed(2, 3)];
         let observations = Observations { cpus, ..Observations::default() };
         let (curves, missing) = Saved { observations, ..Saved::default() }.curves();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_call_a_narrow_interval_says_how_large_the_difference_is_at_most() {
+    fn without_a_call_a_narrow_interval_limits_the_difference() {
         match judge(judged(0.4, 1.0), Some(&between(-0.01, 0.02)), Better::Lower, RULES) {
             Verdict::NoDifferenceLargerThan(most) => assert!((most - 0.0202).abs() < 1e-4),
             other => panic!("{other:?}"),

@@ -69,7 +69,7 @@ fn called(base: &[[f64; 4]], new: &[[f64; 4]], seed: u64) -> bool {
 }
 
 #[test]
-fn comparisons_of_a_system_with_itself_call_a_difference_no_more_often_than_stated() {
+fn false_calls_between_equal_systems_are_no_more_frequent_than_stated() {
     const COMPARISONS: u64 = 500;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(20_26);
     let draws: [(&str, Draw); 4] =
@@ -100,7 +100,7 @@ fn with_three_runs_a_side_nothing_is_called_however_far_apart_they_are() {
 }
 
 #[test]
-fn as_many_runs_as_asked_for_tell_the_difference_about_as_often_as_promised() {
+fn the_computed_number_of_runs_finds_the_difference_as_often_as_promised() {
     const COMPARISONS: u64 = 400;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let (moved, deviation) = (0.15, 0.1);

@@ -51,11 +51,9 @@ fn fill(file: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_named_with_path_and_bytes_and_the_earlier_state_stays_readable() {
+fn a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable() {
     let Some(disk) = std::env::var_os(DISK) else {
-        return on_a_tiny_disk(
-            "a_full_disk_is_named_with_path_and_bytes_and_the_earlier_state_stays_readable",
-        );
+        return on_a_tiny_disk("a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable");
     };
     let path = Path::new(&disk).join("my.run");
     let mut folder = RunFolder::create(&path, false).unwrap();

@@ -86,7 +86,7 @@ fn a_writer_that_gives_up_before_its_first_checkpoint_leaves_nothing() {
 }
 
 #[test]
-fn an_existing_run_is_only_replaced_when_asked_for_and_then_with_all_its_files() {
+fn an_existing_run_is_replaced_only_on_request_and_with_all_its_files() {
     let (above, path) = place();
     write(&path, 1);
     let error = RunFolder::create(&path, false).unwrap_err().to_string();
@@ -239,7 +239,7 @@ fn a_run_that_another_writer_is_at_is_not_replaced() {
 }
 
 #[test]
-fn of_two_writers_to_one_new_place_the_second_is_refused_and_the_first_stays_whole() {
+fn the_second_writer_to_a_new_place_is_refused_and_the_first_is_whole() {
     let (above, path) = place();
     let mut first = RunFolder::create(&path, false).unwrap();
     let mut second = RunFolder::create(&path, false).unwrap();
@@ -350,7 +350,7 @@ fn a_run_that_contradicts_itself_is_neither_written_nor_read() {
 }
 
 #[test]
-fn another_schema_is_refused_with_both_versions_named_even_where_its_fields_differ() {
+fn another_schema_is_refused_with_both_versions_though_fields_differ() {
     let (_keep, path) = place();
     fs::write(&path, r#"{"schema":"latebound.run/2","series":{"all":"different"}}"#).unwrap();
     let error = read_run(&path).unwrap_err().to_string();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_tasks_are_those_of_their_cgroups_each_once_and_unknown_in_the_root() {
+    fn task_pages_count_each_cgroup_once_and_are_unknown_in_the_root() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| put(folder.path(), path, text);
         put("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");

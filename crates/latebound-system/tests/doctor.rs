@@ -61,7 +61,7 @@ fn what_a_finding_bears_on_is_what_older_ones_of_its_id_migrate_to() {
 }
 
 #[test]
-fn a_tuned_real_time_box_has_nothing_dangerous_and_every_level_of_evidence() {
+fn a_tuned_real_time_box_has_no_warnings_and_every_level_of_evidence() {
     let doctor = tuned_rt_box().doctor();
     let bad: Vec<_> = doctor.findings.iter().filter(|f| f.severity >= Severity::Warning).collect();
     assert!(bad.is_empty(), "{bad:#?}");
@@ -79,7 +79,7 @@ fn a_tuned_real_time_box_has_nothing_dangerous_and_every_level_of_evidence() {
 }
 
 #[test]
-fn a_stock_laptop_is_told_of_its_deep_idle_states_its_governor_and_its_slow_clock() {
+fn a_stock_laptop_is_warned_of_deep_idle_states_governor_and_slow_clock() {
     let doctor = stock_laptop().doctor();
     let idle = finding(&doctor.findings, "idle-states");
     assert_eq!(idle.severity, Severity::Warning);
@@ -259,7 +259,7 @@ fn bpf_needs_two_capabilities_or_the_one_that_contains_them() {
 }
 
 #[test]
-fn the_preemption_model_is_believed_in_the_order_debugfs_command_line_configuration() {
+fn the_preemption_model_is_from_debugfs_then_command_line_then_config() {
     let mut tree = guest();
     tree.files("/proc/cmdline = quiet preempt=full");
     let model = |tree: &Tree| {
@@ -453,7 +453,7 @@ fn version_2_gives_real_time_budget_to_the_root_cgroup_only() {
 }
 
 #[test]
-fn orders_of_kernel_threads_that_deadlock_are_dangers_with_the_command_that_mends_them() {
+fn deadlocking_orders_of_kernel_threads_are_dangers_with_their_remedy() {
     let mut tree = tuned_rt_box();
     tree.kernel_thread(20, "ksoftirqd/0", FIFO, 8).kernel_thread(17, "irq_work/0", OTHER, 0).kernel_thread(
         18,
@@ -555,7 +555,7 @@ fn processes_that_vanish_while_they_are_read_are_left_out() {
 }
 
 #[test]
-fn interrupts_that_may_land_on_isolated_cpus_are_named_with_the_command_that_moves_them() {
+fn interrupts_allowed_on_isolated_cpus_are_named_with_their_remedy() {
     let mut tree = tuned_rt_box();
     tree.files("/proc/irq/25/smp_affinity_list = 1-2").files("/sys/devices/virtual/workqueue/cpumask = f");
     let doctor = tree.doctor();

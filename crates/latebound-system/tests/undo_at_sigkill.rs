@@ -289,7 +289,7 @@ fn live_the_watchdog_undoes_a_journal_whose_name_was_taken_away() {
 }
 
 #[test]
-fn live_a_process_or_its_watchdog_holds_the_journal_and_what_both_left_is_undone() {
+fn live_a_journal_is_held_until_process_and_watchdog_end_then_undone() {
     let folder = tempfile::TempDir::new().unwrap();
     let (threads, _senders) = sleepers(&[Schedule::other(0)]);
     let (child, watchdog) = changed_by_another(folder.path(), threads[0], |_, _| for_ever());

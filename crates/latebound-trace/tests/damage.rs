@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mutated_trace_gives_an_error_or_counted_discontinuities_and_never_a_panic(
+    fn a_mutated_trace_gives_errors_or_discontinuities_and_never_a_panic(
         file in prop_oneof![
             Just("v7-zstd.trace.dat"), Just("v6-instance.trace.dat"), Just("v7-tsc-instance.trace.dat"),
             Just("v7-overwritten.trace.dat")

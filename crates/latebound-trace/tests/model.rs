@@ -16,7 +16,7 @@ fn model_events(name: &str) -> Vec<Event> {
 }
 
 #[test]
-fn a_timer_wakeup_of_a_saved_trace_can_be_followed_from_its_expiry_to_the_switch() {
+fn a_timer_wakeup_in_a_saved_trace_is_followed_from_expiry_to_switch() {
     let events = model_events("v7-zstd.trace.dat");
     assert!(events.is_sorted_by_key(|event| event.at));
     let local_timer = InterruptKind::Vector { name: "local_timer".to_owned() };

@@ -135,7 +135,7 @@ fn a_text_that_is_cut_anywhere_is_not_whole() {
 }
 
 #[test]
-fn the_text_of_tracefs_says_what_the_binary_trace_says_and_that_events_are_missing() {
+fn tracefs_text_agrees_with_the_binary_trace_and_tells_missing_events() {
     let (events, discontinuities, tallies) = text(&fixture("tracefs.txt"), 1_000, true);
     // tracefs rounds to microseconds (print_lat_context's `do_div` after adding 500).
     let expected = binary("v7-overwritten.trace.dat", 1, true);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nobody_waiting_one_task_gives_what_the_equation_gives_for_it_alone() {
+    fn without_waiters_one_task_alone_gives_what_the_equation_gives_for_it() {
         let tuner = tuner("");
         // 0.8 * 60 = 48, and 0.8 * 90 = 72 is above the ceiling of workers.
         assert_eq!((at(&tuner, KWORKER, 60), at(&tuner, KWORKER, 90)), (48, 70));

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_kept_of_those_that_were_met_last_and_the_others_are_counted() {
+    fn the_most_recent_accounts_are_kept_and_the_others_are_counted() {
         let mut attribution = Attribution::keeping(8);
         let irq = Completer::Thread(Tid(7));
         let mut woke = |task| {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_an_item_and_is_blocked_until_it_is_done_waits_once_and_hard() {
+    fn who_requests_an_item_and_is_blocked_on_it_waits_once_and_hard() {
         let mut attribution = Attribution::default();
         let mut relations = crate::relations::Relations::new(10);
         let item = object(RelationKind::WorkItem, 1);
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dirty_inode_waits_for_those_that_wrote_others_back_and_for_who_begins_to_write_it() {
+    fn a_dirty_inode_waits_for_earlier_flushers_and_for_who_begins_its_own() {
         let mut attribution = Attribution::default();
         let inode = |id| object(RelationKind::DirtyInode, id);
         assert_eq!(attribution.observe(begin(inode(1), None), |_| None), []);

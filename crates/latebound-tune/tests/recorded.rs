@@ -128,7 +128,7 @@ fn what_is_lost_is_counted_by_times_and_events() {
 }
 
 #[test]
-fn a_sleep_that_an_interrupt_thread_ends_is_a_request_with_the_device_s_time_and_the_thread_s() {
+fn a_sleep_an_interrupt_thread_ends_has_the_devices_and_threads_time() {
     let mut story = Story::begin(&[HIGH, INTERRUPT]);
     for start in [1000, 2000] {
         story.interrupt_wakes(start, HIGH);
@@ -169,7 +169,7 @@ fn a_sleep_that_an_interrupt_thread_ends_is_a_request_with_the_device_s_time_and
 }
 
 #[test]
-fn a_kernel_thread_that_a_task_wakes_and_does_not_wait_for_is_asked_in_the_middle_of_its_run() {
+fn a_kernel_thread_woken_but_not_waited_for_is_asked_in_mid_run() {
     let mut story = Story::begin(&[HIGH, WORKER]);
     story.interrupt_wakes(1000, HIGH);
     story.switch(1000, IDLE, SwitchReason::Preempted, HIGH);
@@ -234,7 +234,7 @@ fn a_softirq_on_top_of_a_thread_is_not_that_thread_but_in_ksoftirqd_it_is() {
 }
 
 #[test]
-fn a_packet_that_a_kernel_thread_brings_begins_an_activation_with_that_thread_s_part() {
+fn a_packet_by_a_kernel_thread_begins_an_activation_with_its_part() {
     let mut story = Story::begin(&[HIGH, INTERRUPT]);
     for start in [1000, 2000] {
         story.interrupt_wakes(start, INTERRUPT);
@@ -252,7 +252,7 @@ fn a_packet_that_a_kernel_thread_brings_begins_an_activation_with_that_thread_s_
 }
 
 #[test]
-fn an_answer_that_was_asked_for_is_within_the_activation_also_where_a_signal_could_end_the_sleep() {
+fn an_answer_to_a_request_in_interruptible_sleep_is_in_the_activation() {
     let mut story = Story::begin(&[HIGH, WORKER]);
     story.interrupt_wakes(1000, HIGH);
     story.switch(1000, IDLE, SwitchReason::Preempted, HIGH);
@@ -306,7 +306,7 @@ fn what_was_under_way_when_events_were_lost_is_left_out_and_counted() {
 }
 
 #[test]
-fn who_has_a_reservation_is_left_out_by_name_and_what_was_not_seen_whole_has_no_response_time() {
+fn deadline_tasks_are_left_out_by_name_and_partial_runs_have_no_response() {
     let deadline = (12, "reserved", -1);
     let mut story = Story::begin(&[HIGH, deadline]);
     story.interrupt_wakes(1000, deadline);
@@ -324,7 +324,7 @@ fn who_has_a_reservation_is_left_out_by_name_and_what_was_not_seen_whole_has_no_
 }
 
 #[test]
-fn a_task_that_never_sleeps_but_for_its_disk_has_an_activation_for_each_wait() {
+fn a_task_that_only_sleeps_for_its_disk_has_an_activation_per_wait() {
     let mut story = Story::begin(&[LOW, INTERRUPT]);
     story.interrupt_wakes(90, LOW);
     story.switch(90, IDLE, SwitchReason::Preempted, LOW);
@@ -343,7 +343,7 @@ fn a_task_that_never_sleeps_but_for_its_disk_has_an_activation_for_each_wait() {
 }
 
 #[test]
-fn what_it_costs_to_wake_and_to_switch_is_the_woken_thread_s_where_it_comes_before_the_one_that_runs() {
+fn wake_and_switch_costs_go_to_the_woken_thread_where_it_preempts() {
     for (current, spent) in [(IDLE, 15), (LOW, 15), ((12, "higher", 99 - 70), 5)] {
         let mut story = Story::begin(&[HIGH, current]);
         story.switch(900, IDLE, SwitchReason::Preempted, current);
@@ -359,7 +359,7 @@ fn what_it_costs_to_wake_and_to_switch_is_the_woken_thread_s_where_it_comes_befo
 }
 
 #[test]
-fn what_a_thread_did_for_one_task_is_not_counted_again_as_the_switch_to_another() {
+fn what_a_thread_did_for_one_task_is_not_the_switch_cost_of_another() {
     let mut story = Story::begin(&[HIGH, LOW, WORKER]);
     story.interrupt_wakes(1000, WORKER);
     story.switch(1000, IDLE, SwitchReason::Preempted, WORKER);
@@ -383,7 +383,7 @@ proptest! {
     /// Whatever order events come in, also one that no kernel makes: the workload can be simulated, and nobody runs in it for longer than
     /// the processor was there.
     #[test]
-    fn of_any_events_a_workload_is_made_that_asks_for_no_more_than_all_the_time(
+    fn any_events_make_a_workload_that_asks_for_at_most_all_the_time(
         events in prop::collection::vec((0_u64..50, 0_u8..8, 0_usize..6, 0_usize..6), 0..400)
     ) {
         let mut story = Story::default();

@@ -595,7 +595,7 @@ fn kswapd_follows_the_share_of_pages_that_was_read() {
 }
 
 #[test]
-fn a_helper_that_is_late_with_the_share_is_boosted_to_the_lowest_that_waits() {
+fn a_helper_late_with_the_share_is_boosted_to_the_lowest_waiter() {
     let waits = vec![begin(1, reclaim(), 20, 60, None), begin(1, reclaim(), 21, 30, None)];
     let mut scene = Scene::daemon(vec![waits]);
     scene.pass(1);

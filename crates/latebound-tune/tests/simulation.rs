@@ -42,7 +42,7 @@ fn times(outcome: &Outcome) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn the_higher_priority_preempts_and_the_preempted_goes_on_before_its_equals() {
+fn the_higher_priority_preempts_and_the_preempted_runs_before_its_equals() {
     // low: 0..10 with one break; equal arrives at 2 and waits; high at 3..5.
     let workload = Workload {
         duration: Nanos(100),

@@ -96,7 +96,7 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
 }
 
 #[test]
-fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
+fn a_task_blocked_on_items_in_a_row_is_held_as_blocked_in_between() {
     let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
     let waits = |dependency| match waits(7, 1, 20, 60) {
         Input::Begin(relation) => Input::Begin(Relation { dependency, ..relation }),
@@ -126,7 +126,7 @@ fn who_is_blocked_on_one_item_after_the_other_is_held_as_blocked_in_between() {
 }
 
 #[test]
-fn what_is_waited_for_at_intervals_is_held_from_one_wait_to_the_next_up_to_ten_holds() {
+fn periodic_waits_are_held_from_one_to_the_next_up_to_ten_holds() {
     // How often the worker was raised and fell back, over twenty waits of 1 ms so far apart, with a poll each millisecond.
     let changes = |apart: u64| {
         let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
@@ -191,7 +191,7 @@ fn a_begin_that_would_raise_nobody_is_covered() {
 }
 
 #[test]
-fn a_thread_that_stays_below_those_that_wait_covers_those_it_was_raised_for() {
+fn a_thread_below_its_waiters_covers_those_it_was_raised_for() {
     let mut tuner = tuner("", &[(7, "ktimers/0", 1)]);
     // 0.8 * 1 is 1.
     assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 1);
@@ -265,7 +265,7 @@ fn ktimers_is_raised_before_ksoftirqd_and_rcu_limits_both() {
 }
 
 #[test]
-fn the_thread_that_wakes_the_tuner_runs_just_below_the_watchdog_unless_asked_not_to() {
+fn the_thread_that_wakes_the_tuner_is_just_below_the_watchdog_by_default() {
     let started = |text: &str| {
         let mut tuner = Tuner::new(Config::parse(text).unwrap());
         tuner.input(thread(7, "irq_work/0", 1), Nanos::ZERO);

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_common_prefix_ends_at_an_underscore_and_leaves_every_name_something() {
+    fn the_common_prefix_ends_at_an_underscore_and_leaves_no_name_empty() {
         assert_eq!(common_prefix(&["LB_FLIGHT_SWITCH", "LB_FLIGHT_WAKING"]), 10);
         assert_eq!(common_prefix(&["LB_A", "LB_A_B"]), 3);
         assert_eq!(common_prefix(&["LB_V_1", "LB_V_2"]), 3);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_too_long_loses_letters_of_its_name_and_not_what_is_counted() {
+    fn a_label_too_long_loses_letters_of_its_name_and_not_of_its_quantity() {
         assert_eq!(fitting("NET_RX, execution", 20), "NET_RX, execution");
         assert_eq!(fitting("ext4_end_io_rsv_work, execution", 20), "ext4_end~, execution");
         assert_eq!(fitting("ext4_end_io_rsv_work", 10), "ext4_end_~");

@@ -151,7 +151,7 @@ fn a_limit_is_held_against_the_chosen_view() {
 }
 
 #[test]
-fn a_whole_trace_of_preempt_rt_is_a_bound_with_every_part_to_the_nanosecond() {
+fn a_whole_preempt_rt_trace_gives_a_bound_exact_in_every_part() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, "trace.txt", text(&ftrace(3)));
     let result = bound_json(&[&path]);
@@ -319,7 +319,7 @@ fn fixtures() -> PathBuf {
 }
 
 #[test]
-fn a_trace_without_blocking_events_is_an_estimate_that_says_what_to_record() {
+fn a_trace_without_blocking_events_is_an_estimate_with_what_to_record() {
     for name in ["v7-zstd.trace.dat", "v7-overwritten.trace.dat", "sched.perf.data", "sched.perf.txt"] {
         let path = fixtures().join(name);
         let result = bound_json(&[path.to_str().unwrap()]);
@@ -338,7 +338,7 @@ fn a_trace_without_blocking_events_is_an_estimate_that_says_what_to_record() {
 
 /// 1000 ns from waking to switch, of which 100 went to an interrupt; another of 40 came elsewhere.
 #[test]
-fn an_estimate_from_wake_ups_is_the_wait_net_of_interrupts_plus_their_worst_burst() {
+fn an_estimate_from_wake_ups_is_the_net_wait_plus_the_worst_burst() {
     let folder = tempfile::tempdir().unwrap();
     let switch = |prev: &str, next: &str| format!("sched_switch: {prev} ==> {next}");
     let (idle, fair, rt) = (
@@ -556,7 +556,7 @@ fn the_latest_wake_up_of_the_real_trace_is_explained_to_the_nanosecond() {
 }
 
 #[test]
-fn foreign_numbers_of_cpus_and_times_are_taken_or_refused_with_their_value() {
+fn foreign_cpu_numbers_and_times_are_taken_or_refused_with_their_value() {
     let folder = tempfile::tempdir().unwrap();
     let cpu = |number: u32| {
         format!(

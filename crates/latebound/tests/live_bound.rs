@@ -189,7 +189,7 @@ fn interrupts(cpu: &CpuBound, name: &str) -> u64 {
 /// That both see the same interrupts of the same time is held in latebound-probe's test of the module; here the verb takes it.
 /// perf's recording of the same kernel is made in the same machine, as booting one is what takes the time.
 #[test]
-fn live_lab_the_module_gives_a_bound_as_bpf_does_and_what_perf_left_out_is_noticed() {
+fn live_lab_module_and_bpf_bounds_agree_and_what_perf_omits_is_noticed() {
     let script = format!(
         r#"
         TOOL=/run/latebound-under-test
@@ -429,7 +429,7 @@ fn recorded_by_perf(file: &Path, pages: &str, job: &[&str]) -> Bound {
 }
 
 #[test]
-fn live_what_perf_records_of_the_running_kernel_is_read_event_by_event_with_its_losses() {
+fn live_perf_data_of_the_running_kernel_is_read_by_event_with_its_losses() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("perf.data");
     // Beside an ordinary thread on its CPU: a wait that begins in an idle one is no blocking.

@@ -70,7 +70,7 @@ fn live_without_the_module_each_request_of_a_prime_number_starts_once() {
 }
 
 #[test]
-fn live_requests_that_find_one_waiting_start_with_it_and_are_counted_to_the_last() {
+fn live_requests_that_find_one_waiting_start_with_it_and_all_are_counted() {
     let arguments = "--by bpf --count 53 --burst 14 --period 1ms --mechanism direct,bpf_timer,timerfd,user,perf_overflow --format json";
     let output = defer(&arguments.split(' ').collect::<Vec<_>>()).output().unwrap();
     for row in document(&output)["rows"].as_array().unwrap() {
@@ -89,7 +89,7 @@ fn live_requests_that_find_one_waiting_start_with_it_and_are_counted_to_the_last
 }
 
 #[test]
-fn live_without_the_module_it_is_said_who_requested_and_what_only_the_module_has() {
+fn live_without_the_module_what_only_it_can_do_is_reported_missing() {
     let output =
         defer(&["--count", "3", "--mechanism", "user,tasklet", "--format", "json"]).output().unwrap();
     let document = document(&output);
@@ -141,7 +141,7 @@ fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
 }
 
 #[test]
-fn live_each_load_alone_is_a_measurement_of_its_own_and_advice_rests_on_the_worst() {
+fn live_each_load_is_measured_by_itself_and_advice_uses_the_worst() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("each.run");
     let arguments = "--by bpf --count 23 --period 1ms --mechanism bpf_timer,timerfd --context task --format json --each-load --load cpu:threads=1 \
@@ -167,7 +167,7 @@ fn live_each_load_alone_is_a_measurement_of_its_own_and_advice_rests_on_the_wors
 
 /// The passive view of the same run: the same count, and inside of our stamps, which lie before the request and after the start.
 #[test]
-fn live_the_passive_view_counts_the_same_work_items_within_the_distance_of_the_stamps() {
+fn live_the_passive_view_has_the_same_work_items_within_stamp_distance() {
     let binary = env!("CARGO_BIN_EXE_latebound");
     let folder = tempfile::tempdir().unwrap();
     let caused = folder.path().join("caused.json");

@@ -366,7 +366,7 @@ fn live_lab_a_matrix_runs_side_by_side_by_instructions_and_makes_a_table() {
 }
 
 #[test]
-fn live_lab_a_bisection_finds_the_first_bad_kernel_and_skips_one_that_does_not_boot() {
+fn live_lab_bisect_finds_the_first_bad_kernel_and_skips_an_unbootable_one() {
     let folder = tempfile::tempdir().unwrap();
     // An image without its modules beside it finds no root file system.
     let built = lab(&["build", "debian:6.12"]);
@@ -457,7 +457,7 @@ fn live_lab_interrupted_it_brings_back_what_the_verb_has_so_far() {
 }
 
 #[test]
-fn live_lab_where_the_emulator_trips_the_job_begins_again_and_only_its_last_output_is_given() {
+fn live_lab_an_emulator_fault_restarts_the_job_with_only_its_last_output() {
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again");
     // What the emulator's fault leaves in the console, planted; a fresh machine finds the file that is made when the lab says so.
@@ -487,7 +487,7 @@ fn live_lab_where_the_emulator_trips_the_job_begins_again_and_only_its_last_outp
 }
 
 #[test]
-fn live_lab_a_command_that_fails_and_a_kernel_that_panics_end_with_status_1() {
+fn live_lab_a_failed_command_and_a_kernel_panic_end_with_status_1() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("x.run");
     let place = place.to_str().unwrap();
@@ -532,7 +532,7 @@ fn live_lab_a_command_that_fails_and_a_kernel_that_panics_end_with_status_1() {
 }
 
 #[test]
-fn live_lab_preemption_models_are_compared_from_one_boot_each_and_resumed_without_another() {
+fn live_lab_preemption_models_are_compared_from_a_boot_each_and_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("models");
     let compare = |arguments: &[&str]| -> Output {
@@ -584,7 +584,7 @@ fn live_lab_preemption_models_are_compared_from_one_boot_each_and_resumed_withou
 }
 
 #[test]
-fn live_lab_preemption_models_are_compared_here_over_the_boots_of_one_machine() {
+fn live_lab_preemption_models_are_compared_here_over_boots_of_one_machine() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).unwrap();

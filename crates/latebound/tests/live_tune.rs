@@ -57,8 +57,7 @@ fn in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
 }
 
 #[test]
-fn live_lab_sigkill_and_ctrl_c_give_every_priority_back_prove_times_both_policies_and_blocked_tasks_count_as_the_maximum()
- {
+fn live_lab_tune_restores_priorities_proves_and_raises_for_blocked_tasks() {
     let rounds = std::env::var("LATEBOUND_KILLS").map_or(6, |text| text.parse().unwrap());
     let timeout = format!("{}s", 600 + rounds * 15);
     let said = in_guest("guest_", rounds, &timeout);
@@ -396,7 +395,7 @@ fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
 
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
-fn guest_a_worker_gets_the_priority_of_the_task_that_is_blocked_on_its_item() {
+fn guest_a_worker_gets_the_priority_of_the_task_blocked_on_its_item() {
     let folder = Path::new("/run/tune-blocked");
     std::fs::create_dir_all(folder).unwrap();
     let ready = UnixDatagram::bind(folder.join("ready")).unwrap();
@@ -435,7 +434,7 @@ fn guest_a_worker_gets_the_priority_of_the_task_that_is_blocked_on_its_item() {
 
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
-fn guest_a_flusher_gets_the_priority_of_the_task_that_is_held_back_until_pages_of_others_are_written() {
+fn guest_a_flusher_gets_the_priority_of_a_task_held_back_by_dirty_pages() {
     let folder = Path::new("/run/tune-held-back");
     let disk = mounted_below(folder);
     let limit = |name: &str, value: &str| std::fs::write(format!("/proc/sys/vm/{name}"), value).unwrap();
@@ -487,7 +486,7 @@ fn guest_a_flusher_gets_the_priority_of_the_task_that_is_held_back_until_pages_o
 
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
-fn guest_a_thread_that_ends_a_request_for_the_first_time_wakes_the_reader_and_no_other_end_does() {
+fn guest_only_a_threads_first_end_of_a_request_wakes_the_reader() {
     use latebound_model::{Completer, Priority, RelationKind, WaitEvent};
     use latebound_probe::{RelationOptions, RelationProbe};
     use std::os::unix::fs::MetadataExt;

@@ -24,7 +24,7 @@ use serde_json::Value;
 use kernel_threads::{EndOf, Priorities, await_a_change, differing, priorities};
 
 #[test]
-fn live_lab_the_module_raises_and_all_is_given_back_at_the_end_and_at_sigkill() {
+fn live_lab_the_module_raises_and_restores_at_the_end_and_at_sigkill() {
     let kernel = std::env::var("LATEBOUND_KERNEL").unwrap_or_else(|_| "debian:6.12-rt".to_owned());
     let started = Instant::now();
     let folder = tempfile::tempdir().unwrap();

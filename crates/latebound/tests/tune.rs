@@ -50,7 +50,7 @@ fn the_printed_configuration_is_one_that_is_taken() {
 }
 
 #[test]
-fn a_dangerous_configuration_is_refused_with_the_reason_before_anything_runs() {
+fn a_dangerous_configuration_is_refused_with_the_reason_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tune.toml");
     fs::write(&path, "[class.rcu]\npriority = 9\n[class.ksoftirqd]\npriority = 10\n").unwrap();
@@ -102,7 +102,7 @@ fn fit_finds_the_weight_and_shows_every_policy() {
 }
 
 #[test]
-fn a_proof_of_one_policy_or_of_one_that_does_nothing_is_refused_before_anything_runs() {
+fn a_proof_of_one_policy_or_of_an_idle_one_is_refused_before_any_run() {
     let said = refused(&["prove", "--policy", "off", "--", "true"]);
     assert!(said.contains("--policy off,weighted-average"), "{said}");
     let said = refused(&["prove", "--policy", "off,static", "--", "true"]);
@@ -201,7 +201,7 @@ fn kernel_threads() -> BTreeMap<i32, String> {
 }
 
 #[test]
-fn live_a_dry_run_says_changes_makes_none_and_writes_the_metrics_that_the_configuration_asks_for() {
+fn live_a_dry_run_reports_changes_makes_none_and_writes_its_metrics() {
     let _alone = alone();
     let before = kernel_threads();
     let writer = Writer::start(46);
@@ -342,7 +342,7 @@ fn live_doctor_tells_what_the_dead_left_and_undo_gives_it_back() {
 }
 
 #[test]
-fn live_a_journal_of_the_living_is_left_alone_by_everybody_also_in_another_pid_namespace() {
+fn live_a_journal_in_use_is_left_alone_also_from_another_pid_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let living = undo::Journal::create(folder.path()).unwrap();
     let journal = folder.path().to_str().unwrap();
@@ -367,7 +367,7 @@ fn live_a_journal_of_the_living_is_left_alone_by_everybody_also_in_another_pid_n
 }
 
 #[test]
-fn live_in_a_pid_namespace_of_its_own_it_says_that_no_kernel_thread_is_to_be_seen() {
+fn live_in_its_own_pid_namespace_it_says_no_kernel_thread_is_visible() {
     for verb in ["map", "run"] {
         let output = Command::new("unshare")
             .args([
@@ -388,7 +388,7 @@ fn live_in_a_pid_namespace_of_its_own_it_says_that_no_kernel_thread_is_to_be_see
 }
 
 #[test]
-fn live_what_real_time_tasks_do_is_recorded_and_the_simulation_agrees_with_it() {
+fn live_recorded_real_time_tasks_agree_with_the_simulation() {
     let _alone = alone();
     let latebound = || Command::new(env!("CARGO_BIN_EXE_latebound"));
     let folder = tempfile::tempdir().unwrap();
@@ -485,7 +485,7 @@ fn live_record_under_load_sees_who_becomes_real_time() {
 }
 
 #[test]
-fn a_trace_that_is_no_workload_is_refused_with_what_it_lacks_and_a_file_that_is_there_stays() {
+fn a_trace_without_a_workload_is_refused_with_why_and_an_old_file_stays() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("workload.json");
     let record = |trace: &str, more: &[&str]| {

@@ -246,7 +246,7 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
 }
 
 #[test]
-fn a_section_that_was_nothing_special_stands_at_its_beginning_among_the_events_before_a_violation() {
+fn an_ordinary_section_stands_at_its_start_in_the_events_of_a_violation() {
     use ViolationKind::{IrqDisable, IrqEnable, PreemptDisable, PreemptEnable, Switch};
     let mut played = begun(1_000);
     let elsewhere = |n: u64| [ELSEWHERE + n, 0, 0];
@@ -487,7 +487,7 @@ fn plain(record: BoundRecord) -> Option<Plain> {
 }
 
 #[test]
-fn an_interrupt_that_comes_while_the_clock_is_read_is_never_part_of_a_window() {
+fn an_interrupt_during_a_clock_reading_is_never_part_of_a_window() {
     let (timer, elsewhere) = (InterruptSource::Vector(236), [ELSEWHERE, 0, 0]);
     let interrupt = |start, duration| BoundRecord::Interrupt { source: timer, start, duration };
     let windows = |played: &mut Played| -> (Vec<BoundRecord>, Vec<Plain>) {

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_schedulers_events_a_wait_net_of_interrupts_stands_for_all_blocking() {
+    fn without_scheduler_events_a_net_wait_stands_for_all_blocking() {
         let (fair, urgent, idle) = (task(10, 120), task(20, 9), task(0, 120));
         let seen = seen(vec![
             (0, switch(&idle, &fair)),
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_schedulers_events_giving_way_the_scheduler_and_its_tail_are_told_apart() {
+    fn with_scheduler_events_giving_way_scheduler_and_tail_are_separate() {
         let (fair, urgent, idle) = (task(10, 120), task(20, 9), task(0, 120));
         let seen = seen(vec![
             (0, switch(&idle, &fair)),

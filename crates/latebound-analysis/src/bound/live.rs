@@ -371,7 +371,7 @@ mod tests {
 
     /// Vector A of the reference: interrupt-free 100 ns, 50 ns every 120 ns.
     #[test]
-    fn a_timer_of_fifty_every_hundred_and_twenty_makes_a_hundred_of_blocking_two_hundred() {
+    fn a_timer_of_50_ns_every_120_ns_makes_100_ns_of_blocking_200_ns() {
         let mut live = LiveCpu::new(Cpu(1), Nanos(0));
         live.take(window(WindowKind::Poid, 100, 60));
         live.take(window(WindowKind::Psd, 300, 40));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nmi_within_an_interrupt_is_folded_behind_it_and_one_at_the_end_is_not_forgotten() {
+    fn an_nmi_in_an_interrupt_is_folded_after_it_and_the_last_nmi_is_kept() {
         let mut live = LiveCpu::new(Cpu(0), Nanos(0));
         for n in 0..3u64 {
             let at = 1_000 + 1_000 * n;

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_nmi_within_an_interrupt_has_its_place_behind_the_start_of_that_interrupt() {
+    fn an_nmi_in_an_interrupt_is_placed_after_the_start_of_the_interrupt() {
         let timer = InterruptSource::Vector(236);
         let mut observer = CpuObserver::new(Cpu(0), false);
         let mut event = |at, class, kind| {

@@ -37,7 +37,7 @@ fn the_folders_of_a_name_of_dots_are_not_the_folders_above() {
 }
 
 #[test]
-fn a_machine_runs_every_workload_that_lacks_a_run_and_begins_with_another_each_time() {
+fn each_boot_runs_the_workloads_that_lack_a_run_in_rotated_order() {
     let plan = plan();
     let mut cells = cells(&plan);
     cells.retain(|cell| !(cell.run == 2 && cell.system == 1 && cell.workload == 0));

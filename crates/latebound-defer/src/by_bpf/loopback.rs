@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_more_packets_than_there_is_room_for_are_sent_when_they_are_taken_in_between() {
+    fn live_more_packets_than_fit_are_sent_when_taken_in_between() {
         let loopback = Loopback::open().unwrap();
         for _ in 0..5_000 {
             loopback.send().unwrap();

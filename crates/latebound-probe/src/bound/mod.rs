@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_the_verifier_takes_the_programs_of_all_events_that_this_kernel_has() {
+    fn live_the_verifier_accepts_the_programs_of_every_event_of_this_kernel() {
         let kernel = KernelBtf::load().unwrap();
         let table =
             CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap().table();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn live_a_needed_event_that_is_not_attached_is_said_and_another_is_missing() {
+    fn live_a_needed_event_not_attached_is_named_and_another_is_missing() {
         let kernel = KernelBtf::load().unwrap();
         let table = CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap();
         let possible = libbpf_rs::num_possible_cpus().unwrap();

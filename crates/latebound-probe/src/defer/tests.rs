@@ -2,7 +2,7 @@
 use super::*;
 
 #[test]
-fn live_a_part_whose_trace_point_or_function_is_not_there_is_lacking_by_its_name() {
+fn live_a_part_without_its_trace_point_or_function_is_lacking_by_name() {
     let lacking = DeferPart::lacking(&DeferPart::ALL, &KernelBtf::default());
     // A plain call takes nothing.
     assert_eq!(lacking.len(), DeferPart::ALL.len() - 1, "{lacking:?}");
@@ -14,7 +14,7 @@ fn live_a_part_whose_trace_point_or_function_is_not_there_is_lacking_by_its_name
 }
 
 #[test]
-fn live_a_part_whose_program_is_not_attached_is_lacking_and_the_others_are_not() {
+fn live_only_the_part_whose_program_is_not_attached_is_lacking() {
     let kernel = KernelBtf::load().unwrap();
     let parts = [DeferPart::Ring, DeferPart::Packet];
     let spoilt = || DeferPart::lacking(&parts, &kernel);

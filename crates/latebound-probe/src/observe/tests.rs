@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn a_raise_between_the_batchs_start_and_its_own_run_is_the_next_runs_request() {
+fn a_raise_between_batch_start_and_own_run_requests_the_next_run() {
     let mut rule = Rule::new();
     rule.raised(1, 10);
     rule.raised(3, 11);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_blocked_for_a_time_goes_on_a_hold_after_the_last_such_time() {
+    fn a_blocked_task_goes_on_one_hold_after_its_last_blocked_time() {
         let mut held_back = HeldBack::new(HOLD);
         held_back.told(blocked(0), Nanos::from_millis(200));
         held_back.told(blocked(201), Nanos::from_millis(100));

@@ -12,7 +12,7 @@ fn available() -> Vec<DeferPart> {
 }
 
 #[test]
-fn live_a_burst_of_plain_calls_has_a_start_each_and_one_of_timers_a_single_start() {
+fn live_a_burst_of_calls_starts_each_and_a_burst_of_timers_starts_once() {
     let available = available();
     let mut probe = DeferProbe::start(&available).unwrap();
     let (shared, calls, timers) = (probe.shared(), 3, 4);
@@ -43,7 +43,7 @@ fn live_a_burst_of_plain_calls_has_a_start_each_and_one_of_timers_a_single_start
 }
 
 #[test]
-fn live_a_softirq_requests_what_a_thread_asks_it_to_and_one_step_at_a_time() {
+fn live_a_softirq_requests_what_a_thread_asks_for_one_step_at_a_time() {
     let available = available();
     let mut probe = DeferProbe::start(&available).unwrap();
     let shared = probe.shared();
@@ -108,7 +108,7 @@ fn two_pages() -> (usize, impl Fn(usize)) {
 }
 
 #[test]
-fn live_only_the_marked_fault_of_the_series_that_requests_is_its_request_and_wakes_its_thread() {
+fn live_only_a_series_own_marked_fault_is_a_request_and_wakes_its_thread() {
     let mut probe = DeferProbe::start(&[DeferPart::Overflow]).unwrap();
     let (shared, series, other) = (probe.shared(), 5, 6);
     // SAFETY: gettid has no preconditions.

@@ -25,7 +25,7 @@ const NOT_ON_6_1: [&str; 4] = [
     "live_every_program_s_cost_is_known_and_every_wait_is_counted",
     "live_planted_block_requests_are_one_wait_and_are_counted_each",
     "live_planted_datagrams_wake_their_reader_once_each",
-    "live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_priority",
+    "live_what_a_worker_waits_for_is_told_with_the_priority_of_its_waiters",
 ];
 
 /// What cannot be planted on PREEMPT_RT: the timers of a normal task expire in `ktimers/N`, of FIFO 1, which the hog keeps from running.
@@ -92,7 +92,7 @@ fn all_in(kernel: &str, left_out: &[&str], newest: bool) {
     let folder = tempfile::tempdir().unwrap();
     let program = stripped(&std::env::current_exe().unwrap(), folder.path().join("live"));
     // One CPU has nowhere to move a thread to, and lets nobody write while a worker writes back.
-    let one_cpu = ["live_moving_a_running_thread", "live_an_inode_that_is_written_to_while"];
+    let one_cpu = ["live_moving_a_running_thread", "live_an_inode_written_to_during"];
     let skip: String = one_cpu.iter().chain(left_out).map(|name| format!(" --skip {name}")).collect();
     let mut script = format!(
         "cp {program} /run/live && /sbin/modprobe ext4 && /sbin/mkfs.ext4 -q /dev/vda && mkdir /run/disk && \

@@ -103,7 +103,7 @@ fn live_cpus_that_share_histograms_lose_nothing() {
 }
 
 #[test]
-fn live_each_work_item_is_counted_once_in_every_step_with_who_asked_for_it() {
+fn live_each_work_item_counts_once_in_every_step_with_its_requester() {
     const REFRESHES: usize = 7;
     // mm/vmstat.c vmstat_refresh: one item for each online CPU, and it waits for them all.
     let cpus = std::thread::available_parallelism().unwrap().get();

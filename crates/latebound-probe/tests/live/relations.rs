@@ -176,7 +176,7 @@ fn cover_others(probe: &mut RelationProbe, seen: &[WaitEvent], but: Option<(Rela
 }
 
 #[test]
-fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() {
+fn live_a_wait_begun_under_suppression_is_found_when_its_level_falls() {
     const PATIENCE: Nanos = Nanos::from_millis(100);
     let _alone = alone();
     let folder = plant::folder();
@@ -223,7 +223,7 @@ fn live_a_wait_that_began_while_it_was_covered_is_found_where_the_cover_falls() 
 }
 
 #[test]
-fn live_the_reader_is_woken_where_what_is_not_urgent_fills_a_quarter_of_the_ring() {
+fn live_unurgent_events_wake_the_reader_at_a_quarter_of_the_ring() {
     const QUARTER: usize =
         wire::LB_WAIT_RING_BYTES as usize / 4 / (size_of::<wire::WaitEvent>() + RECORD_HEADER);
     const PATIENCE: Nanos = Nanos::from_millis(300);
@@ -369,7 +369,7 @@ fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
 }
 
 #[test]
-fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_priority() {
+fn live_what_a_worker_waits_for_is_told_with_the_priority_of_its_waiters() {
     let _alone = alone();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     assert_eq!(written_back(&mut probe), BTreeMap::new());
@@ -394,7 +394,7 @@ fn live_what_a_worker_waits_for_is_told_while_tasks_wait_for_it_and_with_their_p
 }
 
 #[test]
-fn live_an_inode_that_is_written_to_while_it_is_written_back_is_not_done_by_that() {
+fn live_an_inode_written_to_during_its_writeback_is_not_done_by_that() {
     const BYTES: u64 = 16 << 20;
     let _alone = alone();
     let folder = plant::folder();
@@ -465,7 +465,7 @@ fn dirtied(observation: &WaitEvent) -> Option<(Tid, Option<Tid>)> {
 }
 
 #[test]
-fn live_who_is_at_work_on_a_file_system_is_told_where_an_inode_of_it_becomes_dirty() {
+fn live_who_works_on_a_file_system_is_told_when_its_inode_becomes_dirty() {
     let _alone = alone();
     let folder = plant::folder();
     let base = folder.path().to_owned();
@@ -543,7 +543,7 @@ fn terminal() -> (File, File) {
 const ITEM: Duration = Duration::from_millis(5);
 
 #[test]
-fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_already_or_by_somebody_else() {
+fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_anyway() {
     const PATIENCE: Nanos = Nanos::from_millis(100);
     let _alone = alone();
     let options =

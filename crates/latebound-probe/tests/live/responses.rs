@@ -72,7 +72,7 @@ fn live_planted_responses_are_timed_from_the_time_that_was_asked_for() {
 }
 
 #[test]
-fn live_a_late_response_counts_from_when_it_was_due_though_the_task_never_slept() {
+fn live_a_late_response_counts_from_its_due_time_without_any_sleep() {
     let (due, seen) = observed(|| {
         let due = now();
         sleep_until(due + Nanos::from_millis(5));
@@ -88,7 +88,7 @@ fn live_a_late_response_counts_from_when_it_was_due_though_the_task_never_slept(
 }
 
 #[test]
-fn live_a_response_without_a_time_counts_from_the_wake_up_and_blocking_is_part_of_it() {
+fn live_a_response_without_a_time_counts_from_wake_up_with_its_blocking() {
     let (slept, seen) = observed(|| {
         let (tell, told) = std::sync::mpsc::channel();
         let slept = Instant::now();

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_goes_from_the_least_to_the_greatest_run_and_holds_no_run_with_too_few_values() {
+    fn a_range_spans_the_runs_and_leaves_out_those_with_too_few_values() {
         let run = |value, count| {
             let mut histogram = Histogram::new();
             histogram.record_n(Nanos(value), count);

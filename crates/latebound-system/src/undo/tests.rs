@@ -95,7 +95,7 @@ fn live_a_change_is_written_first_and_undone_to_what_was_before_the_first() {
 }
 
 #[test]
-fn live_what_somebody_did_by_permission_is_undone_and_what_goes_beyond_is_left_alone() {
+fn live_permitted_changes_are_undone_and_greater_ones_are_left_alone() {
     for (set, left) in [(3, 0), (8, 0), (9, 1)] {
         let folder = tempfile::TempDir::new().unwrap();
         let sleeper = Sleeper::start();
@@ -169,7 +169,7 @@ fn live_another_thread_with_the_same_id_is_not_touched() {
 }
 
 #[test]
-fn live_a_thread_that_is_held_is_changed_until_it_is_gone_and_then_no_more() {
+fn live_a_held_thread_can_be_changed_until_it_is_gone() {
     let folder = tempfile::TempDir::new().unwrap();
     let mut journal = Journal::create(folder.path()).unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
@@ -397,7 +397,7 @@ fn live_without_a_place_for_the_journal_nothing_is_changed() {
 }
 
 #[test]
-fn who_may_not_write_the_journal_or_finds_no_room_for_it_is_told_what_to_do() {
+fn a_journal_without_permission_or_without_room_says_what_to_do() {
     let said = |kind: std::io::ErrorKind| {
         UndoError::Journal { path: "a".into(), step: "writing", source: kind.into() }.to_string()
     };

@@ -133,7 +133,7 @@ fn live_measuring_starts_within_a_second() {
 }
 
 #[test]
-fn live_a_command_beside_ends_with_the_measurement_and_one_that_cannot_start_is_said() {
+fn live_a_command_beside_ends_with_the_run_and_a_failed_start_is_said() {
     let _live = live();
     let folder = folder();
     let mark = format!("LATEBOUND_TEST=command-{}", std::process::id());
@@ -158,7 +158,7 @@ fn live_a_command_beside_ends_with_the_measurement_and_one_that_cannot_start_is_
 }
 
 #[test]
-fn live_observe_prints_json_where_no_terminal_is_and_counts_softirqs_and_hrtimers() {
+fn live_observe_without_a_terminal_is_json_with_softirqs_and_hrtimers() {
     let _live = live();
     let folder = folder();
     let run = done(folder.path(), &["observe", "--duration", "1s"]).run();

@@ -58,7 +58,7 @@ fn the_json_of_a_saved_run_is_the_saved_run() {
 }
 
 #[test]
-fn colours_are_written_only_where_they_are_asked_for_or_a_terminal_shows_them() {
+fn colours_are_written_only_on_request_or_to_a_terminal() {
     let folder = folder();
     let colourful = |arguments: &[&str], no_color: &str| {
         let ran = ran(latebound(folder.path()).arg("doctor").args(arguments).env("NO_COLOR", no_color));

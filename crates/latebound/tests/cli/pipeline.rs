@@ -59,7 +59,7 @@ fn scripts() -> Vec<String> {
 }
 
 #[test]
-fn live_the_pipeline_of_the_documentation_measures_by_turns_compares_and_fails_as_it_says() {
+fn live_the_documented_pipeline_measures_compares_and_fails_as_it_says() {
     let _live = live();
     let scripts = scripts();
     let [measure, compare] = scripts.as_slice() else { panic!("two scripts: {scripts:?}") };

@@ -62,7 +62,7 @@ fn live_without_root_doctor_works_and_says_what_it_could_not_read() {
 }
 
 #[test]
-fn live_without_root_check_measures_with_ordinary_threads_and_says_what_is_missing() {
+fn live_without_root_check_uses_ordinary_threads_and_says_what_is_missing() {
     let _live = live();
     let nobody = Nobody::new();
     let arguments = [
@@ -232,7 +232,7 @@ impl Drop for FirstCpuOnly {
 }
 
 #[test]
-fn live_cpus_outside_of_the_cpuset_are_refused_with_those_that_may_be_used() {
+fn live_cpus_outside_the_cpuset_are_refused_with_those_allowed() {
     let _live = live();
     let folder = folder();
     let cpu = last_cpu();
@@ -255,7 +255,7 @@ fn live_cpus_outside_of_the_cpuset_are_refused_with_those_that_may_be_used() {
 }
 
 #[test]
-fn live_on_a_disk_that_fills_the_results_are_printed_and_the_error_names_the_file() {
+fn live_on_a_full_disk_results_are_printed_and_the_error_names_the_file() {
     let _live = live();
     let folder = folder();
     fs::create_dir(folder.path().join("disk")).unwrap();

@@ -170,7 +170,7 @@ fn live_a_tuner_its_watchdog_and_a_recorder_keep_what_is_documented() {
 }
 
 #[test]
-fn live_a_run_is_written_below_a_folder_that_is_closed_to_all_but_another_user() {
+fn live_a_run_is_written_below_a_folder_closed_to_all_but_another_user() {
     let _live = live();
     let folder = folder();
     let home = folder.path().join("home");

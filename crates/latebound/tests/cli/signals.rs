@@ -91,7 +91,7 @@ fn live_ctrl_c_sigterm_and_sighup_keep_the_results_so_far() {
 }
 
 #[test]
-fn a_sighup_that_nohup_ignores_ends_nothing_and_a_second_one_loses_nothing() {
+fn a_sighup_under_nohup_ends_nothing_and_a_second_one_loses_nothing() {
     let folder = folder();
     let start = |ignored: bool, name: &str, duration: &str| {
         let mut command = latebound(folder.path());
@@ -134,7 +134,7 @@ fn live_a_second_ctrl_c_ends_it_at_once() {
 }
 
 #[test]
-fn live_sigkill_at_any_moment_leaves_a_run_that_can_be_read_and_nothing_else() {
+fn live_sigkill_at_any_moment_leaves_a_readable_run_and_nothing_else() {
     let _live = live();
     let folder = folder();
     let (limit, before) = (dma_latency(), settings());

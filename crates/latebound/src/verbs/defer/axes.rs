@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_standard_load_can_be_read_and_a_name_ends_at_no_comma_with_a_space() {
+    fn every_standard_load_parses_and_no_name_has_a_comma_and_space() {
         for load in standard(3, 2) {
             assert!(Loads::one(&load).is_ok() && !load.contains(", "), "{load}");
         }
