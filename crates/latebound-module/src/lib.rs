@@ -19,6 +19,8 @@ pub struct Module<I> {
     abi: u32,
     info: Command<I>,
     abi_of: fn(&I) -> u32,
+    /// What to do where another process has its device open, behind "is in use".
+    in_use: &'static str,
 }
 
 /// Follows the kernel's events for the bound.
@@ -27,15 +29,26 @@ pub const BOUND: Module<bound_device::Info> = Module {
     abi: bound_device::ABI,
     info: bound_device::command::INFO,
     abi_of: |info| info.abi,
+    in_use: "; wait for the other one to end",
 };
 
 /// Requests deferred work.
-pub const DEFER: Module<defer::Info> =
-    Module { name: "latebound_defer", abi: defer::ABI, info: defer::command::INFO, abi_of: |info| info.abi };
+pub const DEFER: Module<defer::Info> = Module {
+    name: "latebound_defer",
+    abi: defer::ABI,
+    info: defer::command::INFO,
+    abi_of: |info| info.abi,
+    in_use: ": one run at a time; wait for the other one",
+};
 
 /// Raises kernel threads that real-time tasks wait for.
-pub const TUNE: Module<tune::Info> =
-    Module { name: "latebound_tune", abi: tune::ABI, info: tune::command::INFO, abi_of: |info| info.abi };
+pub const TUNE: Module<tune::Info> = Module {
+    name: "latebound_tune",
+    abi: tune::ABI,
+    info: tune::command::INFO,
+    abi_of: |info| info.abi,
+    in_use: "; wait for the other tuner to end",
+};
 
 /// Why a module cannot be used: what failed, the value met, what to type next.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +62,12 @@ pub enum ModuleError {
         device: PathBuf,
     },
     /// Another process has the device open.
-    #[error("{} is in use; wait for the other one to end", device.display())]
+    #[error("{} is in use{advice}", device.display())]
     Busy {
         /// Its device.
         device: PathBuf,
+        /// What to do.
+        advice: &'static str,
     },
     /// The device cannot be opened.
     #[error("opening {}, which takes root, failed: {source}", device.display())]
@@ -110,7 +125,7 @@ impl<I: Copy + Default> Module<I> {
             Err(error) => {
                 return Err(match error.kind() {
                     ErrorKind::NotFound => ModuleError::NotLoaded { module, device },
-                    ErrorKind::ResourceBusy => ModuleError::Busy { device },
+                    ErrorKind::ResourceBusy => ModuleError::Busy { device, advice: self.in_use },
                     _ => ModuleError::Open { device, source: error },
                 });
             }
