@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_model::{Nanos, Response, RunVerb, Tid};
+use latebound_model::{Nanos, RunVerb, Tid};
 use latebound_probe::ResponseProbe;
 use latebound_report::{html, terminal};
 use latebound_store::RunFolder;

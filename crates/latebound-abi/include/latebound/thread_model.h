@@ -70,7 +70,7 @@
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LB_TM_ON(place) (1ULL << (8 * (place)))
 #define LB_TM_NAMED_ONCE 1
-#define LB_TM_THREADS_OWN(bits) ((__u32)(bits))
+#define LB_TM_THREADS_OWN(bits) ((__u32)((bits) & 0xffffffffULL))
 #else
 #define LB_TM_ON(place) (1ULL << (56 - 8 * (place)))
 #define LB_TM_NAMED_ONCE 0x100

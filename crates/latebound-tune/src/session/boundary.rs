@@ -3,7 +3,7 @@
 //! session expects of them; others implement them.
 
 use latebound_model::{
-    Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+    Dependency, Loss, Missing, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
 };
 
 use super::reclaim::ReclaimShare;
