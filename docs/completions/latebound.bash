@@ -528,7 +528,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__lost)
-            opts="-o -h -V --mechanism --trains --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --mechanism --trains --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --keep --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -574,6 +574,10 @@ _latebound() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "human json" -- "${cur}"))
                     return 0
@@ -590,7 +594,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__run)
-            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --disk --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --by --mechanism --context --cpu --to --count --burst --period --timer --disk --execution --busy --open-loop --requester-policy --requester-priority --runner-policy --runner-priority --patience --intervals --each-load --axes --limit --load --keep-arguments --output --force --keep --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -680,6 +684,10 @@ _latebound() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "human json" -- "${cur}"))
                     return 0
@@ -696,7 +704,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__timeline)
-            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --keep --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -743,6 +751,10 @@ _latebound() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
