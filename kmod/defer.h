@@ -62,7 +62,7 @@ struct lb_mechanism {
 };
 
 /*
- * Requests that have not started. Two can wait while the kernel has not told us yet that one of them started; with
+ * Requests that have not started. Two can wait while the kernel has not reported yet that one of them started; with
  * LB_DEFER_COUNTER as many as find room. Powers of two, since the positions wrap.
  */
 #define LB_FIFO 4U

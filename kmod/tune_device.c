@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/latebound_tune: one opener, its tables, and what it is told. A process that the opener forks holds the device as
+ * /dev/latebound_tune: one opener, its tables, and its commands. A process that the opener forks holds the device as
  * well; with the last close everything is forgotten. The open file holds the module.
  */
 #include <linux/capability.h>

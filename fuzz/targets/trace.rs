@@ -3,7 +3,7 @@
 #![no_main]
 
 use latebound_fuzz::within;
-use latebound_trace::{Item, PerfTrace, Record, TextTrace, TraceError, TraceFile, TraceKind, for_each_event};
+use latebound_trace::{Item, PerfTrace, TraceRecord, TextTrace, TraceError, TraceFile, TraceKind, for_each_event};
 use libfuzzer_sys::fuzz_target;
 
 fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
@@ -18,7 +18,7 @@ fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
             stream.for_each(|item| match item {
                 Item::Event(event) => {
                     events += 1;
-                    if let Record::KernelStack { frames } = decoder.decode(event.data).record {
+                    if let TraceRecord::KernelStack { frames } = decoder.decode(event.data).record {
                         std::hint::black_box(frames.iter().count());
                     }
                 }

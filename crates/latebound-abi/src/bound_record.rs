@@ -396,51 +396,51 @@ fn violation_kind(number: u64) -> Option<ViolationKind> {
     }
 }
 
-/// Events in their order, of which the beginnings of POIDs are told behind what came within them.
+/// Events in their order, of which the beginnings of POIDs are reported behind what came within them.
 #[derive(Default)]
 struct Events {
-    told: Vec<ViolationEvent>,
+    events: Vec<ViolationEvent>,
 }
 
 impl Events {
     fn push(&mut self, event: ViolationEvent) {
-        self.told.push(event);
+        self.events.push(event);
     }
 
     /// A POID that began at this moment, and lasts until here; preemption goes on next (`preempt`), or interrupts do.
     fn begin(&mut self, caller: u64, since: u64, preempt: bool) {
-        self.insert(caller, since, preempt, self.told.len());
+        self.insert(caller, since, preempt, self.events.len());
     }
 
     /// The same, where the last event is no end of it.
     fn open(&mut self, caller: u64, since: u64, preempt: bool) {
-        self.insert(caller, since, preempt, self.told.len().saturating_sub(1));
+        self.insert(caller, since, preempt, self.events.len().saturating_sub(1));
     }
 
     fn insert(&mut self, caller: u64, since: u64, preempt: bool, until: usize) {
-        // It may have been told in its place, where it went through the model.
-        if self.told.iter().any(|event| event.caller == caller && event.at == Some(since)) {
+        // It may have been reported in its place, where it went through the model.
+        if self.events.iter().any(|event| event.caller == caller && event.at == Some(since)) {
             return;
         }
-        let place = self.told[..until].iter().rposition(|event| event.at.is_some_and(|at| at < since));
+        let place = self.events[..until].iter().rposition(|event| event.at.is_some_and(|at| at < since));
         // What came within it may be lost, where nothing older is known.
-        if place.is_none() && self.told.len() >= RECENT - 1 {
+        if place.is_none() && self.events.len() >= RECENT - 1 {
             return;
         }
         let place = place.map_or(0, |place| place + 1);
         // What was off at the end, less what went off within: that was off from the beginning.
-        let off = self.told[place..until].iter().fold(i32::from(preempt), |off, event| match event.kind {
+        let off = self.events[place..until].iter().fold(i32::from(preempt), |off, event| match event.kind {
             ViolationKind::PreemptEnable => off + 1,
             ViolationKind::PreemptDisable => off - 1,
             _ => off,
         });
         let kind = if off > 0 { ViolationKind::PreemptDisable } else { ViolationKind::IrqDisable };
-        self.told.insert(place, ViolationEvent { kind, caller, at: Some(since) });
+        self.events.insert(place, ViolationEvent { kind, caller, at: Some(since) });
     }
 
     /// The last of them, as many as there are places.
     fn last(mut self) -> Vec<ViolationEvent> {
-        self.told.split_off(self.told.len().saturating_sub(RECENT))
+        self.events.split_off(self.events.len().saturating_sub(RECENT))
     }
 }
 

@@ -24,8 +24,8 @@ pub use bound_record::{
 };
 pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{
-    CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule, Step,
-    ThreadModel, WindowKind,
+    CallerClass, InterruptSource, ModelCounts, ModelWindow, Resched, Rule, Step, ThreadModel,
+    ThreadModelEvent, ThreadModelEventKind, WindowKind,
 };
 
 unsafe extern "C" {

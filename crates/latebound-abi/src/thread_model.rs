@@ -38,7 +38,7 @@ pub enum InterruptSource {
 
 /// What happened on the CPU (`enum lb_tm_kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelEventKind {
+pub enum ThreadModelEventKind {
     /// Preemption goes off.
     PreemptDisable,
     /// Preemption goes on.
@@ -73,7 +73,7 @@ pub enum ModelEventKind {
 
 /// One event of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelEvent {
+pub struct ThreadModelEvent {
     /// When, in nanoseconds.
     pub at: u64,
     /// The current thread: the one that is switched from, in a switch.
@@ -85,7 +85,7 @@ pub struct ModelEvent {
     /// Whether the current thread is to give way.
     pub resched: Resched,
     /// What happened.
-    pub kind: ModelEventKind,
+    pub kind: ThreadModelEventKind,
 }
 
 /// What a window is (`enum lb_tm_output`).
@@ -244,7 +244,7 @@ impl ThreadModel {
 
     /// Takes in the next event of the CPU.
     #[inline]
-    pub fn step(&mut self, event: &ModelEvent) -> Step<'_> {
+    pub fn step(&mut self, event: &ThreadModelEvent) -> Step<'_> {
         let (kind, arg) = event.kind.raw();
         let mut raw = TmEvent {
             caller: event.caller,
@@ -368,26 +368,26 @@ impl InterruptSource {
     }
 }
 
-impl ModelEventKind {
+impl ThreadModelEventKind {
     /// The kind without, and the argument.
     #[inline]
     fn raw(self) -> (TmKind, u64) {
         match self {
-            ModelEventKind::PreemptDisable => (TmKind::PreemptDisable, 0),
-            ModelEventKind::PreemptEnable => (TmKind::PreemptEnable, 0),
-            ModelEventKind::IrqDisable => (TmKind::IrqDisable, 0),
-            ModelEventKind::IrqEnable => (TmKind::IrqEnable, 0),
-            ModelEventKind::HandlerEntry(source) => (TmKind::HandlerEntry, source.raw()),
-            ModelEventKind::HandlerExit(source) => (TmKind::HandlerExit, source.raw()),
-            ModelEventKind::Nmi(duration) => (TmKind::Nmi, duration),
-            ModelEventKind::NmiEntry => (TmKind::NmiEntry, 0),
-            ModelEventKind::NmiExit => (TmKind::NmiExit, 0),
-            ModelEventKind::SchedEntry => (TmKind::SchedEntry, 0),
-            ModelEventKind::SchedExit => (TmKind::SchedExit, 0),
-            ModelEventKind::Switch(tid) => (TmKind::Switch, u64::from(tid.cast_unsigned())),
-            ModelEventKind::Waking(tid) => (TmKind::Waking, u64::from(tid.cast_unsigned())),
-            ModelEventKind::NeedResched => (TmKind::NeedResched, 0),
-            ModelEventKind::Lost => (TmKind::Lost, 0),
+            ThreadModelEventKind::PreemptDisable => (TmKind::PreemptDisable, 0),
+            ThreadModelEventKind::PreemptEnable => (TmKind::PreemptEnable, 0),
+            ThreadModelEventKind::IrqDisable => (TmKind::IrqDisable, 0),
+            ThreadModelEventKind::IrqEnable => (TmKind::IrqEnable, 0),
+            ThreadModelEventKind::HandlerEntry(source) => (TmKind::HandlerEntry, source.raw()),
+            ThreadModelEventKind::HandlerExit(source) => (TmKind::HandlerExit, source.raw()),
+            ThreadModelEventKind::Nmi(duration) => (TmKind::Nmi, duration),
+            ThreadModelEventKind::NmiEntry => (TmKind::NmiEntry, 0),
+            ThreadModelEventKind::NmiExit => (TmKind::NmiExit, 0),
+            ThreadModelEventKind::SchedEntry => (TmKind::SchedEntry, 0),
+            ThreadModelEventKind::SchedExit => (TmKind::SchedExit, 0),
+            ThreadModelEventKind::Switch(tid) => (TmKind::Switch, u64::from(tid.cast_unsigned())),
+            ThreadModelEventKind::Waking(tid) => (TmKind::Waking, u64::from(tid.cast_unsigned())),
+            ThreadModelEventKind::NeedResched => (TmKind::NeedResched, 0),
+            ThreadModelEventKind::Lost => (TmKind::Lost, 0),
         }
     }
 }

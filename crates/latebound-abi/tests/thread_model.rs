@@ -4,15 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use latebound_abi::{
-    CallerClass, InterruptSource, ModelEvent, ModelEventKind as Kind, ModelWindow, Resched, Rule,
-    ThreadModel, WindowKind,
+    CallerClass, InterruptSource, ModelWindow, Resched, Rule, ThreadModel, ThreadModelEvent,
+    ThreadModelEventKind as Kind, WindowKind,
 };
 use proptest::prelude::*;
 
 /// The reference: it keeps the whole trace, and works out what was net of interference by adding up, for every window,
 /// the interrupts that ended within it.
 struct Reference {
-    events: Vec<ModelEvent>,
+    events: Vec<ThreadModelEvent>,
     /// What took time from everybody: the place of the event that ended it, and how long it was.
     interference: Vec<(usize, u64)>,
     nmis: Vec<(usize, u64)>,
@@ -206,7 +206,7 @@ impl Reference {
     }
 
     /// The scheduler runs without preemption having gone off for it.
-    fn enter_implicitly(&mut self, since: usize, event: &ModelEvent, said: &mut Said) {
+    fn enter_implicitly(&mut self, since: usize, event: &ThreadModelEvent, said: &mut Said) {
         let allowed = matches!(self.preemption, Preemption::Postponing { may_schedule: true, .. });
         if event.tid != 0 && !allowed {
             said.broken = Some(Rule::R6);
@@ -214,7 +214,7 @@ impl Reference {
         self.begin_scheduling(Mark { place: since, caller: event.caller, tid: event.tid }, since, said);
     }
 
-    fn step(&mut self, event: &ModelEvent) -> Said {
+    fn step(&mut self, event: &ThreadModelEvent) -> Said {
         let mut said = Said::default();
         let backwards = self.events.last().is_some_and(|last| event.at < last.at);
         self.events.push(*event);
@@ -337,7 +337,7 @@ impl Reference {
         said
     }
 
-    fn is_atomic(&self, event: &ModelEvent) -> bool {
+    fn is_atomic(&self, event: &ThreadModelEvent) -> bool {
         let preemption_off =
             event.tid == 0 || !matches!(self.preemption, Preemption::On | Preemption::Unknown);
         match self.irqs {
@@ -348,7 +348,7 @@ impl Reference {
         }
     }
 
-    fn preempt_disable(&mut self, event: &ModelEvent, here: Mark, said: &mut Said) {
+    fn preempt_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
         let schedules = event.class == CallerClass::Schedules;
         if schedules && self.nmi_since.is_some() {
             said.broken = Some(Rule::R2);
@@ -385,7 +385,7 @@ impl Reference {
         }
     }
 
-    fn preempt_enable(&mut self, event: &ModelEvent, here: Mark, said: &mut Said) {
+    fn preempt_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
         if let Irqs::Hardware(section) = &mut self.irqs {
             match self.preemption {
                 Preemption::Unknown => {}
@@ -425,7 +425,7 @@ impl Reference {
         }
     }
 
-    fn irq_disable(&mut self, event: &ModelEvent, here: Mark, said: &mut Said) {
+    fn irq_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
         if matches!(self.irqs, Irqs::Masked(_) | Irqs::Hardware(_)) {
             self.pair_broken(said);
             return;
@@ -458,7 +458,7 @@ impl Reference {
         }
     }
 
-    fn irq_enable(&mut self, event: &ModelEvent, here: Mark, said: &mut Said) {
+    fn irq_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
         match std::mem::replace(&mut self.irqs, Irqs::On) {
             Irqs::Unknown => return,
             Irqs::On => {
@@ -522,7 +522,7 @@ impl Reference {
 }
 
 /// Runs both, event by event.
-fn compare(events: &[ModelEvent], sched_exit: bool) -> (Vec<ModelWindow>, Vec<Rule>) {
+fn compare(events: &[ThreadModelEvent], sched_exit: bool) -> (Vec<ModelWindow>, Vec<Rule>) {
     let (mut model, mut reference) = (ThreadModel::new(sched_exit), Reference::new(sched_exit));
     let (mut windows, mut broken) = (Vec::new(), Vec::new());
     for (place, event) in events.iter().enumerate() {
@@ -558,7 +558,7 @@ struct Kernel<'d> {
     decisions: std::slice::Iter<'d, u8>,
     at: u64,
     tid: i32,
-    events: Vec<ModelEvent>,
+    events: Vec<ThreadModelEvent>,
     irqs_on: bool,
     preemption_on: bool,
     resched: bool,
@@ -585,7 +585,7 @@ impl<'d> Kernel<'d> {
         self.at += 1 + u64::from(self.decide(20));
         let resched = if self.resched { Resched::GiveWay } else { Resched::Stay };
         let caller = self.events.len() as u64 + 1;
-        self.events.push(ModelEvent { at: self.at, tid: self.tid, caller, class, resched, kind });
+        self.events.push(ThreadModelEvent { at: self.at, tid: self.tid, caller, class, resched, kind });
     }
 
     /// A moment at which interrupts may come.
@@ -678,7 +678,7 @@ impl<'d> Kernel<'d> {
         }
     }
 
-    fn run(mut self) -> Vec<ModelEvent> {
+    fn run(mut self) -> Vec<ThreadModelEvent> {
         // A first pair, so that the state is known.
         self.event(Kind::IrqDisable, CallerClass::Postpones);
         self.event(Kind::IrqEnable, CallerClass::Postpones);
@@ -787,7 +787,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn any_event() -> impl Strategy<Value = ModelEvent> {
+fn any_event() -> impl Strategy<Value = ThreadModelEvent> {
     let class = prop_oneof![
         Just(CallerClass::Postpones),
         Just(CallerClass::Schedules),
@@ -797,13 +797,13 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
     ];
     let resched = prop_oneof![Just(Resched::Stay), Just(Resched::GiveWay), Just(Resched::Unknown)];
     (any_kind(), class, resched, 0u64..20, 0i32..3, 0u64..1000).prop_map(
-        |(kind, class, resched, at, tid, caller)| ModelEvent { at, tid, caller, class, resched, kind },
+        |(kind, class, resched, at, tid, caller)| ThreadModelEvent { at, tid, caller, class, resched, kind },
     )
 }
 
 #[test]
 fn a_handler_that_begins_with_interrupts_on_lacks_what_masked_them() {
-    let event = |at, kind| ModelEvent {
+    let event = |at, kind| ThreadModelEvent {
         at,
         tid: 7,
         caller: 1,
@@ -860,7 +860,7 @@ proptest! {
             match how {
                 0 => { events.remove(place); }
                 1 => events.insert(place, events[place]),
-                2 => events[place] = ModelEvent { at: events[place].at, ..other },
+                2 => events[place] = ThreadModelEvent { at: events[place].at, ..other },
                 _ => {
                     let before = place.saturating_sub(1);
                     let (earlier, later) = (events[before].at, events[place].at);

@@ -139,9 +139,9 @@ impl Gate {
             Of::Named(name) => measure.of == *name,
         };
         // A CPU that cannot be told apart leaves nothing open: its values are part of the whole series.
-        let told = measure.family != Family::Cpus
+        let distinct = measure.family != Family::Cpus
             || (measure.verdict == VerdictWord::Worse && self.demand == Demand::Worse);
-        of && told && self.statistic.as_ref().is_none_or(|statistic| *statistic == measure.statistic)
+        of && distinct && self.statistic.as_ref().is_none_or(|statistic| *statistic == measure.statistic)
     }
 
     fn rule(&self, measure: &Measure) -> (GateState, String) {

@@ -396,7 +396,7 @@ impl<'t> ThreadLine<'t> {
         Some(ThreadLine {
             at,
             tid,
-            // What is no number here is told when the line is read.
+            // What is no number here is reported when the line is read.
             cycles: cycles_text.parse().unwrap_or(0),
             cycles_text,
             priority: after("P:"),

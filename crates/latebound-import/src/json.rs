@@ -151,7 +151,7 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
         None if !document.cpu.0.is_empty() => (JITTERDEBUGGER, document.cpu.0.as_slice()),
         _ => return Err(malformed(RT_TESTS, "neither kind of threads is listed".to_owned())),
     };
-    if threads.is_empty() || document.num_threads.is_some_and(|told| told != threads.len() as u64) {
+    if threads.is_empty() || document.num_threads.is_some_and(|stated| stated != threads.len() as u64) {
         return Err(malformed(
             of.tool,
             format!("{} threads are listed, and it had {}", threads.len(), document.num_threads.unwrap_or(0)),

@@ -52,7 +52,7 @@ pub(crate) fn import(part: Part<'_>, tool: Tool) -> Result<Run, ImportError> {
     let mut run = build::run("rtla", "", name);
     let mut unit = MICROSECOND;
     let mut columns: Option<Vec<Column>> = None;
-    let mut told: Vec<&str> = Vec::new();
+    let mut titles: Vec<&str> = Vec::new();
     let (mut width, mut rows, mut last, mut done) = (0u64, 0u32, None, false);
     for (number, line) in part.lines() {
         let at = At { tool: name, line: number };
@@ -88,10 +88,10 @@ pub(crate) fn import(part: Part<'_>, tool: Tool) -> Result<Run, ImportError> {
                 )));
             }
             if let Some(known) = SUMMARY.iter().find(|known| **known == head) {
-                if told.contains(known) {
+                if titles.contains(known) {
                     return Err(at.malformed("it comes twice"));
                 }
-                told.push(known);
+                titles.push(known);
                 done = head == "max:";
                 for (column, value) in columns.iter_mut().zip(values) {
                     column.put(at, known, value, unit)?;
@@ -99,7 +99,7 @@ pub(crate) fn import(part: Part<'_>, tool: Tool) -> Result<Run, ImportError> {
                 continue;
             }
             let value = at.time(head, unit)?;
-            if last.is_some_and(|last| last >= value) || !told.is_empty() {
+            if last.is_some_and(|last| last >= value) || !titles.is_empty() {
                 return Err(
                     at.malformed("its value does not come after that of the row above; was it changed?")
                 );
@@ -116,7 +116,7 @@ pub(crate) fn import(part: Part<'_>, tool: Tool) -> Result<Run, ImportError> {
     let Some(columns) = columns else {
         return Err(malformed("no column is named: run it without --no-index and --no-header".to_owned()));
     };
-    if let Some(line) = SUMMARY.iter().find(|line| !told.contains(line)) {
+    if let Some(line) = SUMMARY.iter().find(|line| !titles.contains(line)) {
         return Err(malformed(format!(
             "the line \"{line}\" is missing, so that nobody knows what lay above the last bucket: run it without --no-summary, or copy the whole file"
         )));

@@ -47,13 +47,13 @@ impl<'t> Part<'t> {
 /// The results in a text, in order; none where no line is of any known format.
 pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
     let mut begins: Vec<(usize, Kind)> = Vec::new();
-    let mut seen = Seen::default();
+    let mut seen = ResultState::default();
     let mut at = 0;
     while let Some(line) = text[at..].split_inclusive('\n').next() {
         let kind = document(line);
         if let Some(kind) = kind {
             begins.push((at, kind));
-            seen = Seen { kind: Some(kind), ..Seen::default() };
+            seen = ResultState { kind: Some(kind), ..ResultState::default() };
             at += match kind {
                 Kind::Json => json_length(&text[at..]),
                 _ => xml_length(&text[at..]),
@@ -110,7 +110,7 @@ fn xml_length(text: &str) -> usize {
 
 /// What was seen of the result that is being read.
 #[derive(Default)]
-struct Seen {
+struct ResultState {
     kind: Option<Kind>,
     /// oslat: its cores were named. sockperf: its numbers began. cyclictest: any number of a thread.
     numbers: bool,
@@ -125,7 +125,7 @@ struct Seen {
     threads: BTreeMap<usize, (u64, u64)>,
 }
 
-impl Seen {
+impl ResultState {
     /// Whether this line begins another result, and of which kind.
     fn begins(&mut self, raw: &str) -> Option<Kind> {
         let line = raw.trim();
@@ -148,7 +148,7 @@ impl Seen {
             self.cyclictest(raw)
         };
         if let Some(kind) = begin {
-            *self = Seen { kind: Some(kind), ..Seen::default() };
+            *self = ResultState { kind: Some(kind), ..ResultState::default() };
         }
         self.note(raw);
         begin

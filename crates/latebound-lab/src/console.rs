@@ -73,7 +73,7 @@ impl GuestEnd {
 
 /// What was seen of the guest from outside.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct GuestOutcome<'a> {
     pub(crate) console: &'a str,
     /// What QEMU wrote to its standard error.
     pub(crate) emulator: &'a str,
@@ -121,7 +121,7 @@ pub(crate) fn out_of_memory(console: &str) -> Option<String> {
 }
 
 /// Why a guest without a result ended.
-pub(crate) fn diagnose(seen: &Seen<'_>) -> GuestEnd {
+pub(crate) fn diagnose(seen: &GuestOutcome<'_>) -> GuestEnd {
     let memory = |message| GuestEnd::OutOfMemory { message, memory_mib: seen.memory_mib };
     // The initramfs ends as the first process, which panics the kernel; the reason stands before.
     if let Some(line) = find(seen.console, &["Failed to mount real root", "latebound-init: cannot"]) {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn end(console: &str, started: bool, timed_out: Option<u64>) -> GuestEnd {
-        diagnose(&Seen {
+        diagnose(&GuestOutcome {
             console,
             emulator: "",
             started,
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn an_emulator_that_fails_is_quoted() {
-        let seen = Seen {
+        let seen = GuestOutcome {
             console: "",
             emulator: "qemu-system-x86_64: could not load kernel '/k': Invalid kernel header\n",
             started: false,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use latebound_files::Folder;
 use latebound_report::html;
 
-use crate::console::{self, GuestEnd, Seen};
+use crate::console::{self, GuestEnd, GuestOutcome};
 use crate::context::{Event, Lab};
 use crate::error::LabError;
 use crate::folder::JobFolder;
@@ -455,7 +455,7 @@ fn attempt(
     latebound_files::write(&kept, &console_bytes).map_err(LabError::io("write the console log to", &kept))?;
     let console_text = String::from_utf8_lossy(&console_bytes).into_owned();
     let emulator_text = String::from_utf8_lossy(&end_of(&emulator).unwrap_or_default()).into_owned();
-    let seen = Seen {
+    let seen = GuestOutcome {
         console: &console_text,
         emulator: &emulator_text,
         started: boot.is_some(),
@@ -697,12 +697,12 @@ mod tests {
         let error = put_in_place(&shared.child("run".as_ref()).unwrap(), &to, false).unwrap_err();
         assert!(error.to_string().contains("a pipe"), "{error}");
         assert!(!to.exists());
-        // An endless file is told in parts, and only so much of it.
+        // An endless file is read in parts, and only so much of it.
         fs::write(path("long"), vec![b'x'; 3 << 20]).unwrap();
-        let (mut tail, mut told) = (Tail::new(&shared, "long"), 0);
+        let (mut tail, mut read) = (Tail::new(&shared, "long"), 0);
         assert_eq!(tail.more().len(), 1 << 20);
-        tail.rest(1 << 20, |bytes| told += bytes.len());
-        assert_eq!(told, 1 << 20);
+        tail.rest(1 << 20, |bytes| read += bytes.len());
+        assert_eq!(read, 1 << 20);
     }
 
     #[test]

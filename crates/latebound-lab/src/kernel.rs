@@ -204,7 +204,7 @@ fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, La
         let exact = commit(&path)?;
         return from_build(name, &traced::build_tree(lab, &path, &exact, Flavour::default())?);
     }
-    // What is none is told now: QEMU would wait for a pipe.
+    // What is none is refused now: QEMU would wait for a pipe.
     latebound_files::open(&path).map_err(LabError::io("read the kernel", &path))?;
     let release = image::release(&path);
     let config = release.as_ref().and_then(|release| {

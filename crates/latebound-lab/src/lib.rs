@@ -24,10 +24,10 @@ mod metric;
 mod module;
 mod name;
 mod parsing;
+#[cfg(test)]
+mod parsing_tests;
 mod program;
 mod shell;
-#[cfg(test)]
-mod told_tests;
 mod traced;
 mod tree;
 mod virtme;

@@ -83,7 +83,7 @@ impl KernelName {
         KernelName { origin, preemption: None }
     }
 
-    /// What the kernel is told on its command line.
+    /// The kernel's command line.
     pub fn boot_option(&self) -> Option<String> {
         self.preemption.map(|model| format!("preempt={}", model_name(model)))
     }

@@ -232,7 +232,7 @@ fn ping(mut near: impl End, plan: Plan, until: Deadline) -> Result<(Histogram, u
 }
 
 /// Whether the other end is gone: a stream says so, at once where something of it was not read; a socket that answered into nothing
-/// is told.
+/// is reported.
 fn is_gone(error: &std::io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)

@@ -46,10 +46,10 @@ pub(crate) fn run(
     let latency = server.logged()?;
     let error = match processed(&report) {
         Some(done) if done == latency.count() => None,
-        told => Some(format!(
+        stated => Some(format!(
             "pgbench logged {} transactions and reports {}; {}",
             latency.count(),
-            told.map_or("none".to_owned(), |done| done.to_string()),
+            stated.map_or("none".to_owned(), |done| done.to_string()),
             last_line(&report)
         )),
     };

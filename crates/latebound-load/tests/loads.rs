@@ -604,16 +604,16 @@ fn a_command_is_ended_with_all_that_it_started() {
 }
 
 fn what_fails_is_told_with_what_to_type() {
-    let told = |done: LoadDone| done.load.error.expect("it failed");
-    let text = told(run("io:path=/nonexistent", 100));
+    let error_of = |done: LoadDone| done.load.error.expect("it failed");
+    let text = error_of(run("io:path=/nonexistent", 100));
     assert!(text.contains("/nonexistent") && text.contains("io:path="), "{text}");
-    let text = told(run("memory:size=1TiB", 100));
+    let text = error_of(run("memory:size=1TiB", 100));
     assert!(text.contains("write memory:size="), "{text}");
-    let text = told(run("rt-hog:cpu=60000", 100));
+    let text = error_of(run("rt-hog:cpu=60000", 100));
     assert!(text.contains("CPU 60000") && text.contains("choose from 0"), "{text}");
     for (word, expected) in [("/nonexistent/program", "could not be started"), ("false", "exit status: 1")] {
         let spec = LoadSpec::command(vec![word.into()]).expect("a word");
-        let text = told(start(&spec, Nanos::from_millis(300)).wait().expect("a result"));
+        let text = error_of(start(&spec, Nanos::from_millis(300)).wait().expect("a result"));
         assert!(text.contains(word) && text.contains(expected), "{text}");
     }
     let spec = "cpu".parse().expect("a load");

@@ -23,7 +23,7 @@ use crate::privileges;
 use crate::recorder::{Plan, Reader, Recorder};
 use crate::wakeup::{self, Ended, Setup};
 
-/// Between the last thread being there and the first expiry, beside what each thread needs to be told.
+/// Between the last thread being there and the first expiry, beside the time that each thread needs to take its plan.
 const LEAD: Nanos = Nanos::from_millis(2);
 
 /// The shortest period that is taken.
@@ -170,11 +170,11 @@ pub struct Measurement {
     stop: Arc<AtomicBool>,
     missing: Vec<Missing>,
     stopped_at: Mutex<Option<Nanos>>,
-    _held: Held,
+    _held: MeasuringState,
 }
 
 /// What is held while measuring, and given back in the order of the fields.
-struct Held {
+struct MeasuringState {
     _dma_latency: Option<File>,
     _memory: Option<LockedMemory>,
 }
@@ -256,7 +256,7 @@ struct Start {
 
 impl Start {
     fn new(threads: usize) -> Start {
-        // The last to be told must sleep before the first expiry.
+        // The last thread to take its plan must sleep before the first expiry.
         let lead = LEAD + Nanos(200_000 * threads as u64);
         Start { threads: Barrier::new(threads), lead, at: AtomicU64::new(0) }
     }
@@ -314,7 +314,7 @@ impl Measurement {
     pub fn start(options: MeasureOptions) -> Result<Measurement, MeasureError> {
         options.check()?;
         let mut missing = Vec::new();
-        let held = Held {
+        let held = MeasuringState {
             _dma_latency: options.dma_latency.map(hold_dma_latency).transpose()?,
             _memory: LockedMemory::take().map_err(|why| missing.push(why)).ok(),
         };

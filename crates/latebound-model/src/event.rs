@@ -3,7 +3,7 @@
 //! explanations read nothing else.
 //!
 //! It owns its texts, so that an event outlives the ring or the file it came from. The borrowed form of a saved trace, with fields
-//! that no explanation reads, is `TypedEvent` of latebound-trace; a bound reads events by the million, and takes those of
+//! that no explanation reads, is `TraceEvent` of latebound-trace; a bound reads events by the million, and takes those of
 //! the thread model (latebound-abi) in its place, which hold numbers alone. What a task waits for is no such event: see [`WaitEvent`](crate::WaitEvent).
 
 use std::fmt;

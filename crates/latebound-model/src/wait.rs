@@ -175,9 +175,9 @@ pub enum WaitEvent {
         /// Who.
         task: Tid,
     },
-    /// Requests of a task that were completed since the last time this was told.
+    /// Requests of a task that were completed since the last time this was reported.
     Served {
-        /// When it was told.
+        /// When it was reported.
         at: Nanos,
         /// The disk.
         object: Object,
@@ -190,9 +190,9 @@ pub enum WaitEvent {
         /// How many; none yet where a completer is met first.
         times: u64,
     },
-    /// Wake-ups of a real-time task since the last time this was told.
+    /// Wake-ups of a real-time task since the last time this was reported.
     Woke {
-        /// When it was told.
+        /// When it was reported.
         at: Nanos,
         /// Who woke.
         by: Completer,

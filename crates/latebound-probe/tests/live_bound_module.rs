@@ -54,13 +54,13 @@ fn live_lab_the_module_sees_the_interrupts_of_bpf_and_breaks_no_rule() {
 type Interrupts = BTreeMap<String, Vec<u64>>;
 
 #[derive(Default)]
-struct Seen {
+struct BoundLog {
     interrupts: BTreeMap<Cpu, Interrupts>,
     windows: BTreeMap<(Cpu, String), u64>,
     wrong: Vec<String>,
 }
 
-impl Seen {
+impl BoundLog {
     fn add(&mut self, cpu: Cpu, record: BoundRecord) {
         match record {
             BoundRecord::Interrupt { source, start, .. } => {
@@ -117,7 +117,7 @@ fn within_the_guest() {
     assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
     let mut module = BoundModule::start(&cpus, &callers).unwrap();
     let mut programs = BoundProbe::start(&cpus, &callers, (6, 12)).unwrap();
-    let (mut by_module, mut by_programs) = (Seen::default(), Seen::default());
+    let (mut by_module, mut by_programs) = (BoundLog::default(), BoundLog::default());
     let started = Instant::now();
     loop {
         let is_last = started.elapsed() >= Duration::from_secs(4);
@@ -148,7 +148,7 @@ fn within_the_guest() {
         is_sound("module", cpu, &module.cpu(cpu).unwrap());
         is_sound("programs", cpu, &programs.cpu(cpu).unwrap());
         for kind in ["Poid", "Psd", "Dst"] {
-            let of = |seen: &Seen| seen.windows.get(&(cpu, kind.to_owned())).copied();
+            let of = |seen: &BoundLog| seen.windows.get(&(cpu, kind.to_owned())).copied();
             println!(
                 "CPU {cpu}: longest {kind}: module {:?} ns, programs {:?} ns",
                 of(&by_module),

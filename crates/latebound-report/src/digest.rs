@@ -481,7 +481,7 @@ fn why(run: &Run) -> Sentence {
     if left.is_empty() {
         return sentence.say("nothing took any time.");
     }
-    let mut told = 0u128;
+    let mut attributed = 0u128;
     for (place, cause) in left.iter().take(3).enumerate() {
         // Small causes after a dominating one are for the table.
         if place > 0 && u128::from(cause.duration.0) * 20 < u128::from(latency.0) {
@@ -490,9 +490,9 @@ fn why(run: &Run) -> Sentence {
         let share = percent(cause.duration.0.into(), latency.0.into());
         sentence = sentence.say(if place > 0 { "; " } else { "" }).stress(cause_text(cause));
         sentence = sentence.say(format!(", {} ({share})", cause.duration));
-        told += u128::from(cause.duration.0);
+        attributed += u128::from(cause.duration.0);
     }
-    let rest = u128::from(latency.0).saturating_sub(told);
+    let rest = u128::from(latency.0).saturating_sub(attributed);
     if rest > 0 {
         sentence = sentence.say(format!("; all else {}", to_nanos(rest)));
     }

@@ -68,17 +68,17 @@ fn suite(m: &mut Markup, comparison: &Comparison, against: &Against) {
 fn case(m: &mut Markup, measure: &Measure, rulings: &[&Ruling]) {
     m.element("testcase", &[("classname", &measure.of), ("name", &measure.statistic)], |m| {
         let of = |state: GateState| -> Option<String> {
-            let told: Vec<String> = rulings
+            let message: Vec<String> = rulings
                 .iter()
                 .filter(|ruling| ruling.state == state)
                 .map(|ruling| format!("{}: {}", ruling.gate, ruling.why))
                 .collect();
-            (!told.is_empty()).then(|| told.join("; "))
+            (!message.is_empty()).then(|| message.join("; "))
         };
-        if let Some(told) = of(GateState::Failed) {
-            m.leaf("failure", &[("message", &told)], &told);
-        } else if let Some(told) = of(GateState::Undecided) {
-            m.empty("skipped", &[("message", &told)]);
+        if let Some(message) = of(GateState::Failed) {
+            m.leaf("failure", &[("message", &message)], &message);
+        } else if let Some(message) = of(GateState::Undecided) {
+            m.empty("skipped", &[("message", &message)]);
         }
         let numbers = format!(
             "base {}, new {}, new/base {}, {}; {} and {} Runs, {} values",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Cpu, Event, Nanos};
 use latebound_trace::{
-    Buffer, Clock, Converter, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceFile, TraceKind, TypedEvent,
-    TypedItem, for_each_event, lost_event,
+    Buffer, Clock, Converter, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceEvent, TraceFile, TraceItem,
+    TraceKind, for_each_event, lost_event,
 };
 
 use crate::error::SavedError;
@@ -86,14 +86,14 @@ fn converted(
     vectors: &[String],
     symbols: &Symbols,
     mut visit: impl FnMut(Event),
-) -> impl FnMut(TypedItem<'_>) {
+) -> impl FnMut(TraceItem<'_>) {
     let mut converter = Converter::new();
     move |item| {
         let event = match item {
-            TypedItem::Event(TypedEvent { cpu, at, decoded, .. }) => converter
+            TraceItem::Event(TraceEvent { cpu, at, decoded, .. }) => converter
                 .convert(vectors, symbols, cpu, at, &decoded.record)
                 .map(|event| Event { current: Some(decoded.tid), ..event }),
-            TypedItem::Discontinuity(discontinuity) => {
+            TraceItem::Discontinuity(discontinuity) => {
                 lost_event(&discontinuity, Nanos(discontinuity.after.unwrap_or(0)))
             }
         };

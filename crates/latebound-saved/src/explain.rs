@@ -19,7 +19,7 @@ use crate::events::visit_saved;
 
 /// Events from so long before the interval tell what was on the CPU when it began.
 const MARGIN: Nanos = Nanos::from_millis(5);
-/// As many events are kept for one explanation; what is more is told as lost.
+/// As many events are kept for one explanation; what is more is reported as lost.
 const EVENTS: usize = 1 << 20;
 /// As many threads are followed at once from their waking to their switch.
 const THREADS: usize = 1 << 16;

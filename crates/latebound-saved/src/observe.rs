@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use latebound_abi::{
-    CallerClass, CallerClasses, InterruptSource, ModelEvent, ModelEventKind, ModelWindow, Resched,
+    CallerClass, CallerClasses, InterruptSource, ModelWindow, Resched, ThreadModelEvent, ThreadModelEventKind,
 };
 use latebound_analysis::bound::{Conditions, CpuObservations, CpuObserver, Estimator, Source};
 use latebound_model::{
@@ -17,8 +17,8 @@ use latebound_model::{
 };
 use latebound_trace::{
     Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Discontinuity,
-    DiscontinuityKind, Flags, Formats, Item, PerfTrace, ReadAt, Record, Symbols, Tally, TaskRef, TextOffset,
-    TextTrace, TraceError, TraceFile, TraceKind, Turn, Turned, TypedEvent, TypedItem, VectorId,
+    DiscontinuityKind, Flags, Formats, Item, PerfTrace, ReadAt, Symbols, Tally, TaskRef, TextOffset,
+    TextTrace, TraceError, TraceEvent, TraceFile, TraceItem, TraceKind, TraceRecord, Turn, Turned, VectorId,
 };
 
 use crate::continuity::Continuity;
@@ -300,13 +300,13 @@ impl Cpus {
         Cpus { readers: BTreeMap::new(), places: Places::new() }
     }
 
-    fn take(&mut self, context: &Context<'_>, item: TypedItem<'_>) {
-        let (TypedItem::Event(TypedEvent { cpu, .. }) | TypedItem::Discontinuity(Discontinuity { cpu, .. })) =
+    fn take(&mut self, context: &Context<'_>, item: TraceItem<'_>) {
+        let (TraceItem::Event(TraceEvent { cpu, .. }) | TraceItem::Discontinuity(Discontinuity { cpu, .. })) =
             item;
         let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
         match item {
-            TypedItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
-            TypedItem::Discontinuity(discontinuity) => reader.discontinuity(&discontinuity, Nanos),
+            TraceItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
+            TraceItem::Discontinuity(discontinuity) => reader.discontinuity(&discontinuity, Nanos),
         }
     }
 
@@ -318,7 +318,7 @@ impl Cpus {
 
 /// Events that a bound needs, counted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct EventCounts {
     preempt: u64,
     irqs: u64,
     handlers: u64,
@@ -368,7 +368,7 @@ impl Places {
 /// One CPU of a trace.
 struct CpuReader {
     observer: CpuObserver,
-    seen: Seen,
+    seen: EventCounts,
     named: BTreeSet<Source>,
     names: HashMap<i32, String>,
     wakeups: Wakeups,
@@ -379,7 +379,7 @@ impl CpuReader {
     fn new(cpu: Cpu) -> CpuReader {
         CpuReader {
             observer: CpuObserver::new(cpu, false),
-            seen: Seen::default(),
+            seen: EventCounts::default(),
             named: BTreeSet::new(),
             names: HashMap::new(),
             wakeups: Wakeups::new(cpu),
@@ -399,13 +399,13 @@ impl CpuReader {
 
     fn lost(&mut self, at: Nanos) {
         let (class, resched) = (CallerClass::Postpones, Resched::Unknown);
-        self.observer.observe(&ModelEvent {
+        self.observer.observe(&ThreadModelEvent {
             at: at.0,
             tid: -1,
             caller: 0,
             class,
             resched,
-            kind: ModelEventKind::Lost,
+            kind: ThreadModelEventKind::Lost,
         });
     }
 
@@ -429,19 +429,26 @@ impl CpuReader {
         let kind = match turned.turn {
             Turn::PreemptOff => {
                 self.seen.preempt += 1;
-                ModelEventKind::PreemptDisable
+                ThreadModelEventKind::PreemptDisable
             }
-            Turn::PreemptOn => ModelEventKind::PreemptEnable,
+            Turn::PreemptOn => ThreadModelEventKind::PreemptEnable,
             Turn::IrqsOff => {
                 self.seen.irqs += 1;
-                ModelEventKind::IrqDisable
+                ThreadModelEventKind::IrqDisable
             }
-            Turn::IrqsOn => ModelEventKind::IrqEnable,
+            Turn::IrqsOn => ThreadModelEventKind::IrqEnable,
         };
         self.follow(context, at, turned.tid, turned.flags, turned.turn != Turn::IrqsOff);
         let (caller, class) = places.place(context, &turned);
         let resched = context.resched(turned.flags);
-        self.observer.observe(&ModelEvent { at: at.0, tid: turned.tid.0, caller, class, resched, kind });
+        self.observer.observe(&ThreadModelEvent {
+            at: at.0,
+            tid: turned.tid.0,
+            caller,
+            class,
+            resched,
+            kind,
+        });
     }
 
     fn record(&mut self, context: &Context<'_>, places: &mut Places, at: Nanos, decoded: &Decoded<'_>) {
@@ -450,59 +457,66 @@ impl CpuReader {
         }
         let is_followed = matches!(
             decoded.record,
-            Record::VectorEntry { .. }
-                | Record::VectorExit { .. }
-                | Record::IrqHandlerEntry { .. }
-                | Record::IrqHandlerExit { .. }
-                | Record::Switch { .. }
-                | Record::Waking { .. }
-                | Record::Wakeup { .. }
+            TraceRecord::VectorEntry { .. }
+                | TraceRecord::VectorExit { .. }
+                | TraceRecord::IrqHandlerEntry { .. }
+                | TraceRecord::IrqHandlerExit { .. }
+                | TraceRecord::Switch { .. }
+                | TraceRecord::Waking { .. }
+                | TraceRecord::Wakeup { .. }
         );
         self.follow(context, at, decoded.tid, decoded.flags, is_followed);
         let plain = |kind| (0, CallerClass::Postpones, kind);
         let (caller, class, kind) = match decoded.record {
-            Record::VectorEntry { vector, number } => {
+            TraceRecord::VectorEntry { vector, number } => {
                 let source = vector_source(vector, number);
                 let name = context.vectors.get(usize::from(vector.0)).map_or("", String::as_str);
                 self.name(source.into(), name);
-                plain(ModelEventKind::HandlerEntry(source))
+                plain(ThreadModelEventKind::HandlerEntry(source))
             }
-            Record::VectorExit { vector, number } => {
-                plain(ModelEventKind::HandlerExit(vector_source(vector, number)))
+            TraceRecord::VectorExit { vector, number } => {
+                plain(ThreadModelEventKind::HandlerExit(vector_source(vector, number)))
             }
-            Record::IrqHandlerEntry { irq, name } => {
+            TraceRecord::IrqHandlerEntry { irq, name } => {
                 let source = Source::Device(irq);
                 if !self.named.contains(&source) {
                     self.name(source, &name.to_string());
                 }
-                plain(ModelEventKind::HandlerEntry(InterruptSource::Device(irq)))
+                plain(ThreadModelEventKind::HandlerEntry(InterruptSource::Device(irq)))
             }
-            Record::IrqHandlerExit { irq, .. } => {
-                plain(ModelEventKind::HandlerExit(InterruptSource::Device(irq)))
+            TraceRecord::IrqHandlerExit { irq, .. } => {
+                plain(ThreadModelEventKind::HandlerExit(InterruptSource::Device(irq)))
             }
-            Record::Nmi { duration_ns, .. } => {
+            TraceRecord::Nmi { duration_ns, .. } => {
                 self.seen.nmis += 1;
-                plain(ModelEventKind::Nmi(u64::try_from(duration_ns).unwrap_or(0)))
+                plain(ThreadModelEventKind::Nmi(u64::try_from(duration_ns).unwrap_or(0)))
             }
-            Record::Switch { prev, next, .. } => {
+            TraceRecord::Switch { prev, next, .. } => {
                 self.seen.switches += 1;
                 self.learn(&next);
                 self.wakeups.switched(at, &prev, &next);
                 self.continuity.switched(prev.tid.0, next.tid.0);
-                plain(ModelEventKind::Switch(next.tid.0))
+                plain(ThreadModelEventKind::Switch(next.tid.0))
             }
-            Record::Waking { task, .. } => {
+            TraceRecord::Waking { task, .. } => {
                 self.wakeups.woken(at, &task);
-                plain(ModelEventKind::Waking(task.tid.0))
+                plain(ThreadModelEventKind::Waking(task.tid.0))
             }
-            Record::Wakeup { task, target_cpu } => {
+            TraceRecord::Wakeup { task, target_cpu } => {
                 self.wakeups.queued(at, &task, Cpu(target_cpu));
                 return;
             }
             _ => return,
         };
         let resched = context.resched(decoded.flags);
-        self.observer.observe(&ModelEvent { at: at.0, tid: decoded.tid.0, caller, class, resched, kind });
+        self.observer.observe(&ThreadModelEvent {
+            at: at.0,
+            tid: decoded.tid.0,
+            caller,
+            class,
+            resched,
+            kind,
+        });
     }
 
     fn name(&mut self, source: Source, name: &str) {
@@ -592,7 +606,7 @@ fn finish(
     kernel_counts: impl Fn(Cpu) -> u64,
     missing: &BTreeSet<Cpu>,
 ) -> Result<Saved, SavedError> {
-    let sum = |count: fn(&Seen) -> u64| read.iter().map(|(cpu, _)| count(&cpu.seen)).sum::<u64>();
+    let sum = |count: fn(&EventCounts) -> u64| read.iter().map(|(cpu, _)| count(&cpu.seen)).sum::<u64>();
     for (what, count) in [
         ("preempt_disable", sum(|seen| seen.preempt)),
         ("irq_disable", sum(|seen| seen.irqs)),
@@ -727,23 +741,23 @@ fn lost(cpu: Cpu, tally: &Tally, kernel: u64) -> Vec<String> {
     .collect()
 }
 
-fn in_words(event: &ModelEvent, symbols: &Symbols) -> String {
+fn in_words(event: &ThreadModelEvent, symbols: &Symbols) -> String {
     let what = match event.kind {
-        ModelEventKind::PreemptDisable => "preempt_disable".to_owned(),
-        ModelEventKind::PreemptEnable => "preempt_enable".to_owned(),
-        ModelEventKind::IrqDisable => "irq_disable".to_owned(),
-        ModelEventKind::IrqEnable => "irq_enable".to_owned(),
-        ModelEventKind::HandlerEntry(source) => format!("handler of {} begins", Source::from(source)),
-        ModelEventKind::HandlerExit(source) => format!("handler of {} ends", Source::from(source)),
-        ModelEventKind::Nmi(duration) => format!("NMI of {duration} ns ends"),
-        ModelEventKind::NmiEntry => "NMI begins".to_owned(),
-        ModelEventKind::NmiExit => "NMI ends".to_owned(),
-        ModelEventKind::SchedEntry => "__schedule() begins".to_owned(),
-        ModelEventKind::SchedExit => "__schedule() ends".to_owned(),
-        ModelEventKind::Switch(tid) => format!("switch to tid {tid}"),
-        ModelEventKind::Waking(tid) => format!("waking of tid {tid}"),
-        ModelEventKind::NeedResched => "need_resched".to_owned(),
-        ModelEventKind::Lost => "events were lost".to_owned(),
+        ThreadModelEventKind::PreemptDisable => "preempt_disable".to_owned(),
+        ThreadModelEventKind::PreemptEnable => "preempt_enable".to_owned(),
+        ThreadModelEventKind::IrqDisable => "irq_disable".to_owned(),
+        ThreadModelEventKind::IrqEnable => "irq_enable".to_owned(),
+        ThreadModelEventKind::HandlerEntry(source) => format!("handler of {} begins", Source::from(source)),
+        ThreadModelEventKind::HandlerExit(source) => format!("handler of {} ends", Source::from(source)),
+        ThreadModelEventKind::Nmi(duration) => format!("NMI of {duration} ns ends"),
+        ThreadModelEventKind::NmiEntry => "NMI begins".to_owned(),
+        ThreadModelEventKind::NmiExit => "NMI ends".to_owned(),
+        ThreadModelEventKind::SchedEntry => "__schedule() begins".to_owned(),
+        ThreadModelEventKind::SchedExit => "__schedule() ends".to_owned(),
+        ThreadModelEventKind::Switch(tid) => format!("switch to tid {tid}"),
+        ThreadModelEventKind::Waking(tid) => format!("waking of tid {tid}"),
+        ThreadModelEventKind::NeedResched => "need_resched".to_owned(),
+        ThreadModelEventKind::Lost => "events were lost".to_owned(),
     };
     let place =
         if event.caller == 0 { String::new() } else { format!(" in {}", symbols.describe(event.caller)) };

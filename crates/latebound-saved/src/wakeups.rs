@@ -23,7 +23,7 @@ const GAPS: usize = 1 << 10;
 
 /// What one CPU saw of a real-time thread that another one may have to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct RemoteEvent {
     at: Nanos,
     tid: Tid,
     what: What,
@@ -46,7 +46,7 @@ enum What {
 /// What is left of a CPU to be put together with others.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings {
-    seen: Vec<Seen>,
+    seen: Vec<RemoteEvent>,
     /// From the last event of the scheduler before a gap to the first one behind it.
     gaps: Vec<(Nanos, Nanos)>,
     /// Sightings for which there was no room.
@@ -144,7 +144,7 @@ impl Wakeups {
     fn see(&mut self, at: Nanos, tid: Tid, what: What) {
         let Sightings { seen, unseen, .. } = &mut self.sightings;
         if seen.len() < SEEN {
-            seen.push(Seen { at, tid, what });
+            seen.push(RemoteEvent { at, tid, what });
         } else {
             *unseen += 1;
         }
@@ -249,7 +249,7 @@ pub(crate) struct Across {
 /// run, it was woken while it was still on its way out, or the clocks do not agree: that is not timed. Nor is what has a gap of
 /// any CPU within it, where the halves of two wake-ups may meet.
 pub(crate) fn across(cpus: impl IntoIterator<Item = (Cpu, Sightings)>) -> BTreeMap<Cpu, Across> {
-    let mut all: Vec<(Seen, Cpu)> = Vec::new();
+    let mut all: Vec<(RemoteEvent, Cpu)> = Vec::new();
     let mut gaps: Vec<(Nanos, Nanos)> = Vec::new();
     for (cpu, sightings) in cpus {
         all.extend(sightings.seen.into_iter().map(|seen| (seen, cpu)));

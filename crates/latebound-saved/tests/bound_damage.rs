@@ -7,7 +7,7 @@ use std::path::Path;
 
 use latebound_model::{Bound, Verdict};
 use latebound_saved::{Saved, SavedOptions, observe_saved};
-use latebound_trace::{Item, Record, Symbols, TraceFile};
+use latebound_trace::{Item, Symbols, TraceFile, TraceRecord};
 
 const PAGE: usize = 4096;
 /// Of each CPU.
@@ -123,10 +123,10 @@ impl Small {
             let mut stream = trace.cpu_events(buffer, cpu).unwrap();
             let visit = |item: Item<'_>| {
                 let Item::Event(event) = item else { panic!("{item:?}") };
-                let (Record::PreemptDisable { caller, parent }
-                | Record::PreemptEnable { caller, parent }
-                | Record::IrqDisable { caller, parent }
-                | Record::IrqEnable { caller, parent }) = decoder.decode(event.data).record
+                let (TraceRecord::PreemptDisable { caller, parent }
+                | TraceRecord::PreemptEnable { caller, parent }
+                | TraceRecord::IrqDisable { caller, parent }
+                | TraceRecord::IrqEnable { caller, parent }) = decoder.decode(event.data).record
                 else {
                     return;
                 };

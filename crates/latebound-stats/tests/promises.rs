@@ -105,7 +105,7 @@ fn the_computed_number_of_runs_finds_the_difference_as_often_as_promised() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let (moved, deviation) = (0.15, 0.1);
     let needed = runs_needed(moved, Scatter { deviation, freedom: 1e9 }, 0.05, 0.8).unwrap() as usize;
-    let told = (0..COMPARISONS)
+    let detected = (0..COMPARISONS)
         .filter(|seed| {
             let mut side = |by: f64| -> Vec<Option<f64>> {
                 (0..needed).map(|_| Some(by + deviation * normal(&mut random))).collect()
@@ -115,7 +115,7 @@ fn the_computed_number_of_runs_finds_the_difference_as_often_as_promised() {
         })
         .count() as f64
         / COMPARISONS as f64;
-    assert!((0.76..0.96).contains(&told), "{needed} runs: {told}");
+    assert!((0.76..0.96).contains(&detected), "{needed} runs: {detected}");
 }
 
 #[test]

@@ -47,14 +47,14 @@ fn sleepers(schedules: &[Schedule]) -> (Vec<ThreadIdentity>, Vec<mpsc::Sender<()
     let mut identities = Vec::new();
     for &schedule in schedules {
         let (wake, sleep) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (tell, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             set_own(schedule);
             // SAFETY: no arguments.
             tell.send(Tid(unsafe { libc::gettid() })).unwrap();
             let _ = sleep.recv();
         });
-        identities.push(ThreadIdentity::of(&Root::live(), told.recv().unwrap()).unwrap());
+        identities.push(ThreadIdentity::of(&Root::live(), receiver.recv().unwrap()).unwrap());
         senders.push(wake);
     }
     (identities, senders)
@@ -201,7 +201,7 @@ fn changed_by_another(
     thread: ThreadIdentity,
     then: impl FnOnce(&Journal, &Watchdog),
 ) -> (libc::pid_t, libc::pid_t) {
-    let (mut told, tell) = std::io::pipe().unwrap();
+    let (mut receiver, tell) = std::io::pipe().unwrap();
     // SAFETY: as above.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -220,7 +220,7 @@ fn changed_by_another(
     }
     drop(tell);
     let mut pid = [0; 4];
-    told.read_exact(&mut pid).unwrap();
+    receiver.read_exact(&mut pid).unwrap();
     (child, i32::from_ne_bytes(pid))
 }
 

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fs::File;
 use std::time::Instant;
 
-use latebound_trace::{Decoder, Item, Record, Tally, TraceFile};
+use latebound_trace::{Decoder, Item, Tally, TraceFile, TraceRecord};
 
 /// What reading left behind: a sum over typed values, so that no part of the work can be left out.
 #[derive(Default)]
@@ -28,19 +28,19 @@ fn take(decoder: &Decoder, counted: &mut Counted, item: Item<'_>) {
     }
     counted.by_event[id] += 1;
     let value = match decoded.record {
-        Record::PreemptDisable { caller, parent } | Record::PreemptEnable { caller, parent } => {
+        TraceRecord::PreemptDisable { caller, parent } | TraceRecord::PreemptEnable { caller, parent } => {
             caller.0 as u64 ^ parent.0 as u64
         }
-        Record::IrqDisable { caller, parent } | Record::IrqEnable { caller, parent } => {
+        TraceRecord::IrqDisable { caller, parent } | TraceRecord::IrqEnable { caller, parent } => {
             caller.0 as u64 ^ parent.0 as u64
         }
-        Record::Switch { prev, prev_state, next } => {
+        TraceRecord::Switch { prev, prev_state, next } => {
             prev.tid.0 as u64 ^ prev.prio as u64 ^ prev_state ^ next.tid.0 as u64 ^ next.prio as u64
         }
-        Record::Waking { task, target_cpu } | Record::Wakeup { task, target_cpu } => {
+        TraceRecord::Waking { task, target_cpu } | TraceRecord::Wakeup { task, target_cpu } => {
             task.tid.0 as u64 ^ task.prio as u64 ^ u64::from(target_cpu)
         }
-        Record::VectorEntry { vector, number } | Record::VectorExit { vector, number } => {
+        TraceRecord::VectorEntry { vector, number } | TraceRecord::VectorExit { vector, number } => {
             u64::from(vector.0) ^ u64::from(number.unwrap_or(0))
         }
         _ => 1,

@@ -11,7 +11,7 @@ use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::record::{Record, TaskRef, VectorId, switch_reason};
+use crate::record::{TaskRef, TraceRecord, VectorId, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 
@@ -47,13 +47,15 @@ impl Converter {
         symbols: &Symbols,
         cpu: Cpu,
         at: Nanos,
-        record: &Record<'_>,
+        record: &TraceRecord<'_>,
     ) -> Option<Event> {
         let nanos = |value: i64| Nanos(u64::try_from(value).unwrap_or(0));
         let kind = match *record {
-            Record::VectorEntry { vector, .. } => EventKind::InterruptEntry(vector_kind(vectors, vector)),
-            Record::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
-            Record::IrqHandlerEntry { irq, name } => {
+            TraceRecord::VectorEntry { vector, .. } => {
+                EventKind::InterruptEntry(vector_kind(vectors, vector))
+            }
+            TraceRecord::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
+            TraceRecord::IrqHandlerEntry { irq, name } => {
                 let name = name.to_string();
                 if self.handlers.len() >= MEMORY {
                     self.handlers.clear();
@@ -61,48 +63,48 @@ impl Converter {
                 self.handlers.insert((cpu, irq), name.clone());
                 EventKind::InterruptEntry(InterruptKind::Device { irq, name })
             }
-            Record::IrqHandlerExit { irq, .. } => {
+            TraceRecord::IrqHandlerExit { irq, .. } => {
                 let name = self.handlers.get(&(cpu, irq)).cloned().unwrap_or_default();
                 EventKind::InterruptExit(InterruptKind::Device { irq, name })
             }
-            Record::Nmi { duration_ns, .. } => EventKind::Nmi { duration: nanos(duration_ns) },
-            Record::SoftirqRaise { vector } => EventKind::SoftirqRaise { vector },
-            Record::SoftirqEntry { vector } => EventKind::SoftirqEntry { vector },
-            Record::SoftirqExit { vector } => EventKind::SoftirqExit { vector },
-            Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+            TraceRecord::Nmi { duration_ns, .. } => EventKind::Nmi { duration: nanos(duration_ns) },
+            TraceRecord::SoftirqRaise { vector } => EventKind::SoftirqRaise { vector },
+            TraceRecord::SoftirqEntry { vector } => EventKind::SoftirqEntry { vector },
+            TraceRecord::SoftirqExit { vector } => EventKind::SoftirqExit { vector },
+            TraceRecord::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
                 if self.timers.len() >= MEMORY {
                     self.timers.clear();
                 }
                 self.timers.insert(timer, (nanos(soft_expires_ns), nanos(expires_ns)));
                 return None;
             }
-            Record::HrtimerCancel { timer } => {
+            TraceRecord::HrtimerCancel { timer } => {
                 self.timers.remove(&timer);
                 return None;
             }
-            Record::HrtimerExpireEntry { timer, .. } => {
+            TraceRecord::HrtimerExpireEntry { timer, .. } => {
                 let Some((soft_expires, expires)) = self.timers.remove(&timer) else {
                     self.unstarted += 1;
                     return None;
                 };
                 EventKind::HrtimerExpireEntry { timer, soft_expires, expires }
             }
-            Record::HrtimerExpireExit { timer } => EventKind::HrtimerExpireExit { timer },
-            Record::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
-            Record::Switch { prev, prev_state, next } => EventKind::Switch {
+            TraceRecord::HrtimerExpireExit { timer } => EventKind::HrtimerExpireExit { timer },
+            TraceRecord::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
+            TraceRecord::Switch { prev, prev_state, next } => EventKind::Switch {
                 prev: model_task(&prev),
                 reason: switch_reason(prev_state),
                 next: model_task(&next),
             },
-            Record::WorkStart { work, function } => {
+            TraceRecord::WorkStart { work, function } => {
                 let function = match symbols.resolve(function) {
                     Some((name, 0)) => name.to_owned(),
                     _ => format!("{function:#x}"),
                 };
                 EventKind::WorkStart { work, function }
             }
-            Record::WorkEnd { work } => EventKind::WorkEnd { work },
-            Record::KernelStack { frames } => {
+            TraceRecord::WorkEnd { work } => EventKind::WorkEnd { work },
+            TraceRecord::KernelStack { frames } => {
                 let frames = frames.iter().map(|address| symbols.describe(address)).collect();
                 EventKind::KernelStack { stack: Stack(frames) }
             }
@@ -144,7 +146,7 @@ pub fn for_each_event<R: ReadAt>(
     let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
     let mut converter = Converter::new();
     let mut stream = trace.events(buffer)?;
-    // A discontinuity is told when its CPU's next event is looked for, which other CPUs' events may come before.
+    // A discontinuity is reported when its CPU's next event is looked for, which other CPUs' events may come before.
     let mut discontinuities: BTreeMap<Cpu, Vec<Discontinuity>> = BTreeMap::new();
     while let Some(item) = stream.next_item()? {
         let event = match item {

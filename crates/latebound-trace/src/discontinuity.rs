@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong inside a trace that can be read: each place is told where it is met, and counted per CPU.
+//! What is wrong inside a trace that can be read: each place is reported where it is met, and counted per CPU.
 
 use latebound_model::{Cpu, Loss, LossKind};
 

@@ -4,7 +4,7 @@
 //! This crate owns the formats in which others save kernel events, and turns them into the typed records that the
 //! thread model and `explain` read. It asks for bytes through [`ReadAt`] and never opens a file. It holds pages and
 //! chunks, never a whole trace. Whatever stands in a file, the answer is an error that says what is wrong, or a stream
-//! whose discontinuities are told and counted: nothing is passed over in silence, nothing panics, and no size that a file
+//! whose discontinuities are reported and counted: nothing is passed over in silence, nothing panics, and no size that a file
 //! claims is believed before it is checked.
 
 mod clock;
@@ -35,10 +35,10 @@ pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
 pub use kind::TraceKind;
 pub use perf::PerfTrace;
 pub use record::{
-    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, Record, TaskRef, TextOffset, Turn, Turned, VectorId,
-    is_runnable,
+    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, TaskRef, TextOffset, TraceRecord, Turn, Turned,
+    VectorId, is_runnable,
 };
 pub use source::ReadAt;
 pub use symbols::{CommandLines, PrintkStrings, Symbols};
 pub use text::TextTrace;
-pub use typed::{TypedEvent, TypedItem};
+pub use typed::{TraceEvent, TraceItem};

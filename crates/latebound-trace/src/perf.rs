@@ -22,7 +22,7 @@ use crate::format::Formats;
 use crate::record::Decoder;
 use crate::source::{ReadAt, Reader};
 use crate::symbols::{PrintkStrings, Symbols};
-use crate::typed::{TypedEvent, TypedItem};
+use crate::typed::{TraceEvent, TraceItem};
 
 /// The most that the sections which are held in memory may have together.
 const SECTIONS_LIMIT: u64 = 64 << 20;
@@ -126,7 +126,7 @@ impl<R: ReadAt> PerfTrace<R> {
     /// Losses come as perf noted them: after the events that were lost, with the CPU of the ring that was full.
     pub fn for_each(
         &mut self,
-        mut visit: impl FnMut(TypedItem<'_>),
+        mut visit: impl FnMut(TraceItem<'_>),
     ) -> Result<BTreeMap<Cpu, Tally>, TraceError> {
         let mut tallies: BTreeMap<Cpu, (Tally, Option<u64>)> = BTreeMap::new();
         let mut number = 0;
@@ -159,7 +159,7 @@ impl<R: ReadAt> PerfTrace<R> {
                     if let Some(last) = last.filter(|&last| time < last) {
                         let kind = DiscontinuityKind::Backwards { by: last - time };
                         tally.count(kind);
-                        visit(TypedItem::Discontinuity(Discontinuity {
+                        visit(TraceItem::Discontinuity(Discontinuity {
                             cpu,
                             page: number,
                             after: Some(last),
@@ -167,7 +167,7 @@ impl<R: ReadAt> PerfTrace<R> {
                         }));
                     }
                     (tally.events, *last) = (tally.events + 1, Some(time));
-                    visit(TypedItem::Event(TypedEvent { cpu, at: Nanos(time), decoded }));
+                    visit(TraceItem::Event(TraceEvent { cpu, at: Nanos(time), decoded }));
                     continue;
                 }
                 _ => continue,
@@ -176,7 +176,7 @@ impl<R: ReadAt> PerfTrace<R> {
             let cpu = cpu.unwrap_or_default();
             let (tally, last) = tallies.entry(cpu).or_default();
             tally.count(discontinuity);
-            visit(TypedItem::Discontinuity(Discontinuity {
+            visit(TraceItem::Discontinuity(Discontinuity {
                 cpu,
                 page: number,
                 after: *last,

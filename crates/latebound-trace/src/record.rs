@@ -115,7 +115,7 @@ impl fmt::Debug for Frames<'_> {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Record<'a> {
+pub enum TraceRecord<'a> {
     /// `preemptirq:preempt_disable`: the preemption count left 0.
     PreemptDisable {
         /// Who did it.
@@ -350,7 +350,7 @@ pub struct Decoded<'a> {
     /// (`tracing_gen_ctx_irq_test`, kernel/trace/trace.c).
     pub preempt_count: u8,
     /// What happened.
-    pub record: Record<'a>,
+    pub record: TraceRecord<'a>,
 }
 
 /// Where a value stands in a record.
@@ -666,22 +666,22 @@ impl Decoder {
                 tid: Tid(0),
                 flags: Flags(0),
                 preempt_count: 0,
-                record: Record::Short,
+                record: TraceRecord::Short,
             };
         };
         let id = self.id(data);
         let tid = [a, b, c, d];
         let tid = Tid(if self.big_endian { i32::from_be_bytes(tid) } else { i32::from_le_bytes(tid) });
         let record = match self.slots.get(usize::from(id)) {
-            None => Record::Unknown,
-            Some(slot) if data.len() < usize::from(slot.length) => Record::Short,
+            None => TraceRecord::Unknown,
+            Some(slot) if data.len() < usize::from(slot.length) => TraceRecord::Short,
             Some(slot) => self.record(slot, data),
         };
         Decoded { id, tid, flags: Flags(flags), preempt_count, record }
     }
 
     #[inline(always)]
-    fn record<'a>(&self, slot: &Slot, data: &'a [u8]) -> Record<'a> {
+    fn record<'a>(&self, slot: &Slot, data: &'a [u8]) -> TraceRecord<'a> {
         let number = |at: usize| slot.places[at].read(data, self.big_endian);
         let text = |at: usize| Comm(slot.places[at].located(data, slot.relative, self.big_endian));
         let task = |comm: usize, tid: usize, prio: usize| TaskRef {
@@ -694,44 +694,46 @@ impl Decoder {
             Kind::IrqDisable | Kind::IrqEnable | Kind::PreemptDisable | Kind::PreemptEnable => {
                 let (caller, parent) = (TextOffset(number(0) as i32), TextOffset(number(1) as i32));
                 match slot.kind {
-                    Kind::IrqDisable => Record::IrqDisable { caller, parent },
-                    Kind::IrqEnable => Record::IrqEnable { caller, parent },
-                    Kind::PreemptDisable => Record::PreemptDisable { caller, parent },
-                    _ => Record::PreemptEnable { caller, parent },
+                    Kind::IrqDisable => TraceRecord::IrqDisable { caller, parent },
+                    Kind::IrqEnable => TraceRecord::IrqEnable { caller, parent },
+                    Kind::PreemptDisable => TraceRecord::PreemptDisable { caller, parent },
+                    _ => TraceRecord::PreemptEnable { caller, parent },
                 }
             }
-            Kind::VectorEntry => Record::VectorEntry { vector, number: Some(number(0) as u32) },
-            Kind::VectorExit => Record::VectorExit { vector, number: Some(number(0) as u32) },
-            Kind::IpiEntry => Record::VectorEntry { vector: self.ipi(number(0) as u64), number: None },
-            Kind::IpiExit => Record::VectorExit { vector: self.ipi(number(0) as u64), number: None },
-            Kind::IrqHandlerEntry => Record::IrqHandlerEntry { irq: number(0) as u32, name: text(1) },
-            Kind::IrqHandlerExit => Record::IrqHandlerExit { irq: number(0) as u32, handled: number(1) != 0 },
-            Kind::Nmi => Record::Nmi { duration_ns: number(0), handler: number(1) as u64 },
-            Kind::Switch => {
-                Record::Switch { prev: task(0, 1, 2), prev_state: number(3) as u64, next: task(4, 5, 6) }
+            Kind::VectorEntry => TraceRecord::VectorEntry { vector, number: Some(number(0) as u32) },
+            Kind::VectorExit => TraceRecord::VectorExit { vector, number: Some(number(0) as u32) },
+            Kind::IpiEntry => TraceRecord::VectorEntry { vector: self.ipi(number(0) as u64), number: None },
+            Kind::IpiExit => TraceRecord::VectorExit { vector: self.ipi(number(0) as u64), number: None },
+            Kind::IrqHandlerEntry => TraceRecord::IrqHandlerEntry { irq: number(0) as u32, name: text(1) },
+            Kind::IrqHandlerExit => {
+                TraceRecord::IrqHandlerExit { irq: number(0) as u32, handled: number(1) != 0 }
             }
-            Kind::Waking => Record::Waking { task: task(0, 1, 2), target_cpu: number(3) as u32 },
-            Kind::Wakeup => Record::Wakeup { task: task(0, 1, 2), target_cpu: number(3) as u32 },
-            Kind::WakeupNew => Record::WakeupNew { task: task(0, 1, 2), target_cpu: number(3) as u32 },
-            Kind::SoftirqRaise => Record::SoftirqRaise { vector: number(0) as u32 },
-            Kind::SoftirqEntry => Record::SoftirqEntry { vector: number(0) as u32 },
-            Kind::SoftirqExit => Record::SoftirqExit { vector: number(0) as u32 },
-            Kind::HrtimerStart => Record::HrtimerStart {
+            Kind::Nmi => TraceRecord::Nmi { duration_ns: number(0), handler: number(1) as u64 },
+            Kind::Switch => {
+                TraceRecord::Switch { prev: task(0, 1, 2), prev_state: number(3) as u64, next: task(4, 5, 6) }
+            }
+            Kind::Waking => TraceRecord::Waking { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::Wakeup => TraceRecord::Wakeup { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::WakeupNew => TraceRecord::WakeupNew { task: task(0, 1, 2), target_cpu: number(3) as u32 },
+            Kind::SoftirqRaise => TraceRecord::SoftirqRaise { vector: number(0) as u32 },
+            Kind::SoftirqEntry => TraceRecord::SoftirqEntry { vector: number(0) as u32 },
+            Kind::SoftirqExit => TraceRecord::SoftirqExit { vector: number(0) as u32 },
+            Kind::HrtimerStart => TraceRecord::HrtimerStart {
                 timer: number(0) as u64,
                 function: number(3) as u64,
                 expires_ns: number(1),
                 soft_expires_ns: number(2),
             },
-            Kind::HrtimerCancel => Record::HrtimerCancel { timer: number(0) as u64 },
-            Kind::HrtimerExpireEntry => Record::HrtimerExpireEntry {
+            Kind::HrtimerCancel => TraceRecord::HrtimerCancel { timer: number(0) as u64 },
+            Kind::HrtimerExpireEntry => TraceRecord::HrtimerExpireEntry {
                 timer: number(0) as u64,
                 now_ns: number(1),
                 function: number(2) as u64,
             },
-            Kind::HrtimerExpireExit => Record::HrtimerExpireExit { timer: number(0) as u64 },
-            Kind::WorkStart => Record::WorkStart { work: number(0) as u64, function: number(1) as u64 },
-            Kind::WorkEnd => Record::WorkEnd { work: number(0) as u64 },
-            Kind::KernelStack => Record::KernelStack {
+            Kind::HrtimerExpireExit => TraceRecord::HrtimerExpireExit { timer: number(0) as u64 },
+            Kind::WorkStart => TraceRecord::WorkStart { work: number(0) as u64, function: number(1) as u64 },
+            Kind::WorkEnd => TraceRecord::WorkEnd { work: number(0) as u64 },
+            Kind::KernelStack => TraceRecord::KernelStack {
                 frames: Frames {
                     bytes: data.get(usize::from(slot.places[0].offset)..).unwrap_or_default(),
                     size: self.long_size,
@@ -747,14 +749,14 @@ impl Decoder {
                 let comm = Comm(slot.places[3].bytes(data));
                 self.noise(slot, data, NoiseKind::Thread { tid: Tid(number(2) as i32), comm })
             }
-            Kind::Other => Record::Other,
-            Kind::Unknown => Record::Unknown,
+            Kind::Other => TraceRecord::Other,
+            Kind::Unknown => TraceRecord::Unknown,
         }
     }
 
-    fn noise<'a>(&self, slot: &Slot, data: &[u8], kind: NoiseKind<'a>) -> Record<'a> {
+    fn noise<'a>(&self, slot: &Slot, data: &[u8], kind: NoiseKind<'a>) -> TraceRecord<'a> {
         let number = |at: usize| slot.places[at].read(data, self.big_endian) as u64;
-        Record::Noise { kind, start_ns: number(0), duration_ns: number(1) }
+        TraceRecord::Noise { kind, start_ns: number(0), duration_ns: number(1) }
     }
 
     fn ipi(&self, reason: u64) -> VectorId {

@@ -6,8 +6,8 @@ mod support;
 
 use latebound_model::{Cpu, EventKind};
 use latebound_trace::{
-    Buffer, CpuData, CpuStream, Discontinuity, DiscontinuityKind, Item, ReadAt, Record, Tally, TextOffset,
-    TraceError, TraceFile, for_each_event,
+    Buffer, CpuData, CpuStream, Discontinuity, DiscontinuityKind, Item, ReadAt, Tally, TextOffset,
+    TraceError, TraceFile, TraceRecord, for_each_event,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,17 +23,17 @@ fn read_all(bytes: &[u8]) -> Result<u64, TraceError> {
     for buffer in trace.buffers() {
         for cpu in &buffer.cpus {
             let mut stream = trace.cpu_events(buffer, cpu)?;
-            let mut told = 0;
+            let mut reported = 0;
             stream.for_each(|item| match item {
                 Item::Event(event) => {
-                    if let Record::KernelStack { frames } = decoder.decode(event.data).record {
-                        told += frames.iter().count();
+                    if let TraceRecord::KernelStack { frames } = decoder.decode(event.data).record {
+                        reported += frames.iter().count();
                     }
                 }
-                Item::Discontinuity(_) => told += 1,
+                Item::Discontinuity(_) => reported += 1,
             })?;
             events += stream.tally().events;
-            assert!(stream.tally().is_whole() || told > 0, "a discontinuity was counted but not told");
+            assert!(stream.tally().is_whole() || reported > 0, "a discontinuity was counted but not told");
             assert_same_ahead(&trace, buffer, cpu);
         }
         let mut merged = trace.events(buffer)?;
@@ -103,7 +103,9 @@ fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<Disco
             Item::Event(event) => {
                 let decoded = decoder.decode(event.data);
                 assert_eq!((decoded.tid.0, decoded.preempt_count, decoded.flags.irqs_off()), (77, 2, true));
-                let Record::IrqDisable { caller, parent } = decoded.record else { panic!("{decoded:?}") };
+                let TraceRecord::IrqDisable { caller, parent } = decoded.record else {
+                    panic!("{decoded:?}")
+                };
                 assert_eq!(parent, TextOffset(0x210));
                 events.push((event.time, caller.0));
             }
@@ -112,17 +114,17 @@ fn events(trace: &TraceFile<Vec<u8>>, cpu: usize) -> (Vec<(u64, i32)>, Vec<Disco
         .unwrap();
     // The other way to read gives the same, in the same order.
     let mut one_by_one = trace.cpu_events(buffer, &buffer.cpus[cpu]).unwrap();
-    let (mut count, mut told) = (0, Vec::new());
+    let (mut count, mut reported) = (0, Vec::new());
     while let Some(item) = one_by_one.next_item().unwrap() {
         match item {
             Item::Event(event) => {
                 assert_eq!(event.time, events[count].0);
                 count += 1;
             }
-            Item::Discontinuity(discontinuity) => told.push(discontinuity.kind),
+            Item::Discontinuity(discontinuity) => reported.push(discontinuity.kind),
         }
     }
-    assert_eq!((count, &told), (events.len(), &discontinuities));
+    assert_eq!((count, &reported), (events.len(), &discontinuities));
     assert_eq!(one_by_one.tally(), stream.tally());
     (events, discontinuities)
 }
@@ -181,10 +183,10 @@ proptest! {
                     expected.push((time, caller));
                 }
             }
-            let (read, told) = events(&trace, cpu);
+            let (read, reported) = events(&trace, cpu);
             prop_assert_eq!(&read, &expected);
             // An event of a page with backward time comes after the page's own discontinuities either way.
-            prop_assert_eq!(told, discontinuities);
+            prop_assert_eq!(reported, discontinuities);
         }
     }
 

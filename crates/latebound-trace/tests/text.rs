@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Cpu, Nanos, Tid};
 use latebound_trace::{
-    DiscontinuityKind, Item, PerfTrace, Record, Tally, TextTrace, TraceError, TraceFile, TypedItem,
+    DiscontinuityKind, Item, PerfTrace, Tally, TextTrace, TraceError, TraceFile, TraceItem, TraceRecord,
 };
 use proptest::prelude::*;
 use support::{fixture, said};
@@ -47,13 +47,13 @@ fn text(
     let (mut events, mut discontinuities) = (Vec::new(), Vec::new());
     let tallies = trace
         .for_each(|item| match item {
-            TypedItem::Event(event) => {
+            TraceItem::Event(event) => {
                 let decoded = event.decoded;
                 let said = said(&decoded, &symbols, trace.vector_names(), exact_state);
                 let at = event.at.0 / unit;
                 events.push((event.cpu, at, decoded.tid, decoded.flags.0, decoded.preempt_count, said));
             }
-            TypedItem::Discontinuity(discontinuity) => discontinuities.push(discontinuity.kind),
+            TraceItem::Discontinuity(discontinuity) => discontinuities.push(discontinuity.kind),
         })
         .unwrap();
     (events, discontinuities, tallies)
@@ -166,11 +166,11 @@ fn a_perf_data_says_what_perf_script_says_of_it() {
     let mut events = Vec::new();
     let tallies = trace
         .for_each(|item| match item {
-            TypedItem::Event(event) => {
+            TraceItem::Event(event) => {
                 let said = said(&event.decoded, &symbols, &vectors, true);
                 events.push((event.cpu, event.at.0, event.decoded.tid, 0, 0, said));
             }
-            TypedItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
+            TraceItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
         })
         .unwrap();
     let (expected, discontinuities, _) = text(&fixture("sched.perf.txt"), 1, true);
@@ -204,12 +204,12 @@ fn a_text_of_more_cpus_and_vectors_than_there_are_is_held_in_bounds() {
     let trace = TextTrace::open(vectors.as_bytes()).unwrap();
     assert_eq!(trace.vector_names().len(), 4096);
     let mut seen = Vec::new();
-    let visit = |item: TypedItem<'_>| match item {
-        TypedItem::Event(event) => match event.decoded.record {
-            Record::VectorEntry { vector, .. } => seen.push(vector.0),
+    let visit = |item: TraceItem<'_>| match item {
+        TraceItem::Event(event) => match event.decoded.record {
+            TraceRecord::VectorEntry { vector, .. } => seen.push(vector.0),
             other => panic!("{other:?}"),
         },
-        TypedItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
+        TraceItem::Discontinuity(discontinuity) => panic!("{discontinuity:?}"),
     };
     trace.for_each(visit).unwrap();
     assert_eq!((seen.len(), seen[0], seen[4095], seen[4096]), (20_000, 0, 4095, u16::MAX));
@@ -233,21 +233,22 @@ fn callers_of_preempt_and_irq_events_keep_their_names() {
     let mut discontinuities = Vec::new();
     let tallies = trace
         .for_each(|item| match item {
-            TypedItem::Event(event) => match event.decoded.record {
-                Record::PreemptDisable { caller, parent } | Record::IrqDisable { caller, parent } => {
+            TraceItem::Event(event) => match event.decoded.record {
+                TraceRecord::PreemptDisable { caller, parent }
+                | TraceRecord::IrqDisable { caller, parent } => {
                     callers.push(symbols.describe(symbols.address(caller).unwrap()));
                     callers.push(symbols.describe(symbols.address(parent).unwrap()));
                 }
-                Record::Nmi { duration_ns, .. } => {
+                TraceRecord::Nmi { duration_ns, .. } => {
                     assert_eq!((duration_ns, event.at), (1234, Nanos(1_000_003_000)));
                     assert!(event.decoded.flags.need_resched() && event.decoded.flags.hardirq());
                 }
-                Record::VectorEntry { vector, .. } | Record::VectorExit { vector, .. } => {
+                TraceRecord::VectorEntry { vector, .. } | TraceRecord::VectorExit { vector, .. } => {
                     assert_eq!(trace.vector_names()[usize::from(vector.0)], "Rescheduling interrupts");
                 }
                 other => panic!("{other:?}"),
             },
-            TypedItem::Discontinuity(discontinuity) => {
+            TraceItem::Discontinuity(discontinuity) => {
                 discontinuities.push((discontinuity.cpu, discontinuity.page, discontinuity.kind))
             }
         })
@@ -288,14 +289,14 @@ proptest! {
         bytes.truncate(cut.index(bytes.len()));
         if let Ok(trace) = TextTrace::open(bytes) {
             let symbols = trace.symbols();
-            let mut told = 0u64;
+            let mut discontinuities = 0u64;
             let tallies = trace.for_each(|item| match item {
-                TypedItem::Event(event) => {
+                TraceItem::Event(event) => {
                     let _ = said(&event.decoded, &symbols, trace.vector_names(), true);
                 }
-                TypedItem::Discontinuity(_) => told += 1,
+                TraceItem::Discontinuity(_) => discontinuities += 1,
             }).unwrap();
-            prop_assert!(told > 0 || tallies.values().all(Tally::is_whole));
+            prop_assert!(discontinuities > 0 || tallies.values().all(Tally::is_whole));
         }
     }
 

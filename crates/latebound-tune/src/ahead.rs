@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::rules::Member;
-    use crate::tuner::Input;
+    use crate::tuner::TunerInput;
     use latebound_model::Nanos;
     use latebound_model::{Object, Relation, RelationKind};
     use proptest::prelude::*;
@@ -124,7 +124,7 @@ mod tests {
             (Tid(7), "jbd2/vda-8", normal),
         ] {
             let class = ThreadClass::of(comm, true, false).unwrap();
-            tuner.input(Input::Thread(tid, Member { comm: comm.to_owned(), class, scheduling }), NOW);
+            tuner.input(TunerInput::Thread(tid, Member { comm: comm.to_owned(), class, scheduling }), NOW);
         }
         tuner
     }
@@ -134,7 +134,7 @@ mod tests {
         let priority = Priority::new(priority).unwrap();
         let dependency = Dependency::Soft;
         tuner.input(
-            Input::Begin(Relation {
+            TunerInput::Begin(Relation {
                 thread,
                 object,
                 task: Tid(task),
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn few_pages_of_those_that_wait_keep_kswapd_low() {
         let mut tuner = tuner("");
-        tuner.input(Input::PageShare(PageShare::of(1, 4)), NOW);
+        tuner.input(TunerInput::PageShare(PageShare::of(1, 4)), NOW);
         assert_eq!((at(&tuner, KSWAPD, 80), at(&tuner, KWORKER, 80)), (16, 64));
     }
 
@@ -206,7 +206,7 @@ mod tests {
             let mut tuner = tuner(&format!(
                 "policy = \"{policy}\"\n[class.interrupt]\nbelow-default = {below_default}\n[class.worker]\nceiling = 45\n"
             ));
-            tuner.input(Input::PageShare(PageShare::of(share, 100)), NOW);
+            tuner.input(TunerInput::PageShare(PageShare::of(share, 100)), NOW);
             for (at, &(thread, priority)) in waiting.iter().enumerate() {
                 wait(&mut tuner, Tid(thread), 100 + at as i32, priority);
             }

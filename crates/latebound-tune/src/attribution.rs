@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Completer, Nanos, Tid, WaitEvent};
 
-use crate::tuner::Input;
+use crate::tuner::TunerInput;
 use latebound_model::Dependency;
 use latebound_model::Priority;
 use latebound_model::{Object, Relation, RelationKind};
@@ -72,9 +72,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn for_thread(self, thread: Tid, object: Object) -> Input {
+    fn for_thread(self, thread: Tid, object: Object) -> TunerInput {
         let Waiting { task, priority, dependency, .. } = self;
-        Input::Begin(Relation { thread, object, task, priority, dependency, inherited: false })
+        TunerInput::Begin(Relation { thread, object, task, priority, dependency, inherited: false })
     }
 }
 
@@ -108,7 +108,11 @@ impl Attribution {
     }
 
     /// What one observation means. `served_by` gives the thread where there is but one that can do it: kswapd of a node, ktimers of a CPU.
-    pub fn observe(&mut self, event: WaitEvent, served_by: impl Fn(Object) -> Option<Tid>) -> Vec<Input> {
+    pub fn observe(
+        &mut self,
+        event: WaitEvent,
+        served_by: impl Fn(Object) -> Option<Tid>,
+    ) -> Vec<TunerInput> {
         match event {
             WaitEvent::Begin { at, object, task, priority, thread, dependency } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
@@ -135,7 +139,7 @@ impl Attribution {
                         threads
                     }
                 };
-                let left = moved.then_some(Input::Left(object, task));
+                let left = moved.then_some(TunerInput::Left(object, task));
                 left.into_iter()
                     .chain(threads.into_iter().map(|thread| waiting.for_thread(thread, object)))
                     .collect()
@@ -153,7 +157,7 @@ impl Attribution {
                 }
                 open.waiting.iter_mut().for_each(|one| one.thread = Some(worker));
                 let begin = open.waiting.iter().map(|one| one.for_thread(worker, object));
-                std::iter::once(Input::Done(object)).chain(begin).collect()
+                std::iter::once(TunerInput::Done(object)).chain(begin).collect()
             }
             WaitEvent::Done { object, by, .. } => {
                 let Some(open) = self.open.remove(&object) else {
@@ -170,7 +174,7 @@ impl Attribution {
                 for one in &open.waiting {
                     self.count_wait(by, object, one);
                 }
-                vec![Input::Done(object)]
+                vec![TunerInput::Done(object)]
             }
             WaitEvent::Left { object, task, .. } => self.left(object, task),
             WaitEvent::GoesOn { object, task, .. } => {
@@ -201,7 +205,7 @@ impl Attribution {
                 let kind = if network { RelationKind::NetworkReceive } else { RelationKind::Wakeup };
                 self.count(by, task, kind, priority, times);
                 match by {
-                    Completer::Thread(thread) => vec![Input::Woke(thread, task, priority, times)],
+                    Completer::Thread(thread) => vec![TunerInput::Woke(thread, task, priority, times)],
                     _ => Vec::new(),
                 }
             }
@@ -209,7 +213,7 @@ impl Attribution {
     }
 
     /// Gives up what was not done for too long.
-    pub fn expire(&mut self, now: Nanos) -> Vec<Input> {
+    pub fn expire(&mut self, now: Nanos) -> Vec<TunerInput> {
         let patience = self.patience;
         let old: Vec<Object> = self
             .open
@@ -226,7 +230,7 @@ impl Attribution {
             self.open.remove(object);
         }
         self.forget();
-        old.into_iter().map(Input::Done).collect()
+        old.into_iter().map(TunerInput::Done).collect()
     }
 
     /// Gives up the accounts of those that were not met for longest, down to half of what is kept.
@@ -242,7 +246,7 @@ impl Attribution {
     }
 
     /// A thread is met that serves a disk: those that wait for it wait for this one too.
-    fn wait_also_for(&self, by: Completer, object: Object) -> Vec<Input> {
+    fn wait_also_for(&self, by: Completer, object: Object) -> Vec<TunerInput> {
         let (Completer::Thread(thread), Some(open)) = (by, self.open.get(&object)) else { return Vec::new() };
         open.waiting.iter().map(|one| one.for_thread(thread, object)).collect()
     }
@@ -302,13 +306,13 @@ impl Attribution {
     }
 
     /// The task no longer waits for it.
-    fn left(&mut self, object: Object, task: Tid) -> Vec<Input> {
+    fn left(&mut self, object: Object, task: Tid) -> Vec<TunerInput> {
         let Some(open) = self.open.get_mut(&object) else { return Vec::new() };
         open.waiting.retain(|one| one.task != task);
         if open.waiting.is_empty() {
             self.open.remove(&object);
         }
-        vec![Input::Left(object, task)]
+        vec![TunerInput::Left(object, task)]
     }
 
     fn count_wait(&mut self, by: Completer, object: Object, one: &Waiting) {
@@ -360,9 +364,9 @@ mod tests {
         WaitEvent::GoesOn { at: AT, object, task: TASK }
     }
 
-    fn threads(inputs: &[Input]) -> Vec<i32> {
-        let thread = |input: &Input| match input {
-            Input::Begin(relation) => Some(relation.thread.0),
+    fn threads(inputs: &[TunerInput]) -> Vec<i32> {
+        let thread = |input: &TunerInput| match input {
+            TunerInput::Begin(relation) => Some(relation.thread.0),
             _ => None,
         };
         inputs.iter().filter_map(thread).collect()
@@ -414,7 +418,7 @@ mod tests {
         assert_eq!(attribution.open()[&RelationKind::BlockIo], 1);
         // Waits for disks are over when the probe says so, however long they last.
         assert_eq!(attribution.expire(PATIENCE + Nanos(1)), []);
-        assert_eq!(attribution.observe(left, |_| None), [Input::Left(disk(5), TASK)]);
+        assert_eq!(attribution.observe(left, |_| None), [TunerInput::Left(disk(5), TASK)]);
         assert_eq!(attribution.observe(left, |_| None), []);
         attribution.gone(Tid(7));
         assert_eq!(attribution.observe(begin(disk(5), None), |_| None), []);
@@ -430,9 +434,9 @@ mod tests {
         assert_eq!(threads(&attribution.observe(begin(item, Some(Tid(7))), |_| None)), [7]);
         let run = WaitEvent::RunBy { at: AT, object: item, worker: Tid(8) };
         let inputs = attribution.observe(run, |_| None);
-        assert_eq!((&inputs[0], threads(&inputs)), (&Input::Done(item), vec![8]));
+        assert_eq!((&inputs[0], threads(&inputs)), (&TunerInput::Done(item), vec![8]));
         let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(8)) };
-        assert_eq!(attribution.observe(done, |_| None), [Input::Done(item)]);
+        assert_eq!(attribution.observe(done, |_| None), [TunerInput::Done(item)]);
         assert_eq!(
             (attribution.observe(run, |_| None), attribution.observe(done, |_| None)),
             (vec![], vec![])
@@ -448,9 +452,9 @@ mod tests {
         let mut waits = |observation| {
             for input in attribution.observe(observation, |_| None) {
                 match input {
-                    Input::Begin(relation) => drop(relations.begin(relation)),
-                    Input::Left(object, task) => drop(relations.end_object_of(object, task)),
-                    Input::Done(object) => drop(relations.end_object(object)),
+                    TunerInput::Begin(relation) => drop(relations.begin(relation)),
+                    TunerInput::Left(object, task) => drop(relations.end_object_of(object, task)),
+                    TunerInput::Done(object) => drop(relations.end_object(object)),
                     other => panic!("{other:?}"),
                 }
             }
@@ -480,8 +484,8 @@ mod tests {
     #[test]
     fn a_task_that_is_blocked_no_longer_waits_for_the_item_as_it_did_before() {
         let item = object(RelationKind::WorkItem, 8);
-        let dependency = |inputs: &[Input]| match inputs {
-            [Input::Begin(relation)] => relation.dependency,
+        let dependency = |inputs: &[TunerInput]| match inputs {
+            [TunerInput::Begin(relation)] => relation.dependency,
             other => panic!("{other:?}"),
         };
         let mut attribution = Attribution::default();
@@ -493,10 +497,10 @@ mod tests {
             assert_eq!(dependency(&observe(goes_on(item))), Dependency::Soft);
         }
         let done = WaitEvent::Done { at: AT, object: item, by: Completer::Thread(Tid(7)) };
-        assert_eq!(observe(done), [Input::Done(item)]);
+        assert_eq!(observe(done), [TunerInput::Done(item)]);
         // It never asked for it.
         observe(blocked(item, Some(Tid(7))));
-        assert_eq!(observe(goes_on(item)), [Input::Left(item, TASK)]);
+        assert_eq!(observe(goes_on(item)), [TunerInput::Left(item, TASK)]);
         assert_eq!(observe(goes_on(item)), []);
         let counts: Vec<_> =
             attribution.wait_counts().map(|(_, _, _, count)| (count.times, count.hard)).collect();
@@ -550,7 +554,7 @@ mod tests {
         let inode = object(RelationKind::DirtyInode, 9);
         attribution.observe(begin(inode, None), |_| None);
         assert_eq!(attribution.expire(PATIENCE), []);
-        assert_eq!(attribution.expire(PATIENCE + Nanos(1)), [Input::Done(inode)]);
+        assert_eq!(attribution.expire(PATIENCE + Nanos(1)), [TunerInput::Done(inode)]);
         assert_eq!((attribution.lost(), attribution.open().len()), ((1, 0), 0));
     }
 }

@@ -33,5 +33,5 @@ pub use session::{
     Actuator, Answer, Helper, PageShares, ReclaimPages, ReclaimShare, Request, Session, ThreadName, Threads,
     WaitSource, worker_id,
 };
-pub use tuner::{Change, HeldChange, Input, Plan, Tuner};
+pub use tuner::{Change, HeldChange, Plan, Tuner, TunerInput};
 pub use waiters::Waiters;

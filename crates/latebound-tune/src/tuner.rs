@@ -20,7 +20,7 @@ use latebound_model::{Priority, Scheduling};
 
 /// Something that was observed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum TunerInput {
     /// A kernel thread is there, scheduled so. What it is at first is its default.
     Thread(Tid, Member),
     /// A thread or task is gone.
@@ -154,16 +154,16 @@ impl Tuner {
     }
 
     /// Takes one observation in.
-    pub fn input(&mut self, input: Input, now: Nanos) {
+    pub fn input(&mut self, input: TunerInput, now: Nanos) {
         match input {
-            Input::Thread(tid, member) => {
+            TunerInput::Thread(tid, member) => {
                 self.defaults.entry(tid).or_insert(member.scheduling);
                 self.governor.is(tid, member.scheduling);
                 self.roster.insert(tid, member);
                 self.decide(tid, now);
             }
-            Input::Gone(tid) => self.gone(tid),
-            Input::Begin(relation) => {
+            TunerInput::Gone(tid) => self.gone(tid),
+            TunerInput::Begin(relation) => {
                 self.again(relation.object, now);
                 let key = (relation.thread, relation.object, relation.task);
                 let mut dependency = relation.dependency;
@@ -183,16 +183,16 @@ impl Tuner {
                 }
                 self.begin(Relation { dependency, ..relation });
             }
-            Input::Done(object) => self.linger(object, now),
-            Input::Left(object, task) => {
+            TunerInput::Done(object) => self.linger(object, now),
+            TunerInput::Left(object, task) => {
                 self.relations.end_object_of(object, task);
             }
-            Input::TaskPriority(task, Some(priority)) => {
+            TunerInput::TaskPriority(task, Some(priority)) => {
                 self.relations.task_priority(task, priority);
             }
-            Input::TaskPriority(task, None) => self.end_task(task),
-            Input::Woke(thread, task, priority, times) => self.woke(thread, task, priority, times, now),
-            Input::PageShare(share) => {
+            TunerInput::TaskPriority(task, None) => self.end_task(task),
+            TunerInput::Woke(thread, task, priority, times) => self.woke(thread, task, priority, times, now),
+            TunerInput::PageShare(share) => {
                 self.share = share;
                 let kswapd: Vec<Tid> = self.of_class(|class| class == ThreadClass::Kswapd);
                 kswapd.into_iter().for_each(|tid| self.decide(tid, now));

@@ -5,7 +5,7 @@
 
 use latebound_model::{Dependency, Object, Priority, Relation, RelationKind, Scheduling};
 use latebound_model::{Nanos, Tid};
-use latebound_tune::{Config, Input, Member, PageShare, Rule, ThreadClass, Tuner};
+use latebound_tune::{Config, Member, PageShare, Rule, ThreadClass, Tuner, TunerInput};
 use proptest::prelude::*;
 
 fn fifo(rank: u8) -> Scheduling {
@@ -16,9 +16,9 @@ fn object(id: u64) -> Object {
     Object { kind: RelationKind::BlockIo, of: 0, id }
 }
 
-fn waits(thread: i32, id: u64, task: i32, priority: u8) -> Input {
+fn waits(thread: i32, id: u64, task: i32, priority: u8) -> TunerInput {
     let priority = Priority::new(priority).unwrap();
-    Input::Begin(Relation {
+    TunerInput::Begin(Relation {
         thread: Tid(thread),
         object: object(id),
         task: Tid(task),
@@ -28,9 +28,9 @@ fn waits(thread: i32, id: u64, task: i32, priority: u8) -> Input {
     })
 }
 
-fn thread(tid: i32, comm: &str, rank: u8) -> Input {
+fn thread(tid: i32, comm: &str, rank: u8) -> TunerInput {
     let class = ThreadClass::of(comm, true, false).unwrap();
-    Input::Thread(Tid(tid), Member { comm: comm.to_owned(), class, scheduling: fifo(rank) })
+    TunerInput::Thread(Tid(tid), Member { comm: comm.to_owned(), class, scheduling: fifo(rank) })
 }
 
 fn tuner(text: &str, threads: &[(i32, &str, u8)]) -> Tuner {
@@ -57,8 +57,8 @@ fn a_worker_follows_those_that_wait_and_falls_back_after_the_hold() {
     tuner.input(waits(7, 2, 21, 40), at(1));
     // 0.8 * 45.
     assert_eq!(changed(&mut tuner, 1), [(7, 36)]);
-    tuner.input(Input::Done(object(1)), at(2));
-    tuner.input(Input::Done(object(2)), at(3));
+    tuner.input(TunerInput::Done(object(1)), at(2));
+    tuner.input(TunerInput::Done(object(2)), at(3));
     assert_eq!((changed(&mut tuner, 11), tuner.next()), (vec![], Some(at(12))));
     // 0.8 * 40: the first is over since the hold, the second not yet.
     assert_eq!(changed(&mut tuner, 12), [(7, 32)]);
@@ -86,9 +86,9 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
     // They follow those that wait for the first.
     tuner.input(waits(7, 7, 21, 60), at(5));
     assert_eq!(changed(&mut tuner, 5), [(7, 60), (8, 60)]);
-    tuner.input(Input::Left(object(7), Tid(21)), at(6));
+    tuner.input(TunerInput::Left(object(7), Tid(21)), at(6));
     assert_eq!(changed(&mut tuner, 6), [(7, 50), (8, 50)]);
-    tuner.input(Input::Left(object(2), Tid(20)), at(7));
+    tuner.input(TunerInput::Left(object(2), Tid(20)), at(7));
     assert_eq!(changed(&mut tuner, 7), [(7, 0), (8, 0)]);
     assert!(tuner.relations().is_empty());
     let donations: Vec<_> = tuner.take_donations().map(|(thread, _, highest)| (thread.0, highest)).collect();
@@ -99,7 +99,7 @@ fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
 fn a_task_blocked_on_items_in_a_row_is_held_as_blocked_in_between() {
     let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
     let waits = |dependency| match waits(7, 1, 20, 60) {
-        Input::Begin(relation) => Input::Begin(Relation { dependency, ..relation }),
+        TunerInput::Begin(relation) => TunerInput::Begin(Relation { dependency, ..relation }),
         other => other,
     };
     let mut steps = Vec::new();
@@ -110,7 +110,7 @@ fn a_task_blocked_on_items_in_a_row_is_held_as_blocked_in_between() {
         steps.extend(changed(&mut tuner, ms));
         tuner.input(waits(Dependency::Hard), at(ms + 1));
         steps.extend(changed(&mut tuner, ms + 1));
-        tuner.input(Input::Done(object(1)), at(ms + 2));
+        tuner.input(TunerInput::Done(object(1)), at(ms + 2));
         steps.extend(changed(&mut tuner, ms + 2));
     }
     // 0.8 * 60 at first.
@@ -120,7 +120,7 @@ fn a_task_blocked_on_items_in_a_row_is_held_as_blocked_in_between() {
     assert_eq!((changed(&mut tuner, 90), tuner.next()), (vec![], Some(at(91))));
     assert_eq!(changed(&mut tuner, 91), [(7, 48)]);
     // Each came 18 ms after the one before was done, which is held twice as long.
-    tuner.input(Input::Done(object(1)), at(94));
+    tuner.input(TunerInput::Done(object(1)), at(94));
     assert_eq!((changed(&mut tuner, 129), changed(&mut tuner, 130)), (vec![], vec![(7, 0)]));
     assert_eq!(tuner.next(), None);
 }
@@ -134,7 +134,7 @@ fn periodic_waits_are_held_from_one_to_the_next_up_to_ten_holds() {
         for ms in 1..=20 * apart {
             match ms % apart {
                 1 => tuner.input(waits(7, 1, 20, 60), at(ms)),
-                2 => tuner.input(Input::Done(object(1)), at(ms)),
+                2 => tuner.input(TunerInput::Done(object(1)), at(ms)),
                 _ => {}
             }
             steps += changed(&mut tuner, ms).len();
@@ -169,9 +169,9 @@ fn who_left_a_disk_was_held_by_the_probe_and_counts_no_more() {
     // A higher one: min(1.2 * 42.5, 45). Then it leaves, then the low one.
     tuner.input(waits(7, 0, 21, 45), at(201));
     assert_eq!(changed(&mut tuner, 201), [(7, 45)]);
-    tuner.input(Input::Left(object(0), Tid(21)), at(212));
+    tuner.input(TunerInput::Left(object(0), Tid(21)), at(212));
     assert_eq!(changed(&mut tuner, 212), [(7, 40)]);
-    tuner.input(Input::Left(object(0), Tid(20)), at(230));
+    tuner.input(TunerInput::Left(object(0), Tid(20)), at(230));
     assert_eq!((changed(&mut tuner, 230), tuner.next()), (vec![(7, 50)], None));
 }
 
@@ -200,7 +200,7 @@ fn a_thread_below_its_waiters_covers_those_it_was_raised_for() {
     // One more: 0.8 * (40 + 40) / 2, but 0.8 * (40 + 42) / 2 is 33.
     assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 41);
     // Nobody waits, and it is not lower yet.
-    tuner.input(Input::Left(object(1), Tid(20)), at(20));
+    tuner.input(TunerInput::Left(object(1), Tid(20)), at(20));
     assert_eq!(tuner.suppression_level(&[Tid(7)]).get(), 40);
     assert_eq!((changed(&mut tuner, 20), tuner.suppression_level(&[Tid(7)]).get()), (vec![(7, 1)], 1));
 }
@@ -225,7 +225,7 @@ proptest! {
             tuner.changes(at(0));
             tuner.suppression_level(&[Tid(7)]);
             if !stays {
-                tuner.input(Input::Left(object(id), Tid(20 + id as i32)), at(0));
+                tuner.input(TunerInput::Left(object(id), Tid(20 + id as i32)), at(0));
             }
         }
         // Some are lower than they were, which is not made yet: the thread is as before.
@@ -257,7 +257,7 @@ fn ktimers_is_raised_before_ksoftirqd_and_rcu_limits_both() {
     tuner.input(waits(4, 1, 20, 70), at(2));
     assert_eq!(changed(&mut tuner, 2), [(4, 70), (3, 60)]);
     // Nobody waits: ksoftirqd falls first, ktimers then.
-    tuner.input(Input::TaskPriority(Tid(20), None), at(3));
+    tuner.input(TunerInput::TaskPriority(Tid(20), None), at(3));
     let fallen: Vec<(i32, u8)> = [13, 23, 33].into_iter().flat_map(|ms| changed(&mut tuner, ms)).collect();
     assert_eq!(fallen.last().unwrap().1, 1, "{fallen:?}");
     assert_eq!(tuner.roster().get(Tid(3)).unwrap().scheduling.rank(), 0);
@@ -284,7 +284,7 @@ fn the_page_share_keeps_kswapd_low() {
     let mut tuner = tuner("", &[(7, "kswapd0", 0)]);
     tuner.input(waits(7, 1, 20, 50), at(1));
     assert_eq!(changed(&mut tuner, 1), [(7, 40)]);
-    tuner.input(Input::PageShare(PageShare::of(1, 4)), at(2));
+    tuner.input(TunerInput::PageShare(PageShare::of(1, 4)), at(2));
     assert_eq!(changed(&mut tuner, 12), [(7, 10)]);
 }
 
@@ -292,9 +292,9 @@ fn the_page_share_keeps_kswapd_low() {
 fn frequent_wakeups_make_a_relation_that_fades() {
     let mut tuner = tuner("policy = \"pip\"", &[(7, "irq/9-eth0", 50)]);
     let priority = Priority::new(80).unwrap();
-    tuner.input(Input::Woke(Tid(7), Tid(20), priority, 10), at(1));
+    tuner.input(TunerInput::Woke(Tid(7), Tid(20), priority, 10), at(1));
     assert_eq!(changed(&mut tuner, 1), []);
-    tuner.input(Input::Woke(Tid(7), Tid(20), priority, 30), at(2));
+    tuner.input(TunerInput::Woke(Tid(7), Tid(20), priority, 30), at(2));
     assert_eq!(changed(&mut tuner, 2), [(7, 80)]);
     // Nearly 40 at 2 ms: one half-life above 20.
     let fades = tuner.next().unwrap();
@@ -317,7 +317,7 @@ fn off_changes_nothing_and_static_does_not_ask_who_waits() {
 fn a_worker_that_ended_leaves_nothing_behind() {
     let mut tuner = tuner("", &[(7, "kworker/0:1", 0)]);
     tuner.input(waits(7, 1, 20, 50), at(1));
-    tuner.input(Input::Gone(Tid(7)), at(1));
+    tuner.input(TunerInput::Gone(Tid(7)), at(1));
     assert_eq!((changed(&mut tuner, 1), tuner.relations().len(), tuner.next()), (vec![], 0, None));
 }
 
@@ -336,8 +336,8 @@ proptest! {
             now += gap;
             let input = match kind {
                 0 | 1 => waits(tid, id, task, priority),
-                2 => Input::Done(object(id)),
-                _ => Input::TaskPriority(Tid(task), Priority::new(priority)),
+                2 => TunerInput::Done(object(id)),
+                _ => TunerInput::TaskPriority(Tid(task), Priority::new(priority)),
             };
             tuner.input(input, at(now));
             for change in tuner.changes(at(now)) {

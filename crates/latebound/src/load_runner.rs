@@ -88,7 +88,7 @@ impl Loads {
                 BEGINNING.as_secs()
             );
             progress.show(|| "waiting until all loads have begun".to_owned());
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
         progress.clear();
         Ok(running)
@@ -108,7 +108,7 @@ pub(crate) struct Running {
 const BEGINNING: Duration = Duration::from_secs(300);
 
 /// How often the loads are asked whether they have begun.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(2);
 
 /// From when a load has all its threads until all of them do what it is for.
 const UNDER_WAY: Duration = Duration::from_secs(2);

@@ -103,7 +103,7 @@ impl Output {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let (red, plain) =
             if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", told(&sentence(error)));
+        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", terminal_text(&sentence(error)));
     }
 
     /// Help where it was asked for; otherwise what is wrong with the arguments, and status 1.
@@ -217,7 +217,7 @@ fn write_out(text: &str) -> Result<()> {
 
 /// A message as it is written: the lines behind the first are indented, so that a name with a line break in it cannot look like a
 /// message of its own.
-fn told(message: &str) -> String {
+fn terminal_text(message: &str) -> String {
     printable_lines(message.trim_end(), false).replace('\n', "\n  ")
 }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn the_lines_of_a_message_cannot_pass_for_messages() {
         assert_eq!(
-            told("cannot read a\nlatebound: all is well\r\n"),
+            terminal_text("cannot read a\nlatebound: all is well\r\n"),
             "cannot read a\n  latebound: all is well"
         );
     }

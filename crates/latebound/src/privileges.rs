@@ -31,37 +31,47 @@ enum When {
 }
 
 /// One line of the table: a capability, when it is kept, and what for.
-struct Kept {
+struct CapabilityRule {
     capability: CapabilitySet,
     name: &'static str,
     when: When,
 }
 
 /// Memory that is mapped later is locked like all else, whatever RLIMIT_MEMLOCK is.
-const MEMORY: Kept = Kept { capability: CapabilitySet::IPC_LOCK, name: "CAP_IPC_LOCK", when: When::Always };
-const MAPS: Kept = Kept { capability: CapabilitySet::BPF, name: "CAP_BPF", when: When::OldKernel };
+const MEMORY: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::IPC_LOCK, name: "CAP_IPC_LOCK", when: When::Always };
+const MAPS: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::BPF, name: "CAP_BPF", when: When::OldKernel };
 /// The folder is root's own, but it may lie below folders that are closed to all but their owner.
-const FOLDER: Kept =
-    Kept { capability: CapabilitySet::DAC_READ_SEARCH, name: "CAP_DAC_READ_SEARCH", when: When::Run };
+const FOLDER: CapabilityRule = CapabilityRule {
+    capability: CapabilitySet::DAC_READ_SEARCH,
+    name: "CAP_DAC_READ_SEARCH",
+    when: When::Run,
+};
 /// A load may have become another user.
-const LOADS: Kept = Kept { capability: CapabilitySet::KILL, name: "CAP_KILL", when: When::Load };
-const READ: Kept =
-    Kept { capability: CapabilitySet::DAC_READ_SEARCH, name: "CAP_DAC_READ_SEARCH", when: When::Always };
-const WRITE: Kept =
-    Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::Always };
+const LOADS: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::KILL, name: "CAP_KILL", when: When::Load };
+const READ: CapabilityRule = CapabilityRule {
+    capability: CapabilitySet::DAC_READ_SEARCH,
+    name: "CAP_DAC_READ_SEARCH",
+    when: When::Always,
+};
+const WRITE: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::Always };
 
 /// /proc/kallsyms, which `bound --kallsyms` may name, shows addresses to who has it (kernel/ksyms_common.c, kallsyms_show_value()).
-const SYMBOLS: Kept = Kept { capability: CapabilitySet::SYSLOG, name: "CAP_SYSLOG", when: When::Always };
+const SYMBOLS: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::SYSLOG, name: "CAP_SYSLOG", when: When::Always };
 
-const PRIORITIES: Kept =
-    Kept { capability: CapabilitySet::SYS_NICE, name: "CAP_SYS_NICE", when: When::Always };
+const PRIORITIES: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::SYS_NICE, name: "CAP_SYS_NICE", when: When::Always };
 /// Where /proc is mounted with `hidepid=`, root without this is shown its own tasks alone, whoever it is (fs/proc/base.c,
 /// has_pid_permissions(), ptrace_may_access()): a kernel thread that cannot be seen would be taken for one that has ended.
-const TASKS: Kept =
-    Kept { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::HiddenTasks };
+const TASKS: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::HiddenTasks };
 /// A page or metrics, in a folder that may be another user's.
-const FILE: Kept =
-    Kept { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
+const FILE: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
 
 /// A verb whose privileges are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +110,7 @@ impl Work {
     ];
 
     /// The table.
-    const fn kept(self) -> &'static [Kept] {
+    const fn kept(self) -> &'static [CapabilityRule] {
         match self {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
@@ -171,7 +181,7 @@ fn hides_tasks(mounts: &str) -> bool {
 }
 
 fn set(work: Work, needs: Needs, machine: Machine) -> CapabilitySet {
-    let is_kept = |kept: &&Kept| match kept.when {
+    let is_kept = |kept: &&CapabilityRule| match kept.when {
         When::Always => true,
         When::HiddenTasks => machine.hides_tasks,
         When::OldKernel => !machine.maps_by_file,
@@ -234,7 +244,7 @@ mod tests {
     /// The lines of the table as docs/src/reference/privileges.md has them.
     fn table() -> String {
         let line = |work: Work| {
-            let of = |kept: &Kept| {
+            let of = |kept: &CapabilityRule| {
                 let when = match kept.when {
                     When::Always => "",
                     When::OldKernel => " (kernels before 5.19)",

@@ -142,7 +142,7 @@ fn policies(args: &TuneProveArgs, config: &Config) -> Result<Vec<PolicyKind>> {
     }
     if kinds.len() < 2 {
         bail!(
-            "--policy names one; a proof needs two at least, the base first: --policy off,weighted-average"
+            "--policy names one; a trial needs two at least, the base first: --policy off,weighted-average"
         );
     }
     Ok(kinds)

@@ -26,7 +26,7 @@ use crate::reserved::Reservation;
 use crate::session::{Progress, Stop, monotonic, open_trace};
 
 /// How often it is looked whether it is to end.
-const LOOK: Nanos = Nanos::from_millis(250);
+const POLL: Nanos = Nanos::from_millis(250);
 /// How often it is looked whether the rings fill.
 const READ: Nanos = Nanos::from_millis(50);
 /// How full a ring may be before it is read: only then, because that takes a processor from ordinary tasks.
@@ -72,13 +72,13 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
     if output.is_json() { output.json(&account) } else { output.text(&account.text()) }
 }
 
-struct Made {
+struct Recording {
     recorded: Recorded,
     losses: Vec<Loss>,
     missing: Vec<Missing>,
 }
 
-fn live(duration: Nanos, output: &Output) -> Result<Made> {
+fn live(duration: Nanos, output: &Output) -> Result<Recording> {
     let stop = Stop::on_signals()?;
     let options = RecorderOptions {
         max_threads: 1,
@@ -94,13 +94,13 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
     let reading = Reading::new(duration);
     let mut progress = Progress::new(Some(duration));
     let was_starved = std::thread::scope(|scope| -> Result<bool> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (tell, receiver) = std::sync::mpsc::sync_channel(1);
         let (shared, recorder, workload) = (&reading, &mut recorder, &mut workload);
         let reader = std::thread::Builder::new()
             .name("latebound-read".to_owned())
             .spawn_scoped(scope, move || shared.work(recorder, workload, &tell))
             .context("cannot start a thread")?;
-        let reader_id = told.recv().context("a thread ended as it began")?;
+        let reader_id = receiver.recv().context("a thread ended as it began")?;
         if let Err(error) = set_schedule_within(reader_id, Schedule::other(NICE)) {
             output.note(&format!("events may be lost beside other tasks: no nice value of {NICE} ({error})"));
         }
@@ -120,7 +120,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
                 starved = reserved.share(reader_id);
             }
             progress.show(|| format!("{} recorded", now.saturating_sub(reading.started)));
-            std::thread::sleep(LOOK.min(reading.left(now)).max(Nanos::from_millis(1)).to_duration());
+            std::thread::sleep(POLL.min(reading.left(now)).max(Nanos::from_millis(1)).to_duration());
         }
         reserved.give_up();
         reader.join().unwrap_or_else(|_| bail!("the thread that reads events ended early"))?;
@@ -145,7 +145,7 @@ fn live(duration: Nanos, output: &Output) -> Result<Made> {
             remedy: "leave ordinary threads some time, as by the fair server or kernel.sched_rt_runtime_us".to_owned(),
         });
     }
-    Ok(Made {
+    Ok(Recording {
         recorded: workload.finish(),
         losses: recorder.losses().into_iter().filter(|loss| loss.count != Some(0)).collect(),
         missing,
@@ -215,7 +215,7 @@ fn observe_until(workload: &mut WorkloadRecorder, event: &Event, end: Nanos) {
     }
 }
 
-fn saved(path: &Path) -> Result<Made> {
+fn saved(path: &Path) -> Result<Recording> {
     let name = path.display();
     let file = open_trace(path)?;
     let mut events: Vec<Event> = Vec::new();
@@ -259,7 +259,7 @@ fn saved(path: &Path) -> Result<Made> {
     let mut workload = WorkloadRecorder::new();
     events.iter().for_each(|event| workload.observe(event));
     let losses = counted.tallies.iter().flat_map(|(cpu, tally)| tally.losses(&format!("trace, CPU {cpu}")));
-    Ok(Made { losses: losses.collect(), recorded: workload.finish(), missing })
+    Ok(Recording { losses: losses.collect(), recorded: workload.finish(), missing })
 }
 
 /// Lost events in words.
@@ -299,7 +299,7 @@ struct AccountTask {
 }
 
 impl Account {
-    fn new(made: Made, place: &Path) -> Account {
+    fn new(made: Recording, place: &Path) -> Account {
         let Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out } = made.recorded;
         let task = |task: &latebound_tune::simulate::SimulatedTask| AccountTask {
             name: task.name.clone(),

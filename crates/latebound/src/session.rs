@@ -24,7 +24,7 @@ use crate::output::Output;
 /// rarely enough not to be a load of its own.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 
-/// The largest document that is read whole: observations, workloads, proofs.
+/// The largest document that is read whole: observations, workloads, trials.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
 /// Set by Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP); a second Ctrl-C or SIGTERM ends the process at once.
@@ -206,18 +206,18 @@ pub(crate) fn open_trace(path: &Path) -> Result<File> {
 
 /// The Run's folder, where there is to be one.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RunWriter {
     folder: Option<RunFolder>,
     path: Option<PathBuf>,
     written: Instant,
     problem: Option<Missing>,
 }
 
-impl Record {
+impl RunWriter {
     /// Makes the folder with the Run as it stands, so that even a Run that is killed at once leaves a record.
     ///
     /// `default_name` is used where `--output` is not given; without either nothing is written.
-    pub(crate) fn begin(args: &RecordArgs, default_name: Option<&str>, run: &Run) -> Result<Record> {
+    pub(crate) fn begin(args: &RecordArgs, default_name: Option<&str>, run: &Run) -> Result<RunWriter> {
         let path = match (&args.output, default_name) {
             (Some(path), _) => Some(path.clone()),
             (None, Some(verb)) => Some(unused_default(verb)?),
@@ -231,7 +231,7 @@ impl Record {
             }
             None => None,
         };
-        Ok(Record { folder, path, written: Instant::now(), problem: None })
+        Ok(RunWriter { folder, path, written: Instant::now(), problem: None })
     }
 
     /// The folder's path.
@@ -244,7 +244,7 @@ impl Record {
         self.folder.is_some() && self.written.elapsed() >= CHECKPOINT_EVERY
     }
 
-    /// Writes the Run in progress. A failure (a full disk) does not end the measurement: it is kept and told at the end.
+    /// Writes the Run in progress. A failure (a full disk) does not end the measurement: it is kept and reported at the end.
     pub(crate) fn checkpoint(&mut self, run: &Run) {
         self.written = Instant::now();
         if let Some(folder) = &mut self.folder
@@ -259,7 +259,7 @@ impl Record {
         }
     }
 
-    /// Adds a table to the Run; a failure is kept and told at the end.
+    /// Adds a table to the Run; a failure is kept and reported at the end.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut RunFolder) -> Result<(), StoreError>) {
         if let Some(Err(error)) = self.folder.as_mut().map(write) {
             self.problem = Some(Missing {

@@ -43,12 +43,12 @@ struct Reader {
     /// Besides.
     base: usize,
     /// What it held of all that it was given.
-    held: Mutex<Held>,
+    held: Mutex<MemoryPeak>,
 }
 
 /// The most that a reader held.
 #[derive(Default)]
-struct Held {
+struct MemoryPeak {
     inputs: u32,
     bytes: usize,
     /// For each byte of an input of [`NOT_SMALL`] bytes or more.
@@ -62,7 +62,7 @@ const NOT_SMALL: usize = 4096;
 
 impl Reader {
     const fn new(name: &'static str, read: fn(&[u8]), each: usize, base: usize) -> Reader {
-        let held = Mutex::new(Held { inputs: 0, bytes: 0, each: 0.0, share: 0.0 });
+        let held = Mutex::new(MemoryPeak { inputs: 0, bytes: 0, each: 0.0, share: 0.0 });
         Reader { name, read, each, base, held }
     }
 }

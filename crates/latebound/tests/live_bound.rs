@@ -14,10 +14,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use latebound_model::{Bound, Cpu, CpuBound, Evidence, Nanos, Run, Verdict, ViewKind};
-use latebound_trace::{PerfTrace, TypedItem};
+use latebound_trace::{PerfTrace, TraceItem};
 
 /// What one run under one load gave.
-struct Seen {
+struct LoadResult {
     load: String,
     bound: Bound,
     /// Of cyclictest, of the kernel's own timerlat tracer and of `measure`: the worst that each saw.
@@ -52,7 +52,7 @@ fn bounds(text: &str) -> BTreeMap<String, Bound> {
 }
 
 /// In one machine, as booting one is what takes the time. Every part ends by its own clock.
-fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
+fn in_the_lab(loads: &[&str]) -> Vec<LoadResult> {
     let script = format!(
         r#"
         T=/sys/kernel/tracing
@@ -122,7 +122,7 @@ fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
                 let bound =
                     serde_json::from_str(rest).unwrap_or_else(|error| panic!("{error}\n{text}\n{errors}"));
                 let (load, peers) = (std::mem::take(&mut load), std::mem::take(&mut peers));
-                all.push(Seen { load, bound, peers, rss: std::mem::take(&mut rss) });
+                all.push(LoadResult { load, bound, peers, rss: std::mem::take(&mut rss) });
             }
             other => panic!("{other}\n{text}\n{errors}"),
         }
@@ -133,7 +133,7 @@ fn in_the_lab(loads: &[&str]) -> Vec<Seen> {
 
 #[test]
 fn live_lab_under_three_loads_it_is_a_bound_and_no_peer_was_later() {
-    for Seen { load, bound, peers, rss } in in_the_lab(&["ipc", "fork", "io"]) {
+    for LoadResult { load, bound, peers, rss } in in_the_lab(&["ipc", "fork", "io"]) {
         assert_eq!(bound.verdict, Verdict::Bound, "{load}: {:?}", bound.reasons);
         assert_eq!((bound.reasons.len(), bound.violations.len(), bound.cpus.len()), (0, 0, 1), "{load}");
         let cpu = &bound.cpus[0];
@@ -374,7 +374,7 @@ fn recorded_by_perf(file: &Path, pages: &str, job: &[&str]) -> Bound {
     let mut last_of_vector: BTreeMap<(Cpu, String), bool> = BTreeMap::new();
     let mut whole: BTreeMap<(Cpu, String), u64> = BTreeMap::new();
     let tallies = trace.for_each(|item| {
-        if let TypedItem::Event(event) = item {
+        if let TraceItem::Event(event) = item {
             let name = &names[&event.decoded.id];
             *ours.entry(name.clone()).or_default() += 1;
             let of_vector = name.strip_prefix("irq_vectors:").and_then(|name| name.rsplit_once('_'));
@@ -395,8 +395,11 @@ fn recorded_by_perf(file: &Path, pages: &str, job: &[&str]) -> Bound {
     // And so are those that were lost.
     let lost: u64 = tallies.values().map(|tally| tally.overwritten).sum();
     let script = perf(&["script", "--show-lost-events", "-F", "comm,event"], file);
-    let told = script.lines().filter(|line| line.contains("PERF_RECORD_LOST lost"));
-    assert_eq!(lost, told.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>());
+    let listed = script.lines().filter(|line| line.contains("PERF_RECORD_LOST lost"));
+    assert_eq!(
+        lost,
+        listed.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    );
     let said = |cpu: &Cpu, count: u64| {
         let sentence = format!("CPU {cpu}: {count} events were overwritten");
         bound.reasons.iter().any(|reason| reason.starts_with(&sentence))

@@ -341,7 +341,7 @@ fn a_journal_that_is_removed(folder: &Path, ready: &UnixDatagram, were: &Priorit
 #[test]
 #[ignore = "runs in the guest that the first test boots"]
 fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
-    let folder = Path::new("/run/tune-proof");
+    let folder = Path::new("/run/tune-trial");
     let disk = mounted_below(folder);
     let were = priorities();
     let binary = env!("CARGO_BIN_EXE_latebound");
@@ -365,8 +365,8 @@ fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(differing(&were).is_empty(), "{:?}", differing(&were));
-    let proof: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for (policy, name) in proof["policies"].as_array().unwrap().iter().zip(["off", "pip"]) {
+    let trial: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (policy, name) in trial["policies"].as_array().unwrap().iter().zip(["off", "pip"]) {
         assert_eq!(
             (&policy["policy"], &policy["rounds"], &policy["lost"]),
             (&name.into(), &1.into(), &0.into())
@@ -382,7 +382,7 @@ fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
         let run = latebound_store::read_run(folder.join(format!("out/{name}-1.run"))).unwrap();
         assert!(run.series.iter().any(|series| series.subject.name == "planted"));
     }
-    assert_eq!(proof["comparison"]["against"][0]["side"]["name"], "pip");
+    assert_eq!(trial["comparison"]["against"][0]["side"]["name"], "pip");
     let kinds = ["over-time", "cumulative"];
     for picture in kinds.map(|kind| folder.join(format!("out/planted-{kind}.svg"))) {
         assert!(std::fs::read_to_string(&picture).unwrap().starts_with("<svg"), "{}", picture.display());

@@ -98,11 +98,11 @@ fn guest_record_and_prove_hold_nobody_up() {
         prove.output().unwrap()
     });
     assert!(output.status.success(), "{output:?}");
-    let proof: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let policies = proof["policies"].as_array().unwrap();
+    let trial: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let policies = trial["policies"].as_array().unwrap();
     assert_eq!(policies.len(), 2);
     for policy in policies {
-        assert!(policy["rounds"] == 1 && policy["lost"].is_u64(), "{proof:#}");
+        assert!(policy["rounds"] == 1 && policy["lost"].is_u64(), "{trial:#}");
         let names: Vec<&str> =
             policy["tasks"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
         assert!(names.contains(&"planted") && names.contains(&"victim"), "{names:?}");

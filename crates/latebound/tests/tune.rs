@@ -129,7 +129,7 @@ impl Writer {
     fn start(priority: i32) -> Writer {
         let folder = tempfile::TempDir::new_in(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).unwrap();
         let (stop, base) = (Arc::new(AtomicBool::new(false)), folder.path().to_owned());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, receiver) = std::sync::mpsc::channel();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let parameters = libc::sched_param { sched_priority: priority };
@@ -139,7 +139,7 @@ impl Writer {
             tell.send(unsafe { libc::gettid() }).unwrap();
             write_until(&base, &stopped);
         });
-        Writer { stop, thread: Some(thread), tid: told.recv().unwrap(), _folder: folder }
+        Writer { stop, thread: Some(thread), tid: receiver.recv().unwrap(), _folder: folder }
     }
 }
 
@@ -331,7 +331,7 @@ fn live_doctor_tells_what_the_dead_left_and_undo_gives_it_back() {
     );
     assert!(tune(&["undo", "--journal", "/nowhere"]).status.success());
 
-    // What somebody else changed since stays, and is told.
+    // What somebody else changed since stays, and is reported.
     leave_behind(&folder, &sleeper.0);
     let chrt = Command::new("chrt").args(["--fifo", "--pid", "7"]).arg(sleeper.0.id().to_string()).status();
     assert!(chrt.unwrap().success());

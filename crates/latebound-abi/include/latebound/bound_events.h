@@ -105,7 +105,7 @@ LB_TM_SLOW int lb_bound_step_irq_enable(struct lb_bound_cpu *cpu, const struct l
 
 /* ---- the events ---- */
 
-/* What most events are is told where they come; all else is one call away, so that it takes nothing there. */
+/* The common events are handled where they come; all else is one call away, so that it takes nothing there. */
 
 LB_TM_INLINE int lb_bound_postpone_preempt(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
 {
@@ -447,7 +447,7 @@ LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 n
 	lb_bound_remember_open(cpu, LB_TM_SWITCH, 0, event.now.at);
 	lb_tm_switch(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
-	/* What follows is told of the next thread. */
+	/* What follows concerns the next thread. */
 	if (cpu->tm.on.synced)
 		cpu->tm.on.synced = 1;
 	return 0;

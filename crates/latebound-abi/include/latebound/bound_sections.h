@@ -9,7 +9,7 @@
 /* ---- states ---- */
 
 /*
- * Idle runs. What is not told here goes through the model, and that is told of the thread; so a state without this bit is
+ * Idle runs. What is not reported here goes through the model, as the thread's; so a state without this bit is
  * that of another thread, or of a scheduler that idle has called.
  */
 #define LB_BOUND_IDLE (LB_TM_ON_SYNCED << 1)

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::callers::{CallerClasses, CallerTable, Symbol};
-use crate::thread_model::{CallerClass, ModelEvent, ModelEventKind, Resched, ThreadModel};
+use crate::thread_model::{CallerClass, Resched, ThreadModel, ThreadModelEvent, ThreadModelEventKind};
 use crate::wire::TmSource;
 
 #[allow(dead_code, unreachable_pub, reason = "generated whole")]
@@ -263,7 +263,7 @@ fn an_ordinary_section_stands_at_its_start_in_the_events_of_a_violation() {
     let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
-    let told: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at)).collect();
+    let listed: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at)).collect();
     let expected = [
         (IrqDisable, 0, Some(5_000)),
         (PreemptDisable, 10, None),
@@ -279,7 +279,7 @@ fn an_ordinary_section_stands_at_its_start_in_the_events_of_a_violation() {
         (Switch, 0, Some(7_100)),
     ]
     .map(|(kind, n, at)| (kind, if kind == Switch { 0 } else { ELSEWHERE + n }, at));
-    assert_eq!(told[told.len() - expected.len()..], expected);
+    assert_eq!(listed[listed.len() - expected.len()..], expected);
 }
 
 #[test]
@@ -436,14 +436,14 @@ fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
     let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
-    let told: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
+    let listed: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
     let expected = [
         (ViolationKind::Switch, Some(2_902_000)),
         (ViolationKind::IrqDisable, None),
         (ViolationKind::IrqEnable, Some(2_900_000)),
         (ViolationKind::IrqDisable, None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
 }
 
 #[test]
@@ -760,23 +760,23 @@ fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, Mode
         at += step.gap;
         let source = InterruptSource::from_raw((step.arg >> 32) as u32, step.arg as u32);
         let (class, kind) = match step.kind {
-            OFF => (classes.preempt(step.caller), ModelEventKind::PreemptDisable),
-            ON => (classes.preempt(step.caller), ModelEventKind::PreemptEnable),
-            IRQS_OFF => (classes.irq_off(step.caller, step.parent), ModelEventKind::IrqDisable),
-            IRQS_ON => (classes.irq_on(step.caller), ModelEventKind::IrqEnable),
-            ENTRY => (CallerClass::Postpones, ModelEventKind::HandlerEntry(source)),
-            EXIT => (CallerClass::Postpones, ModelEventKind::HandlerExit(source)),
-            NMI => (CallerClass::Postpones, ModelEventKind::Nmi(step.arg)),
-            SCHED_ENTRY => (CallerClass::Postpones, ModelEventKind::SchedEntry),
-            SCHED_EXIT => (CallerClass::Postpones, ModelEventKind::SchedExit),
-            SWITCH => (CallerClass::Postpones, ModelEventKind::Switch(step.arg as i32)),
-            WAKING => (CallerClass::Postpones, ModelEventKind::Waking(step.arg as i32)),
-            NEED_RESCHED => (CallerClass::Postpones, ModelEventKind::NeedResched),
+            OFF => (classes.preempt(step.caller), ThreadModelEventKind::PreemptDisable),
+            ON => (classes.preempt(step.caller), ThreadModelEventKind::PreemptEnable),
+            IRQS_OFF => (classes.irq_off(step.caller, step.parent), ThreadModelEventKind::IrqDisable),
+            IRQS_ON => (classes.irq_on(step.caller), ThreadModelEventKind::IrqEnable),
+            ENTRY => (CallerClass::Postpones, ThreadModelEventKind::HandlerEntry(source)),
+            EXIT => (CallerClass::Postpones, ThreadModelEventKind::HandlerExit(source)),
+            NMI => (CallerClass::Postpones, ThreadModelEventKind::Nmi(step.arg)),
+            SCHED_ENTRY => (CallerClass::Postpones, ThreadModelEventKind::SchedEntry),
+            SCHED_EXIT => (CallerClass::Postpones, ThreadModelEventKind::SchedExit),
+            SWITCH => (CallerClass::Postpones, ThreadModelEventKind::Switch(step.arg as i32)),
+            WAKING => (CallerClass::Postpones, ThreadModelEventKind::Waking(step.arg as i32)),
+            NEED_RESCHED => (CallerClass::Postpones, ThreadModelEventKind::NeedResched),
             TmKind::NmiEntry | TmKind::NmiExit | TmKind::Lost => panic!("{:?} has no place here", step.kind),
         };
         let resched = if step.resched { Resched::GiveWay } else { Resched::Stay };
         let caller = if has_caller(step.kind) { step.caller } else { 0 };
-        let said = model.step(&ModelEvent { at, tid: step.tid, caller, class, resched, kind });
+        let said = model.step(&ThreadModelEvent { at, tid: step.tid, caller, class, resched, kind });
         for window in said.windows() {
             match window.kind {
                 WindowKind::Interrupt(source) => records.push(BoundRecord::Interrupt {

@@ -54,12 +54,12 @@ pub trait Interrupts: Default {
 
 /// Every interrupt is kept: for recordings, which end.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct RecordedInterrupts {
     timeline: Timeline,
     progress: Samples<Snapshot>,
 }
 
-impl Interrupts for Kept {
+impl Interrupts for RecordedInterrupts {
     fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
         self.timeline.push(interrupt)
     }
@@ -80,7 +80,7 @@ impl Interrupts for Kept {
 
 /// Follows every CPU of a system.
 #[derive(Debug, Default)]
-pub struct Estimator<I = Kept> {
+pub struct Estimator<I = RecordedInterrupts> {
     pub(super) cpus: BTreeMap<Cpu, CpuEstimator<I>>,
     /// Numbers for vectors that only their names tell apart, above those of every processor.
     vectors: BTreeMap<String, u32>,
@@ -100,7 +100,7 @@ impl Estimator {
         let reasons = self.reasons(problems);
         let evidence = self.evidence();
         let seen = self.cpus.into_iter().filter(|(_, one)| one.seen > 0);
-        let of = |(cpu, one): (Cpu, CpuEstimator<Kept>)| CpuObservations {
+        let of = |(cpu, one): (Cpu, CpuEstimator<RecordedInterrupts>)| CpuObservations {
             cpu,
             variables: one.variables,
             start: one.interrupts.progress.start(),
@@ -241,7 +241,7 @@ pub(super) struct CpuEstimator<I> {
     pending: Vec<Interrupt>,
     busy: u64,
     waiting: Vec<Waiting>,
-    told: Option<Mark>,
+    need_resched: Option<Mark>,
     entered: Option<(Mark, Option<Task>)>,
     switched: Option<(Mark, Option<Task>)>,
     has_scheduler: bool,
@@ -266,7 +266,7 @@ impl<I: Interrupts> CpuEstimator<I> {
             pending: Vec::new(),
             busy: 0,
             waiting: Vec::new(),
-            told: None,
+            need_resched: None,
             entered: None,
             switched: None,
             has_scheduler: false,
@@ -322,17 +322,17 @@ impl<I: Interrupts> CpuEstimator<I> {
             EventKind::NeedResched { lazy: false, .. } => {
                 let idle = self.current.as_ref().is_none_or(Task::is_idle);
                 // The idle task gives way by leaving its idle state, which is outside the theorem.
-                if self.told.is_none() && self.entered.is_none() && !idle {
-                    self.told = Some(self.mark(at));
+                if self.need_resched.is_none() && self.entered.is_none() && !idle {
+                    self.need_resched = Some(self.mark(at));
                 }
             }
             EventKind::SchedulerEntry => {
                 self.has_scheduler = true;
-                if let Some(told) = self.told.take() {
+                if let Some(need_resched) = self.need_resched.take() {
                     self.seen += 1;
                     let who = edge("told to give way", self.current.as_ref());
                     let end = edge("__schedule", self.current.as_ref());
-                    self.window(Variable::Poid, told, at, who, end);
+                    self.window(Variable::Poid, need_resched, at, who, end);
                 }
                 self.entered = Some((self.mark(at), self.current.clone()));
                 self.switched = None;
@@ -345,13 +345,13 @@ impl<I: Interrupts> CpuEstimator<I> {
                 if let Some((switched, who)) = self.switched.take() {
                     self.window(Variable::Dst, switched, at, edge("sched_switch", who.as_ref()), end);
                 }
-                self.told = None;
+                self.need_resched = None;
             }
             EventKind::Lost { .. } => {
                 self.lost += 1;
                 self.frames.clear();
                 self.waiting.clear();
-                (self.current, self.told, self.entered, self.switched) = (None, None, None, None);
+                (self.current, self.need_resched, self.entered, self.switched) = (None, None, None, None);
                 self.settle();
             }
             _ => {}
@@ -516,7 +516,7 @@ mod tests {
             (1_500, EventKind::Nmi { duration: Nanos(30) }),
             (2_050, switch(&fair, &urgent)),
             (3_000, switch(&urgent, &idle)),
-            // From idle: the wake-up is told, its wait is not blocking.
+            // From idle: the wake-up is reported, its wait is not blocking.
             (9_000, EventKind::Waking { task: urgent.clone() }),
             (19_000, switch(&idle, &urgent)),
         ]);

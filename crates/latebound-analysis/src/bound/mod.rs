@@ -23,7 +23,7 @@ mod views;
 
 pub use curve::{Fold, FoldLimits, Folded, FoldedSource, FoldedViews, Margin};
 pub use document::{Conditions, CpuObservations, DocumentError, OBSERVATIONS_SCHEMA, Observations};
-pub use estimate::{Estimator, Interrupts, Kept};
+pub use estimate::{Estimator, Interrupts, RecordedInterrupts};
 pub use growth::{Samples, Snapshot};
 pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
 pub use live::{LiveBound, LiveCpu};

@@ -5,8 +5,8 @@
 //! events before them. Everything else is counted.
 
 use latebound_abi::{
-    CallerClass, InterruptSource, ModelCounts, ModelEvent, ModelEventKind, ModelWindow, Resched, Rule,
-    ThreadModel, WindowKind,
+    CallerClass, InterruptSource, ModelCounts, ModelWindow, Resched, Rule, ThreadModel, ThreadModelEvent,
+    ThreadModelEventKind, WindowKind,
 };
 use latebound_model::{Cpu, Nanos};
 
@@ -22,27 +22,28 @@ const KEPT_EVENTS: usize = 12;
 /// The last events of a CPU: a store for each, and no more.
 #[derive(Debug)]
 struct Recent {
-    events: [ModelEvent; KEPT_EVENTS.next_power_of_two()],
+    events: [ThreadModelEvent; KEPT_EVENTS.next_power_of_two()],
     seen: usize,
 }
 
 impl Default for Recent {
     fn default() -> Recent {
         let (class, resched) = (CallerClass::default(), Resched::default());
-        let none = ModelEvent { at: 0, tid: 0, caller: 0, class, resched, kind: ModelEventKind::Lost };
+        let none =
+            ThreadModelEvent { at: 0, tid: 0, caller: 0, class, resched, kind: ThreadModelEventKind::Lost };
         Recent { events: [none; _], seen: 0 }
     }
 }
 
 impl Recent {
     #[inline(always)]
-    fn push(&mut self, event: &ModelEvent) {
+    fn push(&mut self, event: &ThreadModelEvent) {
         self.events[self.seen % self.events.len()] = *event;
         self.seen += 1;
     }
 
     /// The last few, the worst at the end.
-    fn in_order(&self) -> Vec<ModelEvent> {
+    fn in_order(&self) -> Vec<ThreadModelEvent> {
         let first = self.seen.saturating_sub(KEPT_EVENTS);
         (first..self.seen).map(|at| self.events[at % self.events.len()]).collect()
     }
@@ -54,7 +55,7 @@ pub struct BrokenRule {
     /// The rule.
     pub rule: Rule,
     /// The last events of the CPU; the last of them broke it.
-    pub events: Vec<ModelEvent>,
+    pub events: Vec<ThreadModelEvent>,
 }
 
 /// The longest window of each blocking variable.
@@ -117,10 +118,10 @@ impl CpuObserver {
     // Inlined, so that an event that was just put together is kept without being read back from memory in other pieces than
     // it was written in: that took a third of the time of following a trace.
     #[inline(always)]
-    pub fn observe(&mut self, event: &ModelEvent) {
+    pub fn observe(&mut self, event: &ThreadModelEvent) {
         let (longest, interrupts) = (&self.longest, self.timeline.len());
         // The time of a loss may not be known.
-        if event.kind != ModelEventKind::Lost {
+        if event.kind != ThreadModelEventKind::Lost {
             self.progress.tick(Nanos(event.at), || Snapshot { variables: longest.variables(), interrupts });
         }
         self.recent.push(event);
@@ -272,15 +273,22 @@ mod tests {
         let timer = InterruptSource::Vector(236);
         let mut observer = CpuObserver::new(Cpu(0), false);
         let mut event = |at, class, kind| {
-            observer.observe(&ModelEvent { at, tid: 7, caller: 1, class, resched: Resched::Stay, kind });
+            observer.observe(&ThreadModelEvent {
+                at,
+                tid: 7,
+                caller: 1,
+                class,
+                resched: Resched::Stay,
+                kind,
+            });
         };
         for round in 1..=3u64 {
             let at = 10_000 * round;
-            event(at, CallerClass::Hardware, ModelEventKind::IrqDisable);
-            event(at + 10, CallerClass::Postpones, ModelEventKind::HandlerEntry(timer));
-            event(at + 300, CallerClass::Postpones, ModelEventKind::Nmi(100));
-            event(at + 800, CallerClass::Postpones, ModelEventKind::HandlerExit(timer));
-            event(at + 1_000, CallerClass::Hardware, ModelEventKind::IrqEnable);
+            event(at, CallerClass::Hardware, ThreadModelEventKind::IrqDisable);
+            event(at + 10, CallerClass::Postpones, ThreadModelEventKind::HandlerEntry(timer));
+            event(at + 300, CallerClass::Postpones, ThreadModelEventKind::Nmi(100));
+            event(at + 800, CallerClass::Postpones, ThreadModelEventKind::HandlerExit(timer));
+            event(at + 1_000, CallerClass::Hardware, ThreadModelEventKind::IrqEnable);
         }
         let took: Vec<_> = observer.timeline().iter().map(|one| (one.source, one.duration.0)).collect();
         assert!(took.len() >= 4, "{took:?}");

@@ -13,7 +13,7 @@ use super::limits;
 
 /// A stretch in which a quota held the thread.
 #[derive(Clone, Debug)]
-struct Held {
+struct ThrottledSpan {
     cpu: Cpu,
     start: Nanos,
     end: Nanos,
@@ -23,7 +23,7 @@ struct Held {
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quotas {
-    held: Vec<Held>,
+    held: Vec<ThrottledSpan>,
     /// Quota and period of each group that held it.
     limits: BTreeMap<String, (Option<Nanos>, Nanos)>,
 }
@@ -69,7 +69,7 @@ impl Quotas {
 
     fn close(&mut self, queue: Option<(u64, Cpu)>, since: &mut Option<(Nanos, String)>, end: Nanos) {
         if let (Some((_, cpu)), Some((start, group))) = (queue, since.take()) {
-            self.held.push(Held { cpu, start, end, group });
+            self.held.push(ThrottledSpan { cpu, start, end, group });
         }
     }
 

@@ -9,7 +9,7 @@
 //! - or the timers of another CPU were due in the same gap and came behind it as well, and that CPU was idle, where nothing masks
 //!   interrupts, or the gap is long by its own distribution too.
 //!
-//! What meets less than that keeps its cause, and the gap is told as one that may have been a standstill.
+//! What meets less than that keeps its cause, and the gap is reported as one that may have been a standstill.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Gap {
 
 /// Whether the CPU made this event itself, at its time.
 fn is_own(event: &Event) -> bool {
-    // An order to give way and a wait for a quota can be another CPU's doing; stolen time is told afterwards.
+    // An order to give way and a wait for a quota can be another CPU's doing; stolen time is reported afterwards.
     !matches!(
         event.kind,
         EventKind::NeedResched { .. }

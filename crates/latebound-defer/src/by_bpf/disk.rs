@@ -58,16 +58,16 @@ impl Disk {
         let shared = DeferProbe::start(&[DeferPart::Read]).and_then(|probe| {
             probe.reader(0)?.is_this_thread()?;
             let mut block = Box::new(Aligned([0; BYTES]));
-            let mut told = (Ok(()), 0);
+            let mut last = (Ok(()), 0);
             // Some kernels do not run a program at every end.
             for _ in 0..TRIES {
                 let (read, seen, _) = probe.shared().read(0, BYTES as u32, || disk.read(&mut block));
-                told = (read, seen);
-                if told.0.is_err() || seen > 0 {
+                last = (read, seen);
+                if last.0.is_err() || seen > 0 {
                     break;
                 }
             }
-            Ok(told)
+            Ok(last)
         });
         Ok(match shared? {
             (Err(error), _) => Some(format!("{} cannot be read: {error}", place.display())),

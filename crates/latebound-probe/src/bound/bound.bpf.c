@@ -73,7 +73,7 @@ static __always_inline void *offset(void *base, __u64 n)
 #define LB_BOUND_OFFSET(base, n) offset((base), (n))
 #define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
 #if defined(__TARGET_ARCH_x86)
-/* Stores stay in order on x86; only the compiler has to be told. */
+/* Stores stay in order on x86; only the compiler needs a barrier. */
 #define LB_BOUND_PUBLISH(place, value)                \
 	do {                                          \
 		asm volatile("" ::: "memory");        \

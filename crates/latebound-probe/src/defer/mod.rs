@@ -76,7 +76,7 @@ pub enum DeferPart {
 }
 
 /// What a part is made of.
-struct Made {
+struct PartPrograms {
     /// The program that makes it, once.
     make: Option<&'static str>,
     /// The program that requests.
@@ -105,8 +105,8 @@ impl DeferPart {
         DeferPart::SoftWork,
     ];
 
-    const fn made(self) -> Made {
-        let mut made = Made { make: None, request: None, watchers: &[], event: None, function: None };
+    const fn made(self) -> PartPrograms {
+        let mut made = PartPrograms { make: None, request: None, watchers: &[], event: None, function: None };
         match self {
             DeferPart::Direct => made.request = Some("defer_direct"),
             // A program that user space runs: 5.14. A timer in it: 5.15.

@@ -6,7 +6,7 @@ use latebound_model::LossKind;
 use super::wire::Lost;
 
 /// What kind of loss it is, and of what.
-pub(super) const fn told(lost: Lost) -> (LossKind, &'static str) {
+pub(super) const fn kind_and_place(lost: Lost) -> (LossKind, &'static str) {
     match lost {
         Lost::IrqUnpaired => (LossKind::Unpaired, "interrupt handlers: an exit whose entry was not seen"),
         Lost::VectorUnpaired => (LossKind::Unpaired, "vectors: an exit whose entry was not seen"),

@@ -135,7 +135,7 @@ impl Plan {
                 };
                 // Half a pair counts nothing, except that a tasklet's run can be seen without its request.
                 is_half |= mechanism != Mechanism::Tasklet || matches!(program.requires, Need::Tracepoint(_));
-                let why = told(program.requires, &lack);
+                let why = reason(program.requires, &lack);
                 if !absent.contains(&why) {
                     absent.push(why);
                 }
@@ -205,7 +205,7 @@ impl Plan {
 }
 
 /// Why a kernel does not have what a program requires, in words.
-fn told(need: Need<'_>, lack: &Lack) -> String {
+fn reason(need: Need<'_>, lack: &Lack) -> String {
     let (kind, name) = match need {
         Need::Tracepoint(name) => ("trace point", name),
         Need::Entry(name) | Need::Function(name) => ("function", name),

@@ -47,14 +47,14 @@ const fn keeps_requester(kind: Kind) -> bool {
 }
 
 /// One thing that was met: its first series, mechanism and name.
-struct Met {
+struct SubjectSeries {
     first: usize,
     kind: Kind,
     mechanism: Mechanism,
     subject: Subject,
 }
 
-fn met(observer: &Observer) -> Vec<Met> {
+fn met(observer: &Observer) -> Vec<SubjectSeries> {
     let given = observer
         .skel
         .maps
@@ -69,7 +69,7 @@ fn met(observer: &Observer) -> Vec<Met> {
         // `name [module]`
         text => text.split(' ').next().unwrap_or(text).to_owned(),
     };
-    let mut met: Vec<Met> = names
+    let mut met: Vec<SubjectSeries> = names
         .into_iter()
         .filter_map(|(first, name)| {
             let kind = Kind::from_raw((name.key >> 56) as u32)?;
@@ -88,7 +88,7 @@ fn met(observer: &Observer) -> Vec<Met> {
                 Kind::Disk if name.text.is_empty() => (Mechanism::BlockRequest, "no disk".to_owned(), None),
                 Kind::Disk => (Mechanism::BlockRequest, name.text, None),
             };
-            Some(Met { first, kind, mechanism, subject: Subject { name: text, task, cpu: None } })
+            Some(SubjectSeries { first, kind, mechanism, subject: Subject { name: text, task, cpu: None } })
         })
         .filter(|met| observer.mechanisms.contains(&met.mechanism))
         .collect();
@@ -97,7 +97,7 @@ fn met(observer: &Observer) -> Vec<Met> {
 }
 
 /// Names are part of a series' identity: the second of a name gets its thread id or its place in the list.
-fn tell_apart(met: &mut [Met]) {
+fn tell_apart(met: &mut [SubjectSeries]) {
     let mut seen: HashMap<(Mechanism, String), usize> = HashMap::new();
     for met in met {
         let times = seen.entry((met.mechanism, met.subject.name.clone())).or_default();
@@ -250,7 +250,7 @@ pub(super) fn losses(observer: &Observer) -> Vec<Loss> {
         .filter_map(|lost| {
             let on = |cpu: usize| Counts(observer.cpu_states.words(cpu)).lost(lost);
             let count: u64 = (0..observer.cpus).map(on).sum();
-            let (kind, place) = losses::told(lost);
+            let (kind, place) = losses::kind_and_place(lost);
             (count > 0).then(|| Loss { kind, place: place.to_owned(), count: Some(count) })
         })
         .collect();

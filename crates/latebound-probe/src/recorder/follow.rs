@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every event as it comes, for who follows a system rather than looking back. The rings stay what they are: who comes
-//! late finds that events were overwritten, and is told how many.
+//! late finds that events were overwritten, and learns how many.
 //!
 //! Owns the order: events of all CPUs by time.
 

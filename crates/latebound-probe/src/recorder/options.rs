@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the recorder is told before it starts.
+//! The recorder's options.
 
 use latebound_model::{Nanos, Tid};
 
@@ -19,7 +19,7 @@ pub enum Watch {
 }
 
 impl Watch {
-    /// What the programs are told.
+    /// What the programs read.
     pub(super) const fn rule(&self) -> WatchRule {
         match self {
             Watch::Threads(_) => WatchRule::Named,

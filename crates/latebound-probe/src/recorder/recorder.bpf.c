@@ -147,7 +147,7 @@ static __always_inline struct lb_flight_record *reserve(struct lb_flight_cpu *cp
 static __always_inline void publish(__u64 *sequence, __u64 position)
 {
 #if defined(__TARGET_ARCH_x86)
-	/* Stores stay in order on x86; only the compiler has to be told. */
+	/* Stores stay in order on x86; only the compiler needs a barrier. */
 	asm volatile("" ::: "memory");
 	*(volatile __u64 *)sequence = position + 1;
 #else

@@ -11,7 +11,7 @@ use super::{disks, wire};
 /// What one event says.
 pub(super) struct WaitRecord {
     pub(super) observation: WaitEvent,
-    /// How long it lasts at most; 0: until its end is told.
+    /// How long it lasts at most; 0: until its end is reported.
     pub(super) lasts: Nanos,
 }
 

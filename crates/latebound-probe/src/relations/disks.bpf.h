@@ -3,7 +3,7 @@
  * Counted waits: real-time tasks with requests of a disk under way, or with a timer that is to wake them.
  *
  * A task that reads without pause makes thousands of requests a second, and all that a policy asks is whether it waits for that
- * disk. So a wait is told when it begins, the requests are counted in memory that user space sees, and user space says when it takes
+ * disk. So a wait is reported when it begins, the requests are counted in memory that user space sees, and user space says when it takes
  * the wait for over. Arrays alone: no hash, no lock; relations.bpf.c defines them.
  */
 #ifndef LATEBOUND_RELATIONS_DISKS_BPF_H
@@ -153,13 +153,13 @@ static __always_inline bool one_more(u32 kind, u32 of, u64 address, struct task_
 		fresh = false;
 	}
 	request->wait = place;
-	/* First this, then the look at `told`: user space does it the other way round, so that one of both sees the other. */
+	/* First this, then the look at `reported`: user space does it the other way round, so that one of both sees the other. */
 	before = __sync_fetch_and_add(&wait->under_way, 1);
 	/* A request that was given up ended after all. */
 	if (before < 0)
 		wait->under_way = 1;
-	if (!wait->told || wait->priority != priority) {
-		wait->told = 1;
+	if (!wait->reported || wait->priority != priority) {
+		wait->reported = 1;
 		wait->kind = kind;
 		wait->of = of;
 		wait->task = current->pid;
@@ -210,7 +210,7 @@ static __always_inline bool one_done(u64 address)
 		if (!is)
 			break;
 	}
-	/* The first of this completer is told, so that it is known at once; and, as 1, one more than there is room for. */
+	/* The first of this completer is reported, so that it is known at once; and, as 1, one more than there is room for. */
 	if (i < LB_DISK_COMPLETERS)
 		__sync_fetch_and_add(&wait->by[i].times, 1);
 	tell(LB_WAIT_DONE, wait->kind, wait->of, i == LB_DISK_COMPLETERS, wait->task, wait->priority, thread, by);

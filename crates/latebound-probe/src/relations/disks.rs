@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The waits of real-time tasks for disks, and their sleeps by timers, in memory that the programs count in (`disks.bpf.h`). Owns which
-//! of them were told and when they are over.
+//! of them were reported and when they are over.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -56,7 +56,7 @@ impl<'a> Place<'a> {
     atomic!(key: AtomicU64);
     atomic!(ended_ns: AtomicU64);
     atomic!(under_way: AtomicI32);
-    atomic!(told: AtomicU32);
+    atomic!(reported: AtomicU32);
     atomic!(kind: AtomicU32);
     atomic!(of: AtomicU32);
     atomic!(task: AtomicU32);
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
         Nanos(self.ended_ns().load(Ordering::Acquire))
     }
 
-    /// The disk, or the CPU of timers, and the task, once the wait was told.
+    /// The disk, or the CPU of timers, and the task, once the wait is reported.
     fn object(self) -> Option<(Object, Tid)> {
         let kind = decode::relation_kind(self.kind().load(Ordering::Acquire))?;
         let of = u64::from(self.of().load(Ordering::Acquire));
@@ -85,8 +85,8 @@ impl<'a> Place<'a> {
 
 /// What is known of a place.
 #[derive(Default)]
-struct Known {
-    /// When it was told last that the wait began; `None`: it is over.
+struct PlaceState {
+    /// When its begin was reported last; `None`: it is over.
     since: Option<Nanos>,
     /// Of each completer what was given on already.
     given: [u64; COMPLETERS],
@@ -95,7 +95,7 @@ struct Known {
 /// The waits that are counted.
 pub(super) struct DiskWaits {
     places: Places,
-    known: BTreeMap<usize, Known>,
+    known: BTreeMap<usize, PlaceState>,
     /// A wait is over when its last request ended so long ago.
     hold: Nanos,
     expired: u64,
@@ -107,7 +107,7 @@ impl DiskWaits {
     }
 
     /// A wait was told to begin.
-    pub(super) fn told(&mut self, place: u64, at: Nanos) {
+    pub(super) fn reported(&mut self, place: u64, at: Nanos) {
         if let Ok(place @ 0..PLACES) = usize::try_from(place) {
             self.known.entry(place).or_default().since = Some(at);
         }
@@ -131,9 +131,9 @@ impl DiskWaits {
                 continue;
             }
             // The other way round than the program does it: one of both sees what the other did.
-            place.told().store(0, Ordering::SeqCst);
+            place.reported().store(0, Ordering::SeqCst);
             if place.under_way().load(Ordering::SeqCst) > 0 {
-                place.told().store(1, Ordering::SeqCst);
+                place.reported().store(1, Ordering::SeqCst);
                 continue;
             }
             let Some((object, task)) = place.object() else { continue };
@@ -181,7 +181,7 @@ impl DiskWaits {
 
     fn give_back(&mut self, at: usize) {
         let Some(place) = self.places.get(at) else { return };
-        if place.told().load(Ordering::SeqCst) != 0 || place.under_way().load(Ordering::SeqCst) > 0 {
+        if place.reported().load(Ordering::SeqCst) != 0 || place.under_way().load(Ordering::SeqCst) > 0 {
             return;
         }
         for (who, times) in place.by() {

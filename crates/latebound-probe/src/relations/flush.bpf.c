@@ -57,7 +57,7 @@ static __always_inline void flush_begins(struct work_struct *work)
 	tell(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, address, task, priority, thread, 0);
 }
 
-/* Most often the item is done, and that was told. It may also have been cancelled: then it never will be. */
+/* Most often the item is done, and that was reported. It may also have been cancelled: then it never will be. */
 static __always_inline void flush_is_over(void)
 {
 	u32 task = (u32)bpf_get_current_pid_tgid();

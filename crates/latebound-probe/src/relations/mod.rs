@@ -85,7 +85,7 @@ pub struct RelationOptions {
 pub struct RelationProbe {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<WaitRecord>>>,
+    reported: Rc<RefCell<Vec<WaitRecord>>>,
     malformed: Rc<RefCell<u64>>,
     skel: RelationsSkel<'static>,
     disks: DiskWaits,
@@ -112,11 +112,11 @@ impl RelationProbe {
         let plan = Plan::of(&KernelBtf::load()?, options)?;
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
         let load::Running { links, skeleton: skel, missing } = load::start(&plan)?;
-        let (told, malformed) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(0)));
+        let (reported, malformed) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(0)));
         Ok(RelationProbe {
             _links: links,
-            ring: ring(&skel.maps.events, Rc::clone(&told), Rc::clone(&malformed))?,
-            told,
+            ring: ring(&skel.maps.events, Rc::clone(&reported), Rc::clone(&malformed))?,
+            reported,
             malformed,
             disks: DiskWaits::map(&skel.maps.disk_waits, options.hold)?,
             held_back: HeldBack::new(options.hold),
@@ -173,11 +173,11 @@ impl RelationProbe {
         let mut read = 0;
         let more = loop {
             let taken = self.ring.consume_raw_n(AT_ONCE);
-            for WaitRecord { observation, lasts } in self.told.borrow_mut().drain(..) {
-                self.held_back.told(observation, lasts);
+            for WaitRecord { observation, lasts } in self.reported.borrow_mut().drain(..) {
+                self.held_back.begun(observation, lasts);
                 let (observation, place) = disks::without_place(observation);
                 if let (WaitEvent::Begin { at, .. }, Some(place)) = (observation, place) {
-                    self.disks.told(place, at);
+                    self.disks.reported(place, at);
                 }
                 seen.push(observation);
             }
@@ -271,7 +271,7 @@ impl RelationProbe {
         Ok(before.is_some_and(fell))
     }
 
-    /// From now on what this worker or kswapd waits for is told, as a wait with this priority; `None`: no longer.
+    /// From now on what this worker or kswapd waits for is reported, as a wait with this priority; `None`: no longer.
     pub fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
         let before = match priority {
             Some(priority) => self.inherited.insert(thread, priority),
@@ -404,13 +404,13 @@ impl RelationProbe {
 /// The ring, whose records go to `told`; those that are none are counted.
 fn ring(
     events: &dyn MapCore,
-    told: Rc<RefCell<Vec<WaitRecord>>>,
+    reported: Rc<RefCell<Vec<WaitRecord>>>,
     malformed: Rc<RefCell<u64>>,
 ) -> Result<RingBuffer<'static>, ProbeError> {
     let mut builder = RingBufferBuilder::new();
     let added = builder.add(events, move |bytes| {
         match decode::record(bytes) {
-            Some(one) => told.borrow_mut().push(one),
+            Some(one) => reported.borrow_mut().push(one),
             None => *malformed.borrow_mut() += 1,
         }
         0

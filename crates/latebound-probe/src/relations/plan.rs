@@ -128,7 +128,7 @@ impl Plan {
         Ok(Plan { options, programs, flushes, held_back, missing })
     }
 
-    /// Writes what the programs are told before they are loaded.
+    /// Writes the programs' constants before they are loaded.
     fn set(&self, constants: &mut types::rodata, refused: &[Refused]) {
         constants.wake_reader = self.options.wake_reader;
         constants.time_waits = !self.options.no_waits;

@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct event_ring events SEC(".maps");
 struct object_map objects SEC(".maps");
-struct told_map told SEC(".maps");
+struct reported_map reported SEC(".maps");
 struct suppressed_map suppressed SEC(".maps");
 struct inherited_map inherited SEC(".maps");
 struct cpu_map cpus SEC(".maps");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the units of `relations` share: maps and variables, which relations.bpf.c defines; with which priority a task waits; in whose name
- * code runs; how waits are told.
+ * code runs; how waits are reported.
  */
 #ifndef LATEBOUND_RELATIONS_BPF_H
 #define LATEBOUND_RELATIONS_BPF_H
@@ -50,20 +50,20 @@ struct object_map {
 
 extern struct object_map objects SEC(".maps");
 
-/* (address, task) that was told in this life of the address. */
+/* (address, task) that was reported in this life of the address. */
 struct pair {
 	u64 address;
 	u64 task;
 };
 
-struct told_map {
+struct reported_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct pair);
 	__type(value, u64);
 };
 
-extern struct told_map told SEC(".maps");
+extern struct reported_map reported SEC(".maps");
 
 /* Where a wait that begins is not urgent, by user space's word. */
 struct suppressed_map {
@@ -284,7 +284,7 @@ static __always_inline bool was_told(u64 address, struct task_struct *task)
 
 	if (!object)
 		return false;
-	generation = bpf_map_lookup_elem(&told, &pair);
+	generation = bpf_map_lookup_elem(&reported, &pair);
 	return generation && *generation == object->generation;
 }
 
@@ -310,14 +310,14 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 		object = &new;
 	} else {
 		object->dirtied = 1;
-		generation = bpf_map_lookup_elem(&told, &pair);
+		generation = bpf_map_lookup_elem(&reported, &pair);
 		if (generation && *generation == object->generation)
 			return;
 	}
 	if (!fresh) {
 		u64 now = object->generation;
 
-		bpf_map_update_elem(&told, &pair, &now, BPF_ANY);
+		bpf_map_update_elem(&reported, &pair, &now, BPF_ANY);
 	}
 	tell(LB_WAIT_BEGIN, kind, of, id, current->pid, priority, thread, by);
 }

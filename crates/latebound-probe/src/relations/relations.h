@@ -168,7 +168,7 @@ struct lb_disk_served {
 };
 
 /*
- * A counted wait: one task and one disk with its requests under way, or one task and the CPU of its timers. User space writes `told`,
+ * A counted wait: one task and one disk with its requests under way, or one task and the CPU of its timers. User space writes `reported`,
  * and frees the place by writing 0 to `key`.
  */
 struct lb_disk_wait {
@@ -177,8 +177,8 @@ struct lb_disk_wait {
 	/* When a request of it ended last. */
 	__u64 ended_ns;
 	__s32 under_way;
-	/* Whether its begin was told. What follows is valid from then on. */
-	__u32 told;
+	/* Whether its begin was reported. What follows is valid from then on. */
+	__u32 reported;
 	__u32 kind; /* enum lb_relation_kind */
 	__u32 of;
 	__u32 task;

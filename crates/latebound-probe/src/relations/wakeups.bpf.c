@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Who wakes real-time tasks, which is counted and not told; and how long kernel threads that somebody waits for are ready and do not run.
+ * Who wakes real-time tasks, which is counted and not reported; and how long kernel threads that somebody waits for are ready and do not run.
  */
 #include "relations.bpf.h"
 

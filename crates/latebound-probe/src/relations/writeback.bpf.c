@@ -43,7 +43,7 @@ struct writeback_control {
 
 #pragma clang attribute pop
 
-/* Inodes that were written back, whosoever: what was told before counts no more. */
+/* Inodes that were written back, whosoever: what was reported before counts no more. */
 u64 written = 0;
 
 /* The worker that runs the item, or will; 0: none. */
@@ -76,7 +76,7 @@ static __always_inline u32 at_work_on(struct inode *inode)
 	return flusher_of(wb, &item);
 }
 
-/* Every page that becomes dirty; the first of an inode by a task is told. */
+/* Every page that becomes dirty; the first of an inode by a task is reported. */
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 {
@@ -91,13 +91,13 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	cpu = this_cpu();
 	if (!inode || !cpu)
 		return 0;
-	/* The next page of the same write: nothing that was told before is over. */
+	/* The next page of the same write: nothing that was reported before is over. */
 	if (cpu->dirty_inode == (u64)inode && cpu->dirty_task == (u32)current->pid && cpu->dirty_written == written)
 		return 0;
 	cpu->dirty_inode = (u64)inode;
 	cpu->dirty_task = current->pid;
 	cpu->dirty_written = written;
-	/* That takes long, and what was told already is not told again. */
+	/* That takes long, and what was reported already is not reported again. */
 	if (!was_told((u64)inode, current))
 		thread = at_work_on(inode);
 	begin(LB_RELATION_DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, thread, 0, false);
@@ -155,7 +155,7 @@ const volatile u32 jiffy_us = 0;
 /*
  * Pages are made dirty faster than they are written: the task sleeps, over and over until they are fewer (mm/page-writeback.c,
  * balance_dirty_pages, 6.12 and 6.18). It may have made none dirty itself since it was seen, and need not have asked for the item. Each
- * sleep is told, and how long it is at most: there is nothing to see at its end.
+ * sleep is reported, and how long it is at most: there is nothing to see at its end.
  */
 SEC("tp_btf/balance_dirty_pages")
 int relation_held_back(u64 *arguments)

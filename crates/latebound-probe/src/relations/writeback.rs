@@ -53,8 +53,8 @@ impl HeldBack {
         HeldBack { until: BTreeMap::new(), hold }
     }
 
-    /// Takes in what was told, and how long it lasts.
-    pub(super) fn told(&mut self, observation: WaitEvent, lasts: Nanos) {
+    /// Takes in what was reported, and how long it lasts.
+    pub(super) fn begun(&mut self, observation: WaitEvent, lasts: Nanos) {
         match observation {
             WaitEvent::Begin { at, object, task, .. } if lasts > Nanos::ZERO => {
                 self.until.insert((object, task), at + lasts);
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn a_blocked_task_goes_on_one_hold_after_its_last_blocked_time() {
         let mut held_back = HeldBack::new(HOLD);
-        held_back.told(blocked(0), Nanos::from_millis(200));
-        held_back.told(blocked(201), Nanos::from_millis(100));
+        held_back.begun(blocked(0), Nanos::from_millis(200));
+        held_back.begun(blocked(201), Nanos::from_millis(100));
         assert_eq!(held_back.over(Nanos::from_millis(310)), []);
         let goes_on = WaitEvent::GoesOn { at: Nanos::from_millis(301), object: OBJECT, task: TASK };
         assert_eq!(held_back.over(Nanos::from_millis(311)), [goes_on]);
@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn what_has_an_end_to_see_ends_with_that() {
         let mut held_back = HeldBack::new(HOLD);
-        held_back.told(blocked(0), Nanos::ZERO);
+        held_back.begun(blocked(0), Nanos::ZERO);
         assert_eq!(held_back.over(Nanos::from_secs(9)), []);
-        held_back.told(blocked(0), Nanos::from_millis(200));
-        held_back.told(
+        held_back.begun(blocked(0), Nanos::from_millis(200));
+        held_back.begun(
             WaitEvent::Done {
                 at: Nanos::from_millis(1),
                 object: OBJECT,

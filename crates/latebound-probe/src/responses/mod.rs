@@ -50,7 +50,7 @@ pub(crate) const AT_ONCE: usize = 8;
 pub struct ResponseProbe {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<Response>>>,
+    responses: Rc<RefCell<Vec<Response>>>,
     skel: ResponsesSkel<'static>,
     missing: Vec<Missing>,
 }
@@ -73,19 +73,19 @@ impl ResponseProbe {
         };
         let plan = Plan { there: there(events)? };
         let load::Running { links, skeleton: skel, missing } = load::start(&plan)?;
-        let told = Rc::new(RefCell::new(Vec::new()));
+        let responses = Rc::new(RefCell::new(Vec::new()));
         let ring = {
-            let told = Rc::clone(&told);
+            let responses = Rc::clone(&responses);
             let mut builder = RingBufferBuilder::new();
             builder
                 .add(&skel.maps.responses, move |bytes| {
-                    told.borrow_mut().extend(decode(bytes));
+                    responses.borrow_mut().extend(decode(bytes));
                     0
                 })
                 .and_then(|builder| std::mem::take(builder).build())
         };
         let ring = ring.map_err(|error| ProbeError::bpf("opening the ring of responses", error))?;
-        Ok(ResponseProbe { _links: links, ring, told, skel, missing })
+        Ok(ResponseProbe { _links: links, ring, responses, skel, missing })
     }
 
     /// Appends some responses that ended since the last call, in that order for each task. Whether there are more.
@@ -93,7 +93,7 @@ impl ResponseProbe {
     /// A call takes few, for who may not keep a processor for long.
     pub fn take_some(&mut self, responses: &mut Vec<Response>) -> Result<bool, ProbeError> {
         let taken = self.ring.consume_raw_n(AT_ONCE);
-        responses.append(&mut self.told.borrow_mut());
+        responses.append(&mut self.responses.borrow_mut());
         usize::try_from(taken).map(|taken| taken == AT_ONCE).map_err(|_| {
             let error = libbpf_rs::Error::from_raw_os_error(-taken);
             ProbeError::bpf("reading the ring of responses", error)

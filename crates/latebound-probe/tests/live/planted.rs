@@ -21,7 +21,7 @@ fn recorder() -> Recorder {
     Recorder::start(RecorderOptions { memory_per_cpu: 16 << 20, ..RecorderOptions::default() }).unwrap()
 }
 
-/// Watches the sleeper without asking to be told of its late wake-ups: it reads the clock itself.
+/// Watches the sleeper without asking for its late wake-ups: it reads the clock itself.
 fn watch(recorder: &mut Recorder, tid: latebound_model::Tid) {
     recorder.watch(tid).unwrap();
     recorder.set_threshold(tid, Nanos(u64::MAX)).unwrap();

@@ -38,12 +38,12 @@ fn live_wakeups_of_a_thread_by_name_are_counted_and_the_late_one_is_told() {
             && late.requested_at.0 <= planted
             && late.started_at.0 >= planted + 20 * MS
     };
-    let told = own.iter().find(over_the_hog).unwrap_or_else(|| panic!("{planted} is not in {own:?}"));
+    let recorded = own.iter().find(over_the_hog).unwrap_or_else(|| panic!("{planted} is not in {own:?}"));
     let worst = own.iter().max_by_key(|late| late.latency()).unwrap();
-    let expires = told.requested_at.0;
+    let expires = recorded.requested_at.0;
     let asked_for = wakeups.iter().find(|(requested, ..)| *requested == expires);
     let by_own_clock = asked_for.expect("the expiry is one that was asked for").1 - expires;
-    let latency = told.latency().0;
+    let latency = recorded.latency().0;
     assert!(latency <= by_own_clock && by_own_clock - latency < 2 * MS, "{latency} {by_own_clock}");
     assert!(own.len() < wakeups.len() || wakeups.len() <= 5 + own.len(), "{}", own.len());
 

@@ -58,9 +58,9 @@ fn at_priority<T: Send + 'static>(priority: i32, work: impl FnOnce() -> T + Send
 }
 
 /// Gathers until this many ends of the objects that the task waited for were seen, or two seconds are over.
-fn gather(probe: &mut RelationProbe, task: Tid, kind: RelationKind, ends: usize) -> Seen {
+fn gather(probe: &mut RelationProbe, task: Tid, kind: RelationKind, ends: usize) -> WaitLog {
     let until = Instant::now() + Duration::from_secs(2);
-    let mut seen = Seen::default();
+    let mut seen = WaitLog::default();
     loop {
         for observation in probe.poll().unwrap() {
             seen.take(observation, task, kind);
@@ -119,16 +119,16 @@ fn whole_disk(major: u32, minor: u32) -> u64 {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct WaitLog {
     begun: Vec<(Object, Priority)>,
-    /// Who was told of last for each, and whether not before it ran.
-    told: BTreeMap<Object, (Option<Tid>, bool)>,
+    /// The thread reported last for each, and whether not before it ran.
+    reported: BTreeMap<Object, (Option<Tid>, bool)>,
     done: Vec<(Object, Completer)>,
-    /// Of each end, what was told.
+    /// For each end, the thread reported.
     ends: Vec<(Option<Tid>, bool)>,
 }
 
-impl Seen {
+impl WaitLog {
     fn take(&mut self, observation: WaitEvent, who: Tid, kind: RelationKind) {
         let mine: BTreeSet<Object> = self.begun.iter().map(|one| one.0).collect();
         match observation {
@@ -136,14 +136,14 @@ impl Seen {
             WaitEvent::Begin { object, dependency: Dependency::Hard, .. } if mine.contains(&object) => {}
             WaitEvent::Begin { object, task, priority, thread, .. } if task == who && object.kind == kind => {
                 self.begun.push((object, priority));
-                self.told.insert(object, (thread, false));
+                self.reported.insert(object, (thread, false));
             }
             WaitEvent::RunBy { object, worker, .. } if mine.contains(&object) => {
-                self.told.insert(object, (Some(worker), true));
+                self.reported.insert(object, (Some(worker), true));
             }
             WaitEvent::Done { object, by, .. } if mine.contains(&object) => {
                 self.done.push((object, by));
-                self.ends.push(self.told.get(&object).copied().unwrap_or_default());
+                self.ends.push(self.reported.get(&object).copied().unwrap_or_default());
             }
             _ => {}
         }
@@ -315,9 +315,9 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     // SAFETY: the descriptor is open.
     assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
     let mut seen = gather(&mut probe, task, RelationKind::DirtyInode, PLANTED);
-    // Who writes one back is told as it begins.
-    for (done, told) in seen.done.iter().zip(&seen.ends) {
-        assert_eq!((told.0.map(Completer::Thread), told.1), (Some(done.1), true), "{seen:?}");
+    // The thread that writes one back is reported as it begins.
+    for (done, reported) in seen.done.iter().zip(&seen.ends) {
+        assert_eq!((reported.0.map(Completer::Thread), reported.1), (Some(done.1), true), "{seen:?}");
     }
     // The file system's own blocks are an inode of the block device's, and may become dirty too.
     let device = folder.path().metadata().unwrap().dev();
@@ -331,7 +331,7 @@ fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
     assert_nothing_lost(&probe);
 }
 
-/// Writes a file and has a worker write it back; whose requests of a disk were told meanwhile, of those workers that did so.
+/// Writes a file and has a worker write it back; whose requests of a disk were reported meanwhile, of those workers that did so.
 fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
     let folder = plant::folder();
     let path = folder.path().join("planted");
@@ -508,10 +508,10 @@ fn live_who_works_on_a_file_system_is_told_when_its_inode_becomes_dirty() {
     busy.join().unwrap();
     let (task, made) = real_time.join().unwrap();
     begun.extend(probe.poll().unwrap().iter().filter_map(dirtied));
-    let told: Vec<Option<Tid>> = begun.iter().filter(|one| one.0 == task).map(|one| one.1).collect();
-    let workers: BTreeSet<Tid> = told.iter().copied().flatten().collect();
-    println!("{} of {} inodes had {workers:?} at work", told.iter().flatten().count(), told.len());
-    assert!(told.len() >= made.max(100) && !workers.is_empty(), "{made} {told:?}");
+    let reported: Vec<Option<Tid>> = begun.iter().filter(|one| one.0 == task).map(|one| one.1).collect();
+    let workers: BTreeSet<Tid> = reported.iter().copied().flatten().collect();
+    println!("{} of {} inodes had {workers:?} at work", reported.iter().flatten().count(), reported.len());
+    assert!(reported.len() >= made.max(100) && !workers.is_empty(), "{made} {reported:?}");
     for worker in workers {
         // One that ended since has no name.
         let comm = fs::read_to_string(format!("/proc/{}/comm", worker.0)).unwrap_or("kworker".to_owned());
@@ -583,7 +583,7 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_anyway() {
     };
     for cover in [elsewhere, raised] {
         let mut suppressed = BTreeSet::new();
-        // A worker may be busy, or another one take the item up: then somebody has to be told.
+        // A worker may be busy, or another one take the item up: then a thread has to be reported.
         let asleep = (0..30).any(|_| {
             let (worker, woken) = queue(&mut probe);
             let known = worker.is_some_and(|worker| suppressed.contains(&worker));
@@ -602,7 +602,7 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_anyway() {
     }
 }
 
-/// Plants work items; of how many the worker was told before it ran.
+/// Plants work items; says for how many the worker was reported before it ran.
 fn plant_work_items() -> usize {
     const PLANTED: usize = 11;
     let (mut master, mut slave) = terminal();
@@ -619,9 +619,9 @@ fn plant_work_items() -> usize {
     });
     let seen = gather(&mut probe, task, RelationKind::WorkItem, PLANTED);
     assert_eq!((seen.begun.len(), seen.done.len()), (PLANTED, PLANTED), "{seen:?}");
-    // Who takes it up was told before, or is told then.
-    for (done, told) in seen.done.iter().zip(&seen.ends) {
-        assert_eq!(told.0.map(Completer::Thread), Some(done.1), "{seen:?}");
+    // The thread that takes it up was reported before, or is reported then.
+    for (done, reported) in seen.done.iter().zip(&seen.ends) {
+        assert_eq!(reported.0.map(Completer::Thread), Some(done.1), "{seen:?}");
     }
     assert_nothing_lost(&probe);
     seen.ends.iter().filter(|one| !one.1).count()
@@ -644,7 +644,7 @@ fn sleeps(tid: i32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// Has a task read so many datagrams one by one, and says how many wake-ups of it were told.
+/// Has a task read so many datagrams one by one, and says how many wake-ups of it were reported.
 fn woken_by_datagrams(planted: u64, options: RelationOptions) -> u64 {
     let _alone = alone();
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -185,15 +185,15 @@ pub(super) fn why(bound: &Bound) -> Sentence {
     let mut parts = parts(cpu, bound.view);
     parts.sort_by_key(|part| Reverse(part.time));
     let mut sentence = sentence.say(format!("{latency} on CPU {}: ", cpu.cpu));
-    let mut told = 0u128;
+    let mut attributed = 0u128;
     for (place, part) in parts.iter().take(4).enumerate() {
         sentence = sentence.say(if place > 0 { "; " } else { "" }).stress(printable(&part.name));
         let times = if part.count > 0 { format!(" {} times", part.count) } else { String::new() };
         let share = percent(part.time.0.into(), latency.0.into());
         sentence = sentence.say(format!("{times}, {} ({share})", part.time));
-        told += u128::from(part.time.0);
+        attributed += u128::from(part.time.0);
     }
-    match u128::from(latency.0).saturating_sub(told) {
+    match u128::from(latency.0).saturating_sub(attributed) {
         0 => sentence.say("."),
         rest => sentence.say(format!("; all else {}.", to_nanos(rest))),
     }

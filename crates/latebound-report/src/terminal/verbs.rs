@@ -17,7 +17,7 @@ use crate::text::{
 
 /// As many CPUs are listed in the summary; of more, those with the worst wake-ups.
 const CPUS: usize = 8;
-/// As many standstills of the worst case are told in the summary.
+/// As many standstills of the worst case are reported in the summary.
 const STANDSTILLS: usize = 2;
 /// As many kinds of cause are listed in the summary.
 const CAUSES: usize = 5;
@@ -209,7 +209,7 @@ fn counts(findings: &[Finding]) -> String {
     parts.join(", ")
 }
 
-fn top_findings(w: &mut Writer<'_>, run: &Run, told: Option<&str>) {
+fn top_findings(w: &mut Writer<'_>, run: &Run, shown: Option<&str>) {
     if run.findings.is_empty() {
         return;
     }
@@ -220,7 +220,7 @@ fn top_findings(w: &mut Writer<'_>, run: &Run, told: Option<&str>) {
     for finding in ordered
         .iter()
         .filter(matters)
-        .filter(|f| f.remedy.is_none() || f.remedy.as_deref() != told)
+        .filter(|f| f.remedy.is_none() || f.remedy.as_deref() != shown)
         .take(FINDINGS)
     {
         let level = (tone_of(finding.severity), finding.severity.name());
@@ -371,12 +371,12 @@ pub fn measure_table(run: &Run, style: &Style) -> String {
     }
     let measured =
         wakeups.cpus.iter().flat_map(|cpu| [cpu.latency, cpu.naive]).flatten().flat_map(|s| &s.losses);
-    let mut told: Vec<&Loss> = Vec::new();
+    let mut shown: Vec<&Loss> = Vec::new();
     for loss in run.losses.iter().chain(measured).filter(|loss| loss.count != Some(0)) {
-        if !told.contains(&loss) {
+        if !shown.contains(&loss) {
             let text = loss_text(loss);
             w.item(0, (Tone::Warning, "Lost:"), 6, [(Tone::Plain, text.as_str())]);
-            told.push(loss);
+            shown.push(loss);
         }
     }
     w.finish()

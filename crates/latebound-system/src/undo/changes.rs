@@ -67,14 +67,14 @@ impl Undone {
 
 /// What one thread was, and what it may be by this journal's doing.
 #[derive(Clone, Debug)]
-struct Known {
+struct ThreadSchedules {
     was: Schedule,
     set: Vec<Schedule>,
     /// FIFO priorities from 1 to this; 0 for none.
     up_to: u32,
 }
 
-impl Known {
+impl ThreadSchedules {
     fn may_be(&self, is: Schedule) -> bool {
         self.set.contains(&is)
             || (1..=self.up_to.min(99)).contains(&is.priority) && is == Schedule::fifo(is.priority)
@@ -83,7 +83,7 @@ impl Known {
 
 /// What was done to each thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes(BTreeMap<ThreadIdentity, Known>);
+pub(super) struct Changes(BTreeMap<ThreadIdentity, ThreadSchedules>);
 
 impl Changes {
     /// From the lines behind a journal's first, with how many could not be read.
@@ -115,14 +115,14 @@ impl Changes {
     }
 
     pub(super) fn add(&mut self, thread: ThreadIdentity, was: Schedule, set: Schedule) {
-        let known = self.0.entry(thread).or_insert(Known { was, set: Vec::new(), up_to: 0 });
+        let known = self.0.entry(thread).or_insert(ThreadSchedules { was, set: Vec::new(), up_to: 0 });
         if !known.set.contains(&set) {
             known.set.push(set);
         }
     }
 
     pub(super) fn permit(&mut self, thread: ThreadIdentity, was: Schedule, up_to: u32) {
-        let known = self.0.entry(thread).or_insert(Known { was, set: Vec::new(), up_to });
+        let known = self.0.entry(thread).or_insert(ThreadSchedules { was, set: Vec::new(), up_to });
         known.up_to = known.up_to.max(up_to);
     }
 
@@ -137,7 +137,7 @@ impl Changes {
 
     /// How many threads are as they were set, and not as they were before.
     pub(super) fn still(&self, root: &Root) -> usize {
-        let is_set = |(thread, known): &(&ThreadIdentity, &Known)| {
+        let is_set = |(thread, known): &(&ThreadIdentity, &ThreadSchedules)| {
             let is = thread.is_there(root).then(|| schedule_of(thread.tid).ok()).flatten();
             is.is_some_and(|is| is != known.was && known.may_be(is))
         };

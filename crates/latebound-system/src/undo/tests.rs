@@ -22,13 +22,13 @@ struct Sleeper {
 impl Sleeper {
     fn start() -> Sleeper {
         let (wake, sleep) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (tell, receiver) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             // SAFETY: no arguments.
             tell.send(Tid(unsafe { libc::gettid() })).unwrap();
             let _ = sleep.recv();
         });
-        let identity = ThreadIdentity::of(&Root::live(), told.recv().unwrap()).unwrap();
+        let identity = ThreadIdentity::of(&Root::live(), receiver.recv().unwrap()).unwrap();
         Sleeper { identity, wake: Some(wake), thread: Some(thread) }
     }
 

@@ -115,7 +115,7 @@ impl Cursor {
             DiscontinuityKind::Damaged { bytes: more },
         ) = (self.discontinuities.last_mut(), kind)
         {
-            // A run of broken chunks is told as one.
+            // A run of broken chunks is reported as one.
             *bytes = bytes.saturating_add(more);
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The four preempt and irq events, by a shorter way than [`Record`].
+//! The four preempt and irq events, by a shorter way than [`TraceRecord`].
 //!
 //! Owns nothing that [`Decoder::decode`] does not say too: such records are nearly all of a trace that has them.
 
 use latebound_model::Tid;
 
-use super::{COMMON_LENGTH, Decoded, Decoder, Flags, Kind, Place, Record, TextOffset};
+use super::{COMMON_LENGTH, Decoded, Decoder, Flags, Kind, Place, TextOffset, TraceRecord};
 
 /// What a preempt or irq event turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +39,10 @@ impl Decoded<'_> {
     /// The same as a turn, where it is one.
     pub fn turned(&self) -> Option<Turned> {
         let (turn, caller, parent) = match self.record {
-            Record::PreemptDisable { caller, parent } => (Turn::PreemptOff, caller, parent),
-            Record::PreemptEnable { caller, parent } => (Turn::PreemptOn, caller, parent),
-            Record::IrqDisable { caller, parent } => (Turn::IrqsOff, caller, parent),
-            Record::IrqEnable { caller, parent } => (Turn::IrqsOn, caller, parent),
+            TraceRecord::PreemptDisable { caller, parent } => (Turn::PreemptOff, caller, parent),
+            TraceRecord::PreemptEnable { caller, parent } => (Turn::PreemptOn, caller, parent),
+            TraceRecord::IrqDisable { caller, parent } => (Turn::IrqsOff, caller, parent),
+            TraceRecord::IrqEnable { caller, parent } => (Turn::IrqsOn, caller, parent),
             _ => return None,
         };
         Some(Turned { turn, tid: self.tid, flags: self.flags, caller, parent })

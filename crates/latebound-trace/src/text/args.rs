@@ -4,7 +4,7 @@
 
 use latebound_model::Tid;
 
-use crate::record::{Comm, Record, TaskRef};
+use crate::record::{Comm, TaskRef, TraceRecord};
 use crate::symbols::hex;
 use crate::text::Names;
 use crate::text::line::Line;
@@ -65,80 +65,88 @@ pub(super) fn vector<'a>(line: &Line<'a>) -> Option<&'a str> {
 }
 
 /// The record; `Other` for an event that is not typed, `Short` for one that does not say what it must.
-pub(super) fn record<'a>(line: &Line<'a>, names: &Names) -> Record<'a> {
-    typed(line, names).unwrap_or(Record::Short)
+pub(super) fn record<'a>(line: &Line<'a>, names: &Names) -> TraceRecord<'a> {
+    typed(line, names).unwrap_or(TraceRecord::Short)
 }
 
-fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<Record<'a>> {
+fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
     let args = line.args;
     let callers = || Some((names.offset(value(args, "caller=")?), names.offset(value(args, "parent=")?)));
     let timer = || pointer(value(args, "hrtimer=")?);
     let work = || pointer(args.strip_prefix("work struct ")?.split([':', ' ']).next()?);
     Some(match line.name {
-        "preempt_disable" => callers().map(|(caller, parent)| Record::PreemptDisable { caller, parent })?,
-        "preempt_enable" => callers().map(|(caller, parent)| Record::PreemptEnable { caller, parent })?,
-        "irq_disable" => callers().map(|(caller, parent)| Record::IrqDisable { caller, parent })?,
-        "irq_enable" => callers().map(|(caller, parent)| Record::IrqEnable { caller, parent })?,
-        "irq_handler_entry" => Record::IrqHandlerEntry {
+        "preempt_disable" => {
+            callers().map(|(caller, parent)| TraceRecord::PreemptDisable { caller, parent })?
+        }
+        "preempt_enable" => {
+            callers().map(|(caller, parent)| TraceRecord::PreemptEnable { caller, parent })?
+        }
+        "irq_disable" => callers().map(|(caller, parent)| TraceRecord::IrqDisable { caller, parent })?,
+        "irq_enable" => callers().map(|(caller, parent)| TraceRecord::IrqEnable { caller, parent })?,
+        "irq_handler_entry" => TraceRecord::IrqHandlerEntry {
             irq: number(args, "irq=")?,
             name: Comm(args.split_once("name=")?.1.as_bytes()),
         },
-        "irq_handler_exit" => {
-            Record::IrqHandlerExit { irq: number(args, "irq=")?, handled: value(args, "ret=")? == "handled" }
-        }
+        "irq_handler_exit" => TraceRecord::IrqHandlerExit {
+            irq: number(args, "irq=")?,
+            handled: value(args, "ret=")? == "handled",
+        },
         "nmi_handler" => {
             let duration = args.split_once("delta_ns: ")?.1.split(' ').next()?;
-            Record::Nmi { duration_ns: duration.parse().ok()?, handler: 0 }
+            TraceRecord::Nmi { duration_ns: duration.parse().ok()?, handler: 0 }
         }
         "sched_switch" => switch(args)?,
         "sched_waking" => {
             let (task, target_cpu) = woken(args)?;
-            Record::Waking { task, target_cpu }
+            TraceRecord::Waking { task, target_cpu }
         }
         "sched_wakeup" => {
             let (task, target_cpu) = woken(args)?;
-            Record::Wakeup { task, target_cpu }
+            TraceRecord::Wakeup { task, target_cpu }
         }
         "sched_wakeup_new" => {
             let (task, target_cpu) = woken(args)?;
-            Record::WakeupNew { task, target_cpu }
+            TraceRecord::WakeupNew { task, target_cpu }
         }
-        "softirq_raise" => Record::SoftirqRaise { vector: number(args, "vec=")? },
-        "softirq_entry" => Record::SoftirqEntry { vector: number(args, "vec=")? },
-        "softirq_exit" => Record::SoftirqExit { vector: number(args, "vec=")? },
-        "hrtimer_start" => Record::HrtimerStart {
+        "softirq_raise" => TraceRecord::SoftirqRaise { vector: number(args, "vec=")? },
+        "softirq_entry" => TraceRecord::SoftirqEntry { vector: number(args, "vec=")? },
+        "softirq_exit" => TraceRecord::SoftirqExit { vector: number(args, "vec=")? },
+        "hrtimer_start" => TraceRecord::HrtimerStart {
             timer: timer()?,
             function: names.address(value(args, "function=")?),
             expires_ns: number(args, "expires=")?,
             soft_expires_ns: number(args, "softexpires=")?,
         },
-        "hrtimer_cancel" => Record::HrtimerCancel { timer: timer()? },
-        "hrtimer_expire_entry" => Record::HrtimerExpireEntry {
+        "hrtimer_cancel" => TraceRecord::HrtimerCancel { timer: timer()? },
+        "hrtimer_expire_entry" => TraceRecord::HrtimerExpireEntry {
             timer: timer()?,
             now_ns: number(args, "now=")?,
             function: names.address(value(args, "function=")?),
         },
-        "hrtimer_expire_exit" => Record::HrtimerExpireExit { timer: timer()? },
-        "workqueue_execute_start" => {
-            Record::WorkStart { work: work()?, function: names.address(args.rsplit_once("function ")?.1) }
-        }
-        "workqueue_execute_end" => Record::WorkEnd { work: work()? },
+        "hrtimer_expire_exit" => TraceRecord::HrtimerExpireExit { timer: timer()? },
+        "workqueue_execute_start" => TraceRecord::WorkStart {
+            work: work()?,
+            function: names.address(args.rsplit_once("function ")?.1),
+        },
+        "workqueue_execute_end" => TraceRecord::WorkEnd { work: work()? },
         name => match vector(line) {
             Some(text) if name.ends_with("_entry") => {
-                Record::VectorEntry { vector: names.vector(text), number: number(args, "vector=") }
+                TraceRecord::VectorEntry { vector: names.vector(text), number: number(args, "vector=") }
             }
-            Some(text) => Record::VectorExit { vector: names.vector(text), number: number(args, "vector=") },
-            None => Record::Other,
+            Some(text) => {
+                TraceRecord::VectorExit { vector: names.vector(text), number: number(args, "vector=") }
+            }
+            None => TraceRecord::Other,
         },
     })
 }
 
-fn switch(args: &str) -> Option<Record<'_>> {
+fn switch(args: &str) -> Option<TraceRecord<'_>> {
     let (prev, next) = args.split_once(" ==> ")?;
     if !prev.starts_with("prev_comm=") {
         // trace-cmd: `hackbench:108 [120] R ==> cyclictest:112 [4]`.
         let (prev, state) = prev.rsplit_once(' ')?;
-        return Some(Record::Switch {
+        return Some(TraceRecord::Switch {
             prev: plugin_task(prev)?,
             prev_state: bits(state)?,
             next: plugin_task(next)?,
@@ -151,7 +159,7 @@ fn switch(args: &str) -> Option<Record<'_>> {
             prio: number(text, prio)?,
         })
     };
-    Some(Record::Switch {
+    Some(TraceRecord::Switch {
         prev: task(prev, "prev_comm=", "prev_pid=", "prev_prio=")?,
         prev_state: bits(value(prev, "prev_state=")?)?,
         next: task(next, "next_comm=", "next_pid=", "next_prio=")?,

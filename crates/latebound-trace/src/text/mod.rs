@@ -18,7 +18,7 @@ use crate::error::TraceError;
 use crate::record::{Decoded, TextOffset, VectorId};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
-use crate::typed::{TypedEvent, TypedItem};
+use crate::typed::{TraceEvent, TraceItem};
 use line::{Line, Said};
 
 /// The longest line; ftrace's own are below a page.
@@ -179,23 +179,23 @@ impl<R: ReadAt> TextTrace<R> {
     }
 
     /// Gives every event and discontinuity to `visit`, in the order of the text; what was counted per CPU.
-    pub fn for_each(&self, mut visit: impl FnMut(TypedItem<'_>)) -> Result<BTreeMap<Cpu, Tally>, TraceError> {
+    pub fn for_each(&self, mut visit: impl FnMut(TraceItem<'_>)) -> Result<BTreeMap<Cpu, Tally>, TraceError> {
         let mut tallies: BTreeMap<Cpu, (Tally, Option<u64>)> =
             self.cpus.iter().map(|&cpu| (cpu, Default::default())).collect();
         let mut tell = |tallies: &mut BTreeMap<Cpu, (Tally, Option<u64>)>,
                         cpu,
                         page,
                         kind,
-                        item: Option<TypedItem<'_>>| {
+                        item: Option<TraceItem<'_>>| {
             let (tally, last) = tallies.entry(cpu).or_default();
             if let Some(kind) = kind {
                 tally.count(kind);
-                visit(TypedItem::Discontinuity(Discontinuity { cpu, page, after: *last, kind }));
+                visit(TraceItem::Discontinuity(Discontinuity { cpu, page, after: *last, kind }));
             }
-            if let Some(TypedItem::Event(event)) = item {
+            if let Some(TraceItem::Event(event)) = item {
                 tally.events += 1;
                 *last = Some(event.at.0);
-                visit(TypedItem::Event(event));
+                visit(TraceItem::Event(event));
             }
         };
         if self.overwritten {
@@ -212,7 +212,7 @@ impl<R: ReadAt> TextTrace<R> {
                 let last = tallies.get(&line.cpu).and_then(|tally| tally.1);
                 let back = last.filter(|&last| event.at.0 < last);
                 let kind = back.map(|last| DiscontinuityKind::Backwards { by: last - event.at.0 });
-                tell(&mut tallies, line.cpu, number, kind, Some(TypedItem::Event(event)));
+                tell(&mut tallies, line.cpu, number, kind, Some(TraceItem::Event(event)));
             }
             Some(Said::Lost { cpu, events }) => {
                 tell(&mut tallies, cpu, number, Some(DiscontinuityKind::Overwritten { events }), None);
@@ -234,10 +234,10 @@ impl<R: ReadAt> TextTrace<R> {
         Ok(tallies.into_iter().map(|(cpu, (tally, _))| (cpu, tally)).collect())
     }
 
-    fn event<'a>(&self, line: &Line<'a>) -> TypedEvent<'a> {
+    fn event<'a>(&self, line: &Line<'a>) -> TraceEvent<'a> {
         let (flags, preempt_count) = line.flags.unwrap_or_default();
         let record = args::record(line, &self.names);
-        TypedEvent {
+        TraceEvent {
             cpu: line.cpu,
             at: Nanos(line.time.unwrap_or(line.ticks)),
             decoded: Decoded { id: 0, tid: Tid(line.tid), flags, preempt_count, record },

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use latebound_model::softirq_name;
 use latebound_trace::{
-    CommandLines, Decoded, Decoder, RawEvent, ReadAt, Record, Symbols, TaskRef, TraceFile, is_runnable,
+    CommandLines, Decoded, Decoder, RawEvent, ReadAt, Symbols, TaskRef, TraceFile, TraceRecord, is_runnable,
 };
 
 pub fn fixture_path(name: &str) -> PathBuf {
@@ -108,7 +108,7 @@ where
     format!("{comm}-{} [{:03}] {time}: {}: {text}", decoded.tid, event.cpu.0, format.name)
 }
 
-fn record_text(names: &Names, record: &Record<'_>) -> Option<String> {
+fn record_text(names: &Names, record: &TraceRecord<'_>) -> Option<String> {
     let place = |offset| {
         let address = names.symbols.address(offset).unwrap();
         names.symbols.describe(address)
@@ -116,38 +116,40 @@ fn record_text(names: &Names, record: &Record<'_>) -> Option<String> {
     let softirq = |vector: u32| format!("vec={vector} [action={}]", softirq_name(vector));
     let task = |task: &TaskRef<'_>| format!("{}:{} [{}]", task.comm, task.tid, task.prio);
     Some(match record {
-        Record::PreemptDisable { caller, parent }
-        | Record::PreemptEnable { caller, parent }
-        | Record::IrqDisable { caller, parent }
-        | Record::IrqEnable { caller, parent } => {
+        TraceRecord::PreemptDisable { caller, parent }
+        | TraceRecord::PreemptEnable { caller, parent }
+        | TraceRecord::IrqDisable { caller, parent }
+        | TraceRecord::IrqEnable { caller, parent } => {
             format!("caller={} parent={}", place(*caller), place(*parent))
         }
-        Record::VectorEntry { number, .. } | Record::VectorExit { number, .. } => {
+        TraceRecord::VectorEntry { number, .. } | TraceRecord::VectorExit { number, .. } => {
             format!("vector={}", (*number)?)
         }
-        Record::IrqHandlerEntry { irq, name } => format!("irq={irq} name={name}"),
-        Record::IrqHandlerExit { irq, handled } => {
+        TraceRecord::IrqHandlerEntry { irq, name } => format!("irq={irq} name={name}"),
+        TraceRecord::IrqHandlerExit { irq, handled } => {
             format!("irq={irq} ret={}", if *handled { "handled" } else { "unhandled" })
         }
-        Record::SoftirqRaise { vector }
-        | Record::SoftirqEntry { vector }
-        | Record::SoftirqExit { vector } => softirq(*vector),
-        Record::Switch { prev, prev_state, next } => {
+        TraceRecord::SoftirqRaise { vector }
+        | TraceRecord::SoftirqEntry { vector }
+        | TraceRecord::SoftirqExit { vector } => softirq(*vector),
+        TraceRecord::Switch { prev, prev_state, next } => {
             // The letters of trace-cmd's plugin, which has the two of ending threads the other way round than the kernel.
             let letters = "SDTtZXxW".chars().enumerate().filter(|(bit, _)| prev_state >> bit & 1 != 0);
             let state = letters.map(|(_, letter)| letter.to_string()).collect::<Vec<_>>().join("|");
             format!("{} {} ==> {}", task(prev), if state.is_empty() { "R" } else { &state }, task(next))
         }
-        Record::Waking { task, target_cpu } => {
+        TraceRecord::Waking { task, target_cpu } => {
             format!("comm={} pid={} prio={} target_cpu={target_cpu:03}", task.comm, task.tid, task.prio)
         }
-        Record::Wakeup { task: who, target_cpu } => format!("{} CPU:{target_cpu:03}", task(who)),
-        Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+        TraceRecord::Wakeup { task: who, target_cpu } => format!("{} CPU:{target_cpu:03}", task(who)),
+        TraceRecord::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
             format!("hrtimer={timer:#x} expires={expires_ns} softexpires={soft_expires_ns}")
         }
-        Record::HrtimerExpireEntry { timer, now_ns, .. } => format!("hrtimer={timer:#x} now={now_ns}"),
-        Record::HrtimerExpireExit { timer } => format!("hrtimer={timer:#x}"),
-        Record::WorkStart { work, .. } | Record::WorkEnd { work } => format!("work struct {work:#x}"),
+        TraceRecord::HrtimerExpireEntry { timer, now_ns, .. } => format!("hrtimer={timer:#x} now={now_ns}"),
+        TraceRecord::HrtimerExpireExit { timer } => format!("hrtimer={timer:#x}"),
+        TraceRecord::WorkStart { work, .. } | TraceRecord::WorkEnd { work } => {
+            format!("work struct {work:#x}")
+        }
         _ => return None,
     })
 }
@@ -156,23 +158,25 @@ fn record_text(names: &Names, record: &Record<'_>) -> Option<String> {
 pub fn said(decoded: &Decoded<'_>, symbols: &Symbols, vectors: &[String], exact_state: bool) -> String {
     let function = |address: u64| symbols.resolve(address).map_or("none", |(name, _)| name).to_owned();
     match decoded.record {
-        Record::Switch { prev, prev_state, next } => {
+        TraceRecord::Switch { prev, prev_state, next } => {
             let state = if exact_state { prev_state } else { u64::from(is_runnable(prev_state)) };
             format!("{prev:?} {state} {next:?}")
         }
-        Record::VectorEntry { vector, number } => {
+        TraceRecord::VectorEntry { vector, number } => {
             format!("enter {} {number:?}", vectors[usize::from(vector.0)])
         }
-        Record::VectorExit { vector, number } => {
+        TraceRecord::VectorExit { vector, number } => {
             format!("exit {} {number:?}", vectors[usize::from(vector.0)])
         }
-        Record::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
+        TraceRecord::HrtimerStart { timer, expires_ns, soft_expires_ns, .. } => {
             format!("start {timer:#x} {expires_ns} {soft_expires_ns}")
         }
-        Record::HrtimerExpireEntry { timer, now_ns, function: callback } => {
+        TraceRecord::HrtimerExpireEntry { timer, now_ns, function: callback } => {
             format!("expire {timer:#x} {now_ns} {}", function(callback))
         }
-        Record::WorkStart { work, function: callback } => format!("work {work:#x} {}", function(callback)),
+        TraceRecord::WorkStart { work, function: callback } => {
+            format!("work {work:#x} {}", function(callback))
+        }
         record => format!("{record:?}"),
     }
 }

@@ -17,7 +17,7 @@ use crate::class::ThreadClass;
 use crate::config::Config;
 use crate::policy::PageShare;
 use crate::rules::Member;
-use crate::tuner::{Change, Input, Tuner};
+use crate::tuner::{Change, Tuner, TunerInput};
 use crate::waiters::Waiters;
 
 pub use boundary::{Actuator, Answer, Helper, Request, ThreadName, Threads, WaitSource};
@@ -423,13 +423,13 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         }
         self.suppression_due = true;
         if let Some(scheduling) = self.threads.scheduling(tid) {
-            self.tuner.input(Input::Thread(tid, Member { comm, class, scheduling }), now);
+            self.tuner.input(TunerInput::Thread(tid, Member { comm, class, scheduling }), now);
         }
     }
 
     /// A thread ended: who has its id next is another one.
     pub fn gone(&mut self, tid: Tid, now: Nanos) {
-        self.tuner.input(Input::Gone(tid), now);
+        self.tuner.input(TunerInput::Gone(tid), now);
         // It can only be gone already.
         let _ = self.source.donate(tid, None);
         self.attribution.gone(tid);
@@ -537,7 +537,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         self.reclaim_pages = pages;
         self.page_shares = Some(self.page_shares.unwrap_or_default().and(pages));
         let share = pages.map_or(PageShare::ALL, |pages| PageShare::of(pages.of_tasks, pages.all));
-        self.tuner.input(Input::PageShare(share), now);
+        self.tuner.input(TunerInput::PageShare(share), now);
     }
 
     /// Has the waits of those threads counted that tasks wait for, against the highest that waits.

@@ -87,7 +87,7 @@ const TRIED: [u32; 14] = [100, 200, 400, 600, 700, 800, 900, 1000, 1100, 1200, 1
 /// highest priority down, then the sum of all responses.
 type Score = (usize, u64, Vec<Nanos>, u128);
 
-/// Searches w for each kernel thread: the best worst case at no loss above the share allowed. `goes_on` is told after each simulation how many there
+/// Searches w for each kernel thread: the best worst case at no loss above the share allowed. `goes_on` gets after each simulation how many there
 /// were and how many there will be at most, and says whether to go on; what was found until then is the answer.
 pub fn fit(
     workload: &Workload,

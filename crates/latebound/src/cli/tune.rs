@@ -158,8 +158,8 @@ pub(crate) enum TunePolicy {
 #[command(after_help = "\
 Examples:
   latebound tune prove -- ./my-control-loop
-  latebound tune prove --rounds 8 --duration 20s --output proof -- ./my-control-loop
-  latebound tune prove --policy off,pip --config tune.toml --format json -- ./my-control-loop > proof.json")]
+  latebound tune prove --rounds 8 --duration 20s --output trial -- ./my-control-loop
+  latebound tune prove --policy off,pip --config tune.toml --format json -- ./my-control-loop > trial.json")]
 pub(crate) struct TuneProveArgs {
     /// The policies, the base first; static is added where the configuration gives a class a priority.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["off", "pip", "weighted-average"])]
@@ -198,8 +198,8 @@ pub(crate) struct TuneProveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  latebound tune show proof/prove.json
-  latebound tune show proof.json --pictures pictures
+  latebound tune show trial/prove.json
+  latebound tune show trial.json --pictures pictures
   latebound tune show a-10ms.json a-100ms.json --pictures pictures")]
 pub(crate) struct TuneShowArgs {
     /// Documents of `tune prove`. Of several, the cumulative distributions of each task are drawn together, a picture for each policy.

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         preempt_rt: args.preempt_rt,
         kallsyms: args.kallsyms.as_deref().map(read_whole).transpose()?,
     };
-    // Before anything is read: a place where nothing can be written is told at once.
+    // Before anything is read: a place where nothing can be written is reported at once.
     let folder =
         args.record.output.as_ref().map(|path| RunFolder::create(path, args.record.force)).transpose()?;
     let mut joined: Option<Saved> = None;

@@ -23,7 +23,7 @@ use crate::live_bound::{self, Reading};
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::session::{self, Progress, Record, Stop, monotonic};
+use crate::session::{self, Progress, RunWriter, Stop, monotonic};
 use crate::wakeups;
 
 /// How often records are taken. A ring holds three seconds of ten thousand interrupts a second.
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         view: ViewKind::from(args.view),
     };
     let mut run = session::new_run(RunVerb::Bound, doctor, args.duration);
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     // Loads first: starting them may wait for a disk, and nobody takes records meanwhile.
@@ -207,7 +207,7 @@ fn follow(
     stop: &Stop,
     watch: &mut Watch,
     run: &mut Run,
-    record: &mut Record,
+    record: &mut RunWriter,
 ) -> Result<()> {
     let started = Instant::now();
     let over = |stop: &Stop| {

@@ -17,7 +17,7 @@ use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 use crate::wakeups;
 use crate::worst::Worst;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let cpus = wakeups::cpus(&args.wakeups, &doctor.system)?;
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Check, doctor, Some(args.wakeups.duration));
-    let mut record = Record::begin(&args.record, Some("check"), &run)?;
+    let mut record = RunWriter::begin(&args.record, Some("check"), &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     let firmware = Firmware::begin(&run);

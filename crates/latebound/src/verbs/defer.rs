@@ -27,7 +27,7 @@ use crate::Outcome;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::load_runner;
 use crate::output::Output;
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 use backend::{Ready, Way};
 
 /// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
@@ -67,7 +67,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let plan = axes::plan(args, &allowed)?;
     let mut run = session::new_run(RunVerb::Defer, doctor, None);
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(said.into_iter().chain(lacking));
 
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));

@@ -19,7 +19,7 @@ use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 use crate::wakeups;
 use crate::worst::Worst;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Explain, doctor, args.duration);
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
 
     let options =
         RecorderOptions { watch, keep: args.recorder.worst_of_a_thread(), ..args.recorder.options() };

@@ -13,7 +13,7 @@ use crate::cli::MeasureArgs;
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 use crate::wakeups;
 
 pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     let cpus = wakeups::cpus(&args.wakeups, &doctor.system)?;
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Measure, doctor, Some(args.wakeups.duration));
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     // Nobody explains here: no late wake-up is handed out.

@@ -16,7 +16,7 @@ use crate::live;
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 
 pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Observe, doctor, args.duration);
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     let usual = if std::io::stdout().is_terminal() { Format::Human } else { Format::Json };
     let format = output.format_or(usual);
 

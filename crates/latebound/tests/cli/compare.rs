@@ -39,10 +39,10 @@ fn compare(folder: &Path, base: &[String], new: &[String], more: &[&str]) -> cra
 fn twice_as_late_is_called_worse_and_fails_only_where_that_was_asked_for() {
     let folder = folder();
     let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
-    let told = compare(folder.path(), &base, &new, &[]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let compared = compare(folder.path(), &base, &new, &[]);
+    assert_eq!(compared.code, Some(0), "{compared:?}");
     assert_says(
-        &told.out,
+        &compared.out,
         &["new against base: worse", "p99", "worse (p 0.002)", "6+6", "Whole Runs were compared"],
     );
     assert_eq!(compare(folder.path(), &base, &new, &["--fail-if", "worse"]).code, Some(2));
@@ -56,9 +56,12 @@ fn a_condition_decides_the_exit_status_and_is_on_record_for_pipelines() {
     let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
     let gates = ["--fail-if", "timer.p99 worse by 100%", "--fail-if", "timer.max not within 1000%"];
     let files = ["--junit", "compare.xml", "--markdown", "compare.md"];
-    let told = compare(folder.path(), &base, &new, &[gates.as_slice(), files.as_slice()].concat());
-    assert_eq!(told.code, Some(2), "{told:?}");
-    assert_says(&told.out, &["failed", "timer.p99 worse by 100%", "passed", "timer.max not within 1000%"]);
+    let compared = compare(folder.path(), &base, &new, &[gates.as_slice(), files.as_slice()].concat());
+    assert_eq!(compared.code, Some(2), "{compared:?}");
+    assert_says(
+        &compared.out,
+        &["failed", "timer.p99 worse by 100%", "passed", "timer.max not within 1000%"],
+    );
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert_says(
         &read("compare.xml"),
@@ -94,9 +97,9 @@ fn a_condition_that_could_never_come_true_is_an_error() {
         ("ipc messages.rate worse", "there is: timer.p50"),
         ("timer.p99 above 100us", "is not a condition"),
     ] {
-        let told = compare(folder.path(), &base, &new, &["--fail-if", gate]);
-        assert_eq!(told.code, Some(1), "{gate}: {told:?}");
-        assert_says(&told.err, &[expected]);
+        let compared = compare(folder.path(), &base, &new, &["--fail-if", gate]);
+        assert_eq!(compared.code, Some(1), "{gate}: {compared:?}");
+        assert_says(&compared.err, &[expected]);
     }
 }
 
@@ -104,14 +107,14 @@ fn a_condition_that_could_never_come_true_is_an_error() {
 fn the_document_has_its_shape_and_repeats() {
     let folder = folder();
     let (base, new) = (results(folder.path(), "base", 1, 6), results(folder.path(), "new", 4, 6));
-    let told = compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]);
-    let document: Value = serde_json::from_str(&told.out).unwrap();
+    let compared = compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]);
+    let document: Value = serde_json::from_str(&compared.out).unwrap();
     assert_eq!(document["schema"], "latebound.compare/1");
     assert_eq!(document["base"]["runs"].as_array().unwrap().len(), 6);
     let measure = &document["against"][0]["measures"][0];
     assert_eq!((&measure["statistic"], &measure["verdict"]), (&"p50".into(), &"worse".into()));
     assert!(measure["ratio_low"].as_f64().unwrap() > 2.0);
-    assert_eq!(compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]).out, told.out);
+    assert_eq!(compare(folder.path(), &base, &new, &["--format", "json", "--seed", "9"]).out, compared.out);
 }
 
 #[test]
@@ -181,8 +184,8 @@ fn an_import_prints_limits_where_values_lay_above_the_histogram() {
 fn appended_results_are_folders_of_their_own_and_runs_of_one_side() {
     let folder = folder();
     let file = sample("cyclictest-three.txt").display().to_string();
-    let told = done(folder.path(), &["import", &file, "--output", "three.run"]);
-    assert_says(&told.out, &["Result 1 of 3", "Result 3 of 3"]);
+    let compared = done(folder.path(), &["import", &file, "--output", "three.run"]);
+    assert_says(&compared.out, &["Result 1 of 3", "Result 3 of 3"]);
     for name in ["three.1.run", "three.2.run", "three.3.run"] {
         let run = done(folder.path(), &["report", name, "--format", "json"]).run();
         assert_eq!(run.series.len(), 1, "{name}");

@@ -50,8 +50,8 @@ fn a_load_that_failed_is_said_first_and_is_status_1() {
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert_says(&refused.err, &["in 1 of 2 Runs a load failed", "/nonexist"]);
     for format in ["--markdown", "--junit", "--html"] {
-        let told = ran(latebound(folder.path()).args(sides).args(["--anyway", format, "-"]));
-        assert_says(&told.out, &["in 1 of 2 Runs a load failed"]);
+        let compared = ran(latebound(folder.path()).args(sides).args(["--anyway", format, "-"]));
+        assert_says(&compared.out, &["in 1 of 2 Runs a load failed"]);
     }
 }
 

@@ -195,14 +195,14 @@ fn live_a_run_made_by_sudo_says_how_it_becomes_the_users() {
         said.err.contains("a.run is root's") && said.err.contains("sudo chown -R 12345:12346 a.run"),
         "{said:?}"
     );
-    let told = |uid: &str, gid: &str| {
+    let hint = |uid: &str, gid: &str| {
         ran(latebound(folder.path()).args(measure).env("SUDO_UID", uid).env("SUDO_GID", gid)).err
     };
     for uid in ["0", "", "me; reboot"] {
-        assert!(!told(uid, "12346").contains("chown"), "SUDO_UID={uid:?}");
+        assert!(!hint(uid, "12346").contains("chown"), "SUDO_UID={uid:?}");
     }
-    assert!(!told("12345", "us; reboot").contains("chown"));
-    assert!(told("12345", "0").contains("sudo chown -R 12345:0 a.run"), "who is of root's group is not root");
+    assert!(!hint("12345", "us; reboot").contains("chown"));
+    assert!(hint("12345", "0").contains("sudo chown -R 12345:0 a.run"), "who is of root's group is not root");
     let said = ran(latebound(folder.path()).args(measure).env_remove("SUDO_UID"));
     assert!(!said.err.contains("chown"), "{said:?}");
     let spaced = ["measure", "--policy", "other", "--duration", "50ms", "--output", "of me; b.run"];

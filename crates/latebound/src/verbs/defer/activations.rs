@@ -8,7 +8,7 @@ use latebound_model::{Run, Task, Tid};
 use latebound_system::Root;
 
 use crate::cli::KeepArgs;
-use crate::session::Record;
+use crate::session::RunWriter;
 use crate::worst::left_out;
 
 /// Those that are kept so far, under no load yet.
@@ -25,7 +25,7 @@ pub(super) fn begin(args: &KeepArgs) -> Activations<impl FnMut(Tid) -> Task + us
 pub(super) fn finish<F: FnMut(Tid) -> Task>(
     activations: &Activations<F>,
     run: &mut Run,
-    record: &mut Record,
+    record: &mut RunWriter,
 ) {
     run.worst_of_series = activations.worst_of_series();
     let (kept, dropped) = activations.kept().unwrap_or((&run.worst_of_series, 0));

@@ -16,7 +16,7 @@ use crate::Outcome;
 use crate::cli::{DeferLostArgs, TrainArgs};
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 
 use super::{RING_RECORDS, activations};
 
@@ -36,7 +36,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Defer, doctor, None);
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([Cpu(args.train.cpu)])));
 
     let mut trials = Vec::new();

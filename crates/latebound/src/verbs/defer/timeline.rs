@@ -22,7 +22,7 @@ use crate::Outcome;
 use crate::cli::{DeferTimelineArgs, TriggerName};
 use crate::load_runner::{self, Loads};
 use crate::output::Output;
-use crate::session::{self, Progress, Record, Stop};
+use crate::session::{self, Progress, RunWriter, Stop};
 
 use super::{activations, lost};
 
@@ -44,7 +44,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Defer, doctor, Some(args.duration));
-    let mut record = Record::begin(&args.record, None, &run)?;
+    let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &CpuSet::new([settings.cpu])));
     // Without BPF the module's own lanes are still there.
     let recorder = Recorder::start(RecorderOptions::default());
@@ -61,7 +61,8 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let running = loads.start(None, &allowed, &stop)?;
     running.settle();
 
-    let state = RefCell::new(Seen::new(args.trigger.into(), settings.cpu, length, running.processes()));
+    let state =
+        RefCell::new(TimelineState::new(args.trigger.into(), settings.cpu, length, running.processes()));
     let mut progress = Progress::new(Some(args.duration));
     let show = |so_far: latebound_defer::Progress| {
         state.borrow_mut().look(recorder.as_ref());
@@ -113,7 +114,7 @@ impl From<TriggerName> for Trigger {
 }
 
 /// What was seen so far, with the events around the run that the timeline is triggered on.
-struct Seen {
+struct TimelineState {
     cpu: Cpu,
     /// How long a train is.
     length: Nanos,
@@ -129,9 +130,9 @@ struct Seen {
     failed: Option<String>,
 }
 
-impl Seen {
-    fn new(trigger: Trigger, cpu: Cpu, length: Nanos, loads: Vec<u32>) -> Seen {
-        Seen {
+impl TimelineState {
+    fn new(trigger: Trigger, cpu: Cpu, length: Nanos, loads: Vec<u32>) -> TimelineState {
+        TimelineState {
             cpu,
             length,
             records: Vec::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of [`crate::told`], apart from it because the tests of every reader's memory have that file too and may hold no other test.
+//! Tests of [`crate::parsing`], apart from it because the tests of every reader's memory have that file too and may hold no other test.
 
 use crate::parsing::*;
 
