@@ -43,6 +43,15 @@ for line in open(sys.argv[1]):
 PYTHON
 [ -s "$work/programs" ] || { printf 'latebound: no test program was built\n' >&2; exit 1; }
 
+# Notes what failed with the end of its log, which is far above by the time the run ends.
+#     failed LOG NAME
+failed() {
+    {
+        printf '%s; the end of what it printed:\n' "$2"
+        tail -n 25 "$1" | sed 's/^/    /'
+    } >>"$work/failed"
+}
+
 # Runs one thing, and prints what it said when it has ended, as a whole. What failed is noted.
 #     one FOLDER COMMAND...
 one() {
@@ -62,10 +71,12 @@ one() {
         if [ -s "$log.names" ] && ! grep -qvE '(^|::)live_' "$log.names"; then
             while read -r name; do printf '%s\t%s\t%s\n' "$folder" "$1" "$name"; done <"$log.names" >>"$work/again"
         else
-            printf '%s\n' "${*##*/}" >>"$work/failed"
+            failed "$log" "${*##*/}"
         fi
         rm "$log.names"
     fi
+    # Tests that run again are alone, so this is the log of the one that has just ended.
+    cp "$log" "$work/last"
     rm "$log"
     return "$status"
 }
@@ -86,7 +97,7 @@ again() {
             return
         fi
     done
-    printf '%s %s\n' "${2##*/}" "$3" >>"$work/failed"
+    failed "$work/last" "${2##*/} $3"
 }
 
 includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
