@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Policy;
 use crate::mechanism::Mechanism;
+use crate::priority::Policy;
 use crate::units::{Cpu, Nanos, Tid};
 
 /// A thread as the kernel named it at one moment.

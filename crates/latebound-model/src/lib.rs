@@ -30,7 +30,7 @@ pub use bound::{
     Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstill};
-pub use event::{Event, EventKind, InterruptKind, Policy, SwitchReason};
+pub use event::{Event, EventKind, InterruptKind, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind};
 pub use finding::{Finding, Severity};
 pub use histogram::{
@@ -38,7 +38,7 @@ pub use histogram::{
 };
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
-pub use priority::{NoPriority, Priority, Scheduling};
+pub use priority::{NoPriority, Policy, Priority, Scheduling};
 pub use response::Response;
 pub use run::{
     CStateControl, Load, MeasureSettings, RUN_SCHEMA, Run, RunState, RunVerb, Table, Throughput, Tool,

@@ -1,12 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread is scheduled as: real-time priorities, and the policies that a tuned thread may have had before.
+//! What a thread is scheduled as: its policy, its real-time priority or its nice value.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Policy;
+/// A scheduling policy (include/uapi/linux/sched.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// `SCHED_OTHER`, called `SCHED_NORMAL` in the kernel.
+    Other,
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    RoundRobin,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_DEADLINE`.
+    Deadline,
+    /// `SCHED_EXT`.
+    Ext,
+}
+
+impl Policy {
+    /// From the kernel's number; `None` for a number that is no policy.
+    pub const fn from_number(number: u32) -> Option<Policy> {
+        Some(match number {
+            0 => Policy::Other,
+            1 => Policy::Fifo,
+            2 => Policy::RoundRobin,
+            3 => Policy::Batch,
+            5 => Policy::Idle,
+            6 => Policy::Deadline,
+            7 => Policy::Ext,
+            _ => return None,
+        })
+    }
+
+    /// The kernel's number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Policy::Other => 0,
+            Policy::Fifo => 1,
+            Policy::RoundRobin => 2,
+            Policy::Batch => 3,
+            Policy::Idle => 5,
+            Policy::Deadline => 6,
+            Policy::Ext => 7,
+        }
+    }
+
+    /// The name without `SCHED_`: `FIFO`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "OTHER",
+            Policy::Fifo => "FIFO",
+            Policy::RoundRobin => "RR",
+            Policy::Batch => "BATCH",
+            Policy::Idle => "IDLE",
+            Policy::Deadline => "DEADLINE",
+            Policy::Ext => "EXT",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 /// A real-time priority as user space counts: 1 (lowest) to 99 (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
