@@ -6,7 +6,7 @@ use latebound_model::{
     Completer, Dependency, LossKind, Nanos, Object, Priority, RelationKind, Tid, WaitEvent,
 };
 
-use super::{disks, wire};
+use super::wire;
 
 /// What one event says.
 pub(super) struct WaitRecord {
@@ -36,8 +36,8 @@ pub(super) fn record(bytes: &[u8]) -> Option<WaitRecord> {
     let observation = match wire::WaitOperation::from_raw(event.operation.into())? {
         wire::WaitOperation::Begin => begin(Dependency::Soft)?,
         wire::WaitOperation::Blocked => begin(Dependency::Hard)?,
-        wire::WaitOperation::Done if disks::counts(object.kind) => {
-            disks::served_by(at, object, by()?, task, Priority::new(event.priority)?)
+        wire::WaitOperation::Done if is_counted(object.kind) => {
+            served_by(at, object, by()?, task, Priority::new(event.priority)?)
         }
         wire::WaitOperation::Done => WaitEvent::Done { at, object, by: by()? },
         wire::WaitOperation::RunBy => WaitEvent::RunBy { at, object, worker: thread },
@@ -111,6 +111,16 @@ pub(super) fn loss(of: wire::WaitLoss) -> (LossKind, &'static str) {
             (LossKind::MapFull, "relations: first wake-ups of a pair that there was no room to count")
         }
     }
+}
+
+/// Whether the kernel counts waits of this kind by disk or timer, and reports each once.
+pub(super) fn is_counted(kind: RelationKind) -> bool {
+    matches!(kind, RelationKind::BlockIo | RelationKind::TimedSleep)
+}
+
+/// A thread, softirq or interrupt that completed a request of this task for the first time; `times` that are counted nowhere else.
+fn served_by(at: Nanos, object: Object, by: Completer, task: Tid, priority: Priority) -> WaitEvent {
+    WaitEvent::Served { at, object: Object { id: 0, ..object }, by, task, priority, times: object.id }
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use latebound_model::{Completer, Object, Priority, RelationKind, WaitEvent};
-use latebound_model::{Nanos, Tid};
+use latebound_model::{Nanos, Object, Tid, WaitEvent};
 use libbpf_rs::Map;
 
 use super::{decode, wire};
@@ -193,30 +192,16 @@ impl DiskWaits {
     }
 }
 
-/// Whether waits of this kind are counted here.
-pub(super) fn counts(kind: RelationKind) -> bool {
-    matches!(kind, RelationKind::BlockIo | RelationKind::TimedSleep)
-}
-
 /// What a program says of a disk: the place of a wait is no part of what is waited for.
 pub(super) fn without_place(observation: WaitEvent) -> (WaitEvent, Option<u64>) {
     match observation {
-        WaitEvent::Begin { at, object, task, priority, thread, dependency } if counts(object.kind) => {
+        WaitEvent::Begin { at, object, task, priority, thread, dependency }
+            if decode::is_counted(object.kind) =>
+        {
             let place = object.id;
             let object = Object { id: 0, ..object };
             (WaitEvent::Begin { at, object, task, priority, thread, dependency }, Some(place))
         }
         other => (other, None),
     }
-}
-
-/// A thread, softirq or interrupt that completed a request of this task for the first time; `times` that are counted nowhere else.
-pub(super) fn served_by(
-    at: Nanos,
-    object: Object,
-    by: Completer,
-    task: Tid,
-    priority: Priority,
-) -> WaitEvent {
-    WaitEvent::Served { at, object: Object { id: 0, ..object }, by, task, priority, times: object.id }
 }
