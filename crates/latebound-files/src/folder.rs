@@ -15,8 +15,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::kind::{kind, regular};
 use crate::read::{READING, whole};
-use crate::{FILE_MODE, kind, regular};
+
+/// The mode of a new file before the umask, as open(2) is given it.
+pub const FILE_MODE: u32 = 0o666;
+
+/// The mode of a new folder before the umask.
+pub const FOLDER_MODE: u32 = 0o777;
 
 /// What the name of everything unfinished begins with.
 pub const TEMPORARY_PREFIX: &str = ".latebound-";

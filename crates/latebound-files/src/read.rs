@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat};
 
-use crate::regular;
+use crate::kind::regular;
 
 /// How a file is opened for reading: without waiting for a pipe's writer or a device, without a terminal, not for children.
 pub(crate) const READING: OFlags =

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::Folder;
+use crate::folder::Folder;
 
 /// Writes a file whole or not at all. A regular file that is there is replaced; anything else is refused.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
