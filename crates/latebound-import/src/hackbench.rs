@@ -4,8 +4,8 @@
 
 use latebound_model::{Load, Nanos, Run, Throughput};
 
-use crate::ImportError;
 use crate::build;
+use crate::error::ImportError;
 use crate::number::{At, MOST, SECOND};
 use crate::split::Part;
 

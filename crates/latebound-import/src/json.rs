@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Number;
 
-use crate::ImportError;
 use crate::build::{self, Counted, Of};
 use crate::cyclictest;
+use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST, SECOND};
 use crate::options::{self, Settings};
 use crate::oslat;

@@ -2,7 +2,7 @@
 //! Numbers as other tools print them, read exactly: what is no number, is negative or passes what can be is an error that
 //! names the line and the value, never a zero.
 
-use crate::ImportError;
+use crate::error::ImportError;
 
 /// A number that fits every sum: foreign files may hold any. 104 days in nanoseconds.
 pub(crate) const MOST: u64 = 1 << 53;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use latebound_model::Nanos;
+
 use crate::number::{At, MICROSECOND};
 
 /// Settings of another tool: name and value, as [`latebound_model::Run::settings`] has them.
@@ -216,7 +218,10 @@ pub(crate) fn exact(nanos: u64) -> String {
 
 /// The time that a setting of [`exact`] holds, in nanoseconds.
 pub(crate) fn time_of(settings: &Settings, name: &str) -> Option<u64> {
-    settings.get(name)?.strip_suffix(" us")?.parse::<u64>().ok()?.checked_mul(MICROSECOND)
+    let text = settings.get(name)?;
+    let time = text.parse::<Nanos>().ok()?.0;
+    // What is no number stands as the tool was given it, and the tool's units are not ours.
+    (exact(time) == *text).then_some(time)
 }
 
 /// Microseconds of a command line; what is no number stays as it is.

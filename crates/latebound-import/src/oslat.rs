@@ -4,8 +4,8 @@
 
 use latebound_model::{Mechanism, Nanos, Quantity, Run};
 
-use crate::ImportError;
 use crate::build::{self, Counted, Of};
+use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, SECOND};
 use crate::options;
 use crate::split::Part;

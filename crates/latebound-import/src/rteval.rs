@@ -6,8 +6,8 @@
 use latebound_model::{Load, Mechanism, Nanos, PreemptionModel, Quantity, Run};
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::ImportError;
 use crate::build::{self, Counted, Of};
+use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST, SECOND};
 use crate::options;
 use crate::split::Part;

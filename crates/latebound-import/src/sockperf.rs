@@ -9,8 +9,8 @@ use latebound_model::{
     bucket_index,
 };
 
-use crate::ImportError;
 use crate::build;
+use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, SECOND};
 use crate::split::Part;
 

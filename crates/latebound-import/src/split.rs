@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
 
-use crate::cyclictest::{ThreadLine, verbose_line};
+use crate::cyclictest::line::{ThreadLine, verbose_line};
 
 /// Which format a part is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
