@@ -35,10 +35,10 @@ pub use format::{EventFormat, Field, FieldKind, Formats, PageLayout};
 pub use kind::TraceKind;
 pub use perf::PerfTrace;
 pub use record::{
-    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, TaskRef, TextOffset, TraceRecord, Turn, Turned,
-    VectorId, is_runnable,
+    Comm, Decoded, Decoder, Flags, Frames, NoiseKind, TaskRef, TraceRecord, Turn, Turned, VectorId,
+    is_runnable,
 };
 pub use source::ReadAt;
-pub use symbols::{CommandLines, PrintkStrings, Symbols};
+pub use symbols::{CommandLines, PrintkStrings, Symbols, TextOffset};
 pub use text::TextTrace;
 pub use typed::{TraceEvent, TraceItem};

@@ -14,11 +14,7 @@ use latebound_model::{SwitchReason, Tid};
 pub use self::turn::{Turn, Turned};
 
 use crate::format::{EventFormat, Field, FieldKind, Formats};
-use crate::symbols::PrintkStrings;
-
-/// A place in the kernel's text, counted from `_stext` (include/trace/events/preemptirq.h).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TextOffset(pub i32);
+use crate::symbols::{PrintkStrings, TextOffset};
 
 /// Which processor vector or inter-processor interrupt: its name is [`Decoder::vector_name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

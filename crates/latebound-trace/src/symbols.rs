@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use latebound_model::Tid;
 
-use crate::record::TextOffset;
+/// A place in the kernel's text, counted from `_stext` (include/trace/events/preemptirq.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TextOffset(pub i32);
 
 /// The functions of the traced kernel.
 ///

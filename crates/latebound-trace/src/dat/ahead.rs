@@ -8,7 +8,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::dat::chunk::{Chunk, Finder, Found, Slot, Work};
-use crate::dat::stream::Shape;
+use crate::dat::shape::Shape;
 use crate::source::ReadAt;
 
 /// How much is handed over at once, so that the two seldom wait for each other.

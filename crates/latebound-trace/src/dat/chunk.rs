@@ -5,7 +5,7 @@
 
 use crate::dat::head::CpuData;
 use crate::dat::inflate::Inflater;
-use crate::dat::stream::Shape;
+use crate::dat::shape::Shape;
 use crate::error::TraceError;
 use crate::source::ReadAt;
 

@@ -6,6 +6,7 @@ mod chunk;
 mod head;
 mod inflate;
 mod page;
+mod shape;
 mod stream;
 
 pub use ahead::Ahead;
@@ -23,7 +24,7 @@ use crate::record::Decoder;
 use crate::source::ReadAt;
 use crate::symbols::{CommandLines, PrintkStrings, Symbols};
 use head::Head;
-use stream::Shape;
+use shape::Shape;
 
 /// An opened trace.dat: its description is read, its events are not yet.
 pub struct TraceFile<R> {

@@ -11,12 +11,11 @@ use latebound_model::Cpu;
 
 use crate::dat::ahead::{self, Ahead, Prepared};
 use crate::dat::chunk::{BLOCK, Chunk, Finder, Found, Slot, Work};
-use crate::dat::head::{Buffer, CpuData};
-use crate::dat::inflate::Compression;
+use crate::dat::head::CpuData;
 use crate::dat::page::{PageHead, Step, Walk};
+use crate::dat::shape::Shape;
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::format::PageLayout;
 use crate::source::ReadAt;
 
 /// One event as it stands in the ring buffer.
@@ -37,33 +36,6 @@ pub enum Item<'a> {
     Event(RawEvent<'a>),
     /// A place where the stream is not whole.
     Discontinuity(Discontinuity),
-}
-
-/// What all CPUs of one buffer have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) big_endian: bool,
-    pub(crate) layout: PageLayout,
-    pub(crate) page_size: usize,
-    /// `None`: pages lie in the file as they are.
-    pub(crate) chunks: Option<Compression>,
-}
-
-impl Shape {
-    pub(crate) fn new(
-        big_endian: bool,
-        layout: PageLayout,
-        compression: Compression,
-        buffer: &Buffer,
-    ) -> Shape {
-        let chunks = buffer.compressed.then_some(compression);
-        Shape { big_endian, layout, page_size: buffer.page_size, chunks }
-    }
-
-    /// The most that one chunk may hold. trace-cmd makes chunks of 10 pages; pages are at most 8 MiB.
-    pub(super) fn chunk_limit(&self) -> usize {
-        (self.page_size * 64).clamp(1 << 20, 32 << 20)
-    }
 }
 
 /// How much the chunks of a merge may take together.

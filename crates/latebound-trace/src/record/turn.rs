@@ -5,7 +5,8 @@
 
 use latebound_model::Tid;
 
-use super::{COMMON_LENGTH, Decoded, Decoder, Flags, Kind, Place, TextOffset, TraceRecord};
+use super::{COMMON_LENGTH, Decoded, Decoder, Flags, Kind, Place, TraceRecord};
+use crate::symbols::TextOffset;
 
 /// What a preempt or irq event turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

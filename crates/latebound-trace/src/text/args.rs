@@ -5,23 +5,8 @@
 use latebound_model::Tid;
 
 use crate::record::{Comm, TaskRef, TraceRecord};
-use crate::symbols::hex;
-use crate::text::Names;
 use crate::text::line::Line;
-
-/// `vfs_write+0x103/0x2f0 [module]` -> `vfs_write`, 0x103.
-pub(super) fn function(place: &str) -> (&str, u64) {
-    let place = place.split_whitespace().next().unwrap_or_default();
-    let (place, _) = place.split_once('/').unwrap_or((place, ""));
-    match place.split_once('+') {
-        Some((name, offset)) => (name, pointer(offset).unwrap_or(0)),
-        None => (place, 0),
-    }
-}
-
-fn pointer(text: &str) -> Option<u64> {
-    hex(text.strip_prefix("0x").unwrap_or(text).as_bytes())
-}
+use crate::text::names::{Names, function, pointer};
 
 /// The value of a key, up to the next blank.
 fn value<'a>(args: &'a str, key: &str) -> Option<&'a str> {

@@ -7,6 +7,7 @@
 
 mod args;
 mod line;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +16,17 @@ use latebound_model::{Cpu, Nanos, Tid};
 use crate::CPU_LIMIT;
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::record::{Decoded, TextOffset, VectorId};
+use crate::record::Decoded;
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 use crate::typed::{TraceEvent, TraceItem};
 use line::{Line, Said};
+use names::Names;
 
 /// The longest line; ftrace's own are below a page.
 const LINE_LIMIT: usize = 64 * 1024;
 /// How much is read at once.
 const BLOCK: usize = 256 * 1024;
-/// Made-up addresses: `_stext`, and the room that each function has.
-const TEXT_START: u64 = 1 << 40;
-const FUNCTION_ROOM: i32 = 1 << 16;
 /// So many functions fit an offset of 31 bits.
 const FUNCTIONS: usize = 32_000;
 /// More vectors than a processor has.
@@ -47,32 +46,6 @@ pub struct TextTrace<R> {
     is_counted: bool,
     has_flags: bool,
     has_times: bool,
-}
-
-/// Functions and vectors by name, each with its place among its like.
-#[derive(Debug, Default)]
-struct Names {
-    functions: BTreeMap<String, i32>,
-    vectors: Vec<String>,
-}
-
-impl Names {
-    /// The made-up offset of `vfs_write+0x103/0x2f0 [module]`; 0, which is `_stext`, for a name without one.
-    fn offset(&self, place: &str) -> TextOffset {
-        let (name, offset) = args::function(place);
-        let Some(index) = self.functions.get(name) else { return TextOffset(0) };
-        let offset = i32::try_from(offset).unwrap_or(i32::MAX).min(FUNCTION_ROOM - 1);
-        TextOffset((index + 1) * FUNCTION_ROOM + offset)
-    }
-
-    fn address(&self, place: &str) -> u64 {
-        TEXT_START.wrapping_add_signed(i64::from(self.offset(place).0))
-    }
-
-    fn vector(&self, name: &str) -> VectorId {
-        let at = self.vectors.binary_search_by(|vector| vector.as_str().cmp(name)).ok();
-        VectorId(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX))
-    }
 }
 
 impl<R: ReadAt> TextTrace<R> {
@@ -163,17 +136,10 @@ impl<R: ReadAt> TextTrace<R> {
 
     /// The functions that the text names, at made-up addresses, `_stext` before them all.
     pub fn symbols(&self) -> Symbols {
-        use std::fmt::Write;
-        let mut text = format!("{TEXT_START:016x} T _stext\n");
-        for (name, index) in &self.names.functions {
-            let address = TEXT_START.wrapping_add_signed(i64::from((index + 1) * FUNCTION_ROOM));
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{address:016x} t {name}");
-        }
-        Symbols::parse(text.into_bytes())
+        self.names.symbols()
     }
 
-    /// The names of the vectors, by [`VectorId`].
+    /// The names of the vectors, by [`crate::VectorId`].
     pub fn vector_names(&self) -> &[String] {
         &self.names.vectors
     }
