@@ -15,8 +15,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::growth::Snapshot;
-use super::record::{self, UNNAMED, source_name};
-use super::timeline::{Interrupt, Source, Timeline, TimelineError};
+use super::timeline::{Interrupt, Source, Timeline, TimelineError, UNNAMED, source_name};
 use super::views::Views;
 use super::{Variables, VariablesTooLong, analyse};
 
@@ -273,11 +272,6 @@ impl CpuObservations {
     pub fn views(&self) -> Result<Views, DocumentError> {
         analyse(&self.variables, &self.timeline)
             .map_err(|error| DocumentError::Variables { cpu: self.cpu, error })
-    }
-
-    /// The record of this CPU, with the views that [`CpuObservations::views`] gave.
-    pub fn bound(&self, views: &Views) -> CpuBound {
-        record::cpu_bound(self, views)
     }
 }
 

@@ -29,8 +29,8 @@ pub use latebound_abi::{CallerClasses, Symbol, SymbolsError};
 pub use live::{LiveBound, LiveCpu};
 pub use live_estimate::FoldedInterrupts;
 pub use observer::{BrokenRule, CpuObserver, Longest};
-pub use record::{FoldedCpu, source_name};
-pub use timeline::{Interrupt, Source, Timeline, TimelineError};
+pub use record::FoldedCpu;
+pub use timeline::{Interrupt, Source, Timeline, TimelineError, source_name};
 pub use views::{Outcome, View, Views, WITNESS_LIMIT, WitnessInterval};
 
 pub use latebound_model::{

@@ -4,58 +4,46 @@
 
 use latebound_model::{
     BlockingWindow, BoundView, BoundViews, Cpu, CpuBound, CurveCorner, GrowthSample, InterruptRecord,
-    MeasuredWakeup, Nanos, SourceKind, SourceName, SourceShare, SourceSummary, ViewKind, WorkloadCurve,
+    MeasuredWakeup, Nanos, SourceShare, SourceSummary, ViewKind, WorkloadCurve,
 };
 
 use super::curve::{Fold, Folded, FoldedViews};
 use super::document::CpuObservations;
 use super::growth;
-use super::timeline::{Source, Timeline};
+use super::timeline::{Source, Timeline, source_name};
 use super::views::{Outcome, View, Views, WitnessInterval};
 use super::{Variables, VariablesTooLong};
 
-/// The name that stands for an interrupt which no event named.
-pub(super) const UNNAMED: &str = "unnamed";
-
-/// A source as the records name it.
-pub fn source_name(source: Source, name: &str) -> SourceName {
-    let (kind, vector, irq, name) = match source {
-        Source::Nmi => (SourceKind::Nmi, None, None, name),
-        Source::Vector(vector) => (SourceKind::Irq, Some(vector), None, name),
-        Source::Device(irq) => (SourceKind::Irq, None, Some(irq), name),
-        Source::Unnamed => (SourceKind::Irq, None, None, UNNAMED),
-    };
-    SourceName { kind, vector, irq, name: name.to_owned() }
-}
-
-/// The record of one CPU whose interrupts were all kept.
-pub(super) fn cpu_bound(one: &CpuObservations, views: &Views) -> CpuBound {
-    let growth = match one.elapsed {
-        Some(elapsed) if !one.progress.is_empty() => {
-            growth::growth(&one.progress, &one.timeline, elapsed, views)
+impl CpuObservations {
+    /// The record of this CPU, with the views that [`CpuObservations::views`] gave.
+    pub fn bound(&self, views: &Views) -> CpuBound {
+        let growth = match self.elapsed {
+            Some(elapsed) if !self.progress.is_empty() => {
+                growth::growth(&self.progress, &self.timeline, elapsed, views)
+            }
+            _ => Vec::new(),
+        };
+        let mut of = BoundViews::default();
+        for (kind, view) in views.iter() {
+            let last_grew = GrowthSample::last_grew(&growth, kind);
+            *of.get_mut(kind) = BoundView { last_grew, ..kept_view(view, &self.timeline) };
         }
-        _ => Vec::new(),
-    };
-    let mut of = BoundViews::default();
-    for (kind, view) in views.iter() {
-        let last_grew = GrowthSample::last_grew(&growth, kind);
-        *of.get_mut(kind) = BoundView { last_grew, ..kept_view(view, &one.timeline) };
-    }
-    let Variables { poid, psd, dst, paie } = one.variables;
-    CpuBound {
-        cpu: one.cpu,
-        start: one.start,
-        elapsed: one.elapsed,
-        poid,
-        psd,
-        dst,
-        paie,
-        interference_free: views.none.latency().unwrap_or_default(),
-        windows: one.windows.clone(),
-        measured: one.measured.clone(),
-        interrupts: summaries(&one.timeline),
-        views: of,
-        growth,
+        let Variables { poid, psd, dst, paie } = self.variables;
+        CpuBound {
+            cpu: self.cpu,
+            start: self.start,
+            elapsed: self.elapsed,
+            poid,
+            psd,
+            dst,
+            paie,
+            interference_free: views.none.latency().unwrap_or_default(),
+            windows: self.windows.clone(),
+            measured: self.measured.clone(),
+            interrupts: summaries(&self.timeline),
+            views: of,
+            growth,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use latebound_model::Nanos;
+use latebound_model::{Nanos, SourceKind, SourceName};
 
 /// The first time that is too late: 2^63.
 const TIME_LIMIT: u64 = 1 << 63;
@@ -26,6 +26,20 @@ pub enum Source {
     Device(u32),
     /// Interrupts that no event named.
     Unnamed,
+}
+
+/// The name that stands for an interrupt which no event named.
+pub(super) const UNNAMED: &str = "unnamed";
+
+/// A source as the records name it.
+pub fn source_name(source: Source, name: &str) -> SourceName {
+    let (kind, vector, irq, name) = match source {
+        Source::Nmi => (SourceKind::Nmi, None, None, name),
+        Source::Vector(vector) => (SourceKind::Irq, Some(vector), None, name),
+        Source::Device(irq) => (SourceKind::Irq, None, Some(irq), name),
+        Source::Unnamed => (SourceKind::Irq, None, None, UNNAMED),
+    };
+    SourceName { kind, vector, irq, name: name.to_owned() }
 }
 
 impl fmt::Display for Source {

@@ -9,11 +9,12 @@ use latebound_model::{
     Standstill, Task, Tid, softirq_name,
 };
 
+use super::facts::KernelFacts;
 use super::precedence::goes_before;
 use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
-use super::{KernelFacts, limits, standstill};
+use super::{limits, standstill};
 
 /// What makes two instants belong to the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,8 @@
 //! - An interrupt that was due while a softirq's handler was on top counts to that softirq.
 
 mod classify;
+mod facts;
+pub mod limits;
 mod precedence;
 mod quota;
 mod signature;
@@ -29,89 +31,19 @@ mod usual;
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    Activation, Cause, CauseKind, Cpu, CpuIdleState, Event, EventKind, Explanation, FairServer, Loss,
-    LossKind, Nanos, PreemptionModel, RtThrottling, Span, Stack, SystemSnapshot, Task,
+    Activation, Cause, CauseKind, Cpu, Event, EventKind, Explanation, Loss, LossKind, Nanos, Span, Stack,
+    Task,
 };
 
+pub use self::facts::KernelFacts;
 pub use self::usual::{Usual, UsualCounter};
 
 use self::classify::{Case, Key};
-
-/// The kernel's numbers that explanations rest on.
-pub mod limits {
-    use latebound_model::Nanos;
-
-    /// A softirq burst may go on for so long: `MAX_SOFTIRQ_TIME`, `msecs_to_jiffies(2)` (kernel/softirq.c, 5.15 to 6.18).
-    pub const SOFTIRQ_TIME: Nanos = Nanos::from_millis(2);
-    /// Or for so many rounds: `MAX_SOFTIRQ_RESTART` (kernel/softirq.c, 5.15 to 6.18).
-    pub const SOFTIRQ_RESTARTS: u32 = 10;
-    /// Softirq handlers further apart than this belong to two bursts.
-    pub const SOFTIRQ_GAP: Nanos = Nanos::from_micros(20);
-    /// A starved fair thread waits for period less runtime of the server that rescues it, give or take this: two ticks
-    /// at 250 Hz and the rescue itself (950 ms by default: kernel/sched/deadline.c, 6.12, `fair_server_init` with 50 ms
-    /// of 1 s; before, kernel/sched/rt.c, `sysctl_sched_rt_runtime`). Measured: 949.8 to 951.4 ms on 6.18.
-    pub const SERVER_TOLERANCE: Nanos = Nanos::from_millis(10);
-    /// From here on leaving an idle state is called deep: shallow states of x86 and arm64 leave within some
-    /// microseconds, deep ones take 50 us and more by their drivers' tables (drivers/idle/intel_idle.c).
-    pub const DEEP_IDLE: Nanos = Nanos::from_micros(50);
-    /// A gap between events that is shorter is never called a standstill: handlers of a busy machine have such.
-    pub const STANDSTILL: Nanos = Nanos::from_micros(200);
-    /// A gap is long by its own distribution where it lasts so many times the median of the same,
-    pub const STANDSTILL_MEDIANS: u64 = 200;
-    /// and so many times what 99 % of the same take. Both are chosen, not derived.
-    pub const STANDSTILL_TAILS: u64 = 20;
-    /// A thread woken for another CPU is put on its queue by an interrupt there (kernel/sched/core.c,
-    /// `ttwu_queue_wakelist`): for so long after the wake-up, being passed over means nothing.
-    pub const QUEUED_REMOTELY: Nanos = Nanos::from_micros(100);
-}
-
-/// What of the system bears on an explanation. Everything may be unknown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelFacts {
-    /// Ticks a second.
-    pub hz: Option<u32>,
-    /// The preemption model in force.
-    pub preemption: Option<PreemptionModel>,
-    /// Real-time throttling.
-    pub rt_throttling: Option<RtThrottling>,
-    /// The fair server, on kernels that have one.
-    pub fair_server: Option<FairServer>,
-    /// Whether the machine itself is emulated: then idle exits say nothing of hardware.
-    pub emulated: bool,
-    /// Whether some idle state in use takes [`limits::DEEP_IDLE`] to leave; `None` where that cannot be told.
-    pub deep_idle: Option<bool>,
-    /// How long handlers take and how late timers' interrupts come here, as a rule.
-    pub usual: Usual,
-}
-
-impl From<&SystemSnapshot> for KernelFacts {
-    fn from(system: &SystemSnapshot) -> KernelFacts {
-        KernelFacts {
-            hz: system.hz,
-            preemption: system.preemption,
-            rt_throttling: system.rt_throttling.clone(),
-            fair_server: system.fair_server.clone(),
-            emulated: system.emulation.is_some(),
-            deep_idle: deep_idle(system),
-            usual: Usual::default(),
-        }
-    }
-}
 
 /// Whether some gap between events of a late activation is so long that it may be a standstill: then
 /// [`KernelFacts::usual`] and the events of all CPUs are worth having.
 pub fn may_be_standstill(events: &[Event], late: &Activation) -> bool {
     standstill::is_possible(events, late.requested_at, late.started_at)
-}
-
-/// By the word of the idle driver. haltpoll's states are a loop and a HLT (drivers/cpuidle/cpuidle-haltpoll.c, 5.15 to 6.18),
-/// and a guest without a driver has HLT alone: what that costs is the hypervisor's.
-fn deep_idle(system: &SystemSnapshot) -> Option<bool> {
-    if !system.idle_states.is_empty() {
-        let deep = |state: &CpuIdleState| !state.disabled && state.exit_latency >= limits::DEEP_IDLE;
-        return Some(system.idle_states.iter().any(deep));
-    }
-    system.hypervisor.is_some().then_some(false)
 }
 
 /// Explains one late activation from the events around it.

@@ -6,9 +6,10 @@ use latebound_model::{
 };
 
 use super::classify::Case;
+use super::facts::KernelFacts;
+use super::limits;
 use super::precedence::{is_fair, is_real_time};
 use super::timeline::Frame;
-use super::{KernelFacts, limits};
 
 /// The patterns of an explanation whose causes are complete.
 pub(super) fn recognise(explanation: &Explanation, case: &Case<'_>, facts: &KernelFacts) -> Vec<Signature> {
