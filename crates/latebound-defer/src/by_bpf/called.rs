@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use latebound_model::Cpu;
 
-use super::requester::signal;
+use super::eventfd::signal;
 
 /// include/uapi/linux/membarrier.h
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;

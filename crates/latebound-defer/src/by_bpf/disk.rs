@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use latebound_abi::defer::Record;
 use latebound_probe::{DeferPart, DeferProbe, DeferReader, DeferShared};
 
-use super::requester::signal;
+use super::eventfd::signal;
 use crate::error::DeferError;
 use crate::thread::{now_ns, this_cpu, this_thread};
 

@@ -6,6 +6,7 @@
 
 mod called;
 mod disk;
+mod eventfd;
 mod loopback;
 mod page;
 mod requester;
@@ -34,9 +35,10 @@ use crate::tally::Measured;
 use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler, this_thread};
 use called::Guest;
 use disk::{Disk, Reader, Reading};
+use eventfd::signal;
 use loopback::Loopback;
 use page::Page;
-use requester::{Act, Requested, Turn, request_all, set_timer, settle, signal};
+use requester::{Act, Requested, Turn, request_all, set_timer, settle};
 use waiter::{Awaited, Waiter};
 
 /// What the running kernel lets be requested without the module.

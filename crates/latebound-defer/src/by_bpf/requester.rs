@@ -13,6 +13,7 @@ use latebound_probe::{DeferShared, DeferTrigger};
 
 use super::called::{Guest, membarrier};
 use super::disk::Reading;
+use super::eventfd::signal;
 use super::loopback::Loopback;
 use super::page::Page;
 use crate::error::DeferError;
@@ -230,16 +231,6 @@ pub(super) fn set_timer(timer: &OwnedFd, due_ns: u64) -> io::Result<()> {
         )
     } {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Adds one to an eventfd.
-pub(super) fn signal(event: &OwnedFd) -> io::Result<()> {
-    let one = 1u64.to_ne_bytes();
-    // SAFETY: the kernel reads eight bytes of a live buffer.
-    match unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) } {
-        8 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
