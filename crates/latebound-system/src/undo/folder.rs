@@ -3,7 +3,7 @@
 //! never opened as a journal. All files are reached from the open folder, so that no name is looked up twice.
 
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::journal::UndoError;
+use super::error::UndoError;
 
 const ENDING: &str = ".undo";
 /// For a lock that somebody holds only while he looks or tidies up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A journal has a line for each thread and priority: this is more than a hundred thousand threads need.
+const MOST_BYTES: u64 = 1 << 30;
 /// Journals of one process that cannot be told apart by its id.
 const MOST_NAMES: u32 = 100;
 
@@ -183,6 +185,14 @@ pub(super) fn patiently(mut attempt: impl FnMut() -> io::Result<bool>) -> io::Re
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(true)
+}
+
+/// All that is in an open file.
+pub(super) fn read(mut file: &File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn fail<'a>(path: &'a Path, step: &'static str) -> impl Fn(io::Error) -> UndoError + 'a {

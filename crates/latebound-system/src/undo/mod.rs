@@ -21,6 +21,7 @@ pub const FOLDER: &str = "/run/latebound";
 
 mod changes;
 mod entry;
+mod error;
 mod folder;
 mod handle;
 mod journal;
@@ -33,8 +34,9 @@ mod watchdog;
 
 pub use changes::{Left, Undone};
 pub use entry::Owner;
+pub use error::UndoError;
 pub use handle::ThreadHandle;
-pub use journal::{Journal, UndoError};
+pub use journal::Journal;
 pub use raiser::{Raised, RaisedOver, Raiser, RaiserCounts};
 pub use recover::{JournalText, LeftOver, Outcome, Recovered, left_over, read_journal, recover};
 pub use schedule::{Schedule, ThreadIdentity, schedule_of, set_own_schedule, set_schedule_within};

@@ -10,7 +10,8 @@ use latebound_abi::tune::{Counts, Kind, PRIORITIES, Record, Serves, Start, Threa
 use latebound_model::{Nanos, Tid};
 use latebound_module::{Device, TUNE};
 
-use super::journal::{Journal, UndoError};
+use super::error::UndoError;
+use super::journal::Journal;
 use super::schedule::ThreadIdentity;
 use crate::root::Root;
 

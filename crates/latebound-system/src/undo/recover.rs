@@ -9,8 +9,8 @@ use rustix::fs::FlockOperation;
 
 use super::changes::{Changes, Undone};
 use super::entry::{Entry, Owner};
-use super::folder::{Folder, patiently, try_lock};
-use super::journal::{UndoError, read};
+use super::error::UndoError;
+use super::folder::{Folder, patiently, read, try_lock};
 use crate::root::Root;
 
 /// A journal that was met, and what came of it.

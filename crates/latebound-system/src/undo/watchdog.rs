@@ -19,7 +19,8 @@ use std::time::Duration;
 use latebound_model::Tid;
 
 use super::changes::Undone;
-use super::journal::{Journal, UndoError};
+use super::error::UndoError;
+use super::journal::Journal;
 use super::raiser::Raiser;
 use super::schedule::{Schedule, ThreadIdentity};
 use crate::root::Root;
