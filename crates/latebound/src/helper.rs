@@ -3,28 +3,28 @@
 //! thread. What it reads may come late, or not at all where real-time tasks keep all processors busy; nothing urgent waits for it. What a
 //! real-time task waits for can be boosted, and then has a priority of those.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
-use latebound_model::Priority;
-use latebound_model::{Policy, Tid};
+use latebound_model::{Policy, Priority, Tid};
+use latebound_report::TuneMetrics;
 use latebound_system::Root;
 use latebound_system::undo::{Schedule, set_own_schedule, set_schedule_within};
 use latebound_tune::{Answer, Helper, Request, Threads};
 
 use crate::privileges::{self, Needs, Work};
-use crate::tune_metrics::Metrics;
-use crate::tuning::SystemThreads;
+use crate::system_threads::SystemThreads;
 
 /// What is to be done.
 enum Job {
     /// To be answered.
     Answer(Request),
     /// To be written.
-    Metrics(Box<Metrics>),
+    Metrics(Box<TuneMetrics>),
 }
 
 /// So many requests wait at most. One that finds no room is not done; who asked asks again.
@@ -69,7 +69,9 @@ impl HelperThread {
                             Some(Answer::Share(share))
                         }
                         Job::Metrics(metrics_now) => {
-                            if let Some(Err(_)) = metrics.as_deref().map(|path| metrics_now.write(path)) {
+                            if let Some(Err(_)) =
+                                metrics.as_deref().map(|path| write_metrics(path, &metrics_now))
+                            {
                                 failures.fetch_add(1, Ordering::Relaxed);
                             }
                             None
@@ -86,7 +88,7 @@ impl HelperThread {
     }
 
     /// Has these metrics written. Returns whether there was room for that.
-    pub(crate) fn publish(&self, metrics: Metrics) -> bool {
+    pub(crate) fn publish(&self, metrics: TuneMetrics) -> bool {
         self.jobs.try_send(Job::Metrics(Box::new(metrics))).is_ok()
     }
 
@@ -112,6 +114,12 @@ impl Helper for HelperThread {
     }
 }
 
+/// Writes the file whole: its readers see the one before or this one.
+pub(crate) fn write_metrics(path: &Path, metrics: &TuneMetrics) -> io::Result<()> {
+    // The tuner has no time for the disk. The collector reads names that end in .prom, which a temporary one does not.
+    latebound_files::write_in_memory(path, metrics.text())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
@@ -120,6 +128,18 @@ mod tests {
     use latebound_tune::ReclaimShare;
 
     use super::*;
+
+    #[test]
+    fn a_file_of_metrics_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latebound.prom");
+        let metrics = TuneMetrics { changes: 12, ..TuneMetrics::default() };
+        std::fs::write(&path, "what was there").unwrap();
+        write_metrics(&path, &metrics).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), metrics.text());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_metrics(&folder.path().join("no/folder.prom"), &metrics).is_err());
+    }
 
     #[test]
     fn live_helper_boosted_for_a_share_is_ordinary_again_afterwards() {

@@ -14,16 +14,17 @@ mod live_bound;
 mod load_runner;
 #[cfg(test)]
 mod manuals_tests;
+mod outcome;
 mod output;
 mod privileges;
 mod prove;
 mod recording;
 mod reserved;
 mod session;
+mod system_threads;
 mod tune_account;
 mod tune_actuator;
 mod tune_daemon;
-mod tune_metrics;
 mod tune_module;
 mod tune_undo;
 mod tuning;
@@ -37,16 +38,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Format, TuneCommand, Verb};
+use crate::outcome::Outcome;
 use crate::output::Output;
-
-/// How a verb ended when nothing failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Exit status 0.
-    Done,
-    /// Exit status 2: a latency was above `--max-latency`, or a condition of `--fail-if` came true.
-    LimitPassed,
-}
 
 /// Whether the verb needs nothing of the system but files.
 fn reads_files_alone(verb: &Verb) -> bool {

@@ -3,12 +3,12 @@
 //! allocates nothing on the way from a wait to a priority.
 
 use latebound_model::{Histogram, Nanos, Priority};
+use latebound_report::TuneMetrics;
 use latebound_system::undo::{Raised, Undone};
 use latebound_tune::document::{ChangeRecord, ModuleAccount, ModuleReaction, TuneMap, TuneRun};
 use latebound_tune::{Change, PolicyKind};
 
 use crate::reserved::processor_time;
-use crate::tune_metrics::Metrics;
 use crate::tune_module;
 use crate::tuning::Tuning;
 
@@ -84,10 +84,10 @@ impl Account {
     }
 
     /// The numbers of this moment.
-    pub(crate) fn metrics(&self, tuning: &Tuning, policy: PolicyKind, dry_run: bool) -> Metrics {
+    pub(crate) fn metrics(&self, tuning: &Tuning, policy: PolicyKind, dry_run: bool) -> TuneMetrics {
         let (raised, known) = tuning.tuner().raised();
         let losses = tuning.losses().into_iter();
-        Metrics {
+        TuneMetrics {
             running: true,
             dry_run,
             policy: policy.name(),

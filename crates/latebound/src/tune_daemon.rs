@@ -17,15 +17,14 @@ use latebound_tune::document::TuneMap;
 use latebound_tune::{Change, Config, PolicyKind};
 
 use crate::cli::TuneRunArgs;
-use crate::helper::HelperThread;
+use crate::helper::{self, HelperThread};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::reserved::{Stretch, lock_memory, processor_time};
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_account::Account;
 use crate::tune_actuator::Actuator;
-use crate::tuning::{self, Tuning};
-use crate::verbs::tune::{HOUSEKEEPING_INTERVAL, config};
+use crate::tuning::{self, HOUSEKEEPING_INTERVAL, Tuning, config};
 
 /// How often metrics are written.
 const METRICS_INTERVAL: Nanos = Nanos::from_secs(5);
@@ -275,7 +274,7 @@ impl<'a> Daemon<'a> {
         let mut metrics = self.account.metrics(&self.tuning, self.policy, self.args.dry_run);
         (metrics.running, metrics.raised) = (false, 0);
         metrics.restored = undone.map(|undone| undone.restored as u64);
-        if let Err(error) = metrics.write(path) {
+        if let Err(error) = helper::write_metrics(path, &metrics) {
             output.note(&format!(
                 "metrics cannot be written to {} ({error}); that failed {} times before",
                 path.display(),

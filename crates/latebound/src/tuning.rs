@@ -2,17 +2,34 @@
 //! The edges of a tuner's session on the running system: the relation probe, the threads in /proc, the helper thread. Owns how a session
 //! begins; what it decides is for `latebound-tune`.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use latebound_model::{
     Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
 };
 use latebound_probe::{ProbeError, RelationOptions, RelationProbe};
-use latebound_system::undo::{Schedule, schedule_of};
+use latebound_system::undo::Schedule;
 use latebound_system::{Root, Thread};
-use latebound_tune::{Config, ReclaimPages, ReclaimShare, Session, ThreadClass, ThreadName};
-use latebound_tune::{Threads, WaitSource};
+use latebound_tune::{Config, Session, ThreadClass, WaitSource};
 
 use crate::helper::HelperThread;
+use crate::system_threads::{SystemThreads, named};
+
+/// How often wake-ups are read, and what is not urgent is done.
+pub(crate) const HOUSEKEEPING_INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// More than any configuration has.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+
+/// The configuration in this file; the usual one where none is named.
+pub(crate) fn config(path: Option<&Path>) -> Result<Config> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let text = latebound_files::read_text(path, MAX_CONFIG_BYTES).with_context(|| {
+        format!("cannot read {}; `latebound tune config` prints one to begin with", path.display())
+    })?;
+    Config::parse(&text).with_context(|| format!("{} is refused", path.display()))
+}
 
 /// A session on the running system.
 pub(crate) type Tuning = Session<Waits, SystemThreads, HelperThread>;
@@ -120,45 +137,6 @@ impl WaitSource for Waits {
     fn missing(&self) -> &[Missing] {
         self.0.missing()
     }
-}
-
-/// The threads of the running system, read from /proc and by system calls.
-pub(crate) struct SystemThreads(pub(crate) Root);
-
-impl Threads for SystemThreads {
-    fn thread(&self, tid: Tid) -> Option<ThreadName> {
-        latebound_system::thread(&self.0, tid).map(named)
-    }
-
-    fn scheduling(&self, tid: Tid) -> Option<Scheduling> {
-        schedule_of(tid).ok().and_then(scheduling)
-    }
-
-    fn reclaim_share(&self, tasks: &[Tid]) -> ReclaimShare {
-        // Of those that ended nobody knows where they were.
-        let exists = |task: &Tid| self.0.exists(&format!("/proc/{task}/cgroup"));
-        let tasks: Vec<Tid> = tasks.iter().copied().filter(exists).collect();
-        if tasks.is_empty() {
-            return ReclaimShare::TasksEnded;
-        }
-        match latebound_system::lru_pages(&self.0, tasks) {
-            Ok(Some(pages)) => ReclaimShare::Pages(ReclaimPages { of_tasks: pages.of_tasks, all: pages.all }),
-            Ok(None) | Err(_) => ReclaimShare::Unknown,
-        }
-    }
-}
-
-fn named(thread: Thread) -> ThreadName {
-    ThreadName { tid: thread.tid, comm: thread.comm, kernel: thread.kernel }
-}
-
-/// The system's form of scheduling as the policy's.
-fn scheduling(schedule: Schedule) -> Option<Scheduling> {
-    let priority = match schedule.priority {
-        0 => None,
-        number => Some(Priority::new(u8::try_from(number).ok()?)?),
-    };
-    Some(Scheduling { policy: schedule.policy, priority, nice: i8::try_from(schedule.nice).ok()? })
 }
 
 /// The policy's form of scheduling as the system's; `None` for a reservation, which the policy never gives.

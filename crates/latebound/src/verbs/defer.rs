@@ -23,15 +23,12 @@ use latebound_stats::{Interval, histogram_quantile_interval};
 use latebound_system::{Facts, Root};
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::load_runner;
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, RunWriter, Stop};
-use backend::{Ready, Way};
-
-/// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
-const RING_RECORDS: u32 = 1 << 16;
+use backend::{RING_RECORDS, Ready, Way};
 
 pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
     match &args.command {

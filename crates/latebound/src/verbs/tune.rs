@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound tune`: who waits for which kernel thread, and the priority that it should have for it.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
 use latebound_measure::FileTask;
-use latebound_model::Nanos;
 use latebound_report::{html, terminal};
 use latebound_tune::document::{TuneFit, TuneMap};
 use latebound_tune::simulate::{COMPARED, FitOptions, Workload, agreement, fit, simulate};
 use latebound_tune::{Config, PolicyKind};
 
-use crate::Outcome;
 use crate::cli::{Format, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneTasksArgs};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::prove;
@@ -20,13 +17,7 @@ use crate::recording;
 use crate::session::{MAX_DOCUMENT_BYTES, Progress, Stop, monotonic};
 use crate::tune_daemon;
 use crate::tune_undo;
-use crate::tuning;
-
-/// How often wake-ups are read, and what is not urgent is done.
-pub(crate) const HOUSEKEEPING_INTERVAL: Nanos = Nanos::from_millis(250);
-
-/// More than any configuration has.
-const MAX_CONFIG_BYTES: u64 = 1 << 20;
+use crate::tuning::{self, HOUSEKEEPING_INTERVAL, config};
 
 pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
@@ -53,14 +44,6 @@ pub(crate) fn run(args: &TuneArgs, output: &Output) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Done)
-}
-
-pub(crate) fn config(path: Option<&Path>) -> Result<Config> {
-    let Some(path) = path else { return Ok(Config::default()) };
-    let text = latebound_files::read_text(path, MAX_CONFIG_BYTES).with_context(|| {
-        format!("cannot read {}; `latebound tune config` prints one to begin with", path.display())
-    })?;
-    Config::parse(&text).with_context(|| format!("{} is refused", path.display()))
 }
 
 fn map(args: &TuneMapArgs, output: &Output) -> Result<()> {

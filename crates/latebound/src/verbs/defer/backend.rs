@@ -16,6 +16,9 @@ use latebound_model::{Cpu, CpuSet, Missing, MissingKind, Nanos};
 use crate::cli::{DeferBy, DeferRunArgs};
 use crate::session::Stop;
 
+/// Room for starts that were not read yet: three seconds of starts at the shortest usual period.
+pub(super) const RING_RECORDS: u32 = 1 << 16;
+
 /// What requests, and what it has on this kernel.
 #[derive(Debug)]
 pub(super) enum Way {

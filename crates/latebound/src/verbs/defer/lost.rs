@@ -12,13 +12,14 @@ use latebound_report::html;
 use latebound_report::terminal::{self, LostRow};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::{DeferLostArgs, TrainArgs};
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, RunWriter, Stop};
 
-use super::{RING_RECORDS, activations};
+use super::activations;
+use super::backend::RING_RECORDS;
 
 pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;

@@ -1,43 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tune run` tells of itself while it runs, in the text format that Prometheus reads, as a file for node_exporter's textfile
-//! collector. Reads no clock and no system.
+//! What `tune run` tells of itself while it runs, in the text format that Prometheus reads.
 
 use std::fmt::Write as _;
-use std::io;
-use std::path::Path;
 
 use latebound_model::{Histogram, Nanos};
 
 /// One moment's numbers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Metrics {
+pub struct TuneMetrics {
     /// `false` in the last file, written when everything was given back.
-    pub(crate) running: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) policy: &'static str,
-    pub(crate) changes: u64,
-    pub(crate) raises: u64,
-    pub(crate) failed: u64,
+    pub running: bool,
+    /// Whether changes are only said.
+    pub dry_run: bool,
+    /// The name of the policy.
+    pub policy: &'static str,
+    /// Changes of priority so far.
+    pub changes: u64,
+    /// Changes to a higher priority so far.
+    pub raises: u64,
+    /// Changes that could not be made so far.
+    pub failed: u64,
     /// Relations of this moment.
-    pub(crate) relations: u64,
+    pub relations: u64,
     /// Threads above what they were at first, now.
-    pub(crate) raised: u64,
-    pub(crate) known: u64,
-    pub(crate) reactions: Histogram,
-    pub(crate) polls: Histogram,
-    pub(crate) losses: Vec<(String, u64)>,
+    pub raised: u64,
+    /// Threads that may be tuned.
+    pub known: u64,
+    /// From a wait to the priority that follows.
+    pub reactions: Histogram,
+    /// Processor time of each poll pass.
+    pub polls: Histogram,
+    /// What was not seen or not remembered, and how often.
+    pub losses: Vec<(String, u64)>,
     /// Times that the reservation was used up; `None` where there is none.
-    pub(crate) overruns: Option<u64>,
-    pub(crate) processor_time: Nanos,
-    pub(crate) restored: Option<u64>,
+    pub overruns: Option<u64>,
+    /// Processor time of the tuner since its start.
+    pub processor_time: Nanos,
+    /// Threads that were given their priority back; `None` before the end.
+    pub restored: Option<u64>,
 }
 
 /// Powers of two: these alone are edges of the histogram's buckets.
 const EXPONENTS: std::ops::RangeInclusive<u32> = 11..=27;
 
-impl Metrics {
+impl TuneMetrics {
     /// The file's text (Prometheus, "Exposition formats", text format 0.0.4).
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = String::new();
         let mut one = |name: &str, kind: &str, help: &str, value: u64| {
             let _ = write!(
@@ -92,12 +100,6 @@ impl Metrics {
         histogram(&mut text, "look", "Processor time of one poll pass.", &self.polls);
         text
     }
-
-    /// Writes the file whole: its readers see the one before or this one.
-    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        // The tuner has no time for the disk. The collector reads names that end in .prom, which a temporary one does not.
-        latebound_files::write_in_memory(path, self.text())
-    }
 }
 
 fn histogram(text: &mut String, name: &str, help: &str, values: &Histogram) {
@@ -123,8 +125,8 @@ fn histogram(text: &mut String, name: &str, help: &str, values: &Histogram) {
 mod tests {
     use super::*;
 
-    fn metrics() -> Metrics {
-        let mut metrics = Metrics {
+    fn metrics() -> TuneMetrics {
+        let mut metrics = TuneMetrics {
             running: true,
             policy: "weighted-average",
             changes: 12,
@@ -136,7 +138,7 @@ mod tests {
             overruns: Some(0),
             processor_time: Nanos(1_250_000),
             losses: vec![("relations: a \"ring\"".to_owned(), 5)],
-            ..Metrics::default()
+            ..TuneMetrics::default()
         };
         for value in [2_047, 2_048, 31_000, 31_000, 500_000_000] {
             metrics.reactions.record(Nanos(value));
@@ -166,16 +168,5 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("latebound.prom");
-        std::fs::write(&path, "what was there").unwrap();
-        metrics().write(&path).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), metrics().text());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(metrics().write(&folder.path().join("no/folder.prom")).is_err());
     }
 }
