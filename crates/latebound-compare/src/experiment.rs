@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use latebound_model::{Nanos, PreemptionModel, Run, RunState};
+use latebound_model::{MissingKind, Nanos, PreemptionModel, Run, RunState};
 use serde::{Deserialize, Serialize};
 
 /// The plan's name in the folder of the experiment.
@@ -234,6 +234,13 @@ impl Plan {
         }
         boots.into_values().collect()
     }
+
+    /// The systems other than this one that lack Runs, in the plan's order.
+    pub fn others_lacking(&self, system: usize, lacking: &[Cell]) -> Vec<&str> {
+        let lacks = |at: usize| at != system && lacking.iter().any(|cell| cell.system == at);
+        let systems = self.systems.iter().enumerate();
+        systems.filter(|(at, _)| lacks(*at)).map(|(_, name)| name.as_str()).collect()
+    }
 }
 
 /// The loads of a workload: `tcp:size=300+cpu:threads=8`.
@@ -254,6 +261,25 @@ pub fn is_whole(run: &Run) -> bool {
     let asked = run.command.iter().filter(|word| *word == "--load").count();
     let ran = run.loads.iter().filter(|load| load.error.is_none()).count();
     run.state == RunState::Complete && ran == asked
+}
+
+/// Why a Run does not count, in the words of the load that did not run; `None` of one that counts.
+pub fn why_not_whole(run: &Run) -> Option<String> {
+    if is_whole(run) {
+        return None;
+    }
+    let of_load = run.loads.iter().find_map(|load| load.error.clone());
+    let missing = || run.missing.iter().find(|missing| missing.kind == MissingKind::Load);
+    let why = of_load.or_else(|| missing().map(|missing| missing.why.clone()));
+    Some(why.unwrap_or_else(|| "it ended early".to_owned()))
+}
+
+/// How a machine is booted with a model of preemption, by the name that [`model_name`] gives it.
+pub fn how_to_boot(model: &str) -> String {
+    match model {
+        "rt" => "boot a kernel built with CONFIG_PREEMPT_RT".to_owned(),
+        model => format!("boot with preempt={model} on the kernel's command line"),
+    }
 }
 
 /// What the systems of a plan are called: by the models that their Runs report, where these are known and differ. `models` has

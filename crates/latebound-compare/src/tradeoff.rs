@@ -56,6 +56,25 @@ pub struct Point {
     pub frontier: bool,
 }
 
+/// Any difference at all is called in at most this share of comparisons of a system with itself; smaller ones than the margin do
+/// not matter.
+const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
+
+impl Tradeoff {
+    /// Of these systems, with no workload yet.
+    pub fn new(models: Vec<String>) -> Tradeoff {
+        Tradeoff { schema: TRADEOFF_SCHEMA.to_owned(), models, workloads: Vec::new() }
+    }
+
+    /// Adds a workload by those systems that have Runs of it. `None`, and nothing is added, where fewer than two have.
+    pub fn add(&mut self, name: &str, mut sides: Vec<Side>) -> Option<(&Workload, Vec<Side>)> {
+        sides.retain(|side| !side.runs.is_empty());
+        let found = (sides.len() > 1).then(|| workload(name, &sides, &OPTIONS))??;
+        self.workloads.push(found);
+        self.workloads.last().map(|workload| (workload, sides))
+    }
+}
+
 /// Holds the sides of one workload against the first of them.
 pub fn workload(name: &str, sides: &[Side], options: &Options) -> Option<Workload> {
     let (base, others) = sides.split_first()?;

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use latebound_compare::{Against, Options, Side, VerdictWord, compare};
+use latebound_compare::{Against, Options, Side, Tradeoff, VerdictWord, compare, experiment};
 use latebound_model::{
     BlockMaxima, CStateControl, Censored, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    MeasureSettings, Mechanism, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject,
-    SystemSnapshot, Throughput, Tool,
+    MeasureSettings, Mechanism, Missing, MissingKind, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState,
+    RunVerb, Series, Subject, SystemSnapshot, Throughput, Tool,
 };
 
 const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
@@ -446,4 +446,45 @@ fn settings_of_another_tool_and_its_unit_make_the_sides_unlike() {
     }
     let dropped = changed(|run| run.throughput[0].offered = Some(run.throughput[0].done * 2));
     assert!(dropped.cautions.iter().any(|why| why.contains("offered in 0 of 4")), "{:?}", dropped.cautions);
+}
+
+#[test]
+fn a_run_that_does_not_count_says_why_by_its_load_or_by_what_is_missing() {
+    let load = |error: Option<&str>| Load {
+        name: "ipc".to_owned(),
+        arguments: String::new(),
+        done: None,
+        unit: "messages".to_owned(),
+        error: error.map(str::to_owned),
+    };
+    let missing = |kind| Missing {
+        kind,
+        what: "the load".to_owned(),
+        why: "no port was free".to_owned(),
+        remedy: String::new(),
+    };
+    let why = |loads: Vec<Load>, missing: Vec<Missing>| {
+        let command = ["measure", "--load", "ipc"].map(str::to_owned).to_vec();
+        experiment::why_not_whole(&Run { command, loads, missing, ..run(1, 1, 1.0) })
+    };
+    assert_eq!(why(vec![load(None)], Vec::new()), None);
+    assert_eq!(why(vec![load(Some("it was killed"))], Vec::new()).unwrap(), "it was killed");
+    assert_eq!(why(Vec::new(), vec![missing(MissingKind::Load)]).unwrap(), "no port was free");
+    assert_eq!(why(Vec::new(), vec![missing(MissingKind::Events)]).unwrap(), "it ended early");
+}
+
+#[test]
+fn a_workload_is_added_by_the_systems_that_have_runs_where_two_have() {
+    let side = |name: &str, runs: u64| {
+        let mut side = Side::new(name);
+        (0..runs).for_each(|seed| side.add(&run(seed, 1, 1.0), &format!("{name}-{seed}.run")));
+        side
+    };
+    let mut tradeoff = Tradeoff::new(["none", "full", "rt"].map(str::to_owned).to_vec());
+    assert!(tradeoff.add("ipc", vec![side("none", 2), side("full", 0), side("rt", 0)]).is_none());
+    assert!(tradeoff.workloads.is_empty());
+    let (found, sides) = tradeoff.add("ipc", vec![side("none", 2), side("full", 0), side("rt", 2)]).unwrap();
+    assert_eq!((found.name.as_str(), found.comparison.against.len()), ("ipc", 1));
+    assert_eq!(sides.iter().map(|side| side.name.as_str()).collect::<Vec<_>>(), ["none", "rt"]);
+    assert_eq!(tradeoff.workloads.len(), 1);
 }

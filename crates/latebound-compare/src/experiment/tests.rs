@@ -83,3 +83,19 @@ fn systems_are_called_by_their_models_only_where_those_differ() {
     assert_eq!(names(&systems, &[none, None]), ["none", "debian:6.12-rt"]);
     assert_eq!(names(&systems, &[rt, rt]), systems);
 }
+
+#[test]
+fn the_other_systems_that_lack_runs_are_named_once_in_the_plans_order() {
+    let plan = plan();
+    let all = cells(&plan);
+    assert_eq!(plan.others_lacking(0, &all), [&plan.systems[1]]);
+    assert_eq!(plan.others_lacking(1, &all), [&plan.systems[0]]);
+    let own: Vec<Cell> = all.into_iter().filter(|cell| cell.system == 0).collect();
+    assert!(plan.others_lacking(0, &own).is_empty());
+}
+
+#[test]
+fn preempt_rt_is_booted_by_a_kernel_and_all_else_by_its_command_line() {
+    assert!(how_to_boot("rt").contains("CONFIG_PREEMPT_RT"));
+    assert!(how_to_boot("lazy").contains("preempt=lazy"));
+}

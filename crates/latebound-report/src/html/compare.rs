@@ -2,7 +2,7 @@
 //! The page of a comparison: the settings that differ first, then the differences with their intervals, then the
 //! distributions that they are of.
 
-use latebound_compare::{Against, Comparison, Family, Measure, SettingKind, SideSummary, VerdictWord};
+use latebound_compare::{Against, Comparison, Family, Measure, SettingKind, Side, SideSummary, VerdictWord};
 use latebound_model::Histogram;
 
 use super::{document, parts};
@@ -21,6 +21,26 @@ pub struct Distributions {
     pub of: String,
     /// Name and values of each side, the base first.
     pub sides: Vec<(String, Histogram)>,
+}
+
+impl Distributions {
+    /// What the sides, the base first, have in common.
+    pub fn common(sides: &[&Side]) -> Vec<Distributions> {
+        let Some((base, others)) = sides.split_first() else { return Vec::new() };
+        let of = |side: &Side, of: &str| -> Option<Histogram> {
+            side.distributions().find(|(name, _)| name == of).map(|(_, histogram)| histogram.clone())
+        };
+        base.distributions()
+            .filter(|(name, histogram)| {
+                histogram.count() > 0 && others.iter().any(|side| of(side, name).is_some())
+            })
+            .map(|(name, histogram)| {
+                let others = others.iter().filter_map(|side| Some((side.name.clone(), of(side, &name)?)));
+                let sides = std::iter::once((base.name.clone(), histogram.clone())).chain(others).collect();
+                Distributions { of: name, sides }
+            })
+            .collect()
+    }
 }
 
 const WIDTH: f64 = 980.0;

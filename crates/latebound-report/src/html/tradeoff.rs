@@ -2,7 +2,9 @@
 //! Latency against throughput of several systems, as a picture of its own and as a page: picture, and a table in the manner of
 //! mmtests.
 
+use latebound_compare::experiment::{Plan, slug};
 use latebound_compare::{Estimate, Tradeoff, Workload};
+use latebound_model::Emulation;
 
 use super::pictures::{Picture, standalone};
 use super::{document, parts};
@@ -21,6 +23,25 @@ pub struct TradeoffPage<'a> {
     pub facts: String,
     /// A workload's name and where its comparison is.
     pub links: Vec<(String, String)>,
+}
+
+impl TradeoffPage<'_> {
+    /// Of an experiment of this plan. Each workload's comparison lies beside the page, in the folder of its name.
+    pub fn new<'a>(tradeoff: &'a Tradeoff, plan: &Plan, emulation: Option<&Emulation>) -> TradeoffPage<'a> {
+        let origin = emulation.map(|emulation| {
+            format!(
+                "Emulated ({}, {} clock): times compare with each other, never with hardware.",
+                emulation.by, emulation.clock
+            )
+        });
+        let link = |name: &String| (name.clone(), format!("{}/compare.html", slug(name)));
+        TradeoffPage {
+            tradeoff,
+            origin,
+            facts: format!("{} Runs of {} each, probe period {}", plan.runs, plan.duration, plan.period),
+            links: plan.workloads.iter().map(link).collect(),
+        }
+    }
 }
 
 const LABEL: &str = "Latency against throughput of each preemption model";

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use latebound_compare::{Comparison, Options, Side, compare};
-use latebound_model::Histogram;
 use latebound_report::html::{self, Distributions};
 use latebound_report::terminal;
 
-use crate::Outcome;
 use crate::cli::{CompareArgs, CompareCommand};
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 pub(crate) fn run(args: &CompareArgs, output: &Output) -> Result<Outcome> {
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &CompareArgs, output: &Output) -> Result<Outcome> {
 
 /// Writes the files that were asked for, and prints the rest. A file `-` takes the place of the text.
 fn show(args: &CompareArgs, comparison: &Comparison, sides: &[&Side], output: &Output) -> Result<()> {
-    let page = || html::compare_page(comparison, &distributions(sides));
+    let page = || html::compare_page(comparison, &Distributions::common(sides));
     let junit = || latebound_report::junit(comparison);
     let markdown = || latebound_report::markdown(comparison);
     let files: [(&Option<PathBuf>, &dyn Fn() -> String); 3] =
@@ -71,24 +70,6 @@ fn show(args: &CompareArgs, comparison: &Comparison, sides: &[&Side], output: &O
         false if printed => Ok(()),
         false => output.text(&terminal::comparison(comparison, args.all, &output.style())),
     }
-}
-
-/// What the sides have in common to be drawn, the base first.
-pub(super) fn distributions(sides: &[&Side]) -> Vec<Distributions> {
-    let Some((base, others)) = sides.split_first() else { return Vec::new() };
-    let of = |side: &Side, of: &str| -> Option<Histogram> {
-        side.distributions().find(|(name, _)| name == of).map(|(_, histogram)| histogram.clone())
-    };
-    base.distributions()
-        .filter(|(name, histogram)| {
-            histogram.count() > 0 && others.iter().any(|side| of(side, name).is_some())
-        })
-        .map(|(name, histogram)| {
-            let others = others.iter().filter_map(|side| Some((side.name.clone(), of(side, &name)?)));
-            let sides = std::iter::once((base.name.clone(), histogram.clone())).chain(others).collect();
-            Distributions { of: name, sides }
-        })
-        .collect()
 }
 
 /// Reads each Run and keeps of it what is compared; a file of another tool may hold several.

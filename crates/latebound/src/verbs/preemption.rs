@@ -12,16 +12,16 @@ use anyhow::{Context, Result, bail};
 use latebound_compare::experiment::{
     self, Cell, MAX_PLAN_BYTES, PLAN_FILE, Plan, PlannedMachine, loads, slug,
 };
-use latebound_compare::{Options, Side, TRADEOFF_SCHEMA, Tradeoff, workload};
+use latebound_compare::{Side, Tradeoff};
 use latebound_lab::{Accelerator, Clock, Job, Kernel, KernelName, Lab, LabError, Machine, Payload};
 use latebound_load::LoadSpec;
-use latebound_model::{MissingKind, PreemptionModel, Run};
-use latebound_report::html::{self, TradeoffPage};
+use latebound_model::{PreemptionModel, Run};
+use latebound_report::html::{self, Distributions, TradeoffPage};
 use latebound_report::terminal;
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::PreemptionArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::Stop;
 
@@ -29,9 +29,6 @@ use crate::session::Stop;
 const WORKLOADS: [&str; 4] = ["ipc", "tcp:size=300", "udp:size=300", "sqlite"];
 /// The fewest Runs whose median has a 95 % interval (two halves of Runs on one side: 1 - 2^(1 - 6)).
 const RUNS: u32 = 6;
-/// Any difference at all is called in at most this share of comparisons of a system with itself; smaller ones than the margin do
-/// not matter.
-const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
 
 pub(crate) fn run(args: &PreemptionArgs, output: &Output) -> Result<Outcome> {
     let stop = Stop::on_signals()?;
@@ -239,11 +236,8 @@ fn one(lab: &Lab<'_>, kernel: &Kernel, job: &Job, boot: &[&Cell], console: &Path
 /// An error that says what is lacking of a Run that was just made, where it does not count.
 fn not_whole(place: &Path) -> Result<()> {
     let run = latebound_store::read_run(place)?;
-    if !is_whole(place) {
-        let of_load = run.loads.iter().find_map(|load| load.error.clone());
-        let why = of_load
-            .or_else(|| run.missing.iter().find(|m| m.kind == MissingKind::Load).map(|m| m.why.clone()));
-        bail!("not the whole load ran: {}", why.unwrap_or_else(|| "it ended early".to_owned()));
+    if let Some(why) = experiment::why_not_whole(&run) {
+        bail!("not the whole load ran: {why}");
     }
     Ok(())
 }
@@ -291,21 +285,12 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
             failed.push(format!("{name}: {why}"));
         }
     }
-    let others: Vec<&str> = plan
-        .systems
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| *at != now && lacking.iter().any(|cell| cell.system == *at))
-        .map(|(_, name)| name.as_str())
-        .collect();
+    let others = plan.others_lacking(now, lacking);
     if let Some(next) = others.first() {
-        let how = match *next {
-            "rt" => "boot a kernel built with CONFIG_PREEMPT_RT".to_owned(),
-            next => format!("boot with preempt={next} on the kernel's command line"),
-        };
         output.note(&format!(
-            "latebound: still without Runs: {}; next, {how} and go on with --resume",
-            others.join(", ")
+            "latebound: still without Runs: {}; next, {} and go on with --resume",
+            others.join(", "),
+            experiment::how_to_boot(next)
         ));
     }
     Ok(failed)
@@ -313,35 +298,25 @@ fn here(plan: &Plan, lacking: &[Cell], stop: &Stop, output: &Output) -> Result<V
 
 /// Reads what is there, writes picture, page and table, and prints the table.
 fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
-    let names = names(folder, plan);
-    let mut tradeoff =
-        Tradeoff { schema: TRADEOFF_SCHEMA.to_owned(), models: names.clone(), workloads: Vec::new() };
-    let mut emulated = None;
+    let mut tradeoff = Tradeoff::new(names(folder, plan));
+    let mut emulation = None;
     for (at, name) in plan.workloads.iter().enumerate() {
         let mut sides = Vec::new();
-        for (system, model) in names.iter().enumerate() {
+        for (system, model) in tradeoff.models.iter().enumerate() {
             let mut side = Side::new(model);
             for run in 1..=plan.runs {
                 let place = plan.place(folder, at, system, run);
                 if let Some(run) = whole(&place) {
-                    emulated = emulated.or(run.system.emulation.clone());
+                    emulation = emulation.or(run.system.emulation.clone());
                     side.add(&run, &place.strip_prefix(folder).unwrap_or(&place).display().to_string());
                 }
             }
-            if !side.runs.is_empty() {
-                sides.push(side);
-            }
+            sides.push(side);
         }
-        if sides.len() < 2 {
-            continue;
-        }
-        if let Some(found) = workload(name, &sides, &OPTIONS) {
-            let page = html::compare_page(
-                &found.comparison,
-                &super::compare::distributions(&sides.iter().collect::<Vec<_>>()),
-            );
+        if let Some((found, sides)) = tradeoff.add(name, sides) {
+            let distributions = Distributions::common(&sides.iter().collect::<Vec<_>>());
+            let page = html::compare_page(&found.comparison, &distributions);
             write(&folder.join(slug(name)).join("compare.html"), page)?;
-            tradeoff.workloads.push(found);
         }
     }
     if tradeoff.workloads.is_empty() {
@@ -351,21 +326,7 @@ fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
         ));
         return Ok(tradeoff);
     }
-    let page = TradeoffPage {
-        tradeoff: &tradeoff,
-        origin: emulated.map(|way| {
-            format!(
-                "Emulated ({}, {} clock): times compare with each other, never with hardware.",
-                way.by, way.clock
-            )
-        }),
-        facts: format!("{} Runs of {} each, probe period {}", plan.runs, plan.duration, plan.period),
-        links: plan
-            .workloads
-            .iter()
-            .map(|name| (name.clone(), format!("{}/compare.html", slug(name))))
-            .collect(),
-    };
+    let page = TradeoffPage::new(&tradeoff, plan, emulation.as_ref());
     write(&folder.join("preemption.json"), serde_json::to_vec_pretty(&tradeoff)?)?;
     write(&folder.join("preemption.html"), html::tradeoff_page(&page))?;
     if let Some(picture) = html::tradeoff_picture(&page) {
