@@ -32,4 +32,4 @@ pub use run::{Prepared, Progress};
 pub use signature::{Facts, Signature, Starved};
 pub use tally::Measured;
 pub use timeline::{Bar, Edge, Lane, LaneKind, Scope, TimelineDocument, Trigger, Triggered, edges};
-pub use train::{Train, TrainSums, latency, sums, trains};
+pub use train::{Train, TrainSums, latency, sums, train_length, trains, trains_within};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `defer timeline` shows: which run it is triggered on, who ran when around it, and how far edges went apart. Pure.
 
+use std::collections::BTreeSet;
+
 use latebound_abi::defer::{Record, START_OF_ITEM, TOP_HALF};
-use latebound_model::{Event, EventKind, Histogram, Missing, Nanos, Summary, Task, Tid};
+use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid};
 use serde::{Serialize, Serializer};
 
 use crate::ksoftirqd::Ksoftirqd;
@@ -40,17 +42,32 @@ impl Trigger {
 #[derive(Clone, Copy, Debug)]
 pub struct Triggered {
     trigger: Trigger,
+    /// How long a train is.
+    train: Nanos,
     best: Option<Record>,
+    /// Whether the train of that run may still have gone on when its events were asked for.
+    again: bool,
 }
 
 impl Triggered {
-    /// No run yet.
-    pub fn new(trigger: Trigger) -> Triggered {
-        Triggered { trigger, best: None }
+    /// No run yet, of trains of this length.
+    pub fn new(trigger: Trigger, train: Nanos) -> Triggered {
+        Triggered { trigger, train, best: None, again: false }
     }
 
-    /// Takes in further records, and says whether one of them is better than all before.
-    pub fn take(&mut self, fresh: &[Record]) -> bool {
+    /// Takes in further records. From when to when events are wanted, where one of these is better than all before, and once more at the
+    /// call after that, because its train may have gone on.
+    pub fn take(&mut self, fresh: &[Record]) -> Option<(Nanos, Nanos)> {
+        let is_better = self.is_better(fresh);
+        if !is_better && !self.again {
+            return None;
+        }
+        self.again = is_better;
+        let best = self.best.as_ref()?;
+        Some((Nanos(best.requested_ns).saturating_sub(self.train), Nanos(best.ended_ns) + self.train))
+    }
+
+    fn is_better(&mut self, fresh: &[Record]) -> bool {
         let starts = fresh.iter().filter(|record| record.kind == START_OF_ITEM);
         let Some(new) = starts.copied().max_by_key(|start| self.trigger.worth(start)) else { return false };
         let is_better = self.best.is_none_or(|old| self.trigger.worth(&new) > self.trigger.worth(&old));
@@ -60,18 +77,14 @@ impl Triggered {
         is_better
     }
 
-    /// The run.
-    pub fn best(&self) -> Option<&Record> {
-        self.best.as_ref()
-    }
-
-    /// The train that holds the run, with the events around it. `is_load` tells the threads of loads from all others.
+    /// The train that holds the run, with the events around it, of which these threads are the loads'. One that had ended when their
+    /// threads were read is known by its name alone.
     pub fn scope(
         &self,
         trains: &[Train],
         ksoftirqd: &Ksoftirqd,
         events: &[Event],
-        is_load: impl Fn(&Task) -> bool,
+        loads: &BTreeSet<Tid>,
     ) -> Option<Scope> {
         let best = self.best.as_ref()?;
         let holds =
@@ -91,6 +104,7 @@ impl Triggered {
             train.starts.len()
         );
         let mut lanes = Vec::from(train_lanes(train, ksoftirqd));
+        let is_load = |task: &Task| loads.contains(&task.tid) || Load::names_thread(&task.comm);
         lanes.extend(thread_lanes(events, from, to, is_load));
         Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes })
     }
@@ -310,6 +324,8 @@ mod tests {
         Record { kind, sequence, requested_ns, started_ns, ended_ns, merged, ..Record::default() }
     }
 
+    const TRAIN: Nanos = Nanos(20_000);
+
     /// Two trains of two interrupts; of the second both raises share one run.
     fn records() -> Vec<Record> {
         vec![
@@ -325,22 +341,23 @@ mod tests {
 
     fn scope_of(trigger: Trigger, events: &[Event]) -> Scope {
         let records = records();
-        let mut triggered = Triggered::new(trigger);
-        assert!(triggered.take(&records[..3]));
+        let mut triggered = Triggered::new(trigger, TRAIN);
+        assert!(triggered.take(&records[..3]).is_some());
         triggered.take(&records[3..]);
         let ksoftirqd = Ksoftirqd::default();
         let trains = trains(&records, 2, &ksoftirqd);
-        triggered.scope(&trains, &ksoftirqd, events, |task| task.comm == "hog").unwrap()
+        triggered.scope(&trains, &ksoftirqd, events, &BTreeSet::from([Tid(5)])).unwrap()
     }
 
     #[test]
-    fn a_later_run_that_is_no_better_does_not_trigger() {
+    fn events_are_wanted_for_a_better_run_and_once_more_after_it() {
         let records = records();
-        let mut triggered = Triggered::new(Trigger::Late);
-        assert!(!triggered.take(&[]) && triggered.best().is_none());
-        assert!(triggered.take(&records));
-        assert!(!triggered.take(&records), "the same once more");
-        assert_eq!(triggered.best().map(latency), Some(Nanos(900)));
+        let mut triggered = Triggered::new(Trigger::Late, TRAIN);
+        assert_eq!(triggered.take(&[]), None);
+        let around = Some((Nanos(1_010_050 - 20_000), Nanos(1_011_000 + 20_000)));
+        assert_eq!(triggered.take(&records), around);
+        assert_eq!(triggered.take(&records), around, "none is better, and the train may have gone on");
+        assert_eq!(triggered.take(&records), None);
     }
 
     #[test]
@@ -361,14 +378,20 @@ mod tests {
             Event::new(Nanos(at), Cpu(0), EventKind::Switch { prev, reason: SwitchReason::Preempted, next })
         };
         let (hog, other, idle) = (task(5, "hog"), task(6, "other"), task(0, "swapper/0"));
+        // It is not among the threads of the load any more.
+        let ended = task(7, "load-fork");
         let events = [
             switch(700_000, other.clone(), hog.clone()),
             switch(1_000_000, hog, other.clone()),
-            switch(1_100_000, other, idle),
+            switch(1_100_000, other, ended.clone()),
+            switch(1_150_000, ended, idle),
         ];
         let scope = scope_of(Trigger::Late, &events);
         let bar = |from, to, label: &str| Bar { from: Nanos(from), to: Nanos(to), label: label.into() };
-        assert_eq!(scope.lanes[3].bars, [bar(800_000, 1_000_000, "hog 5")]);
+        assert_eq!(
+            scope.lanes[3].bars,
+            [bar(800_000, 1_000_000, "hog 5"), bar(1_100_000, 1_150_000, "load-fork 7")]
+        );
         assert_eq!(scope.lanes[4].bars, [bar(1_000_000, 1_100_000, "other 6")]);
     }
 

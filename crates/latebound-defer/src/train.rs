@@ -124,6 +124,16 @@ pub fn sums(trains: &[Train]) -> TrainSums {
     }
 }
 
+/// How long a train of so many interrupts lasts, with the pause after it.
+pub fn train_length(irqs: u32, period: Nanos, pause: Nanos) -> Nanos {
+    Nanos(period.0 * u64::from(irqs.saturating_sub(1)) + pause.0)
+}
+
+/// How many trains of this length a time holds: one at least.
+pub fn trains_within(time: Nanos, length: Nanos) -> u32 {
+    u32::try_from(time.0 / length.0.max(1)).unwrap_or(u32::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,5 +193,14 @@ mod tests {
     fn nothing_is_made_of_nothing() {
         assert_eq!(trains(&[start(5, 6, 0, 1)], 3, &Ksoftirqd::default()), []);
         assert_eq!(sums(&[]), TrainSums::default());
+    }
+
+    #[test]
+    fn a_time_holds_whole_trains_with_their_pauses_and_one_at_least() {
+        let length = train_length(13, Nanos::from_micros(100), Nanos::from_millis(10));
+        assert_eq!(length, Nanos::from_micros(11_200));
+        let within = |millis| trains_within(Nanos::from_millis(millis), length);
+        assert_eq!([5, 22, 500].map(within), [1, 1, 44]);
+        assert_eq!(trains_within(Nanos(u64::MAX), Nanos::ZERO), u32::MAX);
     }
 }

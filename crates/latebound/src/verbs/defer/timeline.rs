@@ -8,19 +8,19 @@ use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
     Device, Edge, Ksoftirqd, LaneKind, Measured, Prepared, Scope, TimelineDocument, Trigger, Triggered,
-    edges, trains,
+    edges, train_length, trains, trains_within,
 };
 use latebound_model::{
-    Condition, Cpu, CpuSet, Event, Load, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Task, Tid,
+    Condition, Cpu, CpuSet, Event, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Tid,
 };
 use latebound_probe::{Recorder, RecorderOptions};
 use latebound_report::terminal::{self, EdgeRow};
 use latebound_report::{ScopeBar, ScopeLane, html};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::{DeferTimelineArgs, TriggerName};
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, RunWriter, Stop};
 
@@ -36,8 +36,8 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
             args.mechanism
         );
     }
-    let length = Nanos(args.train.period.0 * u64::from(args.train.irqs - 1) + args.train.pause.0);
-    let count = u32::try_from(args.duration.0 / length.0.max(1)).unwrap_or(u32::MAX).max(1);
+    let length = train_length(args.train.irqs, args.train.period, args.train.pause);
+    let count = trains_within(args.duration, length);
     let (settings, request) = lost::plan(&args.train, count, args.mechanism, args.counter)?;
 
     let root = Root::live();
@@ -61,8 +61,16 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let running = loads.start(None, &allowed, &stop)?;
     running.settle();
 
-    let state =
-        RefCell::new(TimelineState::new(args.trigger.into(), settings.cpu, length, running.processes()));
+    let state = RefCell::new(TimelineState {
+        cpu: settings.cpu,
+        records: Vec::new(),
+        looked: 0,
+        triggered: Triggered::new(args.trigger.into(), length),
+        events: Vec::new(),
+        loads: running.processes(),
+        load_threads: BTreeSet::new(),
+        failed: None,
+    });
     let mut progress = Progress::new(Some(args.duration));
     let show = |so_far: latebound_defer::Progress| {
         state.borrow_mut().look(recorder.as_ref());
@@ -85,8 +93,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
 
     let ksoftirqd = Ksoftirqd::of_this_kernel();
     let trains = trains(&seen.records, args.train.irqs, &ksoftirqd);
-    let is_load = |task: &Task| is_of_load(task, &seen.load_threads);
-    let scope = seen.triggered.scope(&trains, &ksoftirqd, &seen.events, is_load);
+    let scope = seen.triggered.scope(&trains, &ksoftirqd, &seen.events, &seen.load_threads);
     let edges = edges(&seen.records);
     let (picture, rows) = (scope.as_ref().map(picture), rows(&edges));
     if let Some(picture) = &picture {
@@ -116,8 +123,6 @@ impl From<TriggerName> for Trigger {
 /// What was seen so far, with the events around the run that the timeline is triggered on.
 struct TimelineState {
     cpu: Cpu,
-    /// How long a train is.
-    length: Nanos,
     records: Vec<Start>,
     looked: usize,
     triggered: Triggered,
@@ -125,38 +130,16 @@ struct TimelineState {
     /// The processes of the loads, and the threads that they had when the events were taken.
     loads: Vec<u32>,
     load_threads: BTreeSet<Tid>,
-    /// Whether the train of that run may still have gone on when its events were taken.
-    again: bool,
     failed: Option<String>,
 }
 
 impl TimelineState {
-    fn new(trigger: Trigger, cpu: Cpu, length: Nanos, loads: Vec<u32>) -> TimelineState {
-        TimelineState {
-            cpu,
-            length,
-            records: Vec::new(),
-            looked: 0,
-            triggered: Triggered::new(trigger),
-            events: Vec::new(),
-            loads,
-            load_threads: BTreeSet::new(),
-            again: false,
-            failed: None,
-        }
-    }
-
     /// Looks at what came since the last look, and takes the events around the best while the recorder still has them.
     fn look(&mut self, recorder: Option<&Recorder>) {
-        let is_better = self.triggered.take(&self.records[self.looked..]);
+        let wanted = self.triggered.take(&self.records[self.looked..]);
         self.looked = self.records.len();
-        if !is_better && !std::mem::take(&mut self.again) {
-            return;
-        }
-        self.again = is_better;
-        let (Some(best), Some(recorder)) = (self.triggered.best(), recorder) else { return };
-        let from = Nanos(best.requested_ns).saturating_sub(self.length);
-        match recorder.events(self.cpu, from, Nanos(best.ended_ns) + self.length) {
+        let (Some((from, to)), Some(recorder)) = (wanted, recorder) else { return };
+        match recorder.events(self.cpu, from, to) {
             Ok(events) => {
                 self.events = events;
                 self.load_threads = load_runner::threads_of(&self.loads);
@@ -221,23 +204,4 @@ fn print(
         None => "nothing started, so there is nothing to show\n".to_owned(),
     };
     output.text(&(terminal::failed_loads(run, &style) + &shown + &terminal::missing(&run.missing, &style)))
-}
-
-/// Whether a thread is one of the loads'. One that had ended when their threads were read is known by its name alone.
-fn is_of_load(task: &Task, threads: &BTreeSet<Tid>) -> bool {
-    threads.contains(&task.tid) || Load::names_thread(&task.comm)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_of_a_load_are_known_by_their_ids_and_ended_ones_by_name() {
-        let task = |tid, comm: &str| Task { tid: Tid(tid), comm: comm.to_owned(), ..Task::default() };
-        let threads = BTreeSet::from([Tid(7)]);
-        let of_load = |tid, comm| is_of_load(&task(tid, comm), &threads);
-        assert!(of_load(7, "postgres") && of_load(8, "load-fork"));
-        assert!(!of_load(9, "bash") && !of_load(10, "postgres"));
-    }
 }
