@@ -9,6 +9,7 @@
 
 mod boot_option;
 mod cgroup;
+mod disks;
 mod evidence;
 mod facts;
 mod findings;
@@ -30,6 +31,7 @@ pub mod undo;
 
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
+pub use disks::disk_bytes;
 pub use evidence::trace_point_names;
 pub use facts::Facts;
 pub use findings::quota_finding;

@@ -206,9 +206,10 @@ impl Turns<'_> {
         }
         fetched.clear();
         reserved.pause();
+        let root = Root::live();
         let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
-        let before = disks(|| reserved.pause());
+        let before = latebound_system::disk_bytes(&root, || reserved.pause());
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
         let mut responses = Vec::with_capacity(ROOM);
         let elapsed = || monotonic().saturating_sub(started);
@@ -247,7 +248,7 @@ impl Turns<'_> {
         }
         let under_way = self.probe.under_way(ended, || reserved.pause());
         reserved.pause();
-        let after = disks(|| reserved.pause());
+        let after = latebound_system::disk_bytes(&root, || reserved.pause());
         let duration = elapsed();
         let losses = losses_between(&lost, self.probe.losses(|| reserved.pause()));
         let turn = Turn {
@@ -392,25 +393,4 @@ fn die_with_parent(command: &mut Command, signal: i32) {
             Ok(())
         })
     };
-}
-
-/// Bytes that all disks read and wrote since boot: whole disks, not what lies on others. Between any two it calls `pause`.
-fn disks(mut pause: impl FnMut()) -> [u64; 2] {
-    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
-    let mut bytes = [0; 2];
-    for line in text.lines() {
-        pause();
-        // Documentation/admin-guide/iostats.rst: sectors of 512 bytes read are field 3, written field 7, behind the name.
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (Some(name), Some(read), Some(written)) = (words.get(2), words.get(5), words.get(9)) else {
-            continue;
-        };
-        let whole = Path::new("/sys/block").join(name).join("device").exists();
-        if whole {
-            for (sum, sectors) in bytes.iter_mut().zip([read, written]) {
-                *sum += sectors.parse::<u64>().unwrap_or(0) * 512;
-            }
-        }
-    }
-    bytes
 }
