@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use latebound_measure::{MeasureError, MeasureOptions, Measured, Measurement};
 use latebound_model::{CpuSet, Missing, MissingKind, Nanos, Policy, Quantity, Run, SystemSnapshot};
 
-use crate::Outcome;
 use crate::cli::WakeupArgs;
+use crate::outcome::Outcome;
 
 /// The CPUs to measure on: those asked for, else all that this process may use.
 pub(crate) fn cpus(args: &WakeupArgs, system: &SystemSnapshot) -> Result<CpuSet> {

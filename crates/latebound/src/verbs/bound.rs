@@ -11,9 +11,9 @@ use latebound_report::terminal::SavedBound;
 use latebound_saved::{Saved, SavedOptions, Violation, observe_saved};
 use latebound_store::RunFolder;
 
-use crate::Outcome;
 use crate::bound_run;
 use crate::cli::BoundArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {

@@ -15,7 +15,7 @@ use latebound_model::{
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 use crate::cli::BoundArgs;
 use crate::follow::{self, Follow, Target, Worst};

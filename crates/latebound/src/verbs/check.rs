@@ -11,10 +11,10 @@ use latebound_probe::{ObserveOptions, Observer, ProbeError, Recorder};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::CheckArgs;
 use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};

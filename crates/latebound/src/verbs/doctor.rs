@@ -6,8 +6,8 @@ use latebound_model::Severity;
 use latebound_report::terminal;
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::DoctorArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Outcome> {

@@ -13,10 +13,10 @@ use latebound_report::{html, terminal};
 use latebound_saved::{SavedExplanations, Watched, explain_saved};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};

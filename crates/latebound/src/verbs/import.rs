@@ -10,8 +10,8 @@ use latebound_model::Run;
 use latebound_report::{html, terminal};
 use latebound_store::RunFolder;
 
-use crate::Outcome;
 use crate::cli::ImportArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 pub(crate) fn run(args: &ImportArgs, output: &Output) -> Result<Outcome> {

@@ -13,8 +13,8 @@ use latebound_lab::{
 use latebound_model::Nanos;
 use latebound_report::html;
 
-use crate::Outcome;
 use crate::cli::{Format, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, Stop};
 

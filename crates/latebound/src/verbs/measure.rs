@@ -8,9 +8,9 @@ use latebound_model::{RunState, RunVerb};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::MeasureArgs;
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};

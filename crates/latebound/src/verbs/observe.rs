@@ -10,10 +10,10 @@ use latebound_probe::{ObserveOptions, Observer};
 use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::Outcome;
 use crate::cli::{Format, ObserveArgs};
 use crate::live;
 use crate::load_runner::{self, Loads};
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use latebound_model::Run;
 use latebound_report::{html, terminal};
 
-use crate::Outcome;
 use crate::cli::ReportArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {

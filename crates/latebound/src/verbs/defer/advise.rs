@@ -8,8 +8,8 @@ use latebound_report::digest;
 use latebound_report::terminal::{self, AdviceRow};
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::cli::DeferAdviseArgs;
+use crate::outcome::Outcome;
 use crate::output::Output;
 
 /// A verdict in the JSON document.
