@@ -193,7 +193,7 @@ fn hackbenchs_time_becomes_messages_a_second() {
 }
 
 #[test]
-fn sockperfs_percentiles_are_kept_and_its_dropped_messages_told() {
+fn sockperfs_percentiles_are_kept_and_dropped_messages_reported() {
     let run = sample("sockperf-pp.txt");
     let histogram = &run.series[0].histogram;
     assert_eq!(histogram.count(), 36_678);
@@ -246,7 +246,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
 }
 
 #[test]
-fn a_bias_that_oslat_added_is_told() {
+fn a_bias_that_oslat_added_is_reported() {
     assert!(sample("oslat-bias.txt").missing.iter().any(|missing| missing.what.contains("without a bias")));
     assert!(sample("oslat.txt").missing.iter().all(|missing| !missing.what.contains("bias")));
 }

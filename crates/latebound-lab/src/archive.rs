@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apt_is_told_of_nothing_but_the_labs_own_folder_and_the_systems_proxy() {
+    fn apt_is_given_nothing_but_the_labs_own_folder_and_the_proxy() {
         let text = configuration("/cache/archive", &["Acquire::http::Proxy \"http://proxy:3128\";"]);
         for line in text.lines() {
             let (key, value) = line.split_once(' ').unwrap();

@@ -50,7 +50,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_folder_that_is_moved_away_leads_root_nowhere", a_folder_that_is_moved_away_leads_root_nowhere),
     ("a_killed_database_leaves_no_folder", a_killed_database_leaves_no_folder),
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
-    ("what_fails_is_told_with_what_to_type", what_fails_is_told_with_what_to_type),
+    ("a_failure_is_reported_with_what_to_type", a_failure_is_reported_with_what_to_type),
     ("a_load_stays_on_its_cpus", a_load_stays_on_its_cpus),
 ];
 
@@ -603,7 +603,7 @@ fn a_command_is_ended_with_all_that_it_started() {
     wait_until("both sleeps are gone", || processes_with(&marker).is_empty());
 }
 
-fn what_fails_is_told_with_what_to_type() {
+fn a_failure_is_reported_with_what_to_type() {
     let error_of = |done: LoadDone| done.load.error.expect("it failed");
     let text = error_of(run("io:path=/nonexistent", 100));
     assert!(text.contains("/nonexistent") && text.contains("io:path="), "{text}");

@@ -111,7 +111,7 @@ fn requesters_have_their_context_and_control_characters_are_escaped() {
 }
 
 #[test]
-fn a_number_with_losses_is_marked_and_the_loss_is_told() {
+fn a_number_with_losses_is_marked_and_the_loss_is_reported() {
     let mut run = support::rich();
     let clean = html::page(&run);
     let marked = "class=\"lossy\"";
@@ -171,7 +171,7 @@ fn findings_stand_by_severity() {
 }
 
 #[test]
-fn an_emulated_machine_and_an_early_end_are_told_on_the_face() {
+fn an_emulated_machine_and_an_early_end_are_reported_on_the_face() {
     let page = html::page(&support::hostile());
     for id in ["id=\"emulated\"", "id=\"state\""] {
         assert!(page.find(id).unwrap() < page.find("<h1").unwrap());

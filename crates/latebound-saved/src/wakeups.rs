@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_on_its_own_cpu_is_told_there_and_not_twice() {
+    fn a_wake_up_on_its_own_cpu_is_reported_there_and_not_twice() {
         let mut cpu = Wakeups::new(Cpu(1));
         let (fair, rt) = (task(FAIR.0, FAIR.1), task(RT.0, RT.1));
         cpu.switched(Nanos(100), &task(0, 120), &fair);

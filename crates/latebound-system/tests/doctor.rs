@@ -231,7 +231,7 @@ fn what_is_closed_even_to_root_is_said_to_be_so() {
 }
 
 #[test]
-fn a_debugfs_that_is_not_mounted_is_told_how_to_mount() {
+fn a_debugfs_that_is_not_mounted_is_reported_with_its_mount_command() {
     let mut tree = guest();
     tree.remove("/sys/kernel/debug").folder("/sys/kernel/debug");
     let findings = tree.doctor().findings;
@@ -651,7 +651,7 @@ fn machines_and_guests_without_cpuid_are_told_apart_by_what_firmware_says() {
 }
 
 #[test]
-fn a_process_kept_to_some_cpus_is_told_by_whom() {
+fn a_process_kept_to_some_cpus_is_reported_with_its_cause() {
     let mut tree = guest();
     tree.facts.allowed = Some("1".parse().unwrap());
     let by_affinity = tree.doctor();

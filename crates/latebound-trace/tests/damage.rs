@@ -305,7 +305,7 @@ fn a_section_that_claims_more_than_its_bytes_hold_is_refused() {
 }
 
 #[test]
-fn options_that_lead_back_to_themselves_are_told() {
+fn options_that_lead_back_to_themselves_are_reported() {
     let mut bytes = Synthetic::default().bytes();
     let place = bytes.windows(4).position(|window| window == b"1.0\0").unwrap() + 4;
     let options: [u8; 8] = bytes[place..place + 8].try_into().unwrap();
@@ -372,7 +372,7 @@ fn a_trace_cut_within_its_pages_tells_what_is_gone() {
 }
 
 #[test]
-fn a_page_that_is_zeroed_or_emptied_is_told_wherever_it_is() {
+fn a_page_that_is_zeroed_or_emptied_is_reported_wherever_it_is() {
     let page = |time| SyntheticPage { time, missed: None, events: vec![(1, 1), (1, 2)] };
     let pages: Vec<_> = (1..=4).map(|at| page(at * 100)).collect();
     let trace = Synthetic { version: 6, cpus: vec![pages], ..Synthetic::default() };

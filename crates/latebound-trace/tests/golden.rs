@@ -105,7 +105,7 @@ fn a_trace_in_cycles_with_an_instance_reads_as_trace_cmd_reads_it() {
 }
 
 #[test]
-fn overwritten_events_are_told_where_they_were_and_how_many() {
+fn overwritten_events_are_reported_with_place_and_count() {
     compare("v7-overwritten.trace.dat", fixture("v7-overwritten.trace.dat"));
     let trace = TraceFile::open(fixture("v7-overwritten.trace.dat")).unwrap();
     let buffer = trace.buffer("").unwrap();

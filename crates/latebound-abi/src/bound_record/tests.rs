@@ -283,7 +283,7 @@ fn an_ordinary_section_stands_at_its_start_in_the_events_of_a_violation() {
 }
 
 #[test]
-fn no_more_events_are_told_before_a_violation_than_there_are_places() {
+fn no_more_events_are_reported_before_a_violation_than_have_places() {
     let mut played = begun(1_000);
     for n in 0..100 {
         let at = 10_000 + n * 100;

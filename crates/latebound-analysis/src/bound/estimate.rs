@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_told_by_another_cpu_counts_where_it_runs() {
+    fn a_thread_reported_by_another_cpu_counts_where_it_runs() {
         let (fair, idle) = (task(10, 120), task(0, 120));
         let mut estimator = Estimator::new();
         let events = [
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_ends_every_wait_and_is_told() {
+    fn a_loss_ends_every_wait_and_is_reported() {
         let (fair, urgent, idle) = (task(10, 120), task(20, 9), task(0, 120));
         let seen = seen(vec![
             (0, switch(&idle, &fair)),

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_too_late_is_told_how_many_are_missing() {
+    fn records_that_are_taken_too_late_are_reported_by_their_count() {
         let ring = Fake::new(times(10, 49), 16);
         let taken = take(&ring, 4, false);
         assert!(shown_taken(&taken).starts_with("lost 20, 34, 35"), "{}", shown_taken(&taken));

@@ -25,7 +25,7 @@ const NOT_ON_6_1: [&str; 4] = [
     "live_every_program_s_cost_is_known_and_every_wait_is_counted",
     "live_planted_block_requests_are_one_wait_and_are_counted_each",
     "live_planted_datagrams_wake_their_reader_once_each",
-    "live_what_a_worker_waits_for_is_told_with_the_priority_of_its_waiters",
+    "live_waits_of_a_worker_are_reported_with_its_waiters_priority",
 ];
 
 /// What cannot be planted on PREEMPT_RT: the timers of a normal task expire in `ktimers/N`, of FIFO 1, which the hog keeps from running.

@@ -6,7 +6,7 @@ use latebound_model::{Activation, Cpu, EventKind, Mechanism, Nanos};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 
 #[test]
-fn live_wakeups_of_a_thread_by_name_are_counted_and_the_late_one_is_told() {
+fn live_wakeups_of_a_named_thread_are_counted_and_late_ones_reported() {
     let options =
         RecorderOptions { watch: Watch::Comm("lb-sleeper".into()), keep: 5, ..RecorderOptions::default() };
     let mut recorder = Recorder::start(options).unwrap();

@@ -133,7 +133,7 @@ fn any_file_name_will_do_for_a_run() {
 }
 
 #[test]
-fn behind_a_limit_on_file_sizes_nothing_is_left_and_the_reason_is_told() {
+fn above_a_limit_on_file_sizes_nothing_is_left_and_why_is_reported() {
     let folder = folder();
     let script = format!("ulimit -f 0; exec \"$0\" import {SAMPLE} --output a.run 2>&1 | cat");
     let ran = ran(Command::new("sh")
@@ -145,7 +145,7 @@ fn behind_a_limit_on_file_sizes_nothing_is_left_and_the_reason_is_told() {
 }
 
 #[test]
-fn live_on_a_full_disk_nothing_is_left_and_the_reason_is_told() {
+fn live_on_a_full_disk_nothing_is_left_and_the_reason_is_reported() {
     let _live = live();
     let folder = folder();
     fs::create_dir(folder.path().join("disk")).unwrap();
