@@ -7,7 +7,10 @@
     reason = "a test that cannot go on ends, and says how long it took"
 )]
 
-use std::process::Command;
+mod read_back;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -92,7 +95,8 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     let hostile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/hostile_defer.py");
     // The device is for root with CAP_SYS_ADMIN, and minds nothing that its owner asks; then that one is killed in a run.
     let script = format!(
-        "/usr/bin/setpriv --reuid 65534 --clear-groups /bin/cat /dev/latebound_defer 2>&1 | grep -c 'Permission denied'; \
+        "tar -C /tmp -cz --exclude report.html run.run lost.run timeline.run | base64 -w0; echo; \
+         /usr/bin/setpriv --reuid 65534 --clear-groups /bin/cat /dev/latebound_defer 2>&1 | grep -c 'Permission denied'; \
          /usr/bin/setpriv --inh-caps=-all --bounding-set=-all /bin/cat /dev/latebound_defer 2>&1 | grep -c 'not permitted'; \
          python3 {hostile}; \
          {binary} defer run --count 100000 --period 100us >/dev/null 2>&1 & run=$!; sleep 3; \
@@ -101,7 +105,7 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
          dmesg | grep -E 'BUG|WARNING|Call Trace|INFO: ' || echo quiet"
     );
     let runs = [
-        "run --count 23 --period 500us --to 0-1",
+        "run --count 23 --period 500us --to 0-1 --keep all --output /tmp/run.run",
         // Thirteen of fourteen find the first one waiting: interrupts are off while the trigger requests. The interrupt's
         // thread, which may start on the other CPU meanwhile, is left out.
         "run --count 7 --burst 14 --context hardirq --period 2ms \
@@ -110,8 +114,10 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
         "run --count 150 --context hardirq --period 1ms --mechanism work,irq_work_hard \
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
         // Interrupts every 0.1 ms ask for work of 0.35 ms.
-        "lost --trains 7 --irqs 13 --period 100us --execution 350us --mechanism tasklet,softirq_irq_poll",
-        "timeline --duration 500ms --irqs 13 --period 100us --execution 350us --trigger lost",
+        "lost --trains 7 --irqs 13 --period 100us --execution 350us --mechanism tasklet,softirq_irq_poll \
+         --keep all --output /tmp/lost.run",
+        "timeline --duration 500ms --irqs 13 --period 100us --execution 350us --trigger lost \
+         --keep all --output /tmp/timeline.run",
         // The published experiment: ten round-robin threads that leave nothing of the CPU, requests by one above them. An
         // ordinary thread uses up what the fair server gives, which else serves the next requests at once, whenever it was that it
         // had to begin (dl_defer_running, kernel/sched/deadline.c, 6.12).
@@ -122,6 +128,7 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
          --load rt-hog:priority=60,busy=8ms,period=20ms,cpu=0",
     ];
     let (rows, said) = defer_in(kernel, &runs, &script);
+    let (archive, said) = said.split_once('\n').unwrap();
     let words: Vec<_> = said.split_whitespace().collect();
     let expected = ["1", "1", "hostile", "taken", "refused", "started", "1", "held", "unloaded", "quiet"];
     assert_eq!(words, expected, "{said}");
@@ -159,7 +166,30 @@ fn every_mechanism_in(kernel: &str, mechanisms: usize) -> Vec<Vec<Value>> {
     a_scope_shows_the_train_that_lost_most(&rows[5][0]);
     starved_threads_wait_for_the_fair_server(&rows[6]);
     what_bpf_requests_starts_once(&rows[7]);
+    each_start_is_a_row(archive, &rows);
     rows
+}
+
+/// Each start of the module is a row of `activations.parquet`, whichever verb requested it; this is a tar file in base64 of the Runs.
+fn each_start_is_a_row(archive: &str, rows: &[Vec<Value>]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unpack = Command::new("sh")
+        .args(["-c", "base64 -d | tar -xz"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    unpack.stdin.take().unwrap().write_all(archive.as_bytes()).unwrap();
+    assert!(unpack.wait().unwrap().success());
+    let read = |name: &str| read_back::read(&folder.path().join(name), "all")["rows"].clone();
+    let starts = |rows: &[Value]| rows.iter().map(|row| number(row, "starts")).sum::<u64>();
+    let all = |rows: &Value| rows.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+    assert_eq!(all(&read("run.run")), starts(&rows[0]));
+    assert_eq!(all(&read("lost.run")), starts(&rows[4]));
+    // Its document has no counts: the edge at which a bottom half begins has a value for each start.
+    let begins = &rows[5][0]["edges"][2];
+    assert_eq!(begins["edge"], "bottom half begins");
+    assert_eq!(all(&read("timeline.run")), number(&begins["after"], "count"));
 }
 
 /// Each request has its start, idle and beside a hog of 8 ms, which delays what ordinary threads run.

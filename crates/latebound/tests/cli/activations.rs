@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `activations.parquet` of every verb that writes it, read back by DuckDB and pyarrow on a live machine.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::read_back::read;
 use crate::tool::{done, folder, last_cpu, latebound, live, ran};
-
-/// What `activations.py` found in the Run `a.run`, which is held against `keep`.
-fn read(folder: &Path, keep: &str) -> serde_json::Value {
-    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let python = cache.or(home).unwrap().join("latebound/python/bin/python");
-    assert!(
-        python.exists(),
-        "{} is missing; set it up with: scripts/install-packages.sh test",
-        python.display()
-    );
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/activations.py");
-    let mut command = Command::new(python);
-    let read = ran(command.env_remove("PYTHONPATH").arg(script).arg(folder.join("a.run")).arg(keep));
-    assert_eq!(read.code, Some(0), "{read:?}");
-    serde_json::from_str(&read.out).unwrap()
-}
 
 /// Runs a verb with these arguments, and reads what it wrote.
 fn written(arguments: &[&str], keep: &str) -> serde_json::Value {
     let folder = folder();
     done(folder.path(), &[arguments, &["--output", "a.run"]].concat());
-    read(folder.path(), keep)
+    read(&folder.path().join("a.run"), keep)
 }
 
 fn number(found: &serde_json::Value, what: &str, mechanism: &str) -> u64 {
@@ -56,7 +39,7 @@ fn live_explain_keeps_every_wake_up_of_a_watched_thread() {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     assert_eq!(explained.code, Some(0), "{explained:?}");
-    let found = read(folder.path(), "all");
+    let found = read(&folder.path().join("a.run"), "all");
     assert!(number(&found, "rows", "thread_wakeup") > 10, "{found}");
 }
 

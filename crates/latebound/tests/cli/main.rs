@@ -16,6 +16,8 @@ mod output;
 mod pipeline;
 mod places;
 mod privileges;
+#[path = "../read_back/mod.rs"]
+mod read_back;
 mod signals;
 mod terminal;
 mod tool;
