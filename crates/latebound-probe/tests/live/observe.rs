@@ -136,6 +136,13 @@ fn live_each_work_item_counts_once_in_every_step_with_its_requester() {
 fn live_every_sleep_has_an_hrtimer() {
     const SLEEPS: u64 = 101;
     let mut observer = start(&[Mechanism::Hrtimer]);
+    // Expiries that are under way when counting begins have ends alone: on each CPU one in the interrupt, and one in the softirq.
+    std::thread::sleep(Duration::from_millis(20));
+    let at_first = observer.losses();
+    for loss in &at_first {
+        let ends = loss.count.unwrap();
+        assert!(loss.kind == LossKind::Unpaired && ends <= 2 * plant::possible_cpus() as u64, "{loss:?}");
+    }
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_micros(100));
     }
@@ -151,7 +158,10 @@ fn live_every_sleep_has_an_hrtimer() {
     let (late, ran) = (all(Quantity::Latency), all(Quantity::Execution));
     assert!(late >= SLEEPS, "{late}");
     assert!(late.abs_diff(ran) <= plant::possible_cpus() as u64, "{late} {ran}");
-    plant::assert_nothing_lost(&observer.losses());
+    let later = observer.losses();
+    plant::assert_nothing_lost(
+        &later.into_iter().filter(|loss| !at_first.contains(loss)).collect::<Vec<_>>(),
+    );
 }
 
 #[test]

@@ -369,7 +369,7 @@ fn written_back(probe: &mut RelationProbe) -> BTreeMap<Tid, BTreeSet<u8>> {
 }
 
 #[test]
-fn live_what_a_worker_waits_for_is_told_with_the_priority_of_its_waiters() {
+fn live_waits_of_a_worker_are_reported_with_its_waiters_priority() {
     let _alone = alone();
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     assert_eq!(written_back(&mut probe), BTreeMap::new());
@@ -465,7 +465,7 @@ fn dirtied(observation: &WaitEvent) -> Option<(Tid, Option<Tid>)> {
 }
 
 #[test]
-fn live_who_works_on_a_file_system_is_told_when_its_inode_becomes_dirty() {
+fn live_the_flusher_of_a_file_system_is_reported_as_an_inode_is_dirtied() {
     let _alone = alone();
     let folder = plant::folder();
     let base = folder.path().to_owned();
@@ -511,13 +511,18 @@ fn live_who_works_on_a_file_system_is_told_when_its_inode_becomes_dirty() {
     let reported: Vec<Option<Tid>> = begun.iter().filter(|one| one.0 == task).map(|one| one.1).collect();
     let workers: BTreeSet<Tid> = reported.iter().copied().flatten().collect();
     println!("{} of {} inodes had {workers:?} at work", reported.iter().flatten().count(), reported.len());
-    assert!(reported.len() >= made.max(100) && !workers.is_empty(), "{made} {reported:?}");
+    // A report is missing for each program that was skipped, at most: a work item may end in a softirq within a worker's own program.
+    let skipped = plant::skipped(&probe.losses()) as usize;
+    assert!(skipped <= 10, "{:?}", probe.losses());
+    assert!(
+        reported.len() + skipped >= made.max(100) && !workers.is_empty(),
+        "{made} {skipped} {reported:?}"
+    );
     for worker in workers {
         // One that ended since has no name.
         let comm = fs::read_to_string(format!("/proc/{}/comm", worker.0)).unwrap_or("kworker".to_owned());
         assert!(comm.starts_with("kworker"), "{comm}");
     }
-    assert_nothing_lost(&probe);
 }
 
 /// A pseudo terminal. What is written to it is carried over by a work item (drivers/tty/tty_buffer.c, tty_flip_buffer_push), queued again
@@ -696,7 +701,7 @@ fn live_planted_datagrams_wake_their_reader_once_each() {
 }
 
 #[test]
-fn live_wake_ups_that_are_left_out_are_not_told() {
+fn live_wake_ups_that_are_left_out_are_not_reported() {
     let options = RelationOptions { no_wake_ups: true, ..RelationOptions::default() };
     assert_eq!(woken_by_datagrams(5, options), 0);
 }
