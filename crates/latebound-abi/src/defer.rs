@@ -98,20 +98,6 @@ impl DeferContext {
     }
 }
 
-/// The names of the mechanisms, by number.
-pub const MECHANISMS: [&str; DeferMechanism::MECHANISM_COUNT] = {
-    let mut names = [""; DeferMechanism::MECHANISM_COUNT];
-    let mut number = 0;
-    while number < names.len() {
-        let Some(mechanism) = DeferMechanism::from_raw(number as u32) else {
-            panic!("a number without a mechanism")
-        };
-        names[number] = mechanism.name();
-        number += 1;
-    }
-    names
-};
-
 /// The names of the contexts, by number.
 pub const CONTEXTS: [&str; DeferContext::CONTEXT_COUNT] = {
     let mut names = [""; DeferContext::CONTEXT_COUNT];

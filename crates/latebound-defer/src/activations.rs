@@ -12,7 +12,7 @@ use latebound_model::{
 };
 
 use crate::ksoftirqd::Ksoftirqd;
-use crate::plan::Context;
+use crate::plan::{BpfMechanism, Context, Mechanism};
 use crate::tally::Measured;
 
 /// The activations of a measurement that are kept one by one.
@@ -105,7 +105,7 @@ fn task(threads: &mut HashMap<Tid, Task>, name: &mut impl FnMut(Tid) -> Task, ti
 
 /// The request of a read is its end, and that is the disk's.
 fn is_asked_by_the_disk(measured: &Measured) -> bool {
-    measured.request.mechanism.name() == "direct_io"
+    measured.request.mechanism == Mechanism::Bpf(BpfMechanism::DirectIo)
 }
 
 fn is_asked_by_a_thread(measured: &Measured) -> bool {

@@ -3,7 +3,7 @@
 
 use latebound_model::{Condition, Nanos, Quantity, Run};
 
-use crate::plan::{Context, Mechanism};
+use crate::plan::{Context, Mechanism, Runner};
 
 /// What is needed of a way to put work off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,13 @@ impl Mechanism {
     /// Whether work that it runs is allowed to sleep. Work items of softirq context and everything that runs in a softirq or
     /// an interrupt is not.
     pub fn may_sleep(self) -> bool {
-        match self.name() {
-            "work_bh" | "work_bh_highpri" => false,
-            name if name.starts_with("work") || name.starts_with("private") => true,
-            name => {
-                matches!(name, "kthread" | "kthread_worker" | "irq_thread" | "task_work" | "user" | "bpf_wq")
-            }
+        match self.runner() {
+            Runner::Caller | Runner::Interrupt | Runner::Softirq => false,
+            Runner::InterruptThread
+            | Runner::Worker
+            | Runner::KernelThread
+            | Runner::TaskWork
+            | Runner::UserThread => true,
         }
     }
 }
@@ -104,9 +105,7 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
                 share: at_least(starts, late),
             })
         })
-        .filter(|advice| {
-            !matches!(advice.mechanism.name(), "direct" | "user" | "timerfd" | "perf_overflow" | "direct_io")
-        })
+        .filter(|advice| !matches!(advice.mechanism.runner(), Runner::Caller | Runner::UserThread))
         .filter(|advice| !needs.may_sleep || advice.mechanism.may_sleep())
         .filter(|advice| needs.contexts.is_empty() || needs.contexts.contains(&advice.context))
         .collect();
@@ -194,7 +193,10 @@ mod tests {
                 "irq_thread",
                 "task_work",
                 "user",
-                "bpf_wq"
+                "bpf_wq",
+                "timerfd",
+                "perf_overflow",
+                "direct_io"
             ]
         );
     }

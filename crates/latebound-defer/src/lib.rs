@@ -27,7 +27,7 @@ pub use device::{Device, Kernel};
 pub use error::DeferError;
 pub use ksoftirqd::Ksoftirqd;
 pub use lost::{LostDocument, LostTrial};
-pub use plan::{By, Context, Mechanism, Request, Settings};
+pub use plan::{BpfMechanism, By, Context, Mechanism, Request, Settings};
 pub use run::{Prepared, Progress};
 pub use signature::{Facts, Signature, Starved};
 pub use tally::Measured;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use latebound_abi::defer as abi;
+use latebound_abi::defer::{self as abi, DeferMechanism};
 use latebound_model::{Cpu, Deferral, Evidence, Nanos, Policy};
 
 use crate::error::DeferError;
@@ -38,79 +38,257 @@ impl By {
     /// Whether it has the mechanism, on some kernel.
     pub fn has(self, mechanism: Mechanism) -> bool {
         match self {
-            By::Module => usize::from(mechanism.0) < abi::MECHANISMS.len(),
-            By::Bpf => BY_BPF.contains(&mechanism.name()),
+            By::Module => matches!(mechanism, Mechanism::Module(_)),
+            By::Bpf => match mechanism {
+                Mechanism::Module(of) => matches!(of, DeferMechanism::Direct | DeferMechanism::User),
+                Mechanism::Bpf(_) => true,
+            },
         }
     }
 }
 
-/// Mechanisms that are requested without the module.
-pub(crate) const BY_BPF: [&str; 10] = [
-    "direct",
-    "user",
-    "bpf_timer",
-    "bpf_wq",
-    "bpf_ringbuf",
-    "timerfd",
-    "net_rx",
-    "membarrier",
-    "perf_overflow",
-    "direct_io",
-];
-
-/// Those of them that the module does not have, by numbers after the module's.
-const BPF_ALONE: [&str; 8] =
-    ["bpf_timer", "bpf_wq", "bpf_ringbuf", "timerfd", "net_rx", "membarrier", "perf_overflow", "direct_io"];
-
-/// Every name, by number.
-fn names() -> Vec<&'static str> {
-    abi::MECHANISMS.into_iter().chain(BPF_ALONE).collect()
+/// A mechanism that is requested by user space and BPF programs alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum BpfMechanism {
+    /// A timer of BPF.
+    Timer,
+    /// A work item of BPF.
+    Work,
+    /// The reader of a BPF ring.
+    Ringbuf,
+    /// The reader of a timerfd.
+    Timerfd,
+    /// A packet that is sent over the loopback device.
+    NetRx,
+    /// A call of other CPUs by membarrier.
+    Membarrier,
+    /// The thread that polls an event of perf.
+    PerfOverflow,
+    /// A read past the page cache.
+    DirectIo,
 }
 
-/// A mechanism, by its number in `latebound/defer.h` or after those.
+impl BpfMechanism {
+    /// Every one, by number.
+    pub const ALL: [BpfMechanism; 8] = [
+        BpfMechanism::Timer,
+        BpfMechanism::Work,
+        BpfMechanism::Ringbuf,
+        BpfMechanism::Timerfd,
+        BpfMechanism::NetRx,
+        BpfMechanism::Membarrier,
+        BpfMechanism::PerfOverflow,
+        BpfMechanism::DirectIo,
+    ];
+
+    /// Its name: `bpf_timer`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BpfMechanism::Timer => "bpf_timer",
+            BpfMechanism::Work => "bpf_wq",
+            BpfMechanism::Ringbuf => "bpf_ringbuf",
+            BpfMechanism::Timerfd => "timerfd",
+            BpfMechanism::NetRx => "net_rx",
+            BpfMechanism::Membarrier => "membarrier",
+            BpfMechanism::PerfOverflow => "perf_overflow",
+            BpfMechanism::DirectIo => "direct_io",
+        }
+    }
+}
+
+/// A mechanism. Whatever depends on one of the module is a match without a catch-all, so that the compiler names what a new one lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mechanism(u16);
+pub enum Mechanism {
+    /// One of the module, by `latebound/defer.h`.
+    Module(DeferMechanism),
+    /// One that the module does not have.
+    Bpf(BpfMechanism),
+}
+
+/// What code runs a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// The code that requests it.
+    Caller,
+    /// A hardware interrupt. On PREEMPT_RT some of these are left to `irq_work/N`.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A thread of the kernel for one interrupt.
+    InterruptThread,
+    /// A thread of a pool.
+    Worker,
+    /// A kernel thread that is the mechanism itself.
+    KernelThread,
+    /// A user thread, on its way out of the kernel.
+    TaskWork,
+    /// A user thread that was woken.
+    UserThread,
+}
+
+/// An event of the kernel that starts wait for, whatever is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// The next tick.
+    Tick,
+    /// The end of a grace period of RCU.
+    GracePeriod,
+}
 
 impl Mechanism {
     /// Every mechanism: those of the module, then those of BPF alone.
     pub fn all() -> impl Iterator<Item = Mechanism> {
-        (0..names().len() as u16).map(Mechanism)
+        let module = DeferMechanism::ALL.into_iter().map(Mechanism::Module);
+        module.chain(BpfMechanism::ALL.into_iter().map(Mechanism::Bpf))
     }
 
-    /// Its number.
+    /// Its number: in `latebound/defer.h`, or after those.
     pub const fn number(self) -> u16 {
-        self.0
+        match self {
+            Mechanism::Module(of) => of.raw() as u16,
+            Mechanism::Bpf(of) => DeferMechanism::MECHANISM_COUNT as u16 + of as u16,
+        }
     }
 
     /// Its name: `work_highpri`.
-    pub fn name(self) -> &'static str {
-        let number = usize::from(self.0);
-        abi::MECHANISMS.get(number).copied().unwrap_or_else(|| BPF_ALONE[number - abi::MECHANISMS.len()])
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mechanism::Module(of) => of.name(),
+            Mechanism::Bpf(of) => of.name(),
+        }
     }
 
     /// The kernel's mechanism that it is a case of.
-    pub fn of_the_kernel(self) -> latebound_model::Mechanism {
+    pub const fn of_the_kernel(self) -> latebound_model::Mechanism {
         use latebound_model::Mechanism as M;
-        match self.name() {
-            "direct" => M::Direct,
-            "tasklet" | "tasklet_hi" => M::Tasklet,
-            "softirq_irq_poll" | "softirq_net_rx" | "timer" | "rcu" | "rcu_hurry" | "net_rx" => M::Softirq,
-            "kthread" | "kthread_worker" => M::KernelThread,
-            "irq_thread" => M::ThreadedIrq,
-            "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "perf_overflow" => M::IrqWork,
-            "hrtimer_hard" | "hrtimer_soft" | "bpf_timer" => M::Hrtimer,
-            "timerfd" => M::TimerWakeup,
-            "smp_call" | "membarrier" => M::Vector,
-            "task_work" | "user" | "direct_io" => M::ThreadWakeup,
-            _ => M::Work,
+        match self {
+            Mechanism::Module(of) => match of {
+                DeferMechanism::Direct => M::Direct,
+                DeferMechanism::Work
+                | DeferMechanism::WorkHighpri
+                | DeferMechanism::WorkUnbound
+                | DeferMechanism::WorkDelayed
+                | DeferMechanism::WorkOrdered
+                | DeferMechanism::Private
+                | DeferMechanism::PrivateHighpri
+                | DeferMechanism::PrivateUnbound
+                | DeferMechanism::WorkBh
+                | DeferMechanism::WorkBhHighpri => M::Work,
+                DeferMechanism::Tasklet | DeferMechanism::TaskletHi => M::Tasklet,
+                DeferMechanism::SoftirqIrqPoll
+                | DeferMechanism::SoftirqNetRx
+                | DeferMechanism::Timer
+                | DeferMechanism::Rcu
+                | DeferMechanism::RcuHurry => M::Softirq,
+                DeferMechanism::Kthread | DeferMechanism::KthreadWorker => M::KernelThread,
+                DeferMechanism::IrqThread => M::ThreadedIrq,
+                DeferMechanism::IrqWork | DeferMechanism::IrqWorkHard | DeferMechanism::IrqWorkLazy => {
+                    M::IrqWork
+                }
+                DeferMechanism::HrtimerHard | DeferMechanism::HrtimerSoft => M::Hrtimer,
+                DeferMechanism::SmpCall => M::Vector,
+                DeferMechanism::TaskWork | DeferMechanism::User => M::ThreadWakeup,
+            },
+            Mechanism::Bpf(of) => match of {
+                BpfMechanism::Timer => M::Hrtimer,
+                BpfMechanism::Work => M::Work,
+                BpfMechanism::Ringbuf | BpfMechanism::PerfOverflow => M::IrqWork,
+                BpfMechanism::Timerfd => M::TimerWakeup,
+                BpfMechanism::NetRx => M::Softirq,
+                BpfMechanism::Membarrier => M::Vector,
+                BpfMechanism::DirectIo => M::ThreadWakeup,
+            },
+        }
+    }
+
+    /// What runs a start of it.
+    pub(crate) const fn runner(self) -> Runner {
+        match self {
+            Mechanism::Module(of) => match of {
+                DeferMechanism::Direct => Runner::Caller,
+                DeferMechanism::Work
+                | DeferMechanism::WorkHighpri
+                | DeferMechanism::WorkUnbound
+                | DeferMechanism::WorkDelayed
+                | DeferMechanism::WorkOrdered
+                | DeferMechanism::Private
+                | DeferMechanism::PrivateHighpri
+                | DeferMechanism::PrivateUnbound => Runner::Worker,
+                DeferMechanism::WorkBh
+                | DeferMechanism::WorkBhHighpri
+                | DeferMechanism::Tasklet
+                | DeferMechanism::TaskletHi
+                | DeferMechanism::SoftirqIrqPoll
+                | DeferMechanism::SoftirqNetRx
+                | DeferMechanism::HrtimerSoft
+                | DeferMechanism::Timer
+                | DeferMechanism::Rcu
+                | DeferMechanism::RcuHurry => Runner::Softirq,
+                DeferMechanism::Kthread | DeferMechanism::KthreadWorker => Runner::KernelThread,
+                DeferMechanism::IrqThread => Runner::InterruptThread,
+                DeferMechanism::IrqWork
+                | DeferMechanism::IrqWorkHard
+                | DeferMechanism::IrqWorkLazy
+                | DeferMechanism::HrtimerHard
+                | DeferMechanism::SmpCall => Runner::Interrupt,
+                DeferMechanism::TaskWork => Runner::TaskWork,
+                DeferMechanism::User => Runner::UserThread,
+            },
+            Mechanism::Bpf(of) => match of {
+                BpfMechanism::Timer | BpfMechanism::NetRx => Runner::Softirq,
+                BpfMechanism::Work => Runner::Worker,
+                BpfMechanism::Ringbuf | BpfMechanism::Membarrier => Runner::Interrupt,
+                BpfMechanism::Timerfd | BpfMechanism::PerfOverflow | BpfMechanism::DirectIo => {
+                    Runner::UserThread
+                }
+            },
+        }
+    }
+
+    /// What its starts wait for whatever is done; `None` where that is nothing.
+    pub(crate) const fn waits_for(self) -> Option<WaitsFor> {
+        match self {
+            Mechanism::Module(of) => match of {
+                DeferMechanism::WorkDelayed | DeferMechanism::IrqWorkLazy | DeferMechanism::Timer => {
+                    Some(WaitsFor::Tick)
+                }
+                DeferMechanism::Rcu | DeferMechanism::RcuHurry => Some(WaitsFor::GracePeriod),
+                DeferMechanism::Direct
+                | DeferMechanism::Work
+                | DeferMechanism::WorkHighpri
+                | DeferMechanism::WorkUnbound
+                | DeferMechanism::WorkOrdered
+                | DeferMechanism::Private
+                | DeferMechanism::PrivateHighpri
+                | DeferMechanism::PrivateUnbound
+                | DeferMechanism::WorkBh
+                | DeferMechanism::WorkBhHighpri
+                | DeferMechanism::Tasklet
+                | DeferMechanism::TaskletHi
+                | DeferMechanism::SoftirqIrqPoll
+                | DeferMechanism::SoftirqNetRx
+                | DeferMechanism::Kthread
+                | DeferMechanism::KthreadWorker
+                | DeferMechanism::IrqThread
+                | DeferMechanism::IrqWork
+                | DeferMechanism::IrqWorkHard
+                | DeferMechanism::HrtimerHard
+                | DeferMechanism::HrtimerSoft
+                | DeferMechanism::SmpCall
+                | DeferMechanism::TaskWork
+                | DeferMechanism::User => None,
+            },
+            // A timer of these expires when it is due, and nothing else of them is periodic.
+            Mechanism::Bpf(_) => None,
         }
     }
 
     /// What a start is stamped by: programs where BPF alone has it; the module's clock reads, and a thread's own, are ours.
-    pub fn evidence(self) -> Evidence {
-        match self.name() {
-            name if BPF_ALONE.contains(&name) && name != "timerfd" => Evidence::Events,
-            _ => Evidence::User,
+    pub const fn evidence(self) -> Evidence {
+        match self {
+            Mechanism::Module(_) | Mechanism::Bpf(BpfMechanism::Timerfd) => Evidence::User,
+            Mechanism::Bpf(_) => Evidence::Events,
         }
     }
 }
@@ -125,7 +303,9 @@ impl FromStr for Mechanism {
     type Err = DeferError;
 
     fn from_str(word: &str) -> Result<Mechanism, DeferError> {
-        find(&names(), "mechanism", word).map(|at| Mechanism(at as u16))
+        let all: Vec<Mechanism> = Mechanism::all().collect();
+        let names: Vec<&'static str> = all.iter().map(|one| one.name()).collect();
+        find(&names, "mechanism", word).map(|at| all[at])
     }
 }
 
@@ -199,11 +379,11 @@ impl Request {
     /// The triggers of each item that takes part. A mechanism that starts with the next tick or grace period whatever is
     /// done gives each item one start in so long; several items that take turns give several.
     pub fn shares(&self) -> impl Iterator<Item = u32> {
-        let items = match self.mechanism.name() {
+        let items = match self.mechanism.waits_for() {
             _ if self.triggers < LONG || self.open_loop => 1,
-            "rcu" | "rcu_hurry" => 16,
-            "work_delayed" | "irq_work_lazy" | "timer" => 4,
-            _ => 1,
+            Some(WaitsFor::GracePeriod) => 16,
+            Some(WaitsFor::Tick) => 4,
+            None => 1,
         };
         let triggers = self.triggers;
         (0..items).map(move |item| triggers / items + u32::from(item < triggers % items))
@@ -295,10 +475,8 @@ mod tests {
     }
 
     #[test]
-    fn what_bpf_has_are_mechanisms_and_each_is_of_one_of_both() {
-        for name in BY_BPF {
-            assert!(By::Bpf.has(name.parse().unwrap()), "{name}");
-        }
+    fn each_mechanism_has_its_number_and_is_of_one_backend_or_both() {
+        assert!((0..).zip(Mechanism::all()).all(|(number, mechanism)| mechanism.number() == number));
         assert!(Mechanism::all().all(|mechanism| By::Module.has(mechanism) || By::Bpf.has(mechanism)));
         let both = Mechanism::all().filter(|mechanism| By::Module.has(*mechanism) && By::Bpf.has(*mechanism));
         assert_eq!(both.map(Mechanism::name).collect::<Vec<_>>(), ["direct", "user"]);

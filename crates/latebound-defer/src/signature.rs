@@ -5,6 +5,7 @@ use std::fmt;
 
 use latebound_model::{Nanos, PreemptionModel, SystemSnapshot};
 
+use crate::plan::{BpfMechanism, Mechanism, Runner, WaitsFor};
 use crate::tally::Measured;
 
 /// How far a wait for the fair server may be from what its settings say: its timer is due then, and the thread still has to be
@@ -57,17 +58,11 @@ impl Facts {
 /// A softirq is an ordinary thread's where ksoftirqd runs it. Timers of PREEMPT_RT are left to `ktimers/N` (of the RT patches; mainline
 /// since 6.13, kernel/softirq.c) and callbacks of RCU to `rcuc/N` (kernel/rcu/tree.c, rcu_cpu_kthread_setup()), both SCHED_FIFO 1.
 fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
-    match measured.request.mechanism.name() {
-        "work_bh" | "work_bh_highpri" | "tasklet" | "tasklet_hi" | "softirq_irq_poll" | "softirq_net_rx"
-        | "hrtimer_soft" | "timer" | "rcu" | "rcu_hurry" | "bpf_timer" | "net_rx" => {
-            measured.by_ksoftirqd > 0
-        }
-        "direct" | "irq_work" | "irq_work_hard" | "irq_work_lazy" | "bpf_ringbuf" | "hrtimer_hard"
-        | "smp_call" | "membarrier" | "irq_thread" => false,
-        "kthread" | "kthread_worker" | "user" | "timerfd" | "perf_overflow" | "direct_io" => {
-            !facts.runner_is_real_time
-        }
-        _ => true,
+    match measured.request.mechanism.runner() {
+        Runner::Softirq => measured.by_ksoftirqd > 0,
+        Runner::Caller | Runner::Interrupt | Runner::InterruptThread => false,
+        Runner::KernelThread | Runner::UserThread => !facts.runner_is_real_time,
+        Runner::Worker | Runner::TaskWork => true,
     }
 }
 
@@ -75,9 +70,9 @@ fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
 /// nothing. A timerfd's hrtimer is a soft one there (kernel/time/hrtimer.c, __hrtimer_init(), 6.12), the wake-up of perf a plain irq_work
 /// (kernel/events/core.c, perf_pending_irq()). When it ran is not measured.
 fn woken_by(measured: &Measured, facts: &Facts) -> Option<&'static str> {
-    match measured.request.mechanism.name() {
-        "timerfd" if facts.preempt_rt => Some("ktimers/N"),
-        "perf_overflow" if facts.preempt_rt => Some("irq_work/N"),
+    match measured.request.mechanism {
+        Mechanism::Bpf(BpfMechanism::Timerfd) if facts.preempt_rt => Some("ktimers/N"),
+        Mechanism::Bpf(BpfMechanism::PerfOverflow) if facts.preempt_rt => Some("irq_work/N"),
         _ => None,
     }
 }
@@ -121,11 +116,11 @@ impl Measured {
                 Some(waker) => Signature::Waits { by, waker },
             });
         }
-        match (self.request.mechanism.name(), facts.tick) {
+        match (self.request.mechanism.waits_for(), facts.tick) {
             _ if self.latency.count() == 0 => {}
-            ("timer" | "work_delayed" | "irq_work_lazy", Some(tick)) => found.push(Signature::Tick(tick)),
-            ("rcu" | "rcu_hurry", _) => found.push(Signature::GracePeriod),
-            _ => {}
+            (Some(WaitsFor::Tick), Some(tick)) => found.push(Signature::Tick(tick)),
+            (Some(WaitsFor::GracePeriod), _) => found.push(Signature::GracePeriod),
+            (Some(WaitsFor::Tick), None) | (None, _) => {}
         }
         if self.by_ksoftirqd > 0 {
             found.push(Signature::Ksoftirqd);

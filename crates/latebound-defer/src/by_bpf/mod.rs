@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use latebound_abi::defer::{BURST_MAX, Counts, PERIOD_MIN_NS, Record};
+use latebound_abi::defer::{BURST_MAX, Counts, DeferMechanism, PERIOD_MIN_NS, Record};
 use latebound_model::{Cpu, Policy, Tid};
 use latebound_probe::{
     DeferOverflow, DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError,
@@ -29,7 +29,7 @@ use latebound_probe::{
 
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
-use crate::plan::{By, Context, Mechanism, Request, Settings};
+use crate::plan::{BpfMechanism, By, Context, Mechanism, Request, Runner, Settings};
 use crate::run::{Progress, TAKE_EVERY};
 use crate::tally::Measured;
 use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler, this_thread};
@@ -71,9 +71,13 @@ impl StockKernel {
         if let Some(why) = self.refused(mechanism, Context::TASK) {
             return Some(why);
         }
-        let failed = match mechanism.name() {
-            "net_rx" => Loopback::open().err().map(|error| ("the loopback device cannot be used", error)),
-            "membarrier" => called::register().err().map(|error| ("membarrier cannot be used", error)),
+        let failed = match mechanism {
+            Mechanism::Bpf(BpfMechanism::NetRx) => {
+                Loopback::open().err().map(|error| ("the loopback device cannot be used", error))
+            }
+            Mechanism::Bpf(BpfMechanism::Membarrier) => {
+                called::register().err().map(|error| ("membarrier cannot be used", error))
+            }
             _ => None,
         };
         failed.map(|(what, error)| format!("{what}: {error}"))
@@ -81,8 +85,10 @@ impl StockKernel {
 
     /// What to type where a mechanism cannot be had.
     pub fn remedy(mechanism: Mechanism) -> &'static str {
-        match mechanism.name() {
-            "direct_io" => "--disk FOLDER on a disk's file system, or --disk /dev/DEVICE, which is only read",
+        match mechanism {
+            Mechanism::Bpf(BpfMechanism::DirectIo) => {
+                "--disk FOLDER on a disk's file system, or --disk /dev/DEVICE, which is only read"
+            }
             _ => "another kernel: latebound lab run --kernel …",
         }
     }
@@ -109,7 +115,7 @@ impl StockKernel {
 
     /// Whether it never runs on the requester's CPU.
     pub fn is_always_remote(&self, mechanism: Mechanism) -> bool {
-        mechanism.name() == "membarrier"
+        mechanism == Mechanism::Bpf(BpfMechanism::Membarrier)
     }
 
     /// A CPU that this process may use other than this one.
@@ -120,36 +126,36 @@ impl StockKernel {
     /// Whether it can be requested again before it has started.
     pub fn can_burst(&self, mechanism: Mechanism) -> bool {
         // Only a reader that sleeps can be seen to be woken; and one read is under way at a time.
-        !matches!(mechanism.name(), "bpf_ringbuf" | "direct_io")
+        !matches!(mechanism, Mechanism::Bpf(BpfMechanism::Ringbuf | BpfMechanism::DirectIo))
     }
 }
 
 /// The programs that it takes; `None` where system calls and threads are enough.
 fn part(mechanism: Mechanism, context: Context) -> Option<DeferPart> {
-    if context == Context::SOFTIRQ {
-        return match mechanism.name() {
-            "direct" => Some(DeferPart::SoftDirect),
-            "bpf_timer" => Some(DeferPart::SoftTimer),
-            "bpf_wq" => Some(DeferPart::SoftWork),
-            _ => None,
-        };
-    }
-    match mechanism.name() {
-        "direct" => Some(DeferPart::Direct),
-        "bpf_timer" => Some(DeferPart::Timer),
-        "bpf_wq" => Some(DeferPart::Work),
-        "bpf_ringbuf" => Some(DeferPart::Ring),
-        "net_rx" => Some(DeferPart::Packet),
-        "membarrier" => Some(DeferPart::Call),
-        "perf_overflow" => Some(DeferPart::Overflow),
-        "direct_io" => Some(DeferPart::Read),
-        _ => None,
+    let from_softirq = context == Context::SOFTIRQ;
+    match mechanism {
+        Mechanism::Module(DeferMechanism::Direct) if from_softirq => Some(DeferPart::SoftDirect),
+        Mechanism::Module(DeferMechanism::Direct) => Some(DeferPart::Direct),
+        Mechanism::Module(_) => None,
+        Mechanism::Bpf(of) => match of {
+            BpfMechanism::Timer if from_softirq => Some(DeferPart::SoftTimer),
+            BpfMechanism::Work if from_softirq => Some(DeferPart::SoftWork),
+            _ if from_softirq => None,
+            BpfMechanism::Timer => Some(DeferPart::Timer),
+            BpfMechanism::Work => Some(DeferPart::Work),
+            BpfMechanism::Ringbuf => Some(DeferPart::Ring),
+            BpfMechanism::NetRx => Some(DeferPart::Packet),
+            BpfMechanism::Membarrier => Some(DeferPart::Call),
+            BpfMechanism::PerfOverflow => Some(DeferPart::Overflow),
+            BpfMechanism::DirectIo => Some(DeferPart::Read),
+            BpfMechanism::Timerfd => None,
+        },
     }
 }
 
 /// Whether a thread of ours waits for it and stamps its start.
 fn is_waited(mechanism: Mechanism) -> bool {
-    matches!(mechanism.name(), "timerfd" | "user" | "perf_overflow" | "direct_io")
+    mechanism.runner() == Runner::UserThread
 }
 
 /// A run with all its threads made and its programs attached, before anything is requested.
@@ -271,9 +277,9 @@ impl ByBpf {
             Some(part) => self.probe.trigger(part, series)?,
             None => None,
         };
-        Ok(match (request.mechanism.name(), trigger) {
-            (name, Some(trigger)) => {
-                if name == "bpf_ringbuf" {
+        Ok(match (request.mechanism, trigger) {
+            (mechanism, Some(trigger)) => {
+                if mechanism == Mechanism::Bpf(BpfMechanism::Ringbuf) {
                     let (sleeper, over) = (self.probe.sleeper(series)?, Arc::clone(&self.over));
                     let thread = std::thread::spawn(move || sleeper.sleep(&over));
                     // A trigger of its own, to wake it by in the end.
@@ -285,8 +291,10 @@ impl ByBpf {
                 }
                 Act::Program(trigger)
             }
-            ("net_rx", _) => Act::Packet(Loopback::open().map_err(io("opening a socket to itself"))?),
-            ("membarrier", _) => {
+            (Mechanism::Bpf(BpfMechanism::NetRx), _) => {
+                Act::Packet(Loopback::open().map_err(io("opening a socket to itself"))?)
+            }
+            (Mechanism::Bpf(BpfMechanism::Membarrier), _) => {
                 called::register().map_err(io("registering for membarrier"))?;
                 let bell = Arc::new(event()?);
                 let guest = Guest::new(request.cpu, Arc::clone(&bell));
@@ -296,8 +304,10 @@ impl ByBpf {
                 self.wake.push(Wake::Event(bell));
                 Act::Call(guest)
             }
-            ("perf_overflow", _) => Act::Fault(Page::map().map_err(io("mapping a page to touch"))?),
-            ("direct_io", _) => {
+            (Mechanism::Bpf(BpfMechanism::PerfOverflow), _) => {
+                Act::Fault(Page::map().map_err(io("mapping a page to touch"))?)
+            }
+            (Mechanism::Bpf(BpfMechanism::DirectIo), _) => {
                 let disk =
                     Disk::open(&kernel.disk).map_err(io("opening what is read past the page cache"))?;
                 let bell = Arc::new(event()?);
@@ -312,7 +322,7 @@ impl ByBpf {
                 self.readings.push((series, Arc::clone(&reading)));
                 Act::Read(reading)
             }
-            ("timerfd", _) => {
+            (Mechanism::Bpf(BpfMechanism::Timerfd), _) => {
                 let fd = Arc::new(timer()?);
                 self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
                 self.wake.push(Wake::Timer(Arc::clone(&fd)));
