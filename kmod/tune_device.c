@@ -51,7 +51,7 @@ static void forget_threads(bool all)
 }
 
 /* The thread with this id and no other, with a reference. */
-static struct task_struct *kernel_thread_of(u32 tid, u64 started)
+static struct task_struct *kernel_thread_of(u32 tid, u64 start_ticks)
 {
 	struct pid *pid = find_get_pid(tid);
 	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
@@ -61,7 +61,7 @@ static struct task_struct *kernel_thread_of(u32 tid, u64 started)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 	/* As fs/proc/array.c has it (do_task_stat), outside of time namespaces. */
-	if (task->exit_state || div_u64(task->start_boottime, NSEC_PER_SEC / USER_HZ) != started)
+	if (task->exit_state || div_u64(task->start_boottime, NSEC_PER_SEC / USER_HZ) != start_ticks)
 		error = -ESRCH;
 	/* No thread of a reservation; the stopper is at 99. */
 	else if (!(task->flags & PF_KTHREAD) || task->policy == SCHED_DEADLINE || task->rt_priority >= lb_tune_below)

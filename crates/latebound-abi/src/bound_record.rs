@@ -320,7 +320,7 @@ fn halves(word: u64) -> (u32, u32) {
 }
 
 fn wide_interrupt(record: &[u64]) -> Option<BoundRecord> {
-    let BoundInterrupt { start, duration, source_number, .. } =
+    let BoundInterrupt { start_ns: start, duration_ns: duration, source_number, .. } =
         BoundInterrupt::from_bytes(&bytes_of(record))?;
     let (source, number) = halves(source_number);
     Some(BoundRecord::Interrupt { source: InterruptSource::from_raw(source, number), start, duration })
@@ -331,9 +331,9 @@ fn wide_window(record: &[u64]) -> Option<BoundRecord> {
     let (begin_tid, end_tid) = halves(raw.tids);
     let window = ModelWindow {
         kind: WindowKind::blocking(TmOutput::from_raw(u32::try_from(raw.output).ok()?)?)?,
-        start: raw.start,
-        end: raw.end,
-        duration: raw.duration,
+        start: raw.start_ns,
+        end: raw.end_ns,
+        duration: raw.duration_ns,
         begin_caller: raw.begin_caller,
         end_caller: raw.end_caller,
         begin_tid: begin_tid.cast_signed(),
@@ -357,14 +357,14 @@ fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
         // The top bit of an event's word is set.
         if event.not_at_kind.cast_signed() > 0 {
             let section = BoundSection::from_bytes(&event.to_bytes())?;
-            let preempt = section.lasted.cast_signed() >= 0;
+            let preempt = section.lasted_ns.cast_signed() >= 0;
             let (kind, lasted) = if preempt {
-                (ViolationKind::PreemptEnable, section.lasted)
+                (ViolationKind::PreemptEnable, section.lasted_ns)
             } else {
-                (ViolationKind::IrqEnable, !section.lasted)
+                (ViolationKind::IrqEnable, !section.lasted_ns)
             };
-            events.begin(section.begin_caller, section.since, preempt);
-            let at = Some(section.since.wrapping_add(lasted));
+            events.begin(section.begin_caller, section.since_ns, preempt);
+            let at = Some(section.since_ns.wrapping_add(lasted));
             events.push(ViolationEvent { kind, caller: section.end_caller, at });
         } else if let Some(kind) = violation_kind(event.not_at_kind & ((1 << LB_BOUND_KIND_BITS) - 1)) {
             let at = !((event.not_at_kind.cast_signed() >> LB_BOUND_KIND_BITS).cast_unsigned());
@@ -372,10 +372,10 @@ fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
             events.push(ViolationEvent { kind, caller, at: (at != 0).then_some(at) });
         }
     }
-    if raw.open_since != 0 {
-        events.open(raw.open_caller, raw.open_since >> 1, raw.open_since & 1 != 0);
+    if raw.open_since_ns != 0 {
+        events.open(raw.open_caller, raw.open_since_ns >> 1, raw.open_since_ns & 1 != 0);
     }
-    let at = (raw.at != 0).then_some(raw.at);
+    let at = (raw.at_ns != 0).then_some(raw.at_ns);
     Some(BoundRecord::Violation { rule, at, tid: raw.tid as i32, events: events.last() })
 }
 

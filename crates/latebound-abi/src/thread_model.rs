@@ -183,7 +183,7 @@ impl Tm {
             unnamed: self.unnamed,
             exceptions: self.exceptions,
             idle_windows: self.idle_windows,
-            idle_longest: self.idle_longest,
+            idle_longest: self.idle_longest_ns,
             dropped: self.dropped,
             lost: self.lost,
             resched_unknown: self.resched_unknown,
@@ -238,7 +238,7 @@ impl ThreadModel {
         match kind.output() {
             // Every interrupt counts.
             TmOutput::Interrupt => {}
-            output => self.raw.floor[output.raw() as usize] = lowest,
+            output => self.raw.floor_ns[output.raw() as usize] = lowest,
         }
     }
 
@@ -336,9 +336,9 @@ impl ModelWindow {
         let interrupt = || WindowKind::Interrupt(InterruptSource::from_raw(raw.source, raw.number));
         Some(ModelWindow {
             kind: WindowKind::blocking(output).unwrap_or_else(interrupt),
-            start: raw.start,
-            end: raw.end,
-            duration: raw.duration,
+            start: raw.start_ns,
+            end: raw.end_ns,
+            duration: raw.duration_ns,
             begin_caller: raw.begin_caller,
             end_caller: raw.end_caller,
             begin_tid: raw.begin_tid,

@@ -26,12 +26,12 @@ LB_TM_SLOW int lb_bound_step_preempt_disable(struct lb_bound_cpu *cpu, __u64 cal
 	out.count = out.broken = 0;
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
 	event.caller_class = lb_caller_preempt(role);
-	event.now.at = at;
+	event.now.at_ns = at;
 	event.now.taken_ns = taken_ns;
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_PREEMPT_DISABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_PREEMPT_DISABLE, caller, event.now.at_ns);
 	lb_tm_preempt_disable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -46,12 +46,12 @@ LB_TM_SLOW int lb_bound_step_preempt_enable(struct lb_bound_cpu *cpu, __u64 call
 		return 0;
 	out.count = out.broken = 0;
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	event.now.at = at;
+	event.now.at_ns = at;
 	event.now.taken_ns = taken_ns;
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_PREEMPT_ENABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_PREEMPT_ENABLE, caller, event.now.at_ns);
 	lb_tm_preempt_enable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -69,7 +69,7 @@ LB_TM_SLOW int lb_bound_step_irq_disable(struct lb_bound_cpu *cpu, __u64 caller,
 	event.caller_class = (__u8)caller_class;
 	event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_IRQ_DISABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_IRQ_DISABLE, caller, event.now.at_ns);
 	lb_tm_irq_disable(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -89,12 +89,12 @@ LB_TM_SLOW int lb_bound_step_irq_enable(struct lb_bound_cpu *cpu, const struct l
 	/* Only what nobody named is told from an exception by its end. */
 	if (hardware && !cpu->tm.named)
 		event.caller_class = lb_caller_irq_on(lb_caller_role(callers, caller));
-	event.now.at = at;
+	event.now.at_ns = at;
 	event.now.taken_ns = taken_ns;
 	if (!at)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_IRQ_ENABLE, caller, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_IRQ_ENABLE, caller, event.now.at_ns);
 	lb_tm_irq_enable(&cpu->tm, &event, &out);
 	/* What begins here, such as idle's PSD, begins behind the interrupt. */
 	if (hardware)
@@ -122,7 +122,7 @@ LB_TM_INLINE int lb_bound_postpone_preempt(struct lb_bound_cpu *cpu, __u64 state
 
 LB_TM_SLOW int lb_bound_other_preempt_disable(struct lb_bound_cpu *cpu, const struct lb_callers *callers, __u64 caller)
 {
-	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
+	struct lb_tm_instant now = { .at_ns = 0, .taken_ns = 0 };
 	__u64 state = lb_bound_state(cpu);
 	__u32 role = lb_caller_role(callers, caller);
 	__u8 caller_class = lb_caller_preempt(role);
@@ -141,7 +141,7 @@ LB_TM_SLOW int lb_bound_other_preempt_disable(struct lb_bound_cpu *cpu, const st
 		if (lb_bound_begin_psd(cpu, state, caller, &now))
 			return 0;
 	}
-	lb_bound_step_preempt_disable(cpu, caller, role, now.at, now.taken_ns);
+	lb_bound_step_preempt_disable(cpu, caller, role, now.at_ns, now.taken_ns);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ LB_TM_SLOW int lb_bound_end_interrupted_preempt(struct lb_bound_cpu *cpu, __u64 
 	struct lb_tm_instant now;
 
 	if (!lb_bound_end_interrupted_poid(cpu, LB_TM_PREEMPT_ENABLE, caller, &now))
-		lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+		lb_bound_step_preempt_enable(cpu, caller, now.at_ns, now.taken_ns);
 	return 0;
 }
 
@@ -180,7 +180,7 @@ LB_TM_SLOW int lb_bound_end_interrupted_scheduler(struct lb_bound_cpu *cpu, __u6
 	struct lb_tm_instant now;
 
 	if (!lb_bound_end_interrupted_psd(cpu, caller, &now))
-		lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+		lb_bound_step_preempt_enable(cpu, caller, now.at_ns, now.taken_ns);
 	return 0;
 }
 
@@ -195,7 +195,7 @@ LB_TM_INLINE void lb_bound_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller
 		if (end == LB_BOUND_INTERRUPTED)
 			lb_bound_end_interrupted_preempt(cpu, caller);
 		else if (end == LB_BOUND_LONGEST)
-			lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+			lb_bound_step_preempt_enable(cpu, caller, now.at_ns, now.taken_ns);
 		return;
 	}
 	if (LB_BOUND_MOSTLY(state == LB_BOUND_BOTH_OFF)) {
@@ -207,7 +207,7 @@ LB_TM_INLINE void lb_bound_preempt_enable(struct lb_bound_cpu *cpu, __u64 caller
 		if (end == LB_BOUND_INTERRUPTED)
 			lb_bound_end_interrupted_scheduler(cpu, caller);
 		else if (end == LB_BOUND_LONGEST)
-			lb_bound_step_preempt_enable(cpu, caller, now.at, now.taken_ns);
+			lb_bound_step_preempt_enable(cpu, caller, now.at_ns, now.taken_ns);
 		return;
 	}
 	lb_bound_other_preempt_enable(cpu, caller);
@@ -304,16 +304,16 @@ LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, const struct lb_
 
 	if (tm->named_within != LB_TM_NAMED_ONCE || !cpu->running)
 		return lb_bound_other_irq_enable(cpu, callers, caller);
-	now.at = LB_BOUND_CLOCK();
+	now.at_ns = LB_BOUND_CLOCK();
 	now.taken_ns = *(const volatile __u64 *)&tm->taken_ns;
 	if (!LB_BOUND_MOSTLY(now.taken_ns == tm->hardware.since.taken_ns))
 		return lb_bound_other_irq_enable(cpu, callers, caller);
-	start = tm->hardware.since.at;
-	duration = now.at - start;
+	start = tm->hardware.since.at_ns;
+	duration = now.at_ns - start;
 	/* Events that overlap by the grain of the clock. */
 	if ((__s64)duration < 0)
 		duration = 0;
-	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at_ns);
 	tm->on.hardware = 0;
 	tm->interrupts++;
 	now.taken_ns += duration;
@@ -325,7 +325,7 @@ LB_TM_SLOW int lb_bound_end_interrupt(struct lb_bound_cpu *cpu, const struct lb_
 		return 0;
 	thread = LB_BOUND_CURRENT();
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
-		lb_bound_goes_on(cpu, LB_TM_IRQ_ENABLE, caller, tm->last.at);
+		lb_bound_goes_on(cpu, LB_TM_IRQ_ENABLE, caller, tm->last.at_ns);
 	return 0;
 }
 
@@ -334,7 +334,7 @@ LB_TM_SLOW int lb_bound_end_interrupted_irqs(struct lb_bound_cpu *cpu, const str
 	struct lb_tm_instant now;
 
 	if (!lb_bound_end_interrupted_poid(cpu, LB_TM_IRQ_ENABLE, caller, &now))
-		lb_bound_step_irq_enable(cpu, callers, caller, now.at, now.taken_ns);
+		lb_bound_step_irq_enable(cpu, callers, caller, now.at_ns, now.taken_ns);
 	return 0;
 }
 
@@ -349,7 +349,7 @@ LB_TM_INLINE void lb_bound_irq_enable(struct lb_bound_cpu *cpu, const struct lb_
 		if (end == LB_BOUND_INTERRUPTED)
 			lb_bound_end_interrupted_irqs(cpu, callers, caller);
 		else if (end == LB_BOUND_LONGEST)
-			lb_bound_step_irq_enable(cpu, callers, caller, now.at, now.taken_ns);
+			lb_bound_step_irq_enable(cpu, callers, caller, now.at_ns, now.taken_ns);
 		return;
 	}
 	if (LB_BOUND_MOSTLY(state == LB_BOUND_BOTH_OFF)) {
@@ -388,7 +388,7 @@ LB_TM_SLOW int lb_bound_step_handler_entry(struct lb_bound_cpu *cpu, __u32 sourc
 	if ((tm->on.hardware && !tm->handler_depth) || lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	lb_bound_remember_open(cpu, LB_TM_HANDLER_ENTRY, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_HANDLER_ENTRY, 0, event.now.at_ns);
 	lb_tm_handler_entry(tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -424,13 +424,13 @@ LB_TM_INLINE void lb_bound_nmi(struct lb_bound_cpu *cpu, __s64 duration)
 	if (!cpu->running)
 		return;
 	out.count = out.broken = 0;
-	event.now.at = LB_BOUND_CLOCK();
+	event.now.at_ns = LB_BOUND_CLOCK();
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	if (took > event.now.at)
-		took = event.now.at;
-	lb_bound_remember(cpu, LB_TM_NMI, 0, event.now.at);
-	lb_tm_nmi(&cpu->tm, &event, event.now.at - took, took, &out);
-	lb_bound_put_interrupt(cpu, (__u64)LB_TM_SOURCE_NMI << 32, event.now.at - took, took);
+	if (took > event.now.at_ns)
+		took = event.now.at_ns;
+	lb_bound_remember(cpu, LB_TM_NMI, 0, event.now.at_ns);
+	lb_tm_nmi(&cpu->tm, &event, event.now.at_ns - took, took, &out);
+	lb_bound_put_interrupt(cpu, (__u64)LB_TM_SOURCE_NMI << 32, event.now.at_ns - took, took);
 }
 
 LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 next_tid)
@@ -444,7 +444,7 @@ LB_TM_SLOW int lb_bound_step_switch(struct lb_bound_cpu *cpu, __s32 tid, __s32 n
 	if (!cpu->tm.on.dst || lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, tid);
-	lb_bound_remember_open(cpu, LB_TM_SWITCH, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SWITCH, 0, event.now.at_ns);
 	lb_tm_switch(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	/* What follows concerns the next thread. */
@@ -482,7 +482,7 @@ LB_TM_SLOW int lb_bound_step_waking(struct lb_bound_cpu *cpu, __s32 woken_tid)
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
 	if (lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
-	lb_bound_remember_open(cpu, LB_TM_WAKING, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_WAKING, 0, event.now.at_ns);
 	lb_tm_waking(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 	return 0;
@@ -512,7 +512,7 @@ LB_TM_INLINE void lb_bound_sched_entry(struct lb_bound_cpu *cpu)
 	if (!cpu->tm.on.psd)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_SCHED_ENTRY, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SCHED_ENTRY, 0, event.now.at_ns);
 	lb_tm_sched_entry(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }
@@ -529,7 +529,7 @@ LB_TM_INLINE void lb_bound_sched_exit(struct lb_bound_cpu *cpu)
 	if (event.tid == 0)
 		event.now = lb_bound_now(cpu);
 	lb_bound_settle(&cpu->tm, event.tid);
-	lb_bound_remember_open(cpu, LB_TM_SCHED_EXIT, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_SCHED_EXIT, 0, event.now.at_ns);
 	lb_tm_sched_exit(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }
@@ -553,7 +553,7 @@ LB_TM_INLINE void lb_bound_set_need_resched(struct lb_bound_cpu *cpu, __u32 tif,
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
 	if (lb_bound_may_schedule(cpu))
 		event.now = lb_bound_now(cpu);
-	lb_bound_remember_open(cpu, LB_TM_NEED_RESCHED, 0, event.now.at);
+	lb_bound_remember_open(cpu, LB_TM_NEED_RESCHED, 0, event.now.at_ns);
 	lb_tm_need_resched(&cpu->tm, &event, &out);
 	lb_bound_done(cpu, &event, &out);
 }

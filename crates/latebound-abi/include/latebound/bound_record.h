@@ -138,11 +138,11 @@ LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, struct lb_b
 	const __u64 half = 1ULL << (LB_BOUND_START_BITS - 1);
 	__u64 position;
 
-	if (start - cpu->last_start + half - 1 < 2 * half - 1 && duration < 1U << LB_BOUND_DURATION_BITS &&
+	if (start - cpu->last_start_ns + half - 1 < 2 * half - 1 && duration < 1U << LB_BOUND_DURATION_BITS &&
 	    number < 1U << LB_BOUND_NUMBER_BITS) {
 		if (!lb_bound_room(cpu, ring, 1, &position))
 			return;
-		cpu->last_start = start;
+		cpu->last_start_ns = start;
 		LB_BOUND_PUBLISH(lb_bound_place(ring, position), start << (64 - LB_BOUND_START_BITS) |
 									 duration << LB_BOUND_WHAT_BITS |
 									 source << LB_BOUND_NUMBER_BITS | number);
@@ -150,12 +150,12 @@ LB_TM_INLINE void lb_bound_write_interrupt(struct lb_bound_cpu *cpu, struct lb_b
 	}
 	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_interrupt) / 8, &position))
 		return;
-	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, start), start);
-	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, duration), duration);
+	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, start_ns), start);
+	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, duration_ns), duration);
 	lb_bound_put(ring, position + LB_BOUND_WORD(interrupt, source_number), (__u64)number << 32 | source);
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_INTERRUPT, sizeof(struct lb_bound_interrupt));
 	/* Behind the place: an NMI from there to here finds the old start, and writes a wide record of its own. */
-	cpu->last_start = start;
+	cpu->last_start_ns = start;
 }
 
 /* `which` is the source in the upper and the number in the lower 32 bits. */
@@ -184,9 +184,9 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 		LB_BOUND_KEPT_NAME(cpu->previous_name, window->begin_tid, begin_comm);
 	}
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, output), window->output);
-	lb_bound_put(ring, position + LB_BOUND_WORD(window, start), window->start);
-	lb_bound_put(ring, position + LB_BOUND_WORD(window, end), window->end);
-	lb_bound_put(ring, position + LB_BOUND_WORD(window, duration), window->duration);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, start_ns), window->start_ns);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_ns), window->end_ns);
+	lb_bound_put(ring, position + LB_BOUND_WORD(window, duration_ns), window->duration_ns);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, begin_caller), window->begin_caller);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, end_caller), window->end_caller);
 	lb_bound_put(ring, position + LB_BOUND_WORD(window, tids),
@@ -198,7 +198,7 @@ LB_TM_SLOW int lb_bound_put_window(struct lb_bound_cpu *cpu, const struct lb_tm_
 	lb_bound_publish(ring, position, LB_BOUND_WIDE_WINDOW, sizeof(struct lb_bound_window));
 	/* Raised only when it is written: one that did not fit is not the longest that is known. */
 	if (window->output < LB_TM_OUTPUT_COUNT)
-		cpu->tm.floor[window->output] = window->duration + 1;
+		cpu->tm.floor_ns[window->output] = window->duration_ns + 1;
 	return 0;
 }
 
@@ -213,10 +213,10 @@ LB_TM_SLOW int lb_bound_put_violation(struct lb_bound_cpu *cpu, __u32 rule, cons
 	if (!lb_bound_room(cpu, ring, sizeof(struct lb_bound_violation) / 8, &position))
 		return 0;
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, rule), rule);
-	lb_bound_put(ring, position + LB_BOUND_WORD(violation, at), event->now.at);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, at_ns), event->now.at_ns);
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, tid), (__u64)(__s64)event->tid);
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_caller), cpu->open_caller);
-	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_since), cpu->open_since);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_since_ns), cpu->open_since_ns);
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *one = &cpu->recent[(oldest + i) & (LB_BOUND_RECENT - 1)];
 		__u64 place = position + LB_BOUND_WORD(violation, events) + i * (sizeof(*one) / sizeof(__u64));

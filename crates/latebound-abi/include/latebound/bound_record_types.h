@@ -30,8 +30,8 @@ enum lb_bound_wide {
 /* An interrupt that does not fit one word. */
 struct lb_bound_interrupt {
 	__u64 first;
-	__u64 start;
-	__u64 duration;
+	__u64 start_ns;
+	__u64 duration_ns;
 	/* enum lb_tm_source in the lower, the number in the upper 32 bits. */
 	__u64 source_number;
 };
@@ -41,9 +41,9 @@ struct lb_bound_window {
 	__u64 first;
 	/* What it is: enum lb_tm_output. */
 	__u64 output;
-	__u64 start;
-	__u64 end;
-	__u64 duration;
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 duration_ns;
 	__u64 begin_caller;
 	__u64 end_caller;
 	/* Of the beginning in the lower, of the end in the upper 32 bits. */
@@ -78,10 +78,10 @@ struct lb_bound_event {
  */
 struct lb_bound_section {
 	__u64 begin_caller;
-	__u64 since;
+	__u64 since_ns;
 	__u64 end_caller;
 	/* How long it lasted, interrupts within it included; with all bits turned over where interrupts went on, and not preemption. */
-	__u64 lasted;
+	__u64 lasted_ns;
 };
 
 /* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_VIOLATIONS of a CPU are written. */
@@ -89,11 +89,11 @@ struct lb_bound_section {
 struct lb_bound_violation {
 	__u64 first;
 	__u64 rule;
-	__u64 at;
+	__u64 at_ns;
 	__s64 tid;
 	/* The POID that was open, which is not among the events: who began it; when, and in bit 0 whether preemption was off. Or 0. */
 	__u64 open_caller;
-	__u64 open_since;
+	__u64 open_since_ns;
 	struct lb_bound_event events[LB_BOUND_RECENT];
 };
 
@@ -116,7 +116,7 @@ struct lb_bound_cpu {
 	__u64 idle_sections;
 	/* As in struct lb_bound_violation, at the last event that went through the model. */
 	__u64 open_caller;
-	__u64 open_since;
+	__u64 open_since_ns;
 	/*
 	 * Callers whose class is known, since they were looked up before: __schedule(), two of the way into an interrupt,
 	 * and the last one's own caller, which was no exception.
@@ -131,7 +131,7 @@ struct lb_bound_cpu {
 
 	/* The ring's writing side: words taken, and the start in the last record. */
 	__u64 position;
-	__u64 last_start;
+	__u64 last_start_ns;
 	/* Records that did not fit. Anything here, and the result is no bound. */
 	__u64 refused;
 	/* Violations so far, written or not. */

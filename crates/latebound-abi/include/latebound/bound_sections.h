@@ -51,7 +51,7 @@ LB_TM_INLINE int lb_bound_try_now(const struct lb_bound_cpu *cpu, struct lb_tm_i
 	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 
 	now->taken_ns = *taken_ns;
-	now->at = LB_BOUND_CLOCK();
+	now->at_ns = LB_BOUND_CLOCK();
 	return *taken_ns == now->taken_ns;
 }
 
@@ -96,9 +96,9 @@ LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __
 	struct lb_bound_section *section = (struct lb_bound_section *)&lb_bound_next(cpu)->recent[0];
 
 	section->begin_caller = cpu->tm.poid.caller;
-	section->since = since;
+	section->since_ns = since;
 	section->end_caller = caller;
-	section->lasted = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
+	section->lasted_ns = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
 }
 
 /* Of an event that goes through the model, and so may break a rule. */
@@ -108,9 +108,9 @@ LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __
 	int poid = cpu->tm.on.poid && !lb_bound_is_idle(cpu);
 
 	cpu->open_caller = cpu->tm.poid.caller;
-	cpu->open_since = poid ? cpu->tm.poid.since.at << 1 | (cpu->tm.on.preempt != 0) : 0;
+	cpu->open_since_ns = poid ? cpu->tm.poid.since.at_ns << 1 | (cpu->tm.on.preempt != 0) : 0;
 	if (poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
-		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at, at - cpu->tm.poid.since.at);
+		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at_ns, at - cpu->tm.poid.since.at_ns);
 	else
 		lb_bound_remember(cpu, kind, caller, at);
 }
@@ -122,7 +122,7 @@ LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __
 LB_TM_INLINE void lb_bound_last(struct lb_bound_cpu *cpu, const struct lb_tm_instant *now)
 {
 	*(volatile __u64 *)&cpu->tm.last.taken_ns = now->taken_ns;
-	*(volatile __u64 *)&cpu->tm.last.at = now->at;
+	*(volatile __u64 *)&cpu->tm.last.at_ns = now->at_ns;
 }
 
 /* Whether it is idle that runs from here on, outside the scheduler. */
@@ -138,7 +138,7 @@ LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_eve
 {
 	__u32 i;
 
-	if (event->now.at) {
+	if (event->now.at_ns) {
 		lb_bound_last(cpu, &event->now);
 		lb_bound_know_idle(&cpu->tm, event->tid);
 	}
@@ -150,8 +150,8 @@ LB_TM_INLINE void lb_bound_done(struct lb_bound_cpu *cpu, const struct lb_tm_eve
 		if (i >= out->count)
 			break;
 		if (window->output == LB_TM_INTERRUPT)
-			lb_bound_put_interrupt(cpu, (__u64)window->source << 32 | window->number, window->start,
-					       window->duration);
+			lb_bound_put_interrupt(cpu, (__u64)window->source << 32 | window->number, window->start_ns,
+					       window->duration_ns);
 		else
 			lb_bound_put_window(cpu, window);
 	}
@@ -194,7 +194,7 @@ LB_TM_INLINE void lb_bound_begin_poid(struct lb_bound_cpu *cpu, __u64 state, __u
 	if (kind == LB_TM_PREEMPT_DISABLE)
 		*until_then = *taken_ns;
 	at = LB_BOUND_CLOCK();
-	cpu->tm.poid.since.at = at;
+	cpu->tm.poid.since.at_ns = at;
 	/* Interrupts are masked already, and an NMI in between becomes part of the window: too long, and so safe. */
 	if (kind == LB_TM_IRQ_DISABLE)
 		*until_then = *taken_ns;
@@ -217,9 +217,9 @@ LB_TM_SLOW __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u
 		__u64 at = ~(__u64)((__s64)event->not_at_kind >> LB_BOUND_KIND_BITS);
 
 		if ((__s64)event->not_at_kind >= 0) {
-			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted : ~section->lasted;
+			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted_ns : ~section->lasted_ns;
 			if (section->end_caller == caller && (__s64)at >= 0)
-				return at + section->since;
+				return at + section->since_ns;
 			continue;
 		}
 		/* One without a time is of an interrupt in between. */
@@ -237,7 +237,7 @@ LB_TM_SLOW int lb_bound_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 call
 	struct lb_tm_instant now = { .taken_ns = cpu->tm.taken_ns };
 
 	event.tid = LB_BOUND_TID(LB_BOUND_CURRENT());
-	now.at = lb_bound_recall(cpu, kind, caller, earlier);
+	now.at_ns = lb_bound_recall(cpu, kind, caller, earlier);
 	lb_tm_goes_on(&cpu->tm, &event, &now);
 	return 0;
 }
@@ -245,7 +245,7 @@ LB_TM_SLOW int lb_bound_goes_on(struct lb_bound_cpu *cpu, __u64 kind, __u64 call
 /* Net time, huge where it would be below 0. */
 LB_TM_INLINE __u64 lb_bound_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
 {
-	return until->at - since->at - (until->taken_ns - since->taken_ns);
+	return until->at_ns - since->at_ns - (until->taken_ns - since->taken_ns);
 }
 
 /* Idle masks interrupts. How long is no part of the bound, so that nobody reads the clock. */
@@ -257,13 +257,13 @@ LB_TM_INLINE void lb_bound_begin_idle(struct lb_bound_cpu *cpu, __u64 caller)
 /* Idle unmasks them. Its PSD begins here, should it call the scheduler next. */
 LB_TM_INLINE void lb_bound_end_idle(struct lb_bound_cpu *cpu, __u64 caller)
 {
-	struct lb_tm_instant now = { .at = LB_BOUND_CLOCK() };
+	struct lb_tm_instant now = { .at_ns = LB_BOUND_CLOCK() };
 
 	/* An NMI in between becomes part of that: too long, and so safe. */
 	now.taken_ns = *(const volatile __u64 *)&cpu->tm.taken_ns;
 	lb_bound_last(cpu, &now);
 	cpu->idle_sections++;
-	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_IRQ_ENABLE, caller, now.at_ns);
 	/* At the end: an interrupt in between goes by the state. */
 	lb_bound_go(cpu, LB_BOUND_IDLE_ON);
 }
@@ -278,7 +278,7 @@ LB_TM_INLINE void lb_bound_close_poid(struct lb_bound_cpu *cpu, __u8 kind, __u64
 	cpu->sections++;
 	lb_bound_go(cpu, LB_BOUND_ALL_ON);
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
-		lb_bound_goes_on(cpu, kind, caller, cpu->tm.poid.since.at);
+		lb_bound_goes_on(cpu, kind, caller, cpu->tm.poid.since.at_ns);
 }
 
 /* How a POID ended. */
@@ -298,15 +298,15 @@ LB_TM_INLINE enum lb_bound_end lb_bound_end_poid(struct lb_bound_cpu *cpu, __u8 
 
 	lasted = LB_BOUND_CLOCK();
 	now->taken_ns = *taken_ns;
-	since = cpu->tm.poid.since.at;
+	since = cpu->tm.poid.since.at_ns;
 	if (!LB_BOUND_MOSTLY(now->taken_ns == cpu->tm.poid.since.taken_ns))
 		return LB_BOUND_INTERRUPTED;
 	/* Huge where clocks overlap by their grain. */
 	lasted -= since;
 	/* Or the compiler keeps the moment as well. */
 	__asm__ volatile("" : "+r"(lasted));
-	if (!LB_BOUND_MOSTLY(lasted < cpu->tm.floor[LB_TM_POID])) {
-		now->at = since + lasted;
+	if (!LB_BOUND_MOSTLY(lasted < cpu->tm.floor_ns[LB_TM_POID])) {
+		now->at_ns = since + lasted;
 		return LB_BOUND_LONGEST;
 	}
 	lb_bound_close_poid(cpu, kind, caller, since, lasted);
@@ -320,12 +320,12 @@ LB_TM_INLINE int lb_bound_end_interrupted_poid(struct lb_bound_cpu *cpu, __u8 ki
 	const struct lb_tm_instant *since = &cpu->tm.poid.since;
 
 	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, now))) {
-		now->at = 0;
+		now->at_ns = 0;
 		return 0;
 	}
-	if (!LB_BOUND_MOSTLY(lb_bound_net(since, now) < cpu->tm.floor[LB_TM_POID]))
+	if (!LB_BOUND_MOSTLY(lb_bound_net(since, now) < cpu->tm.floor_ns[LB_TM_POID]))
 		return 0;
-	lb_bound_close_poid(cpu, kind, caller, since->at, now->at - since->at);
+	lb_bound_close_poid(cpu, kind, caller, since->at_ns, now->at_ns - since->at_ns);
 	return 1;
 }
 
@@ -370,7 +370,7 @@ LB_TM_INLINE int lb_bound_begin_interrupt(struct lb_bound_cpu *cpu, __u64 caller
 	/* An NMI came. */
 	if (!LB_BOUND_MOSTLY(*taken_ns == *until_then))
 		return 0;
-	tm->hardware.since.at = at;
+	tm->hardware.since.at_ns = at;
 	tm->handler_depth = 0;
 	tm->named = 0;
 	tm->within = 0;
@@ -388,7 +388,7 @@ LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64
 	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, &now)))
 		return 0;
 	if (state & LB_TM_ON_PAIE &&
-	    (!tm->paie.tid || !LB_BOUND_MOSTLY(lb_bound_net(&tm->paie.since, &now) < tm->floor[LB_TM_PAIE]))) {
+	    (!tm->paie.tid || !LB_BOUND_MOSTLY(lb_bound_net(&tm->paie.since, &now) < tm->floor_ns[LB_TM_PAIE]))) {
 		*moment = now;
 		return 0;
 	}
@@ -405,7 +405,7 @@ LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64
 		tm->on.paie = 0;
 		tm->windows++;
 	}
-	lb_bound_remember(cpu, LB_TM_PREEMPT_DISABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_PREEMPT_DISABLE, caller, now.at_ns);
 	return 1;
 }
 
@@ -413,7 +413,7 @@ LB_TM_INLINE int lb_bound_begin_psd(struct lb_bound_cpu *cpu, __u64 state, __u64
 LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64 caller)
 {
 	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
-	struct lb_tm_instant now = { .at = 0, .taken_ns = 0 };
+	struct lb_tm_instant now = { .at_ns = 0, .taken_ns = 0 };
 	struct lb_tm *tm = &cpu->tm;
 
 	if (state != LB_BOUND_IDLE_ON && state != LB_BOUND_SCHEDULING && state != LB_BOUND_SWITCHED)
@@ -422,16 +422,16 @@ LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64
 		/* Stored before helpers are called, it needs no register. */
 		*(volatile __u64 *)&tm->dst.caller = caller;
 		*(volatile __u64 *)&tm->dst.since.taken_ns = *taken_ns;
-		now.at = LB_BOUND_CLOCK();
+		now.at_ns = LB_BOUND_CLOCK();
 		now.taken_ns = *taken_ns;
 		if (!LB_BOUND_MOSTLY(now.taken_ns == *(volatile __u64 *)&tm->dst.since.taken_ns))
 			return 0;
-		tm->dst.since.at = now.at;
+		tm->dst.since.at_ns = now.at_ns;
 		tm->on.dst = 1;
 		caller = *(volatile __u64 *)&tm->dst.caller;
 		if (!tm->on.psd) {
 			/* As lb_tm_before() has it; what made this idle had a moment. */
-			tm->psd.since = tm->last.at < now.at ? tm->last : now;
+			tm->psd.since = tm->last.at_ns < now.at_ns ? tm->last : now;
 			tm->psd.caller = caller;
 			tm->switched = 0;
 			tm->on.psd = 1;
@@ -441,7 +441,7 @@ LB_TM_INLINE int lb_bound_begin_dst(struct lb_bound_cpu *cpu, __u64 state, __u64
 	tm->entered = 1;
 	tm->in_scheduler = 1;
 	tm->on.masked = 1;
-	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, now.at);
+	lb_bound_remember(cpu, LB_TM_IRQ_DISABLE, caller, now.at_ns);
 	return 1;
 }
 
@@ -461,7 +461,7 @@ LB_TM_INLINE void lb_bound_close_psd(struct lb_bound_cpu *cpu, __u64 caller, __u
 	LB_BOUND_IN_ORDER();
 	thread = LB_BOUND_CURRENT();
 	if (!LB_BOUND_MOSTLY(!LB_BOUND_MAYBE_RESCHED(thread)))
-		lb_bound_goes_on(cpu, LB_TM_PREEMPT_ENABLE, caller, tm->psd.since.at);
+		lb_bound_goes_on(cpu, LB_TM_PREEMPT_ENABLE, caller, tm->psd.since.at_ns);
 }
 
 LB_TM_INLINE enum lb_bound_end lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 caller, struct lb_tm_instant *now)
@@ -469,14 +469,14 @@ LB_TM_INLINE enum lb_bound_end lb_bound_end_psd(struct lb_bound_cpu *cpu, __u64 
 	const volatile __u64 *taken_ns = &cpu->tm.taken_ns;
 	const struct lb_tm *tm = &cpu->tm;
 
-	now->at = LB_BOUND_CLOCK();
+	now->at_ns = LB_BOUND_CLOCK();
 	now->taken_ns = *taken_ns;
 	if (!LB_BOUND_MOSTLY(now->taken_ns == tm->psd.since.taken_ns))
 		return LB_BOUND_INTERRUPTED;
-	if (!LB_BOUND_MOSTLY(now->at - tm->psd.since.at < tm->floor[LB_TM_PSD]) ||
-	    !LB_BOUND_MOSTLY(now->at - tm->dst.since.at < tm->floor[LB_TM_DST]))
+	if (!LB_BOUND_MOSTLY(now->at_ns - tm->psd.since.at_ns < tm->floor_ns[LB_TM_PSD]) ||
+	    !LB_BOUND_MOSTLY(now->at_ns - tm->dst.since.at_ns < tm->floor_ns[LB_TM_DST]))
 		return LB_BOUND_LONGEST;
-	lb_bound_close_psd(cpu, caller, now->at);
+	lb_bound_close_psd(cpu, caller, now->at_ns);
 	return LB_BOUND_ENDED;
 }
 
@@ -485,13 +485,13 @@ LB_TM_INLINE int lb_bound_end_interrupted_psd(struct lb_bound_cpu *cpu, __u64 ca
 	const struct lb_tm *tm = &cpu->tm;
 
 	if (!LB_BOUND_MOSTLY(lb_bound_try_now(cpu, now))) {
-		now->at = 0;
+		now->at_ns = 0;
 		return 0;
 	}
-	if (!LB_BOUND_MOSTLY(lb_bound_net(&tm->psd.since, now) < tm->floor[LB_TM_PSD]) ||
-	    !LB_BOUND_MOSTLY(lb_bound_net(&tm->dst.since, now) < tm->floor[LB_TM_DST]))
+	if (!LB_BOUND_MOSTLY(lb_bound_net(&tm->psd.since, now) < tm->floor_ns[LB_TM_PSD]) ||
+	    !LB_BOUND_MOSTLY(lb_bound_net(&tm->dst.since, now) < tm->floor_ns[LB_TM_DST]))
 		return 0;
-	lb_bound_close_psd(cpu, caller, now->at);
+	lb_bound_close_psd(cpu, caller, now->at_ns);
 	return 1;
 }
 

@@ -87,7 +87,7 @@
 
 LB_TM_INLINE struct lb_tm_instant lb_tm_instant(const struct lb_tm *tm, __u64 at)
 {
-	struct lb_tm_instant now = { .at = at, .taken_ns = tm->taken_ns };
+	struct lb_tm_instant now = { .at_ns = at, .taken_ns = tm->taken_ns };
 
 	return now;
 }
@@ -119,11 +119,11 @@ LB_TM_INLINE void lb_tm_pair_broken(struct lb_tm *tm, struct lb_tm_result *out)
 /* Time that was neither an interrupt nor an NMI. */
 LB_TM_INLINE __u64 lb_tm_net(const struct lb_tm_instant *since, const struct lb_tm_instant *until)
 {
-	__u64 gross = until->at - since->at;
+	__u64 gross = until->at_ns - since->at_ns;
 	__u64 taken = until->taken_ns - since->taken_ns;
 
 	/* Events that overlap by the grain of the clock. */
-	return until->at > since->at && gross > taken ? gross - taken : 0;
+	return until->at_ns > since->at_ns && gross > taken ? gross - taken : 0;
 }
 
 LB_TM_INLINE void lb_tm_open(struct lb_tm_open *open, const struct lb_tm_instant *since, __u64 caller, __s32 tid)
@@ -161,17 +161,17 @@ LB_TM_INLINE void lb_tm_close(struct lb_tm *tm, const struct lb_tm_open *open, _
 	net = lb_tm_net(&open->since, until);
 	if (open->tid == 0 && (output == LB_TM_POID || output == LB_TM_PAIE)) {
 		tm->idle_windows++;
-		if (net > tm->idle_longest)
-			tm->idle_longest = net;
+		if (net > tm->idle_longest_ns)
+			tm->idle_longest_ns = net;
 		return;
 	}
 	tm->windows++;
-	if (net < tm->floor[output])
+	if (net < tm->floor_ns[output])
 		return;
 	window = lb_tm_output(out);
-	window->start = open->since.at;
-	window->end = until->at;
-	window->duration = net;
+	window->start_ns = open->since.at_ns;
+	window->end_ns = until->at_ns;
+	window->duration_ns = net;
 	window->begin_caller = open->caller;
 	window->end_caller = event->caller;
 	window->begin_tid = open->tid;
@@ -188,9 +188,9 @@ LB_TM_INLINE void lb_tm_interrupt(struct lb_tm *tm, __u32 source, __u32 number, 
 	struct lb_tm_window *window = lb_tm_output(out);
 
 	tm->interrupts++;
-	window->start = start;
-	window->end = end;
-	window->duration = duration;
+	window->start_ns = start;
+	window->end_ns = end;
+	window->duration_ns = duration;
 	window->begin_caller = 0;
 	window->end_caller = 0;
 	window->begin_tid = event->tid;
@@ -257,7 +257,7 @@ LB_TM_INLINE void lb_tm_enter_implicitly(struct lb_tm *tm, const struct lb_tm_ev
 /* The moment of the event before, unless there is none or an interrupt's program has replaced it meanwhile. */
 LB_TM_INLINE struct lb_tm_instant lb_tm_before(const struct lb_tm *tm, const struct lb_tm_event *event)
 {
-	return tm->last.at && tm->last.at < event->now.at ? tm->last : event->now;
+	return tm->last.at_ns && tm->last.at_ns < event->now.at_ns ? tm->last : event->now;
 }
 
 LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
@@ -411,7 +411,7 @@ LB_TM_INLINE void lb_tm_hardware_end(struct lb_tm *tm, const struct lb_tm_event 
 		if (!tm->named)
 			tm->unnamed++;
 		lb_tm_interrupt(tm, tm->named ? tm->source : LB_TM_SOURCE_UNNAMED, tm->named ? tm->number : 0,
-				lb_tm_handler_since(tm)->at, now.at, duration, event, out);
+				lb_tm_handler_since(tm)->at_ns, now.at_ns, duration, event, out);
 		duration = lb_tm_net(&tm->hardware.since, &now);
 		LB_TM_ADD(&tm->taken_ns, duration);
 		now.taken_ns += duration;
@@ -480,7 +480,7 @@ LB_TM_INLINE void lb_tm_handler_entry(struct lb_tm *tm, const struct lb_tm_event
 	if (tm->handler_depth++ || (tm->named && tm->source == source && tm->number == number))
 		return;
 	if (tm->named) {
-		lb_tm_interrupt(tm, tm->source, tm->number, lb_tm_handler_since(tm)->at, event->now.at,
+		lb_tm_interrupt(tm, tm->source, tm->number, lb_tm_handler_since(tm)->at_ns, event->now.at_ns,
 				lb_tm_net(lb_tm_handler_since(tm), &event->now), event, out);
 		tm->handler_since = event->now;
 		tm->named = 2;
@@ -501,7 +501,7 @@ LB_TM_INLINE void lb_tm_nmi(struct lb_tm *tm, const struct lb_tm_event *event, _
 			    struct lb_tm_result *out)
 {
 	LB_TM_ADD(&tm->taken_ns, duration);
-	lb_tm_interrupt(tm, LB_TM_SOURCE_NMI, 0, start, event->now.at, duration, event, out);
+	lb_tm_interrupt(tm, LB_TM_SOURCE_NMI, 0, start, event->now.at_ns, duration, event, out);
 }
 
 LB_TM_INLINE void lb_tm_sched_entry(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
@@ -598,7 +598,7 @@ LB_TM_INLINE void lb_tm_step(struct lb_tm *tm, struct lb_tm_event *event, __u64 
 	out->count = 0;
 	out->broken = 0;
 	tm->events++;
-	if (at < tm->last.at) {
+	if (at < tm->last.at_ns) {
 		lb_tm_break(tm, out, LB_TM_RULE_CLOCK);
 		lb_tm_forget(tm);
 		tm->last = lb_tm_instant(tm, at);
@@ -635,7 +635,7 @@ LB_TM_INLINE void lb_tm_step(struct lb_tm *tm, struct lb_tm_event *event, __u64 
 			break;
 		}
 		tm->nmi_depth = 1;
-		tm->nmi_start = at;
+		tm->nmi_start_ns = at;
 		break;
 	case LB_TM_NMI_EXIT:
 		if (!tm->nmi_depth) {
@@ -643,7 +643,7 @@ LB_TM_INLINE void lb_tm_step(struct lb_tm *tm, struct lb_tm_event *event, __u64 
 			break;
 		}
 		tm->nmi_depth = 0;
-		lb_tm_nmi(tm, event, tm->nmi_start, at - tm->nmi_start, out);
+		lb_tm_nmi(tm, event, tm->nmi_start_ns, at - tm->nmi_start_ns, out);
 		break;
 	case LB_TM_SCHED_ENTRY:
 		lb_tm_sched_entry(tm, event, out);

@@ -112,7 +112,7 @@ enum lb_tm_rule {
  * what is added to it within an interrupt is NMIs.
  */
 struct lb_tm_instant {
-	__u64 at;
+	__u64 at_ns;
 	__u64 taken_ns;
 };
 
@@ -131,10 +131,10 @@ struct lb_tm_event {
 
 /* A window or an interrupt that ended with an event. */
 struct lb_tm_window {
-	__u64 start;
-	__u64 end;
+	__u64 start_ns;
+	__u64 end_ns;
 	/* Net of interrupts and NMIs. */
-	__u64 duration;
+	__u64 duration_ns;
 	/* Callers of the beginning and the end; 0 for an interrupt. */
 	__u64 begin_caller;
 	__u64 end_caller;
@@ -199,7 +199,7 @@ struct lb_tm {
 	union lb_tm_state on;
 	/* Interference so far, by interrupts and NMIs. */
 	__u64 taken_ns;
-	__u64 nmi_start;
+	__u64 nmi_start_ns;
 
 	/* The moment of the last event that was not an NMI's. */
 	struct lb_tm_instant last;
@@ -241,7 +241,7 @@ struct lb_tm {
 	__u32 unused;
 
 	/* By enum lb_tm_output: windows shorter than this are counted and not given out. 0 gives out all. */
-	__u64 floor[LB_TM_OUTPUT_COUNT];
+	__u64 floor_ns[LB_TM_OUTPUT_COUNT];
 
 	/* Counted since the start. */
 	__u64 events;
@@ -252,7 +252,7 @@ struct lb_tm {
 	__u64 exceptions;
 	/* Idle's own POID and PAIE, and the longest of them. */
 	__u64 idle_windows;
-	__u64 idle_longest;
+	__u64 idle_longest_ns;
 	/* Windows that were open when the state was lost. */
 	__u64 dropped;
 	__u64 lost;
