@@ -8,37 +8,27 @@
  */
 #include "observe.bpf.h"
 
-struct block_request {
-	u64 at;
-	u32 cpu;
-	u32 context;
-	struct lb_task requester;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u64);
-	__type(value, struct block_request);
+	__type(value, struct lb_origin);
 } requests SEC(".maps");
 
 static __always_inline int block_began(struct request *rq)
 {
-	struct block_request request = {};
+	struct lb_origin origin = {};
 	u64 key = (u64)rq;
 	u32 number;
 	struct cpu_state *cpu = this_cpu(&number);
 
 	if (!cpu)
 		return 0;
-	request.at = bpf_ktime_get_ns();
-	request.cpu = number;
-	request.context = context_of(cpu);
-	describe(&request.requester, bpf_get_current_task_btf());
-	if (!bpf_map_update_elem(&requests, &key, &request, BPF_NOEXIST))
+	describe_origin(&origin, cpu, number, bpf_ktime_get_ns());
+	if (!bpf_map_update_elem(&requests, &key, &origin, BPF_NOEXIST))
 		return 0;
 	/* The struct is used again only after it ended: an entry that is there lost its end. */
-	if (bpf_map_update_elem(&requests, &key, &request, BPF_ANY))
+	if (bpf_map_update_elem(&requests, &key, &origin, BPF_ANY))
 		lose(cpu, LB_LOST_MAP_FULL);
 	else
 		lose(cpu, LB_LOST_BLOCK_REPLACED);
@@ -48,42 +38,27 @@ static __always_inline int block_began(struct request *rq)
 static __always_inline int block_ended(struct request *rq)
 {
 	u64 now = bpf_ktime_get_ns(), key = (u64)rq, disk_key;
-	struct block_request *request;
 	struct gendisk *disk = rq->q->disk;
-	struct lb_name *name;
+	struct lb_origin *origin;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
 
 	if (!cpu)
 		return 0;
-	request = bpf_map_lookup_elem(&requests, &key);
-	if (!request) {
+	origin = bpf_map_lookup_elem(&requests, &key);
+	if (!origin) {
 		lose(cpu, LB_LOST_BLOCK_UNPAIRED);
 		return 0;
 	}
 	disk_key = KEY(LB_KIND_DISK, address_of(&cpu->address_disk, disk));
-	series = known_series(cpu, disk_key);
-	if (series == NO_SERIES) {
-		name = new_series(cpu, disk_key, LB_COLD_DISK_COUNT);
-		if (name) {
-			if (disk)
-				bpf_probe_read_kernel_str(name->text, sizeof(name->text), disk->disk_name);
-			publish(name, disk_key);
-		}
-		series = known_series(cpu, disk_key);
-	}
+	series = SERIES_OF(cpu, disk_key, LB_COLD_DISK_COUNT, name, if (disk) NAME_BY_TEXT(name, disk->disk_name));
 	if (series != NO_SERIES &&
-	    count_cold(cpu, number, series + AT(LB_COLD_DISK_LATENCY), request->at, now, request->cpu != number)) {
+	    count_cold(cpu, number, series + AT(LB_COLD_DISK_LATENCY), origin->at_ns, now, origin->cpu != number)) {
 		struct lb_worst *worst = worst_of(number, series);
 
 		if (worst) {
-			__sync_fetch_and_add(&worst->sequence, 1);
-			worst->requested_at_ns = request->at;
-			worst->started_at_ns = now;
-			worst->requested_cpu = request->cpu;
-			worst->context = request->context;
-			worst->requester = request->requester;
-			__sync_fetch_and_add(&worst->sequence, 1);
+			worst_begins(worst, origin, now);
+			worst_ends(worst);
 		}
 	}
 	bpf_map_delete_elem(&requests, &key);

@@ -55,7 +55,7 @@ int BPF_PROG(tasklet_entry, struct tasklet_struct *tasklet, void *function)
 	}
 	cpu->tasklet = key;
 	cpu->tasklet_series = series;
-	cpu->tasklet_started = now;
+	cpu->tasklet_started_ns = now;
 	return 0;
 }
 
@@ -71,8 +71,8 @@ int BPF_PROG(tasklet_exit, struct tasklet_struct *tasklet, void *function)
 	if (cpu->tasklet != (u64)tasklet)
 		lose(cpu, LB_LOST_TASKLET_UNPAIRED);
 	else if (cpu->tasklet_series != NO_SERIES)
-		count_cold(cpu, number, cpu->tasklet_series + AT(LB_COLD_TASKLET_EXECUTION), cpu->tasklet_started, now,
-			   false);
+		count_cold(cpu, number, cpu->tasklet_series + AT(LB_COLD_TASKLET_EXECUTION), cpu->tasklet_started_ns,
+			   now, false);
 	cpu->tasklet = 0;
 	return 0;
 }
@@ -96,7 +96,7 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 	late = (s64)now + timer->base->offset - timer->node.expires;
 	count_hot(cpu, number, LB_HOT_HRTIMER_LATENCY + soft, 0, late > 0 ? late : 0);
 	cpu->hrtimer[soft] = (u64)timer;
-	cpu->hrtimer_started[soft] = now;
+	cpu->hrtimer_started_ns[soft] = now;
 	return 0;
 }
 
@@ -112,10 +112,10 @@ int BPF_PROG(hrtimer_expire_exit, struct hrtimer *timer)
 		return 0;
 	if (cpu->hrtimer[0] == (u64)timer) {
 		cpu->hrtimer[0] = 0;
-		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION, cpu->hrtimer_started[0], now);
+		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION, cpu->hrtimer_started_ns[0], now);
 	} else if (cpu->hrtimer[1] == (u64)timer) {
 		cpu->hrtimer[1] = 0;
-		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION + 1, cpu->hrtimer_started[1], now);
+		count_hot(cpu, number, LB_HOT_HRTIMER_EXECUTION + 1, cpu->hrtimer_started_ns[1], now);
 	} else {
 		lose(cpu, LB_LOST_HRTIMER_UNPAIRED);
 	}

@@ -5,6 +5,24 @@
 #define HARDIRQ_HANDLER (1U << 31)
 #define HARDIRQ_IPI (1U << 30)
 
+static __always_inline void hardirq_began(struct cpu_state *cpu, u64 *started_ns, u32 bit)
+{
+	*started_ns = bpf_ktime_get_ns();
+	cpu->hardirq |= bit;
+}
+
+/* When it had begun; 0 where that was not seen, which is counted. */
+static __always_inline u64 hardirq_ended(struct cpu_state *cpu, u64 *started_ns, u32 bit, enum lb_lost unpaired)
+{
+	u64 started = *started_ns;
+
+	*started_ns = 0;
+	cpu->hardirq &= ~bit;
+	if (!started)
+		lose(cpu, unpaired);
+	return started;
+}
+
 /*
  * Handlers run one after the other with interrupts off (kernel/irq/handle.c __handle_irq_event_percpu, 5.15 to 6.18), so
  * one start per CPU is enough. Shared lines have a handler, thus a series, per device.
@@ -17,8 +35,7 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 
 	if (!cpu)
 		return 0;
-	cpu->irq_started = bpf_ktime_get_ns();
-	cpu->hardirq |= HARDIRQ_HANDLER;
+	hardirq_began(cpu, &cpu->irq_started_ns, HARDIRQ_HANDLER);
 	return 0;
 }
 
@@ -28,28 +45,17 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int result)
 	u64 now = bpf_ktime_get_ns(), started, key;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
-	struct lb_name *name;
 
 	if (!cpu)
 		return 0;
-	started = cpu->irq_started;
-	cpu->irq_started = 0;
-	cpu->hardirq &= ~HARDIRQ_HANDLER;
-	if (!started) {
-		lose(cpu, LB_LOST_IRQ_UNPAIRED);
+	started = hardirq_ended(cpu, &cpu->irq_started_ns, HARDIRQ_HANDLER, LB_LOST_IRQ_UNPAIRED);
+	if (!started)
 		return 0;
-	}
 	key = KEY(LB_KIND_IRQ, address_of(&cpu->address_irq, action));
-	series = known_series(cpu, key);
-	if (series == NO_SERIES) {
-		name = new_series(cpu, key, LB_COLD_IRQ_COUNT);
-		if (name) {
-			name->irq = irq;
-			bpf_probe_read_kernel_str(name->text, sizeof(name->text), action->name);
-			publish(name, key);
-		}
-		series = known_series(cpu, key);
-	}
+	series = SERIES_OF(cpu, key, LB_COLD_IRQ_COUNT, name, {
+		name->irq = irq;
+		NAME_BY_TEXT(name, action->name);
+	});
 	if (series != NO_SERIES)
 		count_cold(cpu, number, series + AT(LB_COLD_IRQ_EXECUTION), started, now, false);
 	return 0;
@@ -62,8 +68,7 @@ static __always_inline int vector_began(u32 vector)
 
 	if (!cpu)
 		return 0;
-	cpu->vector_started[vector] = bpf_ktime_get_ns();
-	cpu->hardirq |= 1U << vector;
+	hardirq_began(cpu, &cpu->vector_started_ns[vector], 1U << vector);
 	return 0;
 }
 
@@ -75,13 +80,9 @@ static __always_inline int vector_ended(u32 vector)
 
 	if (!cpu)
 		return 0;
-	started = cpu->vector_started[vector];
-	cpu->vector_started[vector] = 0;
-	cpu->hardirq &= ~(1U << vector);
+	started = hardirq_ended(cpu, &cpu->vector_started_ns[vector], 1U << vector, LB_LOST_VECTOR_UNPAIRED);
 	if (started)
 		count_hot(cpu, number, LB_HOT_VECTOR_EXECUTION + vector, started, now);
-	else
-		lose(cpu, LB_LOST_VECTOR_UNPAIRED);
 	return 0;
 }
 
@@ -106,8 +107,7 @@ int BPF_PROG(ipi_entry, const char *reason)
 
 	if (!cpu)
 		return 0;
-	cpu->vector_started[LB_VECTOR_NAMED] = bpf_ktime_get_ns();
-	cpu->hardirq |= HARDIRQ_IPI;
+	hardirq_began(cpu, &cpu->vector_started_ns[LB_VECTOR_NAMED], HARDIRQ_IPI);
 	return 0;
 }
 
@@ -117,27 +117,14 @@ int BPF_PROG(ipi_exit, const char *reason)
 	u64 now = bpf_ktime_get_ns(), started, key;
 	u32 number, series;
 	struct cpu_state *cpu = this_cpu(&number);
-	struct lb_name *name;
 
 	if (!cpu)
 		return 0;
-	started = cpu->vector_started[LB_VECTOR_NAMED];
-	cpu->vector_started[LB_VECTOR_NAMED] = 0;
-	cpu->hardirq &= ~HARDIRQ_IPI;
-	if (!started) {
-		lose(cpu, LB_LOST_VECTOR_UNPAIRED);
+	started = hardirq_ended(cpu, &cpu->vector_started_ns[LB_VECTOR_NAMED], HARDIRQ_IPI, LB_LOST_VECTOR_UNPAIRED);
+	if (!started)
 		return 0;
-	}
 	key = KEY(LB_KIND_IPI, address_of(&cpu->address_ipi, reason));
-	series = known_series(cpu, key);
-	if (series == NO_SERIES) {
-		name = new_series(cpu, key, LB_COLD_IPI_COUNT);
-		if (name) {
-			bpf_probe_read_kernel_str(name->text, sizeof(name->text), reason);
-			publish(name, key);
-		}
-		series = known_series(cpu, key);
-	}
+	series = SERIES_OF(cpu, key, LB_COLD_IPI_COUNT, name, NAME_BY_TEXT(name, reason));
 	if (series != NO_SERIES)
 		count_cold(cpu, number, series + AT(LB_COLD_IPI_EXECUTION), started, now, false);
 	return 0;
@@ -195,7 +182,7 @@ static __always_inline int softirq_begins(unsigned int raw)
 			cpu->counts.hot[LB_HOT_SOFTIRQ_LATENCY + other].merged += (merged >> other) & 1;
 	}
 	cpu->softirq.running = vector + 1;
-	cpu->softirq_started = now;
+	cpu->softirq_started_ns = now;
 	return 0;
 }
 
@@ -210,7 +197,7 @@ static __always_inline int softirq_ends(unsigned int raw)
 		return 0;
 	/* On PREEMPT_RT another thread's softirq may have run in between: its start is not this one's. */
 	if (cpu->softirq.running == vector + 1)
-		count_hot(cpu, number, LB_HOT_SOFTIRQ_EXECUTION + vector, cpu->softirq_started, now);
+		count_hot(cpu, number, LB_HOT_SOFTIRQ_EXECUTION + vector, cpu->softirq_started_ns, now);
 	else
 		lose(cpu, LB_LOST_SOFTIRQ_EXIT);
 	cpu->softirq.running = 0;

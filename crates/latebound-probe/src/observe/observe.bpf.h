@@ -30,18 +30,18 @@ struct cpu_state {
 	struct lb_counts counts;
 	/* What runs here now. */
 	struct softirq_state softirq;
-	u64 softirq_started;
-	u64 vector_started[LB_VECTOR_ROOM];
-	u64 irq_started;
+	u64 softirq_started_ns;
+	u64 vector_started_ns[LB_VECTOR_ROOM];
+	u64 irq_started_ns;
 	u32 hardirq; /* bit per vector; the top bit for a device's handler */
 	u32 reserved;
-	u64 hrtimer_started[2];
+	u64 hrtimer_started_ns[2];
 	u64 hrtimer[2];
-	u64 tasklet_started;
+	u64 tasklet_started_ns;
 	u64 tasklet;
-	u64 bh_work_started;
+	u64 bh_work_started_ns;
 	u64 bh_work;
-	u64 thread_since;
+	u64 thread_since_ns;
 	u64 thread_key;
 	u32 bh_series;
 	u32 reserved_series;
@@ -201,13 +201,6 @@ static __always_inline bool count_cold(struct cpu_state *cpu, u32 number, u32 se
 	return worst;
 }
 
-static __always_inline struct lb_worst *worst_of(u32 number, u32 series)
-{
-	u32 index = number * max_series + series;
-
-	return bpf_map_lookup_elem(&worsts, &index);
-}
-
 static __always_inline void describe(struct lb_task *thread, struct task_struct *task)
 {
 	thread->tid = task->pid;
@@ -225,6 +218,37 @@ static __always_inline u32 context_of(struct cpu_state *cpu)
 	if (cpu->hardirq)
 		return LB_CONTEXT_HARDIRQ;
 	return cpu->softirq.running ? LB_CONTEXT_SOFTIRQ : LB_CONTEXT_TASK;
+}
+
+static __always_inline void describe_origin(struct lb_origin *origin, struct cpu_state *cpu, u32 number, u64 now_ns)
+{
+	origin->at_ns = now_ns;
+	origin->cpu = number;
+	origin->context = context_of(cpu);
+	describe(&origin->requester, bpf_get_current_task_btf());
+}
+
+static __always_inline struct lb_worst *worst_of(u32 number, u32 series)
+{
+	u32 index = number * max_series + series;
+
+	return bpf_map_lookup_elem(&worsts, &index);
+}
+
+/* Between this and worst_ends(), what not all have is written as well. */
+static __always_inline void worst_begins(struct lb_worst *worst, const struct lb_origin *origin, u64 started_at_ns)
+{
+	__sync_fetch_and_add(&worst->sequence, 1);
+	worst->requested_at_ns = origin->at_ns;
+	worst->started_at_ns = started_at_ns;
+	worst->requested_cpu = origin->cpu;
+	worst->context = origin->context;
+	worst->requester = origin->requester;
+}
+
+static __always_inline void worst_ends(struct lb_worst *worst)
+{
+	__sync_fetch_and_add(&worst->sequence, 1);
 }
 
 #define NO_SERIES 0xFFFFFFFFU
@@ -293,31 +317,43 @@ static __always_inline void publish(struct lb_name *name, u64 key)
 }
 
 /*
+ * The first series of a key, which is made where there is none: `fill` then writes what it is called to `name`. NO_SERIES where there is
+ * no room.
+ */
+#define SERIES_OF(cpu, key, count, name, fill)                                    \
+	({                                                                        \
+		u32 found = known_series((cpu), (key));                           \
+		if (found == NO_SERIES) {                                         \
+			struct lb_name *name = new_series((cpu), (key), (count)); \
+			if (name) {                                               \
+				fill;                                             \
+				publish(name, (key));                             \
+			}                                                         \
+			found = known_series((cpu), (key));                       \
+		}                                                                 \
+		found;                                                            \
+	})
+
+/* For names that are texts in the kernel's memory. */
+#define NAME_BY_TEXT(name, of) bpf_probe_read_kernel_str((name)->text, sizeof((name)->text), (of))
+
+/*
  * The first series of a function of the kernel, named by its symbol: bpf_snprintf (5.13 and later) knows it even where
  * /proc/kallsyms hides addresses. Where it has no buffer free, the text stays empty and the address is the name.
  */
 static __always_inline u32 function_series(struct cpu_state *cpu, u32 kind, u64 function, enum lb_cold count)
 {
 	u64 key = KEY(kind, function);
-	u32 series = known_series(cpu, key);
-	struct lb_name *name;
 
-	if (series != NO_SERIES)
-		return series;
-	name = new_series(cpu, key, count);
-	if (name) {
-		BPF_SNPRINTF(name->text, sizeof(name->text), "%ps", function);
-		publish(name, key);
-	}
-	return known_series(cpu, key);
+	return SERIES_OF(cpu, key, count, name, BPF_SNPRINTF(name->text, sizeof(name->text), "%ps", function));
 }
 
 /* ---- workers, whose items work.bpf.c sees, and whose wake-ups threads.bpf.c ---- */
 
 struct worker {
-	u64 woken_at; /* 0 while it runs an item, and after the first item since a wake-up */
+	u64 woken_at_ns; /* 0 while it runs an item, and after the first item since a wake-up */
 	u64 work;
-	u64 started_at;
+	u64 started_at_ns;
 	u32 series;
 	u32 reserved;
 };
@@ -339,9 +375,9 @@ static __always_inline void worker_woken(struct cpu_state *cpu, struct task_stru
 
 	if (worker) {
 		if (!worker->work)
-			worker->woken_at = now;
+			worker->woken_at_ns = now;
 	} else {
-		struct worker first = { .woken_at = now };
+		struct worker first = { .woken_at_ns = now };
 
 		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
 			lose(cpu, LB_LOST_MAP_FULL);

@@ -110,13 +110,18 @@ struct lb_task {
 	char comm[16];
 };
 
-/* A work item that was queued and has not started. */
-struct lb_work_request {
-	__u64 queued_at_ns;
-	__u64 activated_at_ns;
+/* Where a request comes from that has not started. */
+struct lb_origin {
+	__u64 at_ns;
 	__u32 cpu;
 	__u32 context; /* enum lb_context */
 	struct lb_task requester;
+};
+
+/* A work item that was queued and has not started. */
+struct lb_work_request {
+	struct lb_origin origin;
+	__u64 activated_at_ns;
 };
 
 /* The worst activation of one cold series on one CPU. `sequence` is odd while it is being written. */

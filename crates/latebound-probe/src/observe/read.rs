@@ -277,7 +277,7 @@ impl Observer {
         for key in works.keys() {
             if let Ok(Some(value)) = works.lookup(&key, MapFlags::ANY)
                 && let Some(request) = wire::WorkRequest::from_bytes(&value)
-                && now.saturating_sub(Nanos(request.queued_at_ns)) > longer
+                && now.saturating_sub(Nanos(request.origin.at_ns)) > longer
             {
                 waiting += 1;
             }

@@ -10,18 +10,11 @@
 /* include/linux/irqreturn.h */
 #define IRQ_WAKE_THREAD 2
 
-struct thread_request {
-	u64 at;
-	u32 cpu;
-	u32 context;
-	struct lb_task requester;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, u32); /* thread id */
-	__type(value, struct thread_request);
+	__type(value, struct lb_origin);
 } wakes SEC(".maps");
 
 static __always_inline bool is_watched(u32 flags)
@@ -37,13 +30,12 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 /* Returns whether there was no earlier request. */
 static __always_inline bool request_thread(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
 {
-	struct thread_request request = { .at = now, .cpu = number };
+	struct lb_origin origin = {};
 	u32 tid = task->pid;
 	long error;
 
-	request.context = context_of(cpu);
-	describe(&request.requester, bpf_get_current_task_btf());
-	error = bpf_map_update_elem(&wakes, &tid, &request, BPF_NOEXIST);
+	describe_origin(&origin, cpu, number, now);
+	error = bpf_map_update_elem(&wakes, &tid, &origin, BPF_NOEXIST);
 	if (error && !bpf_map_lookup_elem(&wakes, &tid))
 		lose(cpu, LB_LOST_MAP_FULL);
 	return !error;
@@ -58,18 +50,11 @@ static __always_inline u64 thread_key(struct task_struct *task)
 static __always_inline u32 thread_series(struct cpu_state *cpu, struct task_struct *task)
 {
 	u64 key = thread_key(task);
-	u32 series = known_series(cpu, key);
-	struct lb_name *name;
 
-	if (series != NO_SERIES)
-		return series;
-	name = new_series(cpu, key, LB_COLD_THREAD_COUNT);
-	if (name) {
+	return SERIES_OF(cpu, key, LB_COLD_THREAD_COUNT, name, {
 		name->tid = task->pid;
-		bpf_probe_read_kernel_str(name->text, sizeof(name->text), task->comm);
-		publish(name, key);
-	}
-	return known_series(cpu, key);
+		NAME_BY_TEXT(name, task->comm);
+	});
 }
 
 static __always_inline void thread_requested(struct cpu_state *cpu, u32 number, struct task_struct *thread, u64 now)
@@ -133,26 +118,21 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 static __always_inline void thread_in(struct cpu_state *cpu, u32 number, struct task_struct *task, u64 now)
 {
 	u32 series = thread_series(cpu, task), tid = task->pid;
-	struct thread_request *request = bpf_map_lookup_elem(&wakes, &tid);
+	struct lb_origin *origin = bpf_map_lookup_elem(&wakes, &tid);
 
 	cpu->thread_key = tid;
-	cpu->thread_since = now;
+	cpu->thread_since_ns = now;
 	cpu->thread_series = series;
-	if (!request)
+	if (!origin)
 		return; /* preempted before, and now continued */
 	if (series != NO_SERIES &&
-	    count_cold(cpu, number, series + AT(LB_COLD_THREAD_LATENCY), request->at, now, request->cpu != number)) {
+	    count_cold(cpu, number, series + AT(LB_COLD_THREAD_LATENCY), origin->at_ns, now, origin->cpu != number)) {
 		struct lb_worst *worst = worst_of(number, series);
 
 		if (worst) {
-			__sync_fetch_and_add(&worst->sequence, 1);
-			worst->requested_at_ns = request->at;
-			worst->started_at_ns = now;
-			worst->requested_cpu = request->cpu;
-			worst->context = request->context;
-			worst->requester = request->requester;
+			worst_begins(worst, origin, now);
 			describe(&worst->runner, task);
-			__sync_fetch_and_add(&worst->sequence, 1);
+			worst_ends(worst);
 		}
 	}
 	bpf_map_delete_elem(&wakes, &tid);
@@ -165,7 +145,7 @@ static __always_inline void thread_out(struct cpu_state *cpu, u32 number, struct
 		return;
 	}
 	if (cpu->thread_series != NO_SERIES)
-		count_cold(cpu, number, cpu->thread_series + AT(LB_COLD_THREAD_EXECUTION), cpu->thread_since, now,
+		count_cold(cpu, number, cpu->thread_series + AT(LB_COLD_THREAD_EXECUTION), cpu->thread_since_ns, now,
 			   false);
 	cpu->thread_key = 0;
 }

@@ -26,10 +26,7 @@ int BPF_PROG(workqueue_queue_work, int requested_cpu, void *pool, struct work_st
 
 	if (!cpu)
 		return 0;
-	request.queued_at_ns = bpf_ktime_get_ns();
-	request.cpu = number;
-	request.context = context_of(cpu);
-	describe(&request.requester, bpf_get_current_task_btf());
+	describe_origin(&request.origin, cpu, number, bpf_ktime_get_ns());
 	if (!bpf_map_update_elem(&works, &key, &request, BPF_NOEXIST))
 		return 0;
 	if (bpf_map_update_elem(&works, &key, &request, BPF_ANY))
@@ -50,29 +47,11 @@ int BPF_PROG(workqueue_activate_work, struct work_struct *work)
 	return 0;
 }
 
-static __always_inline void keep_worst(u32 number, u32 series, struct lb_work_request *request, u64 started_at,
-				       struct task_struct *runner)
-{
-	struct lb_worst *worst = worst_of(number, series);
-
-	if (!worst)
-		return;
-	__sync_fetch_and_add(&worst->sequence, 1);
-	worst->requested_at_ns = request->queued_at_ns;
-	worst->activated_at_ns = request->activated_at_ns;
-	worst->started_at_ns = started_at;
-	worst->requested_cpu = request->cpu;
-	worst->context = request->context;
-	worst->requester = request->requester;
-	describe(&worst->runner, runner);
-	__sync_fetch_and_add(&worst->sequence, 1);
-}
-
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	u64 now = bpf_ktime_get_ns(), key = (u64)work, woken_at = 0;
+	u64 now = bpf_ktime_get_ns(), key = (u64)work, woken_at_ns = 0;
 	struct lb_work_request *request;
 	struct worker *worker = 0;
 	u32 number, series, tid = current->pid;
@@ -89,19 +68,19 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 	if (worker && worker->work)
 		worker = 0;
 	if (worker) {
-		woken_at = worker->woken_at;
-		worker->woken_at = 0;
+		woken_at_ns = worker->woken_at_ns;
+		worker->woken_at_ns = 0;
 		worker->work = key;
-		worker->started_at = now;
+		worker->started_at_ns = now;
 		worker->series = series;
 	} else if ((current->flags & PF_WQ_WORKER) && !bpf_map_lookup_elem(&workers, &tid)) {
-		struct worker first = { .work = key, .started_at = now, .series = series };
+		struct worker first = { .work = key, .started_at_ns = now, .series = series };
 
 		if (bpf_map_update_elem(&workers, &tid, &first, BPF_NOEXIST))
 			lose(cpu, LB_LOST_MAP_FULL);
 	} else {
 		cpu->bh_work = key;
-		cpu->bh_work_started = now;
+		cpu->bh_work_started_ns = now;
 		cpu->bh_series = series;
 	}
 
@@ -111,17 +90,25 @@ int BPF_PROG(workqueue_execute_start, struct work_struct *work)
 		return 0;
 	}
 	if (series != NO_SERIES) {
-		crossed = request->cpu != number;
-		if (count_cold(cpu, number, series + AT(LB_COLD_WORK_LATENCY), request->queued_at_ns, now, crossed))
-			keep_worst(number, series, request, now, current);
+		crossed = request->origin.cpu != number;
+		if (count_cold(cpu, number, series + AT(LB_COLD_WORK_LATENCY), request->origin.at_ns, now, crossed)) {
+			struct lb_worst *worst = worst_of(number, series);
+
+			if (worst) {
+				worst_begins(worst, &request->origin, now);
+				worst->activated_at_ns = request->activated_at_ns;
+				describe(&worst->runner, current);
+				worst_ends(worst);
+			}
+		}
 		if (request->activated_at_ns) {
-			count_cold(cpu, number, series + AT(LB_COLD_WORK_QUEUE_TO_ACTIVATE), request->queued_at_ns,
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_QUEUE_TO_ACTIVATE), request->origin.at_ns,
 				   request->activated_at_ns, false);
 			count_cold(cpu, number, series + AT(LB_COLD_WORK_ACTIVATE_TO_START), request->activated_at_ns,
 				   now, crossed);
 		}
-		if (woken_at)
-			count_cold(cpu, number, series + AT(LB_COLD_WORK_WAKE_TO_START), woken_at, now, false);
+		if (woken_at_ns)
+			count_cold(cpu, number, series + AT(LB_COLD_WORK_WAKE_TO_START), woken_at_ns, now, false);
 	}
 	bpf_map_delete_elem(&works, &key);
 	return 0;
@@ -141,8 +128,8 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
 	if (cpu->bh_work == key) {
 		cpu->bh_work = 0;
 		if (cpu->bh_series != NO_SERIES)
-			count_cold(cpu, number, cpu->bh_series + AT(LB_COLD_WORK_EXECUTION), cpu->bh_work_started, now,
-				   false);
+			count_cold(cpu, number, cpu->bh_series + AT(LB_COLD_WORK_EXECUTION), cpu->bh_work_started_ns,
+				   now, false);
 		return 0;
 	}
 	worker = bpf_map_lookup_elem(&workers, &tid);
@@ -151,8 +138,8 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work, void *function)
 		return 0;
 	}
 	worker->work = 0;
-	worker->woken_at = 0;
+	worker->woken_at_ns = 0;
 	if (worker->series != NO_SERIES)
-		count_cold(cpu, number, worker->series + AT(LB_COLD_WORK_EXECUTION), worker->started_at, now, false);
+		count_cold(cpu, number, worker->series + AT(LB_COLD_WORK_EXECUTION), worker->started_at_ns, now, false);
 	return 0;
 }
