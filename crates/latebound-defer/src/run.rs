@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use latebound_abi::defer as abi;
 use latebound_model::{Cpu, Policy, Tid};
+use latebound_syscall::clock;
 
 use crate::device::Device;
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{Request, Settings};
 use crate::tally::Measured;
-use crate::thread::{now_ns, pin, schedule, set_scheduler, this_cpu};
+use crate::thread::{pin, schedule, set_scheduler, this_cpu};
 
 /// How often starts are taken. Seldom, since it is work beside what is measured.
 pub(crate) const TAKE_EVERY: Duration = Duration::from_millis(20);
@@ -219,7 +220,7 @@ fn wait(device: &Device, index: u32, cpu: Cpu, runner: Option<(Policy, u32)>) ->
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             result => result?,
         }
-        wait.started_ns = now_ns();
+        wait.started_ns = clock::now().0;
         wait.started_cpu = this_cpu().0;
         if wait.requested_ns == 0 {
             return Ok(());

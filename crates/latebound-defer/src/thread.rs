@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What threads that request or wait do to themselves: where they run, how they are scheduled, which time it is.
+//! What threads that request or wait do to themselves: where they run, how they are scheduled.
 
 use std::io;
 
@@ -30,13 +30,6 @@ pub(crate) fn allowed_cpus() -> Vec<Cpu> {
     bits.filter(|&(word, bit)| mask[word] >> bit & 1 == 1)
         .map(|(word, bit)| Cpu((word * 64 + bit) as u32))
         .collect()
-}
-
-pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill; CLOCK_MONOTONIC is there on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 pub(crate) fn pin(cpu: Cpu) -> io::Result<()> {

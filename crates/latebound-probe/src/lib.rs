@@ -6,7 +6,6 @@
 //! a `Missing`, what was lost a `Loss`.
 
 mod bound;
-mod clock;
 mod defer;
 mod error;
 mod kernel;

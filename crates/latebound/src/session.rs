@@ -15,6 +15,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latebound_model::{CpuSet, Missing, MissingKind, Nanos, RUN_SCHEMA, Run, RunState, RunVerb, Tool};
 use latebound_report::{printable, shell_words};
 use latebound_store::{RunFolder, StoreError};
+/// The clock of every event and every measurement.
+pub(crate) use latebound_syscall::clock::now as monotonic;
 use latebound_system::Doctor;
 
 use crate::cli::RecordArgs;
@@ -71,15 +73,6 @@ fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: nothing is set; the pointer is to a live sigaction, for the call to fill.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
-}
-
-/// `CLOCK_MONOTONIC`, the clock of every event and every measurement.
-pub(crate) fn monotonic() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    assert_eq!(status, 0, "CLOCK_MONOTONIC is there on every Linux");
-    Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
 /// What was typed, for the Run. Bytes that are no UTF-8 become U+FFFD.

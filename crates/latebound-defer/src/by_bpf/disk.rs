@@ -14,10 +14,11 @@ use std::sync::mpsc::Sender;
 
 use latebound_abi::defer::Record;
 use latebound_probe::{DeferPart, DeferProbe, DeferReader, DeferShared};
+use latebound_syscall::clock;
 
 use super::eventfd::signal;
 use crate::error::DeferError;
-use crate::thread::{now_ns, this_cpu, this_thread};
+use crate::thread::{this_cpu, this_thread};
 
 /// As long as hardly another read is, by which ours is known; a multiple of every usual block.
 const BYTES: usize = 3 * 4096;
@@ -147,8 +148,8 @@ impl Reader {
             if over.load(Ordering::Acquire) {
                 return Ok(());
             }
-            let (started_ns, seen, ended_cpu) =
-                shared.read(self.series, BYTES as u32, || self.disk.read(&mut block).map(|()| now_ns()));
+            let (started_ns, seen, ended_cpu) = shared
+                .read(self.series, BYTES as u32, || self.disk.read(&mut block).map(|()| clock::now().0));
             let started_cpu = this_cpu();
             // An unseen one has no request that it could answer.
             let answered = if seen > 0 { shared.answer(self.series) } else { None };

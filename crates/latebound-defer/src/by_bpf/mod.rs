@@ -26,13 +26,14 @@ use latebound_model::{Cpu, Policy, Tid};
 use latebound_probe::{
     DeferOverflow, DeferPart, DeferProbe, DeferShared, DeferTrigger, KernelBtf, ProbeError,
 };
+use latebound_syscall::clock;
 
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{BpfMechanism, By, Context, Mechanism, Request, Runner, Settings};
 use crate::run::{Progress, TAKE_EVERY};
 use crate::tally::Measured;
-use crate::thread::{allowed_cpus, now_ns, pin, set_scheduler, this_thread};
+use crate::thread::{allowed_cpus, pin, set_scheduler, this_thread};
 use called::Guest;
 use disk::{Disk, Reader, Reading};
 use eventfd::signal;
@@ -521,7 +522,7 @@ impl ByBpf {
         let failed = |source| DeferError::Io { doing: "waiting for requests in a user thread", source };
         for wake in self.wake.drain(..) {
             match wake {
-                Wake::Timer(fd) => set_timer(&fd, now_ns()),
+                Wake::Timer(fd) => set_timer(&fd, clock::now().0),
                 Wake::Event(fd) => signal(&fd),
             }
             .map_err(failed)?;

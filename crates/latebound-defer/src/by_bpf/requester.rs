@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use latebound_probe::{DeferShared, DeferTrigger};
+use latebound_syscall::clock;
 
 use super::called::{Guest, membarrier};
 use super::disk::Reading;
@@ -18,7 +19,6 @@ use super::loopback::Loopback;
 use super::page::Page;
 use crate::error::DeferError;
 use crate::plan::Settings;
-use crate::thread::now_ns;
 
 /// How a request is made.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ pub(super) fn request_all(
     halt: &AtomicBool,
 ) -> Result<Requested, DeferError> {
     let mut triggers_late = 0;
-    let mut random = now_ns() | 1;
-    let mut due = now_ns();
+    let mut random = clock::now().0 | 1;
+    let mut due = clock::now().0;
     let mut next = 0;
     while !halt.load(Ordering::Relaxed) {
         let Some(ahead) = (0..turns.len()).find(|ahead| turns[(next + ahead) % turns.len()].left > 0) else {
@@ -79,7 +79,7 @@ pub(super) fn request_all(
         next = at + 1;
         due += settings.period.0 + below(&mut random, settings.jitter.0 + 1);
         sleep_until(due);
-        let now = now_ns();
+        let now = clock::now().0;
         if now > due + settings.period.0 {
             // What was missed is not made up for, or requests would come in a heap.
             triggers_late += 1;
@@ -139,12 +139,12 @@ impl Turn {
                 if shared.join(series) {
                     return Ok(0);
                 }
-                let due = now_ns() + ahead_ns;
+                let due = clock::now().0 + ahead_ns;
                 shared.note(series, due);
                 set_timer(timer, due).map(|()| 0)
             }),
             Act::Eventfd(event) => self.repeat(|| {
-                shared.note(series, now_ns());
+                shared.note(series, clock::now().0);
                 signal(event).map(|()| 0)
             }),
             Act::Packet(loopback) => self.repeat(|| {

@@ -10,9 +10,10 @@ use std::sync::mpsc::Sender;
 use latebound_abi::defer::Record;
 use latebound_model::Cpu;
 use latebound_probe::DeferShared;
+use latebound_syscall::clock;
 
 use super::page;
-use crate::thread::{now_ns, this_cpu, this_thread};
+use crate::thread::{this_cpu, this_thread};
 
 /// What it waits for.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Waiter {
         let runner_tid = this_thread().0;
         loop {
             let waited = self.awaited.wait();
-            let started_ns = now_ns();
+            let started_ns = clock::now().0;
             match waited {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 waited => waited?,

@@ -7,13 +7,13 @@ use latebound_model::{
     Activation, Cpu, Evidence, Loss, LossKind, Mechanism, Nanos, Quantity, Series, Subject, Task, Tid,
     softirq_name,
 };
+use latebound_syscall::clock;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::Observer;
 use super::layout::{BUCKETS, Cell, Counts, Name, Worst, histogram, hot_buckets, load};
 use super::losses;
 use super::wire::{self, Cold, Hot, Kind, LB_COLD_SERIES_MAX, LB_SOFTIRQS, Lost};
-use crate::clock;
 use crate::vector::Vector;
 
 const fn quantity(series: Cold) -> Quantity {

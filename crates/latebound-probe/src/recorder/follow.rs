@@ -5,9 +5,9 @@
 //! Owns the order: events of all CPUs by time.
 
 use latebound_model::{Event, EventKind, Nanos};
+use latebound_syscall::clock;
 
 use super::{CpuRing, Names, Recorder, decode, ring};
-use crate::clock;
 use crate::error::ProbeError;
 
 /// How far the events have been taken.

@@ -45,6 +45,7 @@ use latebound_model::{
     Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
     Quantity, Series, Stack, Subject, Task, Tid, bucket_bounds,
 };
+use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
@@ -63,7 +64,7 @@ use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf};
 use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
-use crate::{clock, mapping, task};
+use crate::{mapping, task};
 
 pub use self::options::{Following, RecorderOptions, Watch};
 

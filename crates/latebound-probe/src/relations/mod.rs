@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use latebound_model::{Dependency, Priority, RelationKind, ThreadWaits, WaitEvent};
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
+use latebound_syscall::clock::now;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
@@ -25,7 +26,6 @@ use self::decode::WaitRecord;
 use self::disks::DiskWaits;
 use self::plan::Plan;
 use self::writeback::HeldBack;
-use crate::clock::now;
 use crate::error::ProbeError;
 use crate::kernel::KernelBtf;
 use crate::load;

@@ -7,15 +7,9 @@ use std::time::{Duration, Instant};
 
 use latebound_model::{Nanos, Response, Tid};
 use latebound_probe::ResponseProbe;
+use latebound_syscall::clock::now;
 
 use crate::plant;
-
-fn now() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
 
 fn sleep_until(at: Nanos) {
     let at = libc::timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };

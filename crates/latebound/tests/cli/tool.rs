@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use latebound_model::{Nanos, Run};
+use latebound_model::Run;
+pub(crate) use latebound_syscall::clock::now as monotonic;
 use tempfile::TempDir;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -89,14 +90,6 @@ pub(crate) fn assert_says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "\"{part}\" is not in: {text}");
     }
-}
-
-/// `CLOCK_MONOTONIC`.
-pub(crate) fn monotonic() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
-    Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
 /// Waits until something is true, for at most so long; whether it became true.

@@ -112,8 +112,5 @@ fn nanos(nanoseconds: i64) -> Duration {
 }
 
 fn now_ns() -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    latebound_syscall::clock::now().0.cast_signed()
 }

@@ -36,10 +36,7 @@ pub(crate) const US: u64 = 1_000;
 
 /// `CLOCK_MONOTONIC` now.
 pub(crate) fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a timespec that is ours.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) }, 0);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    latebound_syscall::clock::now().0
 }
 
 /// Sleeps until this moment of `CLOCK_MONOTONIC`.
