@@ -146,7 +146,7 @@ impl KernelBtf {
 
     /// Whether a tracing program may be loaded for and attached to the entry of a function: by doing so with one that
     /// does nothing, for a moment.
-    pub(crate) fn try_enter(&self, function: &str) -> io::Result<()> {
+    fn try_enter(&self, function: &str) -> io::Result<()> {
         let id = self.function(function).ok_or(io::ErrorKind::NotFound)?;
         // mov r0, 0; exit (include/uapi/linux/bpf.h).
         let mut instructions = [libbpf_sys::bpf_insn::default(); 2];

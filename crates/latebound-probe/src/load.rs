@@ -6,10 +6,11 @@
 //! what is nothing without it, is for each probe to say.
 
 use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
 
 use latebound_model::Missing;
-use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{AsRawLibbpf, ErrorKind, Link, libbpf_sys};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{AsRawLibbpf, ErrorKind, Link, OpenObject, libbpf_sys};
 
 use crate::error::ProbeError;
 use crate::log;
@@ -69,6 +70,24 @@ enum Tried<T> {
     Without(Vec<Refused>),
     /// It failed, and no program is known to be the cause.
     Failed(libbpf_rs::Error, String),
+}
+
+/// A place for an object, which its skeleton borrows. A probe lives as long as its user likes, so the place, one pointer large, is never
+/// given back.
+pub(crate) fn place() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// The programs of an object, each with its section, which names what the program requires (`tp_btf/sched_switch`). `what` is for errors.
+pub(crate) fn sections(
+    builder: impl SkelBuilder<'static>,
+    what: &'static str,
+) -> Result<Vec<(String, String)>, ProbeError> {
+    let open = builder.open(place()).map_err(|error| ProbeError::bpf(what, error))?;
+    let named = open.open_object().progs().map(|program| {
+        (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned())
+    });
+    Ok(named.collect())
 }
 
 /// Programs at work. The links go before the programs.
@@ -321,10 +340,7 @@ pub(crate) mod spoilt {
 
 #[cfg(test)]
 mod tests {
-    use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, AsRawFd};
-
-    use libbpf_rs::skel::{Skel, SkelBuilder};
 
     use super::*;
     use crate::observe::skel::{ObserveSkelBuilder, OpenObserveSkel};
@@ -339,7 +355,7 @@ mod tests {
 
     fn loads(spoil: impl Fn(&mut OpenObserveSkel<'static>)) -> (Vec<String>, Vec<Refused>) {
         let open = |_: &BTreeSet<String>, _: &[Refused]| {
-            let mut open = ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))?;
+            let mut open = ObserveSkelBuilder::default().open(place())?;
             spoil(&mut open);
             Ok(open)
         };
@@ -370,9 +386,7 @@ mod tests {
     #[test]
     fn live_programs_that_are_not_attached_take_no_other_with_them() {
         let attached = |spoilt: &[&'static str]| {
-            let open = |_: &BTreeSet<String>, _: &[Refused]| {
-                ObserveSkelBuilder::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
-            };
+            let open = |_: &BTreeSet<String>, _: &[Refused]| ObserveSkelBuilder::default().open(place());
             let order = |names: &BTreeSet<String>| names.iter().cloned().collect();
             spoilt::with(spoilt, || what_attaches("loading for a test", without, open, |_| Ok(()), order))
         };

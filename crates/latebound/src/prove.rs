@@ -70,7 +70,7 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
         }
     }
     progress.clear();
-    let missing = turns.probe.missing();
+    let missing = turns.probe.missing().to_vec();
     let Some(trial) = trial.finish(&args.command, &doctor.system, args.duration, missing) else {
         bail!("it was stopped before one round was over; nothing was measured");
     };
@@ -260,7 +260,7 @@ impl Turns<'_> {
             levels,
             disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
             losses,
-            missing: self.probe.missing(),
+            missing: self.probe.missing().to_vec(),
             tuner: None,
             complete: !self.stop.is_set(),
         };

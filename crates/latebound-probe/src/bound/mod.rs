@@ -9,13 +9,12 @@ mod module;
 mod tracer;
 
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
 use latebound_model::{Cpu, CpuSet, Loss, Missing, MissingKind};
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
@@ -108,7 +107,7 @@ impl std::fmt::Debug for BoundProbe {
 impl BoundProbe {
     /// The events that this kernel lacks and without which nothing can be bounded; empty where it has them all.
     pub fn lacking(kernel: &KernelBtf) -> Vec<&'static str> {
-        NEEDED.into_iter().filter(|name| !kernel.has_tracepoint(name)).collect()
+        NEEDED.into_iter().filter(|name| kernel.lacks(Need::Tracepoint(name)).is_some()).collect()
     }
 
     /// Loads and attaches the programs; events of these CPUs count from the return on. `version` is the kernel's, as
@@ -182,14 +181,6 @@ impl BoundProbe {
     }
 }
 
-/// The programs, each of which bears the name of its trace point.
-fn programs() -> Result<Vec<String>, ProbeError> {
-    let mut storage = MaybeUninit::uninit();
-    let open = BoundSkelBuilder::default().open(&mut storage);
-    let open = open.map_err(|error| ProbeError::bpf("opening the bound's programs", error))?;
-    Ok(open.open_object().progs().map(|program| program.name().to_string_lossy().into_owned()).collect())
-}
-
 /// What is loaded.
 struct Setup<'a> {
     kernel: &'a KernelBtf,
@@ -208,8 +199,10 @@ impl<'a> Setup<'a> {
         version: (u32, u32),
         possible: usize,
     ) -> Result<Setup<'a>, ProbeError> {
-        let mut programs = programs()?;
-        programs.retain(|name| kernel.lacks(Need::Tracepoint(name)).is_none());
+        let sections = load::sections(BoundSkelBuilder::default(), "opening the bound's programs")?;
+        // Each bears the name of its trace point.
+        let programs = sections.into_iter().map(|(name, _)| name);
+        let programs = programs.filter(|name| kernel.lacks(Need::Tracepoint(name)).is_none()).collect();
         Ok(Setup { kernel, callers, version, possible, programs })
     }
 }
@@ -228,9 +221,7 @@ impl Probe for Setup<'_> {
     }
 
     fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // The skeleton borrows the place its object lies in, which is one pointer large and never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = BoundSkelBuilder::default().open(place)?;
+        let mut open = BoundSkelBuilder::default().open(load::place())?;
         open.maps.rings.set_max_entries(u32::try_from(self.possible).unwrap_or(u32::MAX))?;
         if knows_cpu_numbers(self.version) {
             let bytes = u32::try_from(self.possible * BOUND_CPU_ROOM).unwrap_or(u32::MAX);

@@ -10,7 +10,6 @@ mod shared;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -395,9 +394,7 @@ impl Probe for Parts<'_> {
     }
 
     fn open(&self, programs: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = DeferSkelBuilder::default().open(place)?;
+        let mut open = DeferSkelBuilder::default().open(load::place())?;
         // A map that holds work items is nothing to a kernel without them.
         let has_items = [DeferPart::Work, DeferPart::SoftWork]
             .into_iter()

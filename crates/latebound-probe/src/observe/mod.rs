@@ -12,7 +12,6 @@ mod read;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use latebound_model::{Activation, Loss, Mechanism, Missing, MissingKind, Nanos, Series};
@@ -267,10 +266,7 @@ impl Probe for Setup<'_> {
     }
 
     fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // The skeleton borrows the place its object lies in. An observer lives as long as its user likes, so the place, one
-        // pointer large, is never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = ObserveSkelBuilder::default().open(place)?;
+        let mut open = ObserveSkelBuilder::default().open(load::place())?;
         configure(&mut open, &self.plan.borrow(), self.sizes)?;
         Ok(open)
     }

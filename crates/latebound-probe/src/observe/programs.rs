@@ -91,7 +91,8 @@ impl Plan {
     /// `refused` are programs that this kernel did not load.
     pub(super) fn new(wanted: &BTreeSet<Mechanism>, kernel: &KernelBtf, refused: &[Refused]) -> Plan {
         let mut plan = Plan { programs: Vec::new(), mechanisms: BTreeSet::new(), missing: Vec::new() };
-        let by_issue = !(kernel.has_tracepoint("block_io_start") && kernel.has_tracepoint("block_io_done"));
+        let has = |name| kernel.lacks(Need::Tracepoint(name)).is_none();
+        let by_issue = !(has("block_io_start") && has("block_io_done"));
         let not_loaded = |program: &str| refused.iter().find(|one| one.program == program);
         for &mechanism in OBSERVABLE.iter().filter(|mechanism| wanted.contains(mechanism)) {
             if mechanism == Mechanism::IrqWork {
@@ -171,7 +172,8 @@ impl Plan {
         let names: Vec<&str> =
             if cfg!(target_arch = "x86_64") { Vector::names().collect() } else { vec!["ipi"] };
         let (there, absent): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
-            kernel.has_tracepoint(&format!("{name}_entry")) && kernel.has_tracepoint(&format!("{name}_exit"))
+            let has = |half| kernel.lacks(Need::Tracepoint(&format!("{name}_{half}"))).is_none();
+            has("entry") && has("exit")
         });
         let not_loaded = |name: &&str| {
             let halves = [format!("{name}_exit"), format!("{name}_entry")];

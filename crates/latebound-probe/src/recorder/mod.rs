@@ -37,7 +37,6 @@ mod wire {
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ use self::wire::{
     LB_QUOTA_SLOTS, StackOf, Wakeup,
 };
 use crate::error::ProbeError;
-use crate::kernel::{self, KernelBtf};
+use crate::kernel::{self, KernelBtf, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
 use crate::{mapping, task};
@@ -579,7 +578,7 @@ struct Setup {
 impl Setup {
     fn new(options: RecorderOptions, kernel: &KernelBtf) -> Result<Setup, ProbeError> {
         for needed in ["sched_switch", "sched_waking"] {
-            if !kernel.has_tracepoint(needed) {
+            if kernel.lacks(Need::Tracepoint(needed)).is_some() {
                 let why = format!("its type information has no trace point {needed}");
                 return Err(ProbeError::NothingToSee(why));
             }
@@ -665,9 +664,7 @@ impl Probe for Setup {
     }
 
     fn open(&self, _: &BTreeSet<String>, _: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // The skeleton borrows the place that it lies in, which is one pointer large and never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = imp::RecorderSkelBuilder::default().open(place)?;
+        let mut open = imp::RecorderSkelBuilder::default().open(load::place())?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             self.configure(rodata);
         }

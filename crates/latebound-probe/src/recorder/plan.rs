@@ -3,10 +3,8 @@
 //! read its programs' names and loads nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::MaybeUninit;
 
 use latebound_model::{Missing, MissingKind};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
 use super::imp::RecorderSkelBuilder;
 use super::options::Following;
@@ -56,12 +54,7 @@ impl Plan {
             Following::Everybody => &DEFERRED_WORK[1..],
         };
         let mut plan = Plan { programs: BTreeMap::new(), absent: BTreeSet::new(), deadly: BTreeSet::new() };
-        let mut storage = MaybeUninit::uninit();
-        let open = RecorderSkelBuilder::default()
-            .open(&mut storage)
-            .map_err(|error| ProbeError::bpf("flight recorder: open", error))?;
-        for program in open.open_object().progs() {
-            let section = program.section().to_string_lossy().into_owned();
+        for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
             let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section).to_owned();
             // From 6.18 on nobody is held by a quota where it is woken.
             let unneeded = tracepoint == "sched_wakeup" && btf.has_field("task_struct", "throttled");
@@ -70,7 +63,7 @@ impl Plan {
             }
             match btf.lacks(Need::Tracepoint(&tracepoint)) {
                 None => {
-                    plan.programs.insert(program.name().to_string_lossy().into_owned(), tracepoint);
+                    plan.programs.insert(program, tracepoint);
                 }
                 Some(Lack::CallsItself) => {
                     plan.deadly.insert(tracepoint);

@@ -4,7 +4,7 @@
 
 use latebound_model::{Missing, MissingKind};
 
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, Need};
 
 /// Where all waits for one item are (kernel/workqueue.c, 4.19 to 7.3).
 const FUNCTION: &str = "__flush_work";
@@ -25,7 +25,7 @@ pub(super) struct Flushes {
 impl Flushes {
     /// Why not, where it cannot be seen. Whether a probe may be attached is only known when that was tried.
     pub(super) fn find(kernel: &KernelBtf) -> Result<Flushes, String> {
-        if !kernel.has_function(FUNCTION) {
+        if kernel.lacks(Need::Function(FUNCTION)).is_some() {
             return Err(format!("this kernel has no function {FUNCTION}, or has it inside of others"));
         }
         let constant = |name: &str| kernel.work_constant(name).and_then(|shift| u32::try_from(shift).ok());
@@ -35,7 +35,8 @@ impl Flushes {
         let (Some(pwq_shift @ 0..64), Some(pool_shift @ 0..64)) = (pwq_shift, pool_shift) else {
             return Err("this kernel does not say how its work items are laid out".to_owned());
         };
-        let programs = if kernel.try_enter(FUNCTION).is_ok() { &PROGRAMS[0] } else { &PROGRAMS[1] };
+        let programs =
+            if kernel.lacks(Need::Entry(FUNCTION)).is_none() { &PROGRAMS[0] } else { &PROGRAMS[1] };
         Ok(Flushes { programs, pwq_shift, pool_shift })
     }
 }

@@ -2,7 +2,6 @@
 //! Which programs of relations the running kernel has hooks for, and what is missing without the others. Decides; loads nothing.
 
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
 
 use latebound_model::{Missing, MissingKind};
 use libbpf_rs::skel::SkelBuilder;
@@ -12,7 +11,7 @@ use super::flush::{self, Flushes};
 use super::skel::{OpenRelationsSkel, RelationsSkelBuilder, types};
 use super::writeback;
 use crate::error::ProbeError;
-use crate::kernel::KernelBtf;
+use crate::kernel::{KernelBtf, Need};
 use crate::load::{self, Refused, Step};
 
 /// Programs that belong together: without one of their trace points none of them is loaded.
@@ -169,9 +168,7 @@ impl load::Probe for Plan {
     }
 
     fn open(&self, _programs: &BTreeSet<String>, refused: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = RelationsSkelBuilder::default().open(place)?;
+        let mut open = RelationsSkelBuilder::default().open(load::place())?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             self.set(constants, refused);
         }
@@ -197,7 +194,7 @@ impl load::Probe for Plan {
 fn with_trace_points(kernel: &KernelBtf) -> (Vec<&'static str>, Vec<Missing>) {
     let (mut programs, mut missing) = (Vec::new(), Vec::new());
     for group in &GROUPS {
-        match group.programs.iter().find(|program| !kernel.has_tracepoint(program.1)) {
+        match group.programs.iter().find(|program| kernel.lacks(Need::Tracepoint(program.1)).is_some()) {
             None => programs.extend(group.programs.iter().map(|program| program.0)),
             Some((_, lacks)) => missing.push(Missing {
                 kind: MissingKind::Relations,
@@ -220,7 +217,7 @@ fn leave_out(programs: &mut Vec<&'static str>, kernel: &KernelBtf, options: Rela
     programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
     // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
     // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.
-    if counted && options.no_waits && WOKEN.iter().all(|one| kernel.try_enter(one.1).is_ok()) {
+    if counted && options.no_waits && WOKEN.iter().all(|one| kernel.lacks(Need::Entry(one.1)).is_none()) {
         programs.extend(WOKEN.map(|one| one.0));
     }
     if options.no_wake_ups {

@@ -5,12 +5,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
 use std::path::Path;
 use std::rc::Rc;
 
 use latebound_model::{Loss, LossKind, Missing, MissingKind, Nanos, Response, Tid};
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use crate::error::ProbeError;
@@ -136,14 +135,8 @@ impl ResponseProbe {
     }
 
     /// What cannot be seen on any kernel, and what this one does not let be seen.
-    pub fn missing(&self) -> Vec<Missing> {
-        let never = Missing {
-            kind: MissingKind::Measurement,
-            what: "responses of tasks that wait by futex, read or recv".to_owned(),
-            why: "only sleeps of time, poll, select, epoll and sigtimedwait end a response".to_owned(),
-            remedy: "have such a task write its own times, and compare the Runs of these".to_owned(),
-        };
-        std::iter::once(never).chain(self.missing.iter().cloned()).collect()
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
     }
 }
 
@@ -161,9 +154,7 @@ impl load::Probe for Plan {
     }
 
     fn open(&self, _programs: &BTreeSet<String>, _refused: &[Refused]) -> libbpf_rs::Result<Self::Open> {
-        // As in observe: the skeleton borrows the place its object lies in, one pointer large, which is never given back.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        ResponsesSkelBuilder::default().open(place)
+        ResponsesSkelBuilder::default().open(load::place())
     }
 
     fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
@@ -171,24 +162,25 @@ impl load::Probe for Plan {
     }
 
     fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
-        refused.iter().map(not_loaded).collect()
+        let never = Missing {
+            kind: MissingKind::Measurement,
+            what: "responses of tasks that wait by futex, read or recv".to_owned(),
+            why: "only sleeps of time, poll, select, epoll and sigtimedwait end a response".to_owned(),
+            remedy: "have such a task write its own times, and compare the Runs of these".to_owned(),
+        };
+        std::iter::once(never).chain(refused.iter().map(not_loaded)).collect()
     }
 }
 
 /// The programs that this kernel has events for, with the section of each.
 fn there(events: &Path) -> Result<Vec<(String, String)>, ProbeError> {
-    let mut storage = MaybeUninit::uninit();
-    let open = ResponsesSkelBuilder::default().open(&mut storage);
-    let open = open.map_err(|error| ProbeError::bpf("opening the programs of responses", error))?;
-    let named = open.open_object().progs().map(|program| {
-        (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned())
-    });
+    let mut there = load::sections(ResponsesSkelBuilder::default(), "opening the programs of responses")?;
     // An architecture has not all of them: arm64 has neither poll nor select (asm-generic/unistd.h).
-    let there = |(_, section): &(String, String)| match section.strip_prefix("tracepoint/syscalls/") {
+    there.retain(|(_, section)| match section.strip_prefix("tracepoint/syscalls/") {
         Some(event) => events.join(event).is_dir(),
         None => true,
-    };
-    Ok(named.filter(there).collect())
+    });
+    Ok(there)
 }
 
 /// What is loaded without those that the kernel refused: the begin and the end of a sleep go together.

@@ -31,7 +31,7 @@ fn live_every_program_that_this_kernel_has_a_hook_for_loads() {
     all_loaded(
         RelationProbe::start(RelationOptions { no_waits: true, ..Default::default() }).unwrap().missing(),
     );
-    all_loaded(&ResponseProbe::start().unwrap().missing());
+    all_loaded(ResponseProbe::start().unwrap().missing());
     // Timers of BPF are refused by PREEMPT_RT before 6.14 or so, and its kernel says so; the rest is not.
     let timed = [DeferPart::Timer, DeferPart::SoftDirect, DeferPart::SoftTimer, DeferPart::SoftWork];
     let kernel = KernelBtf::load().unwrap();
