@@ -105,6 +105,13 @@ pub struct Loss {
     pub count: Option<u64>,
 }
 
+impl Loss {
+    /// In which way and where: two accounts with the same key count the same losses.
+    pub fn key(&self) -> (LossKind, &str) {
+        (self.kind, &self.place)
+    }
+}
+
 /// What sort of thing is missing: what code decides by, and never by the wording of [`Missing::what`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

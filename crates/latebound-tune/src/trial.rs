@@ -376,7 +376,7 @@ impl Turn {
 /// What was lost between two accounts of the same probe.
 pub fn losses_between(before: &[Loss], mut after: Vec<Loss>) -> Vec<Loss> {
     for loss in &mut after {
-        let old = before.iter().find(|old| old.place == loss.place).and_then(|old| old.count).unwrap_or(0);
+        let old = before.iter().find(|old| old.key() == loss.key()).and_then(|old| old.count).unwrap_or(0);
         loss.count = loss.count.map(|count| count.saturating_sub(old));
     }
     after.retain(|loss| loss.count != Some(0));

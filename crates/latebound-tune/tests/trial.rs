@@ -208,6 +208,15 @@ fn losses_are_those_since_the_first_account() {
 }
 
 #[test]
+fn losses_of_two_kinds_at_one_place_are_counted_apart() {
+    let loss = |kind, count| Loss { kind, place: "a".to_owned(), count: Some(count) };
+    let before = [loss(LossKind::RingFull, 3), loss(LossKind::MapFull, 10)];
+    let after = vec![loss(LossKind::RingFull, 5), loss(LossKind::MapFull, 11)];
+    let between = [loss(LossKind::RingFull, 2), loss(LossKind::MapFull, 1)];
+    assert_eq!(losses_between(&before, after), between);
+}
+
+#[test]
 fn the_state_of_the_memory_is_read_from_its_lines() {
     let text = "MemTotal:  8000 kB\nMemFree:  123 kB\nDirty:  40 kB\nWriteback:  2 kB\nWritebackTmp: 9 kB\n";
     let expected = MemoryLevel { at: us(1), dirty_kib: 42, free_kib: 123 };

@@ -92,8 +92,7 @@ pub(crate) fn record(run: &mut Run, measured: Measured) {
             run.missing.push(missing);
         }
     }
-    run.losses
-        .retain(|loss| !measured.losses.iter().any(|new| (new.kind, &new.place) == (loss.kind, &loss.place)));
+    run.losses.retain(|loss| !measured.losses.iter().any(|new| new.key() == loss.key()));
     run.losses.extend(measured.losses);
 }
 

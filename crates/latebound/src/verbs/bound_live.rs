@@ -184,7 +184,7 @@ fn latest_of(watch: &mut Watch, measured: &latebound_measure::Measured) {
 fn keep(run: &mut Run, watch: &Watch, bound: Bound) {
     run.duration = monotonic().saturating_sub(watch.started);
     let losses = watch.follower.losses();
-    run.losses.retain(|loss| !losses.iter().any(|new| (new.kind, &new.place) == (loss.kind, &loss.place)));
+    run.losses.retain(|loss| !losses.iter().any(|new| new.key() == loss.key()));
     run.losses.extend(losses);
     let is_bound = bound.verdict == Verdict::Bound;
     let reason = match bound.reasons.first() {
