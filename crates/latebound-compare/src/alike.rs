@@ -3,17 +3,12 @@
 
 use latebound_model::Quantity;
 
-use crate::document::{Setting, SettingKind};
+use crate::document::Setting;
 use crate::facts::{RunFacts, SeriesKey, Side};
-
-/// Ways of measuring that leave the quantity what it is. Every other one makes another quantity of the same name: a policy, a
-/// period, the size of a message, the unit in which another tool counts.
-const HARMLESS: [&str; 4] = ["tool", "command", "measured CPUs", "priority"];
-/// Hardware: a difference there is one of machines, not of what was changed on one.
-const MACHINE: [&str; 4] = ["machine", "processor", "hypervisor", "CPUs on line"];
+use crate::settings::{Difference, Significance};
 
 /// What makes the sides unlike: a difference between them need not come from what the reader thinks of.
-pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<String> {
+pub(crate) fn unlike(base: &Side, new: &Side, differences: &[Difference]) -> Vec<String> {
     let mut found = Vec::new();
     let both = || base.runs.iter().chain(&new.runs);
     let emulated = both().filter(|run| run.emulation.is_some()).count();
@@ -22,7 +17,7 @@ pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Strin
             "{emulated} of {} Runs are of an emulated machine: its times say nothing about real ones",
             both().count()
         ));
-    } else if settings.iter().any(|setting| setting.name == "emulation") {
+    } else if differences.iter().any(|one| one.significance == Significance::Emulation) {
         found.push("the emulated machines had different clocks or emulators".to_owned());
     }
     let failed = both().filter(|run| !run.load_errors.is_empty()).count();
@@ -30,11 +25,7 @@ pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Strin
         let first = both().find_map(|run| run.load_errors.first()).map(String::as_str).unwrap_or_default();
         found.push(format!("in {failed} of {} Runs a load failed: {first}", both().count()));
     }
-    let tool = |run: &RunFacts| -> String {
-        let value = run.settings.iter().find(|(_, name, _)| name == "tool").map(|(.., value)| value.as_str());
-        value.unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
-    };
-    let mut tools: Vec<String> = both().map(tool).collect();
+    let mut tools: Vec<&str> = both().map(|run| run.tool.as_str()).collect();
     tools.sort();
     tools.dedup();
     if tools.len() > 1 {
@@ -43,13 +34,17 @@ pub(crate) fn unlike(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Strin
             tools.join(", ")
         ));
     }
-    for setting in settings {
-        match setting.kind {
-            SettingKind::Load => found.push(format!("the loads differ: {}", values(setting))),
-            SettingKind::Measurement if !HARMLESS.contains(&setting.name.as_str()) => {
+    for Difference { significance, setting } in differences {
+        match significance {
+            Significance::Load => found.push(format!("the loads differ: {}", values(setting))),
+            Significance::Quantity => {
                 found.push(format!("{} differs: {}", setting.name, values(setting)));
             }
-            _ => {}
+            Significance::System
+            | Significance::Hardware
+            | Significance::Emulation
+            | Significance::Harmless
+            | Significance::Caution => {}
         }
     }
     found
@@ -65,7 +60,7 @@ fn values(setting: &Setting) -> String {
 }
 
 /// What to keep in mind.
-pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<String> {
+pub(crate) fn cautions(base: &Side, new: &Side, differences: &[Difference]) -> Vec<String> {
     let mut found = Vec::new();
     let both = || base.runs.iter().chain(&new.runs);
     if both().all(|run| run.emulation.is_some()) {
@@ -74,15 +69,15 @@ pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Str
                 .to_owned(),
         );
     }
-    for setting in settings.iter().filter(|setting| MACHINE.contains(&setting.name.as_str())) {
+    let of = |wanted| {
+        let of_it = move |one: &&Difference| one.significance == wanted;
+        differences.iter().filter(of_it).map(|one| &one.setting)
+    };
+    for setting in of(Significance::Hardware) {
         found.push(format!("other hardware, {}: {}", setting.name, values(setting)));
     }
-    for setting in settings {
-        if setting.kind == SettingKind::Measurement
-            && ["priority", "measured CPUs"].contains(&setting.name.as_str())
-        {
-            found.push(format!("{} differs: {}", setting.name, values(setting)));
-        }
+    for setting in of(Significance::Caution) {
+        found.push(format!("{} differs: {}", setting.name, values(setting)));
     }
     let dropped = |side: &Side| side.runs.iter().filter(|run| run.dropped).count();
     if dropped(base) + dropped(new) > 0 {
@@ -98,8 +93,9 @@ pub(crate) fn cautions(base: &Side, new: &Side, settings: &[Setting]) -> Vec<Str
     for (side, of) in [(base, |s: &Setting| s.base.len()), (new, |s: &Setting| s.new.len())]
         as [(&Side, fn(&Setting) -> usize); 2]
     {
+        let settings = differences.iter().map(|one| &one.setting);
         let varying: Vec<&str> =
-            settings.iter().filter(|setting| of(setting) > 1).map(|setting| setting.name.as_str()).collect();
+            settings.filter(|setting| of(setting) > 1).map(|setting| setting.name.as_str()).collect();
         if !varying.is_empty() {
             found.push(format!(
                 "the Runs of side {} are not alike themselves: {}",

@@ -37,13 +37,13 @@ fn against(base: &Side, new: &Side, options: &Options, sides: usize) -> Against 
     fn of(side: &Side) -> Vec<&Settings> {
         side.runs.iter().map(|run| &run.settings).collect()
     }
-    let settings = differences(&of(base), &of(new));
+    let differences = differences(&of(base), &of(new));
     let measured = measures(base, new, options, sides);
-    let mut cautions = alike::cautions(base, new, &settings);
+    let mut cautions = alike::cautions(base, new, &differences);
     cautions.extend(measured.left_out);
     cautions.extend(alike::one_sided(base, new));
     Against {
-        unlike: alike::unlike(base, new, &settings),
+        unlike: alike::unlike(base, new, &differences),
         cautions,
         measures: measured.measures,
         causes: causes(base, new, options.seed),
@@ -51,6 +51,6 @@ fn against(base: &Side, new: &Side, options: &Options, sides: usize) -> Against 
         exact: measured.exact,
         turns: measured.turns,
         side: summary(new, options),
-        settings,
+        settings: differences.into_iter().map(|one| one.setting).collect(),
     }
 }

@@ -78,6 +78,8 @@ pub struct RunFacts {
     pub(crate) started: Option<Timestamp>,
     /// Whether fewer operations were done than were offered.
     pub(crate) dropped: bool,
+    /// What measured it.
+    pub(crate) tool: String,
     pub(crate) settings: Settings,
     pub(crate) emulation: Option<Emulation>,
     pub(crate) imported: bool,
@@ -110,7 +112,7 @@ impl Side {
     /// Reduces a Run and adds it; `path` is where it was read.
     pub fn add(&mut self, run: &Run, path: &str) {
         for series in &run.series {
-            if let Some(key) = key(series).filter(|key| key.family == Family::Main) {
+            if let Some(key) = key(run, series).filter(|key| key.family == Family::Main) {
                 self.distributions.entry(key).or_default().merge(&series.histogram);
             }
         }
@@ -158,6 +160,7 @@ impl RunFacts {
             rates,
             causes,
             cases: run.worst.len() as u64,
+            tool: run.tool.name.clone(),
             settings,
         }
     }
@@ -167,7 +170,7 @@ impl RunFacts {
 fn merged(run: &Run) -> BTreeMap<SeriesKey, SeriesFacts> {
     let mut groups: BTreeMap<SeriesKey, Vec<&Series>> = BTreeMap::new();
     for series in &run.series {
-        if let Some(key) = key(series) {
+        if let Some(key) = key(run, series) {
             groups.entry(key).or_default().push(series);
         }
     }
@@ -189,7 +192,10 @@ fn started(text: &str) -> Option<Timestamp> {
     text.parse().ok().or_else(of_mail).or_else(of_no_zone)
 }
 
-fn key(series: &Series) -> Option<SeriesKey> {
+/// The subject of wake-ups that threads of the tool timed, whichever tool it was.
+const MEASURING_THREADS: &str = "measure";
+
+fn key(run: &Run, series: &Series) -> Option<SeriesKey> {
     let family = match (series.evidence, series.mechanism) {
         (_, Mechanism::Operation) | (Evidence::User, _) => Family::Main,
         _ => Family::Mechanisms,
@@ -201,12 +207,10 @@ fn key(series: &Series) -> Option<SeriesKey> {
         Family::Cpus | Family::Mechanisms => series.quantity == Quantity::Latency,
     };
     // Threads that measure without a CPU of their own are told apart by a number in their name.
-    let measuring = series.mechanism == Mechanism::TimerWakeup && series.evidence == Evidence::User;
-    let subject = if measuring && series.subject.name.starts_with("measure") {
-        "measure".to_owned()
-    } else {
-        series.subject.name.clone()
-    };
+    let is_measuring = run.measure.is_some()
+        && series.mechanism == Mechanism::TimerWakeup
+        && series.evidence == Evidence::User;
+    let subject = if is_measuring { MEASURING_THREADS.to_owned() } else { series.subject.name.clone() };
     wanted.then_some(SeriesKey { family, mechanism: series.mechanism, subject, quantity: series.quantity })
 }
 

@@ -8,8 +8,69 @@ use serde::Serialize;
 
 use crate::document::{Setting, SettingKind, ValueOnRuns};
 
+/// What it means for a comparison that a setting differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Significance {
+    /// The system was changed, which is what a comparison is about.
+    System,
+    /// The machines differ, and not what was changed on one.
+    Hardware,
+    /// The machines are emulated differently: their times have nothing in common.
+    Emulation,
+    /// The quantity stays what it is.
+    Harmless,
+    /// The quantity stays what it is, and a reader has to keep the difference in mind.
+    Caution,
+    /// What was measured is another quantity of the same name: a policy, a period, the size of a message, the unit in which another
+    /// tool counts.
+    Quantity,
+    /// Something else ran beside.
+    Load,
+}
+
+impl Significance {
+    /// Under which heading the document has it.
+    const fn kind(self) -> SettingKind {
+        match self {
+            Significance::System | Significance::Hardware | Significance::Emulation => SettingKind::System,
+            Significance::Harmless | Significance::Caution | Significance::Quantity => {
+                SettingKind::Measurement
+            }
+            Significance::Load => SettingKind::Load,
+        }
+    }
+
+    /// Of a setting of [`Run::settings`], whose keys other tools' options are mapped to.
+    fn of_imported(key: &str) -> Significance {
+        match key {
+            MEASURED_CPUS | PRIORITY => Significance::Caution,
+            _ => Significance::Quantity,
+        }
+    }
+}
+
+/// Settings that both Runs of ours and [`Run::settings`] have, by their key there.
+const MEASURED_CPUS: &str = "measured CPUs";
+const PRIORITY: &str = "priority";
+
+/// One setting of a Run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunSetting {
+    pub(crate) significance: Significance,
+    /// By which the settings of two Runs are matched, and which is shown.
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
 /// The settings of one Run, in the order in which they are shown.
-pub(crate) type Settings = Vec<(SettingKind, String, String)>;
+pub(crate) type Settings = Vec<RunSetting>;
+
+/// A setting that differs between two sides or within one.
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
+    pub(crate) significance: Significance,
+    pub(crate) setting: Setting,
+}
 
 /// Options of the kernel's command line that a virtual machine's starter makes up anew for every boot.
 const OF_THE_STARTER: [&str; 5] = ["virtme", "BOOT_IMAGE", "initrd", "rootflags", "init"];
@@ -17,22 +78,26 @@ const OF_THE_STARTER: [&str; 5] = ["virtme", "BOOT_IMAGE", "initrd", "rootflags"
 /// The settings of a Run that bear on latency.
 pub(crate) fn settings(run: &Run) -> Settings {
     let mut all = Settings::new();
-    system(&run.system, &mut |name, value| {
+    use Significance::{Caution, Harmless, Quantity};
+    let mut put = |significance, name: &str, value: String| {
+        all.push(RunSetting { significance, name: name.to_owned(), value });
+    };
+    system(&run.system, &mut |significance, name, value| {
         if let Some(value) = value {
-            all.push((SettingKind::System, name.to_owned(), value));
+            put(significance, name, value);
         }
     });
-    let mut put = |name: &str, value: String| all.push((SettingKind::Measurement, name.to_owned(), value));
-    put("tool", format!("{} {}", run.tool.name, run.tool.version));
+    put(Harmless, "tool", format!("{} {}", run.tool.name, run.tool.version));
     if run.verb == RunVerb::Import {
-        put("command", run.command.join(" "));
+        put(Harmless, "command", run.command.join(" "));
     }
     if let Some(measure) = &run.measure {
-        put("measured CPUs", measure.cpus.to_string());
-        put("policy", word(&measure.policy).unwrap_or_default());
-        put("priority", measure.priority.to_string());
-        put("period", measure.period.to_string());
+        put(Caution, MEASURED_CPUS, measure.cpus.to_string());
+        put(Quantity, "policy", word(&measure.policy).unwrap_or_default());
+        put(Caution, PRIORITY, measure.priority.to_string());
+        put(Quantity, "period", measure.period.to_string());
         put(
+            Quantity,
             "idle states while measuring",
             match measure.c_states {
                 CStateControl::Untouched => "untouched".to_owned(),
@@ -40,23 +105,24 @@ pub(crate) fn settings(run: &Run) -> Settings {
             },
         );
         if let Some(slack) = measure.timer_slack {
-            put("timer slack", slack.to_string());
+            put(Quantity, "timer slack", slack.to_string());
         }
     }
     for (name, value) in &run.settings {
-        put(name, value.clone());
+        put(Significance::of_imported(name), name, value.clone());
     }
     let mut units: Vec<Nanos> = run.series.iter().filter_map(|series| series.resolution).collect();
     units.sort_unstable();
     units.dedup();
     if !units.is_empty() {
-        put("unit of times", units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        let units: Vec<String> = units.iter().map(ToString::to_string).collect();
+        put(Quantity, "unit of times", units.join(", "));
     }
     let mut loads: Vec<String> =
         run.loads.iter().map(|load| format!("{} {}", load.name, load.arguments).trim().to_owned()).collect();
     loads.sort();
     let loads = if loads.is_empty() { "none".to_owned() } else { loads.join("; ") };
-    all.push((SettingKind::Load, "load".to_owned(), loads));
+    put(Significance::Load, "load", loads);
     all
 }
 
@@ -64,8 +130,9 @@ fn word(value: &impl Serialize) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }
 
-fn system(system: &SystemSnapshot, put: &mut impl FnMut(&str, Option<String>)) {
+fn system(system: &SystemSnapshot, put_with: &mut impl FnMut(Significance, &str, Option<String>)) {
     let text = |value: &Option<String>| value.clone();
+    let mut put = |name: &str, value| put_with(Significance::System, name, value);
     put("kernel", text(&system.kernel_release));
     put("kernel build", text(&system.kernel_version));
     put("preemption model", system.preemption.as_ref().and_then(word));
@@ -75,12 +142,15 @@ fn system(system: &SystemSnapshot, put: &mut impl FnMut(&str, Option<String>)) {
     for (name, value) in &system.config {
         put(&format!("config: {}", name.trim_start_matches("CONFIG_")), Some(value.clone()));
     }
-    put("machine", text(&system.machine));
-    put("processor", text(&system.cpu_model));
-    put("microcode", text(&system.microcode));
-    put("hypervisor", text(&system.hypervisor));
-    put("emulation", system.emulation.as_ref().map(|e| format!("{}, clock: {}", e.by, e.clock)));
-    put("CPUs on line", system.online.as_ref().map(ToString::to_string));
+    let mut put = |significance, name: &str, value| put_with(significance, name, value);
+    put(Significance::Hardware, "machine", text(&system.machine));
+    put(Significance::Hardware, "processor", text(&system.cpu_model));
+    put(Significance::System, "microcode", text(&system.microcode));
+    put(Significance::Hardware, "hypervisor", text(&system.hypervisor));
+    let emulation = system.emulation.as_ref().map(|e| format!("{}, clock: {}", e.by, e.clock));
+    put(Significance::Emulation, "emulation", emulation);
+    put(Significance::Hardware, "CPUs on line", system.online.as_ref().map(ToString::to_string));
+    let mut put = |name: &str, value| put_with(Significance::System, name, value);
     put("CPUs allowed", system.allowed.as_ref().map(ToString::to_string));
     put("isolated CPUs", system.isolated.as_ref().map(ToString::to_string));
     put("nohz_full CPUs", system.nohz_full.as_ref().map(ToString::to_string));
@@ -128,22 +198,20 @@ fn command_line(line: &str) -> BTreeMap<String, String> {
 
 /// Settings that are not one and the same value on all Runs of both sides. A setting that one side knows nothing of at
 /// all, as in a Run that was imported, is none.
-pub(crate) fn differences(base: &[&Settings], new: &[&Settings]) -> Vec<Setting> {
-    let mut names: Vec<(SettingKind, &str)> = Vec::new();
+pub(crate) fn differences(base: &[&Settings], new: &[&Settings]) -> Vec<Difference> {
+    let mut names: Vec<(Significance, &str)> = Vec::new();
     let mut known = std::collections::HashSet::new();
-    for (kind, name, _) in base.iter().chain(new).flat_map(|settings| settings.iter()) {
-        if known.insert(name.as_str()) {
-            names.push((*kind, name));
+    for setting in base.iter().chain(new).flat_map(|settings| settings.iter()) {
+        if known.insert(setting.name.as_str()) {
+            names.push((setting.significance, &setting.name));
         }
     }
-    names.sort_by_key(|(kind, _)| *kind);
-    let described =
-        |runs: &[&Settings]| runs.iter().any(|run| run.iter().any(|(kind, ..)| *kind == SettingKind::System));
+    names.sort_by_key(|(significance, _)| significance.kind());
+    let of_system = |one: &RunSetting| one.significance.kind() == SettingKind::System;
+    let described = |runs: &[&Settings]| runs.iter().any(|run| run.iter().any(of_system));
     let both_described = described(base) && described(new);
     let index = |runs: &[&Settings]| -> Vec<BTreeMap<String, String>> {
-        runs.iter()
-            .map(|run| run.iter().map(|(_, name, value)| (name.clone(), value.clone())).collect())
-            .collect()
+        runs.iter().map(|run| run.iter().map(|one| (one.name.clone(), one.value.clone())).collect()).collect()
     };
     let (base, new) = (index(base), index(new));
     let values = |runs: &[BTreeMap<String, String>], name: &str| {
@@ -155,14 +223,17 @@ pub(crate) fn differences(base: &[&Settings], new: &[&Settings]) -> Vec<Setting>
     };
     names
         .into_iter()
-        .filter(|(kind, _)| *kind != SettingKind::System || both_described)
-        .map(|(kind, name)| Setting {
-            kind,
-            name: name.to_owned(),
-            base: values(&base, name),
-            new: values(&new, name),
+        .filter(|(significance, _)| significance.kind() != SettingKind::System || both_described)
+        .map(|(significance, name)| Difference {
+            significance,
+            setting: Setting {
+                kind: significance.kind(),
+                name: name.to_owned(),
+                base: values(&base, name),
+                new: values(&new, name),
+            },
         })
-        .filter(|setting| {
+        .filter(|Difference { setting, .. }| {
             let one = |values: &[ValueOnRuns]| (values.len() == 1).then(|| values[0].value.clone());
             !matches!((one(&setting.base), one(&setting.new)), (Some(a), Some(b)) if a == b)
         })
@@ -176,7 +247,11 @@ mod tests {
     fn of(pairs: &[(&str, &str)]) -> Settings {
         pairs
             .iter()
-            .map(|(name, value)| (SettingKind::System, (*name).to_owned(), (*value).to_owned()))
+            .map(|(name, value)| RunSetting {
+                significance: Significance::System,
+                name: (*name).to_owned(),
+                value: (*value).to_owned(),
+            })
             .collect()
     }
 
@@ -185,9 +260,9 @@ mod tests {
         let base = [of(&[("kernel", "6.12"), ("SMT", "on")]), of(&[("kernel", "6.12"), ("SMT", "off")])];
         let new = [of(&[("kernel", "6.18"), ("SMT", "on"), ("governor", "performance")])];
         let found = differences(&base.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>());
-        let names: Vec<&str> = found.iter().map(|setting| setting.name.as_str()).collect();
+        let names: Vec<&str> = found.iter().map(|one| one.setting.name.as_str()).collect();
         assert_eq!(names, ["kernel", "SMT", "governor"]);
-        assert_eq!(found[2].base, [ValueOnRuns { value: None, runs: 2 }]);
+        assert_eq!(found[2].setting.base, [ValueOnRuns { value: None, runs: 2 }]);
         assert!(differences(&[&base[0]], &[&base[0]]).is_empty());
     }
 

@@ -145,6 +145,24 @@ fn a_planted_tail_is_called_worse_with_its_size_and_the_body_is_not() {
 }
 
 #[test]
+fn measuring_threads_of_a_run_are_one_subject_and_others_keep_their_names() {
+    let named = |name: &str, measure: Option<MeasureSettings>| {
+        let mut run = run(1, 2, 4.0);
+        run.measure = measure;
+        run.series.iter_mut().for_each(|series| series.subject.name = name.to_owned());
+        run
+    };
+    let own = run(1, 2, 4.0).measure;
+    let subjects = |run: Run| {
+        let side = side("base", [run]);
+        side.distributions().map(|(of, _)| of).collect::<Vec<String>>()
+    };
+    let naive = format!("{WAKEUPS}, latency, one value a wake-up");
+    assert_eq!(subjects(named("measure-1", own)), [WAKEUPS.to_owned(), naive]);
+    assert_eq!(subjects(named("measured elsewhere", None))[0], "timer wake-up measured elsewhere");
+}
+
+#[test]
 fn a_system_against_itself_is_called_different_no_more_often_than_stated() {
     const COMPARISONS: u64 = 120;
     let called = (0..COMPARISONS)
