@@ -27,6 +27,8 @@ pub struct Advice {
     pub place: String,
     /// The condition that it was measured under; where there were several, that under which it was the worst.
     pub condition: Condition,
+    /// All conditions that the verdict rests on, in the order in which they were measured.
+    pub conditions: Vec<Condition>,
     /// How many starts the verdict rests on.
     pub starts: u64,
     /// How many were later than the budget.
@@ -97,6 +99,7 @@ pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
                 mechanism,
                 context,
                 place: way.place.clone(),
+                conditions: vec![condition.clone()],
                 condition,
                 starts,
                 late,
@@ -129,10 +132,12 @@ fn worst_of_each(all: Vec<Advice>) -> Vec<Advice> {
             None => worst.push(advice),
             Some(other) => {
                 let is_lossy = other.is_lossy || advice.is_lossy;
+                let mut conditions = std::mem::take(&mut other.conditions);
+                conditions.extend(advice.conditions.iter().cloned());
                 if (advice.max, advice.late) > (other.max, other.late) {
                     *other = advice;
                 }
-                other.is_lossy = is_lossy;
+                (other.is_lossy, other.conditions) = (is_lossy, conditions);
             }
         }
     }
@@ -263,7 +268,12 @@ mod tests {
             series("tasklet from hardirq, no C-states", &[(2, 1_000)]),
         ]);
         let needs = Needs { budget: Nanos::from_micros(50), ..Needs::default() };
-        let said: Vec<(String, String, u64, u64)> = advise(&run, &needs)
+        let advice = advise(&run, &needs);
+        let conditions =
+            |at: usize| advice[at].conditions.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(conditions(0), ["cpu:threads=4", "no C-states"]);
+        assert_eq!(conditions(1), ["cpu:threads=4", "rt-hog:priority=1,busy=8ms,period=10ms", "no C-states"]);
+        let said: Vec<(String, String, u64, u64)> = advice
             .into_iter()
             .map(|one| (one.mechanism.to_string(), one.condition.to_string(), one.max.0 / 1_000, one.late))
             .collect();

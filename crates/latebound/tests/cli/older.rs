@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that were written before messages, findings and series had typed kinds: they open, and say what they said then.
 //!
-//! Each `golden/older/NAME.json` was written, and each text beside it printed, by the last version without these kinds.
+//! Each `golden/older/NAME.json` was written, and each text beside it printed, by the last version without these kinds; it took every
+//! condition of `axes.advise.txt` for idle.
 
 use std::fs;
 use std::path::Path;

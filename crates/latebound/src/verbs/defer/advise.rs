@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 use latebound_defer::{Advice, Needs, advise};
-use latebound_model::Condition;
+use latebound_model::{Condition, Load, Run};
 use latebound_report::digest;
 use latebound_report::terminal::{self, AdviceRow};
 use serde::Serialize;
@@ -62,19 +62,36 @@ pub(super) fn run(args: &DeferAdviseArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// What the verdict holds for: this system, these loads, this clock.
-fn under(run: &latebound_model::Run, advice: &[Advice]) -> String {
-    let loads: Vec<String> = run
-        .loads
-        .iter()
-        .map(|load| format!("{} {}", load.name, load.arguments).trim_end().to_owned())
-        .collect();
-    let loads = match advice.first().map(|advice| &advice.condition) {
-        Some(Condition::Loaded) => format!("under {}", loads.join("; ")),
-        _ => "idle".to_owned(),
+fn under(run: &Run, advice: &[Advice]) -> String {
+    let mut conditions: Vec<&Condition> = Vec::new();
+    for condition in advice.iter().flat_map(|advice| &advice.conditions) {
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
+        }
+    }
+    let conditions: Vec<String> = conditions.into_iter().map(|one| condition_text(run, one)).collect();
+    let conditions = match conditions.as_slice() {
+        [one] => one.clone(),
+        several => format!("each at its worst of: {}", several.join("; ")),
     };
     let kernel = run.system.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let emulated = digest::emulation_text(run).map(|text| format!("\n{text}")).unwrap_or_default();
-    format!("Measured on Linux {kernel}, {loads}.{emulated}\n")
+    format!("Measured on Linux {kernel}, {conditions}.{emulated}\n")
+}
+
+fn condition_text(run: &Run, condition: &Condition) -> String {
+    match condition {
+        Condition::Idle => "idle".to_owned(),
+        Condition::Loaded => {
+            let name = |load: &Load| format!("{} {}", load.name, load.arguments).trim_end().to_owned();
+            format!("under {}", run.loads.iter().map(name).collect::<Vec<_>>().join("; "))
+        }
+        Condition::Load(load) => format!("under {load}"),
+        Condition::Awake => "with no C-states".to_owned(),
+        Condition::Bursts => "in bursts".to_owned(),
+        Condition::Trains => "in trains".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn row<'a>(advice: &'a Advice, needs: &Needs) -> Row<'a> {
