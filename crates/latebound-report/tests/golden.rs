@@ -192,6 +192,30 @@ fn ways_to_put_work_off_stand_on_one_axis_idle_above_loaded() {
     );
 }
 
+#[test]
+fn operations_of_a_load_are_no_starts_of_deferred_work() {
+    let run = support::deferred();
+    let mut loaded = run.clone();
+    let mut histogram = Histogram::new();
+    histogram.record_n(Nanos::from_secs(2), 1_000);
+    let subject = latebound_model::Subject { name: "ipc messages".into(), ..Default::default() };
+    loaded.series.push(latebound_model::Series::new(
+        Mechanism::Operation,
+        Quantity::Latency,
+        subject,
+        Evidence::User,
+        histogram,
+    ));
+    let late = |run: &Run| latebound_report::digest::answer(run).late.plain();
+    assert_eq!(late(&loaded), late(&run));
+    loaded.series.retain(|series| series.condition != Some(latebound_model::Condition::Loaded));
+    let idle = late(&loaded);
+    assert!(
+        idle.starts_with("Of 8404 starts") && idle.contains("from 20.0 us (tasklet from task)"),
+        "{idle}"
+    );
+}
+
 fn matrix() -> Matrix {
     let run = |typical: u64, worst: u64| {
         let mut histogram = Histogram::new();

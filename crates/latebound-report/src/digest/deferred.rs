@@ -11,10 +11,10 @@ pub(super) fn late(run: &Run) -> Sentence {
     let is_idle = |series: &Series| series.condition == Some(Condition::Idle);
     let is_direct =
         |series: &Series| series.deferral.as_ref().is_some_and(|way| way.mechanism == Deferral::DIRECT);
-    let is_loaded = run.series.iter().any(|series| !is_idle(series));
-    let mut worst: Vec<&Series> = run
-        .series
-        .iter()
+    // A load times its own operations, which are series too and start nothing that was put off.
+    let deferred = || run.series.iter().filter(|series| series.deferral.is_some());
+    let is_loaded = deferred().any(|series| !is_idle(series));
+    let mut worst: Vec<&Series> = deferred()
         .filter(|series| series.quantity == Quantity::Latency && series.histogram.count() > 0)
         .filter(|series| is_idle(series) != is_loaded && !is_direct(series))
         .collect();
