@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use latebound_model::{MissingKind, Nanos, PreemptionModel, Run, RunState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The plan's name in the folder of the experiment.
@@ -70,8 +71,9 @@ pub enum PlanError {
 }
 
 /// What is to be run, and how.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
+    /// `latebound.experiment/1`.
     schema: String,
     /// Kernels of the lab, or models of this machine; the first is the baseline.
     pub systems: Vec<String>,
@@ -88,7 +90,7 @@ pub struct Plan {
 }
 
 /// A machine of the lab, as its options are written.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedMachine {
     /// `--clock`.
     pub clock: String,

@@ -2,6 +2,7 @@
 //! What `defer lost` finds: of each mechanism, how many of the raises of a train had a run of their own.
 
 use latebound_model::{Condition, Missing, Summary};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::tally::Measured;
@@ -31,11 +32,15 @@ impl LostTrial {
 }
 
 /// The document of `defer lost`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct LostDocument<'a> {
+    /// `latebound.lost/1`.
     schema: &'static str,
+    /// Interrupts of a train.
     irqs: u32,
+    /// Every mechanism, with a counter and without, under every condition.
     rows: Vec<LostRow<'a>>,
+    /// What could not be had, and why.
     missing: &'a [Missing],
 }
 
@@ -46,26 +51,46 @@ impl<'a> LostDocument<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// One mechanism, with a counter or without, under one condition.
+#[derive(Debug, Serialize, JsonSchema)]
 struct LostRow<'a> {
+    /// The condition: `idle` or `loaded`.
     load: String,
+    /// The mechanism by its name on the command line.
     mechanism: &'a str,
+    /// Whether a counter kept what would have been merged.
     with_counter: bool,
+    /// How many trains.
     trains: u64,
+    /// Interrupts, each of which raised the work once.
     raises: u64,
+    /// Runs of the work.
     starts: u64,
+    /// Raises without a run of their own.
     merged: u64,
+    /// With a counter: raises that found an earlier one waiting and were kept.
     kept: u64,
+    /// Raises whose run had not started at the end.
     waiting: u32,
+    /// Raises that the kernel refused.
     refused: u64,
+    /// Runs without a raise.
     empty_starts: u64,
+    /// Runs whose record had no room.
     records_lost: u64,
+    /// Runs in a train: the minimum.
     starts_least: u64,
+    /// The median.
     starts_median: u64,
+    /// The maximum.
     starts_most: u64,
+    /// Runs by ksoftirqd.
     by_ksoftirqd: u64,
+    /// Trains in which ksoftirqd ran some.
     trains_handed_over: u64,
+    /// Which run of a train was the first by ksoftirqd, from 1: the median over these trains.
     first_by_ksoftirqd: Option<u64>,
+    /// From the raise to the run.
     latency: Summary,
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use latebound_abi::defer::{Record, START_OF_ITEM, TOP_HALF};
 use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::ksoftirqd::Ksoftirqd;
 use crate::train::{Train, latency};
@@ -111,7 +112,7 @@ impl Triggered {
 }
 
 /// The lanes from one moment to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Scope {
     /// What it shows.
     pub title: String,
@@ -126,7 +127,7 @@ pub struct Scope {
 }
 
 /// What ran on one level of execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lane {
     /// The level.
     #[serde(rename = "name")]
@@ -136,17 +137,22 @@ pub struct Lane {
 }
 
 /// A level of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum LaneKind {
     /// The interrupts of the train.
+    #[serde(rename = "top half")]
     TopHalf,
     /// The runs that they asked for, but for those in ksoftirqd.
+    #[serde(rename = "bottom half")]
     BottomHalf,
     /// The runs in ksoftirqd.
+    #[serde(rename = "in ksoftirqd")]
     Ksoftirqd,
     /// The threads of loads.
+    #[serde(rename = "load")]
     Load,
     /// All other threads but the idle one.
+    #[serde(rename = "other threads")]
     OtherThreads,
 }
 
@@ -163,14 +169,8 @@ impl LaneKind {
     }
 }
 
-impl Serialize for LaneKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
 /// Something that ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bar {
     /// From.
     pub from: Nanos,
@@ -276,19 +276,28 @@ pub fn edges(records: &[Record]) -> Vec<Edge> {
 }
 
 /// The document of `defer timeline`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct TimelineDocument<'a> {
+    /// `latebound.timeline/1`.
     schema: &'static str,
+    /// How many trains were recorded.
     trains: usize,
+    /// The train that holds the trigger; null where nothing triggered.
     scope: Option<&'a Scope>,
+    /// When each edge came.
     edges: Vec<EdgeSummary<'a>>,
+    /// What could not be had, and why.
     missing: &'a [Missing],
 }
 
-#[derive(Debug, Serialize)]
+/// When one edge came: of top halves after their interrupt was due, of bottom halves after they were raised.
+#[derive(Debug, Serialize, JsonSchema)]
 struct EdgeSummary<'a> {
+    /// Which edge: `bottom half begins`.
     edge: &'static str,
+    /// Over which time: `first 10 s`.
     over: &'a str,
+    /// The distribution in numbers.
     after: Summary,
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use latebound_model::{Evidence, EvidenceLevel};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::archive;
@@ -16,7 +17,7 @@ use crate::name::Flavour;
 use crate::{parsing, traced};
 
 /// A kernel that can be named.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listed {
     /// Its name for `--kernel`.
     pub name: String,

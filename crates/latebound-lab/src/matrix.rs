@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use latebound_model::{Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Run};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::context::Lab;
@@ -34,7 +35,7 @@ pub struct MatrixPlan {
 }
 
 /// One run of one kernel.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Cell {
     /// The kernel's name.
     pub kernel: String,
@@ -55,7 +56,7 @@ pub struct Cell {
 }
 
 /// All runs of one kernel.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Row {
     /// The kernel's name.
     pub kernel: String,
@@ -89,7 +90,7 @@ pub struct Row {
 }
 
 /// A finished matrix.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Matrix {
     /// `latebound.matrix/1`.
     pub schema: &'static str,

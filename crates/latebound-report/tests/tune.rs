@@ -172,6 +172,20 @@ fn the_map_reads_as_its_golden_text() {
 }
 
 #[test]
+fn maps_runs_and_trials_are_their_golden_documents() {
+    golden("tune-map.json", &(serde_json::to_string_pretty(&map()).unwrap() + "\n"));
+    golden("tune-run.json", &(serde_json::to_string_pretty(&run()).unwrap() + "\n"));
+    let mut trial = two_policies();
+    // The form is the same with few values.
+    for task in trial.policies.iter_mut().flat_map(|policy| &mut policy.tasks) {
+        task.responses = Histogram::new();
+        task.responses.record(Nanos(1_000));
+        task.curve.truncate(2);
+    }
+    golden("tune-prove.json", &(serde_json::to_string(&trial).unwrap() + "\n"));
+}
+
+#[test]
 fn the_map_of_a_document_has_each_task_once_and_all_servers() {
     let drawn = RelationMap::of(&map());
     let tasks: Vec<(&str, u8)> = drawn.tasks.iter().map(|task| (task.name.as_str(), task.priority)).collect();

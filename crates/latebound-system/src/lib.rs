@@ -10,6 +10,7 @@
 mod boot_option;
 mod cgroup;
 mod disks;
+mod document;
 mod evidence;
 mod facts;
 mod findings;
@@ -32,6 +33,7 @@ pub mod undo;
 use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
 
 pub use disks::disk_bytes;
+pub use document::DoctorDocument;
 pub use evidence::trace_point_names;
 pub use facts::Facts;
 pub use findings::quota_finding;

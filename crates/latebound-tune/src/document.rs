@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documents of `tune map`, `tune run`, `tune fit` and `tune undo`. Owns their JSON form; how they read is for `latebound-report`.
+//! The documents of `tune map`, `tune run`, `tune record`, `tune fit` and `tune undo`. Owns their JSON form; how they read is for `latebound-report`.
 
 use std::collections::BTreeMap;
 
 use latebound_model::{Completer, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, Tid};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::class::ThreadClass;
 use crate::policy::{PolicyKind, Weight};
 use crate::session::{Helper, PageShares, Session, Threads, WaitSource};
-use crate::simulate::{Agreement, Fit, Outcome, Responses, Workload};
+use crate::simulate::{Agreement, Fit, Outcome, Recorded, Responses, SimulatedTask, Workload};
 use crate::tuner::Change;
 
 /// A task that waited.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Waiter {
     /// The task.
     pub tid: Tid,
@@ -30,7 +31,7 @@ pub struct Waiter {
 }
 
 /// How long a thread was ready and did not run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WaitTimes {
     /// How often.
     pub number: u64,
@@ -51,7 +52,7 @@ pub struct WaitTimes {
 }
 
 /// One kernel thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MapThread {
     /// The thread.
     pub tid: Tid,
@@ -76,7 +77,7 @@ pub struct MapThread {
 }
 
 /// The document of `tune map`: who waited for which kernel thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TuneMap {
     /// `latebound.tune-map/1`.
     pub schema: &'static str,
@@ -190,7 +191,7 @@ impl MapThread {
 }
 
 /// One change of priority, made or (in a dry run) only reported.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChangeRecord {
     /// Since the start.
     pub at: Nanos,
@@ -223,7 +224,7 @@ impl ChangeRecord {
 }
 
 /// What led the kernel module latebound_tune to a change.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ModuleReaction {
     /// The task that began to wait.
     pub task: Tid,
@@ -234,7 +235,7 @@ pub struct ModuleReaction {
 }
 
 /// What the kernel module latebound_tune did in a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ModuleAccount {
     /// Threads that it raised; they are among [`TuneRun::changes`].
     pub raised: u64,
@@ -258,7 +259,7 @@ pub struct ModuleAccount {
 }
 
 /// The document of `tune run`, at its end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TuneRun {
     /// `latebound.tune-run/1`.
     pub schema: &'static str,
@@ -318,8 +319,83 @@ impl TuneRun {
     pub const SCHEMA: &str = "latebound.tune-run/1";
 }
 
+/// The document of `tune record`: what was recorded, without the workload itself.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TuneRecord {
+    /// `latebound.tune-record/1`.
+    pub schema: &'static str,
+    /// The file of the workload.
+    pub workload: String,
+    /// For how long it was recorded.
+    pub duration: Nanos,
+    /// How many switches and wake-ups it was made of.
+    pub events: u64,
+    /// The tasks of the workload.
+    pub tasks: Vec<RecordedTask>,
+    /// The kernel threads of the workload.
+    pub kernel_threads: usize,
+    /// Activations of which the begin or the end was not seen.
+    pub cut_off: u64,
+    /// How often events were lost.
+    pub lost: u64,
+    /// How many events that were, as far as it is known.
+    pub lost_events: u64,
+    /// The part of all run time that was not on the CPU that its thread has in the workload.
+    pub elsewhere: f64,
+    /// Threads that are not in the workload though they ran, with why.
+    pub left_out: Vec<(String, &'static str)>,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+    /// What could not be seen.
+    pub missing: Vec<Missing>,
+}
+
+/// One task of a recorded workload.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RecordedTask {
+    /// Its name.
+    pub name: String,
+    /// Its real-time priority.
+    pub priority: Option<Priority>,
+    /// The CPU that it runs on.
+    pub cpu: u32,
+    /// How many activations.
+    pub activations: usize,
+    /// The longest response that was recorded.
+    #[serde(rename = "worst")]
+    pub longest: Option<Nanos>,
+}
+
+impl TuneRecord {
+    /// Of what was recorded into this file.
+    pub fn new(recorded: Recorded, workload: String, losses: Vec<Loss>, missing: Vec<Missing>) -> TuneRecord {
+        let task = |task: &SimulatedTask| RecordedTask {
+            name: task.name.clone(),
+            priority: task.priority,
+            cpu: task.cpu,
+            activations: task.activations.len(),
+            longest: task.activations.iter().filter_map(|work| work.recorded).max(),
+        };
+        TuneRecord {
+            schema: "latebound.tune-record/1",
+            workload,
+            duration: recorded.workload.duration,
+            events: recorded.events,
+            tasks: recorded.workload.tasks.iter().map(task).collect(),
+            kernel_threads: recorded.workload.servers.len(),
+            cut_off: recorded.cut_off,
+            lost: recorded.losses,
+            lost_events: recorded.lost_events,
+            elsewhere: recorded.elsewhere,
+            left_out: recorded.left_out,
+            losses,
+            missing,
+        }
+    }
+}
+
 /// One task under one policy of a simulation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TaskOutcome {
     /// The task.
     pub name: String,
@@ -350,7 +426,7 @@ impl TaskOutcome {
 }
 
 /// All tasks under one policy of a simulation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PolicyOutcome {
     /// The policy's name, or `fitted`.
     pub policy: String,
@@ -361,7 +437,7 @@ pub struct PolicyOutcome {
 }
 
 /// The document of `tune fit`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TuneFit {
     /// `latebound.tune-fit/1`.
     pub schema: &'static str,
@@ -418,7 +494,7 @@ impl TuneFit {
 }
 
 /// The document of `tune undo`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TuneUndo {
     /// `latebound.tune-undo/1`.
     pub schema: &'static str,
@@ -434,7 +510,7 @@ impl TuneUndo {
 }
 
 /// What became of one undo journal.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JournalAccount {
     /// Its file.
     pub journal: String,
@@ -457,7 +533,7 @@ pub struct JournalAccount {
 }
 
 /// What was done with an undo journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalState {
     /// Its changes were undone.

@@ -10,6 +10,7 @@ use latebound_model::{
     Emulation, Evidence, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Response, Run, RunState,
     Series, Subject, SystemSnapshot, Throughput, Tid,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::PolicyKind;
@@ -25,7 +26,7 @@ const CURVE_POINTS: u64 = 1_500;
 pub type Curve = Vec<(Nanos, Nanos)>;
 
 /// The memory at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryLevel {
     /// Since the start of the turn.
     pub at: Nanos,
@@ -47,7 +48,7 @@ impl MemoryLevel {
 }
 
 /// The account of a tuner at its end: the part of [`crate::document::TuneRun`] that a trial keeps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TunerAccount {
     /// Changes of priority.
     pub changes: u64,
@@ -77,7 +78,7 @@ pub struct TunerAccount {
 }
 
 /// One task under one policy, all rounds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TrialTask {
     /// Its name.
     pub name: String,
@@ -95,7 +96,7 @@ pub struct TrialTask {
 }
 
 /// One policy.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TrialPolicy {
     /// The policy.
     pub policy: PolicyKind,
@@ -167,7 +168,7 @@ impl TrialPolicy {
 }
 
 /// The document of `tune prove`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// [`TRIAL_SCHEMA`].
     pub schema: String,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tune record`: a workload for `tune fit` from the running system or from a saved trace.
 //!
-//! Owns where the events come from and the account of them. What they mean is for `latebound-tune` to say.
+//! Owns where the events come from. What they mean is for `latebound-tune` to say.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +12,11 @@ use anyhow::{Context, Result, bail};
 use latebound_files::Folder;
 use latebound_model::{Event, EventKind, Loss, Missing, MissingKind, Nanos, Tid};
 use latebound_probe::{Following, Recorder, RecorderOptions};
-use latebound_report::loss_text;
+use latebound_report::terminal;
 use latebound_saved::visit_saved;
 use latebound_system::undo::{Schedule, set_schedule_within};
+use latebound_tune::document::TuneRecord;
 use latebound_tune::simulate::{Recorded, WorkloadRecorder};
-use serde::Serialize;
 
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
                 made.recorded.events,
                 made.recorded.workload.duration,
                 made.recorded.cut_off,
-                lost(made.recorded.losses, made.recorded.lost_events)
+                terminal::lost_events(made.recorded.losses, made.recorded.lost_events)
             );
         }
         let text = serde_json::to_string(&made.recorded.workload)?;
@@ -68,8 +67,9 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
             .with_context(|| format!("cannot write {place}"))?;
         Ok(made)
     })?;
-    let account = Account::new(written, &args.output);
-    if output.is_json() { output.json(&account) } else { output.text(&account.text()) }
+    let Recording { recorded, losses, missing } = written;
+    let document = TuneRecord::new(recorded, args.output.display().to_string(), losses, missing);
+    if output.is_json() { output.json(&document) } else { output.text(&terminal::tune_record(&document)) }
 }
 
 struct Recording {
@@ -260,113 +260,4 @@ fn saved(path: &Path) -> Result<Recording> {
     events.iter().for_each(|event| workload.observe(event));
     let losses = counted.tallies.iter().flat_map(|(cpu, tally)| tally.losses(&format!("trace, CPU {cpu}")));
     Ok(Recording { losses: losses.collect(), recorded: workload.finish(), missing })
-}
-
-/// Lost events in words.
-fn lost(times: u64, events: u64) -> String {
-    match times {
-        0 => "no event was lost".to_owned(),
-        1 => format!("events were lost once, {events} at least"),
-        times => format!("events were lost {times} times, {events} at least"),
-    }
-}
-
-/// What was recorded, without the workload itself.
-#[derive(Debug, Serialize)]
-struct Account {
-    schema: &'static str,
-    workload: String,
-    duration: Nanos,
-    events: u64,
-    tasks: Vec<AccountTask>,
-    kernel_threads: usize,
-    cut_off: u64,
-    lost: u64,
-    lost_events: u64,
-    elsewhere: f64,
-    left_out: Vec<(String, &'static str)>,
-    losses: Vec<Loss>,
-    missing: Vec<Missing>,
-}
-
-#[derive(Debug, Serialize)]
-struct AccountTask {
-    name: String,
-    priority: Option<u8>,
-    cpu: u32,
-    activations: usize,
-    worst: Option<Nanos>,
-}
-
-impl Account {
-    fn new(made: Recording, place: &Path) -> Account {
-        let Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out } = made.recorded;
-        let task = |task: &latebound_tune::simulate::SimulatedTask| AccountTask {
-            name: task.name.clone(),
-            priority: task.priority.map(latebound_model::Priority::get),
-            cpu: task.cpu,
-            activations: task.activations.len(),
-            worst: task.activations.iter().filter_map(|work| work.recorded).max(),
-        };
-        Account {
-            schema: "latebound.tune-record/1",
-            workload: place.display().to_string(),
-            duration: workload.duration,
-            events,
-            tasks: workload.tasks.iter().map(task).collect(),
-            kernel_threads: workload.servers.len(),
-            cut_off,
-            lost: losses,
-            lost_events,
-            elsewhere,
-            left_out,
-            losses: made.losses,
-            missing: made.missing,
-        }
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!(
-            "{} recorded, {} switches and wake-ups, {} kernel threads, and\n\n  {:<22} {:>8} {:>4} {:>12} {:>12}\n",
-            self.duration,
-            self.events,
-            self.kernel_threads,
-            "task",
-            "priority",
-            "CPU",
-            "activations",
-            "longest"
-        );
-        for task in &self.tasks {
-            let dash = || "-".to_owned();
-            let priority = task.priority.map_or_else(dash, |priority| priority.to_string());
-            let worst = task.worst.map_or_else(dash, |worst| worst.to_string());
-            let _ = writeln!(
-                text,
-                "  {:<22} {priority:>8} {:>4} {:>12} {worst:>12}",
-                latebound_report::printable(&task.name),
-                task.cpu,
-                task.activations
-            );
-        }
-        let _ = writeln!(
-            text,
-            "\n{} activations were cut off by the begin, the end or a loss; {}. {:.1} % of the run time was on \
-             other CPUs than the workload says.",
-            self.cut_off,
-            lost(self.lost, self.lost_events),
-            self.elsewhere * 100.0
-        );
-        for (name, why) in &self.left_out {
-            let _ = writeln!(text, "Left out: {}: {why}.", latebound_report::printable(name));
-        }
-        for loss in &self.losses {
-            let _ = writeln!(text, "Lost: {}", loss_text(loss));
-        }
-        for missing in &self.missing {
-            let _ = writeln!(text, "Missing: {missing}");
-        }
-        let _ = writeln!(text, "Next: latebound tune fit {}", self.workload);
-        text
-    }
 }

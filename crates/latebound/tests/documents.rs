@@ -9,22 +9,47 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use latebound_analysis::bound::Observations;
+use latebound_compare::experiment::{Plan, PlannedMachine};
 use latebound_compare::{Comparison, Tradeoff};
-use latebound_model::{Bound, CauseKind, Explanation};
+use latebound_defer::{AdviceDocument, DeferDocument, LostDocument, TimelineDocument};
+use latebound_lab::{BisectDocument, KernelsDocument, Matrix};
+use latebound_model::{Bound, CauseKind, Explanation, Nanos};
+use latebound_system::DoctorDocument;
+use latebound_tune::document::{TuneFit, TuneMap, TuneRecord, TuneRun, TuneUndo};
 use latebound_tune::simulate::Workload;
+use latebound_tune::trial::Trial;
+use schemars::schema_for;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Name of the file below `schema`, title, and schema of each document.
-fn schemas() -> [(&'static str, &'static str, schemars::Schema); 5] {
+/// Name of the file below `schema`, title, and schema of each document. The name is that in `latebound.NAME/NUMBER`, where the document
+/// has one.
+fn schemas() -> [(&'static str, &'static str, schemars::Schema); 21] {
     [
-        ("bound", "latebound bound", schemars::schema_for!(Bound)),
-        ("compare", "latebound compare", schemars::schema_for!(Comparison)),
-        ("preemption", "latebound compare preemption", schemars::schema_for!(Tradeoff)),
-        ("explanations", "latebound explain --trace", schemars::schema_for!(Vec<Explanation>)),
-        ("tune-workload", "latebound tune record", schemars::schema_for!(Workload)),
+        ("advice", "latebound defer advise", schema_for!(AdviceDocument<'static>)),
+        ("bisect", "latebound lab bisect", schema_for!(BisectDocument<'static>)),
+        ("bound", "latebound bound", schema_for!(Bound)),
+        ("compare", "latebound compare", schema_for!(Comparison)),
+        ("defer", "latebound defer run", schema_for!(DeferDocument<'static>)),
+        ("doctor", "latebound doctor", schema_for!(DoctorDocument<'static>)),
+        ("experiment", "experiment.json of latebound compare preemption", schema_for!(Plan)),
+        ("explanations", "latebound explain --trace", schema_for!(Vec<Explanation>)),
+        ("kernels", "latebound lab kernels", schema_for!(KernelsDocument<'static>)),
+        ("lost", "latebound defer lost", schema_for!(LostDocument<'static>)),
+        ("matrix", "latebound lab matrix", schema_for!(Matrix)),
+        ("observations", "latebound bound --observations", Observations::json_schema()),
+        ("preemption", "latebound compare preemption", schema_for!(Tradeoff)),
+        ("timeline", "latebound defer timeline", schema_for!(TimelineDocument<'static>)),
+        ("tune-fit", "latebound tune fit", schema_for!(TuneFit)),
+        ("tune-map", "latebound tune map", schema_for!(TuneMap)),
+        ("tune-prove", "latebound tune prove", schema_for!(Trial)),
+        ("tune-record", "account of latebound tune record", schema_for!(TuneRecord)),
+        ("tune-run", "latebound tune run", schema_for!(TuneRun)),
+        ("tune-undo", "latebound tune undo", schema_for!(TuneUndo)),
+        ("tune-workload", "latebound tune record", schema_for!(Workload)),
     ]
 }
 
@@ -79,21 +104,136 @@ fn objections(name: &str, document: &Path) -> Option<String> {
     (!output.status.success()).then(|| said(&output.stdout) + &said(&output.stderr))
 }
 
-#[test]
-fn documents_follow_their_schemas_and_damaged_ones_do_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name);
-    printed(&["bound", "docs/src/reference/bound-observations.json"], &place("bound"));
+/// Puts a document of each schema into the folder, under its name: printed where that needs neither root nor a kernel, made of values, or
+/// the golden document that a test of its crate holds to what is printed.
+fn write_documents(folder: &Path) {
+    let place = |name: &str| folder.join(name);
+    let text = |name: &str| place(name).to_str().unwrap().to_owned();
+    printed(&["bound", OBSERVATIONS, "--observations", &text("observations")], &place("bound"));
     let samples = "crates/latebound-import/tests/samples";
     let [three, broken] = ["three", "break"].map(|name| format!("{samples}/cyclictest-{name}.txt"));
     printed(&["compare", &three, "--against", &broken], &place("compare"));
     let trace = "crates/latebound-trace/tests/fixtures/v7-zstd.trace.dat";
     printed(&["explain", "--trace", trace, "--comm", "bash"], &place("explanations"));
-    fs::copy(repository().join("docs/src/reference/tune-workload.json"), place("tune-workload")).unwrap();
+    printed(&["doctor"], &place("doctor"));
+    let deferred = "crates/latebound/tests/golden/older/deferred.json";
+    printed(&["defer", "advise", "--budget", "50us", deferred], &place("advice"));
+    printed(&["tune", "fit", WORKLOAD], &place("tune-fit"));
+    printed(&["tune", "undo", "--journal", &text("nothing")], &place("tune-undo"));
+    printed(&["tune", "show", "crates/latebound-report/tests/golden/tune-prove.json"], &place("tune-prove"));
+    // The tasks of the trace are given real-time priorities.
+    let trace =
+        fs::read_to_string(repository().join("crates/latebound-trace/tests/fixtures/v7-zstd.report.txt"));
+    let trace = trace.unwrap().replace("[120]", "[49]").replace("prio=120", "prio=49");
+    fs::write(place("trace"), trace).unwrap();
+    let record = ["tune", "record", &text("trace"), "--output", &text("tune-workload")];
+    printed(&record, &place("tune-record"));
+    for golden in ["defer/tests/golden/defer", "defer/tests/golden/lost", "defer/tests/golden/timeline"]
+        .into_iter()
+        .chain(["report/tests/golden/tune-map", "report/tests/golden/tune-run"])
+    {
+        let name = golden.rsplit('/').next().unwrap();
+        fs::copy(repository().join(format!("crates/latebound-{golden}.json")), place(name)).unwrap();
+    }
+    let write = |name: &str, value: serde_json::Value| fs::write(place(name), value.to_string()).unwrap();
     // It has names of older documents, which are read and not written.
     let tradeoff: Tradeoff =
         serde_json::from_str(include_str!("../../latebound-report/tests/preemption.json")).unwrap();
-    fs::write(place("preemption"), serde_json::to_string(&tradeoff).unwrap()).unwrap();
+    write("preemption", serde_json::to_value(tradeoff).unwrap());
+    write("experiment", serde_json::to_value(plan()).unwrap());
+    let (kernels, matrix) = (kernels(), matrix());
+    write("kernels", serde_json::to_value(KernelsDocument::new(&kernels)).unwrap());
+    write("matrix", serde_json::to_value(matrix).unwrap());
+    let names = ["debian:6.12", "debian:6.13", "debian:6.14"].map(str::to_owned);
+    let (metric, over) = ("timer.max".parse().unwrap(), Nanos::from_micros(100));
+    write("bisect", serde_json::to_value(BisectDocument::new(&names, &metric, over, &verdict())).unwrap());
+}
+
+fn plan() -> Plan {
+    let machine = PlannedMachine {
+        clock: "instructions".to_owned(),
+        cpus: 1,
+        memory_mib: 512,
+        append: vec!["quiet".to_owned()],
+        emulate: true,
+        timeout: Nanos::from_secs(60),
+    };
+    let systems = vec!["debian:6.12@none".to_owned(), "debian:6.12-rt".to_owned()];
+    let times = (Nanos::from_secs(3), Nanos::from_micros(997));
+    Plan::new((systems, vec!["ipc".to_owned()]), 8, times, Some(machine)).unwrap()
+}
+
+fn kernels() -> [latebound_lab::Listed; 1] {
+    let user = latebound_model::EvidenceLevel {
+        evidence: latebound_model::Evidence::User,
+        available: true,
+        reason: "measured wake-up latency".to_owned(),
+    };
+    let (name, what) = ("debian:6.12".to_owned(), "package linux-image-6.12 6.12.1-1".to_owned());
+    [latebound_lab::Listed { name, here: true, what, evidence: vec![user] }]
+}
+
+fn matrix() -> Matrix {
+    let cell = latebound_lab::Cell {
+        kernel: "debian:6.12".to_owned(),
+        run: 1,
+        folder: Some("debian-6.12/1.run".into()),
+        p50: Some(Nanos(30_000)),
+        ..latebound_lab::Cell::default()
+    };
+    let failed =
+        latebound_lab::Cell { run: 2, folder: None, error: Some("no boot".to_owned()), ..cell.clone() };
+    let row = latebound_lab::Row {
+        kernel: cell.kernel.clone(),
+        preemption: Some(latebound_model::PreemptionModel::Full),
+        evidence: Some(latebound_model::Evidence::Events),
+        runs: 1,
+        failed: 1,
+        count: 12_000,
+        lost: Some(0),
+        p50: cell.p50,
+        ..latebound_lab::Row::default()
+    };
+    Matrix {
+        schema: "latebound.matrix/1",
+        clock: "instructions".to_owned(),
+        emulation: Vec::new(),
+        rows: vec![row],
+        cells: vec![cell, failed],
+    }
+}
+
+/// The second of three kernels does not boot.
+fn verdict() -> latebound_lab::Verdict {
+    let judged = |index, values, bad, certainty, skipped: Option<&str>| latebound_lab::Judged {
+        index,
+        values,
+        bad,
+        certainty,
+        skipped: skipped.map(str::to_owned),
+    };
+    latebound_lab::Verdict {
+        first_bad: vec![1, 2],
+        certainty: 0.9,
+        judged: vec![
+            judged(0, vec![Nanos(10_000)], Some(false), 1.0, None),
+            judged(1, Vec::new(), None, 0.5, Some("no boot")),
+            judged(2, vec![Nanos(200_000)], Some(true), 1.0, None),
+        ],
+    }
+}
+
+const OBSERVATIONS: &str = "docs/src/reference/bound-observations.json";
+const WORKLOAD: &str = "docs/src/reference/tune-workload.json";
+
+#[test]
+fn documents_follow_their_schemas_and_damaged_ones_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    write_documents(folder.path());
+    for (name, example) in [("observations", OBSERVATIONS), ("tune-workload", WORKLOAD)] {
+        assert_eq!(objections(name, &repository().join(example)), None, "{example}");
+    }
     for (name, _, _) in schemas() {
         assert_eq!(objections(name, &place(name)), None, "{name}");
         let text = fs::read_to_string(place(name)).unwrap();
@@ -157,17 +297,29 @@ fn names(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_manual_lists_every_document_that_a_source_names() {
+fn every_document_that_a_source_names_has_a_schema_and_is_in_the_manual() {
     let page = fs::read_to_string(repository().join("docs/src/reference/documents.md")).unwrap();
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(repository().join("crates")).unwrap() {
         names(&entry.unwrap().path().join("src"), &mut found);
     }
     assert!(found.len() >= 20, "{found:?}");
-    for name in found {
+    let schemas = schemas();
+    for name in &found {
         assert!(
             page.contains(&format!("`latebound.{name}/")),
             "docs/src/reference/documents.md lacks {name}"
+        );
+        // That of a Run is held by a test of its crate.
+        assert!(
+            name == "run" || schemas.iter().any(|schema| schema.0 == name),
+            "latebound.{name} has no schema; add it to schemas()"
+        );
+    }
+    for (name, ..) in &schemas {
+        assert!(
+            page.contains(&format!("`schema/{name}.schema.json`")),
+            "docs/src/reference/documents.md lacks the schema of {name}"
         );
     }
 }

@@ -11,6 +11,7 @@ use latebound_model::{
     BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, Evidence, MeasuredWakeup, Nanos, SourceKind, Verdict,
     ViewKind,
 };
+use schemars::JsonSchema;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -118,18 +119,25 @@ fn nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> 
     deserializer.deserialize_u64(NanosVisitor)
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// One interrupt.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InterruptDocument {
+    /// Whether it can be masked.
     kind: SourceKind,
+    /// The vector of the processor; an irq has this or `irq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vector: Option<u32>,
+    /// The line of a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     irq: Option<u32>,
+    /// The name of its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
+    /// When it began, below 2^63.
     #[serde(deserialize_with = "nanos")]
     start_ns: Nanos,
+    /// How long it took, without what interrupted it.
     #[serde(deserialize_with = "nanos")]
     duration_ns: Nanos,
 }
@@ -146,7 +154,7 @@ fn source_of(document: &InterruptDocument) -> Result<Source, &'static str> {
 }
 
 /// How the observations were made, as far as that decides between a bound and an estimate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
     /// Whether the kernel was PREEMPT_RT.
@@ -203,35 +211,51 @@ pub struct Observations {
     pub cpus: Vec<CpuObservations>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What was seen of one CPU.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CpuDocument {
+    /// The CPU.
     cpu: u32,
+    /// The longest that preemption or interrupts were off to postpone the scheduler.
     #[serde(deserialize_with = "nanos")]
     poid_ns: Nanos,
+    /// The longest that preemption was off to schedule.
     #[serde(deserialize_with = "nanos")]
     psd_ns: Nanos,
+    /// The longest tail of that, from interrupts off for the switch on.
     #[serde(deserialize_with = "nanos")]
     dst_ns: Nanos,
+    /// The longest that everything was on again although the thread was to give way, until the scheduler began.
     #[serde(deserialize_with = "nanos")]
     paie_ns: Nanos,
+    /// The longest windows, where somebody noted them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     windows: Vec<BlockingWindow>,
+    /// The worst wake-up in the same recording, where somebody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     measured: Option<MeasuredWakeup>,
+    /// When the observation began, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start_ns: Option<Nanos>,
+    /// For how long it went on, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     elapsed_ns: Option<Nanos>,
+    /// The interrupts, by their start.
     interrupts: Vec<InterruptDocument>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What the thread model observed.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ObservationsDocument {
+    /// `latebound.observations/1`.
+    #[schemars(with = "String")]
     schema: Schema,
+    /// How it was observed; absent where nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conditions: Option<Conditions>,
+    /// Each CPU once.
     cpus: Vec<CpuDocument>,
 }
 
@@ -276,6 +300,11 @@ impl CpuObservations {
 }
 
 impl Observations {
+    /// The JSON Schema of the document.
+    pub fn json_schema() -> schemars::Schema {
+        schemars::schema_for!(ObservationsDocument)
+    }
+
     /// Reads a document.
     pub fn from_json(json: &[u8]) -> Result<Observations, DocumentError> {
         Observations::from_document(serde_json::from_slice(json)?)

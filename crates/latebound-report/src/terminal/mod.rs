@@ -31,7 +31,7 @@ pub use scope::{EdgeRow, scope};
 pub(crate) use tradeoff::gain_rows;
 pub use tradeoff::tradeoff;
 pub(crate) use tune::who;
-pub use tune::{trial, tune_fit, tune_map, tune_run, tune_undo};
+pub use tune::{lost_events, trial, tune_fit, tune_map, tune_record, tune_run, tune_undo};
 pub use verbs::{
     check_summary, doctor, explanation, failed_loads, measure_table, missing, observe_table, quotas,
     worst_activations,

@@ -4,12 +4,12 @@
 use std::fmt::Write;
 
 use latebound_model::{Nanos, Tid};
-use latebound_tune::document::{JournalAccount, TuneFit, TuneMap, TuneRun, TuneUndo, Waiter};
+use latebound_tune::document::{JournalAccount, TuneFit, TuneMap, TuneRecord, TuneRun, TuneUndo, Waiter};
 use latebound_tune::trial::{Trial, TunerAccount};
 use latebound_tune::{PageShares, ThreadClass};
 
 use super::{Style, comparison};
-use crate::text::{grouped, printable};
+use crate::text::{grouped, loss_text, printable};
 
 /// A thread or task by name and id.
 pub(crate) fn who(tid: Tid, comm: Option<&str>) -> String {
@@ -359,6 +359,61 @@ fn page_shares(tuners: &[TunerAccount]) -> String {
         shares.len(),
         tuners.len()
     )
+}
+
+/// What `tune record` recorded, for people.
+pub fn tune_record(record: &TuneRecord) -> String {
+    let mut text = format!(
+        "{} recorded, {} switches and wake-ups, {} kernel threads, and\n\n  {:<22} {:>8} {:>4} {:>12} {:>12}\n",
+        record.duration,
+        record.events,
+        record.kernel_threads,
+        "task",
+        "priority",
+        "CPU",
+        "activations",
+        "longest"
+    );
+    for task in &record.tasks {
+        let dash = || "-".to_owned();
+        let priority = task.priority.map_or_else(dash, |priority| priority.to_string());
+        let worst = task.longest.map_or_else(dash, |worst| worst.to_string());
+        let _ = writeln!(
+            text,
+            "  {:<22} {priority:>8} {:>4} {:>12} {worst:>12}",
+            printable(&task.name),
+            task.cpu,
+            task.activations
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\n{} activations were cut off by the begin, the end or a loss; {}. {:.1} % of the run time was on \
+         other CPUs than the workload says.",
+        record.cut_off,
+        lost_events(record.lost, record.lost_events),
+        record.elsewhere * 100.0
+    );
+    for (name, why) in &record.left_out {
+        let _ = writeln!(text, "Left out: {}: {why}.", printable(name));
+    }
+    for loss in &record.losses {
+        let _ = writeln!(text, "Lost: {}", loss_text(loss));
+    }
+    for missing in &record.missing {
+        let _ = writeln!(text, "Missing: {missing}");
+    }
+    let _ = writeln!(text, "Next: latebound tune fit {}", record.workload);
+    text
+}
+
+/// Lost events in words.
+pub fn lost_events(times: u64, events: u64) -> String {
+    match times {
+        0 => "no event was lost".to_owned(),
+        1 => format!("events were lost once, {events} at least"),
+        times => format!("events were lost {times} times, {events} at least"),
+    }
 }
 
 /// What `tune undo` did, for people.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Equation (3): the share of the pages that belong to the tasks that waited for reclaim, and the account of its measurements. Reads nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Pages that the kernel may reclaim, in bytes.
@@ -24,7 +25,7 @@ pub enum ReclaimShare {
 }
 
 /// The account of the shares that were measured in one run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageShares {
     /// How often the share was asked for.
     pub asked: u64,

@@ -8,20 +8,18 @@ mod backend;
 mod lost;
 mod timeline;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
-use latebound_defer::{By, Context, Facts as SignatureFacts, Measured, Mechanism, Request, Settings};
-use latebound_model::{
-    Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb, Summary,
+use latebound_defer::{
+    By, Context, DeferDocument, Facts as SignatureFacts, Intervals, Measured, Mechanism, Request, Settings,
 };
+use latebound_model::{Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb};
 use latebound_report::html;
 use latebound_report::terminal::{self, DEFER_QUANTILES, DeferRow};
 use latebound_stats::{Interval, histogram_quantile_interval};
 use latebound_system::{Facts, Root};
-use serde::Serialize;
 
 use crate::cli::{DeferArgs, DeferCommand, DeferRunArgs, PolicyName};
 use crate::load_runner;
@@ -298,40 +296,13 @@ fn not_requested(phase: &Phase, args: &DeferRunArgs, is_stopped: bool) -> Option
     })
 }
 
-/// A line of the JSON document.
-#[derive(Serialize)]
-struct Row<'a> {
-    load: &'a str,
-    mechanism: &'a str,
-    context: &'a str,
-    requested_cpu: u32,
-    cpu: u32,
-    busy_ns: u64,
-    latency: Summary,
-    standard_deviation_ns: Option<Nanos>,
-    intervals: BTreeMap<&'static str, [Option<f64>; 2]>,
-    execution: Summary,
-    triggers: u64,
-    requests: u64,
-    starts: u64,
-    merged: u64,
-    refused: u64,
-    waiting: u32,
-    unseen: u64,
-    empty_starts: u64,
-    turns_missed: u64,
-    records_lost: u64,
-    cross_cpu: u64,
-    by_ksoftirqd: u64,
-    signatures: Vec<String>,
-}
-
-/// 95 % intervals of the quantiles, by their names; an end that cannot be known is null.
+/// 95 % intervals of the quantiles; an end that cannot be known is infinite.
 fn intervals(measured: &Measured) -> [Interval; DEFER_QUANTILES.len()] {
     DEFER_QUANTILES.map(|q| histogram_quantile_interval(&measured.latency, q, 0.95))
 }
 
-fn intervals_document(measured: &Measured) -> BTreeMap<&'static str, [Option<f64>; 2]> {
+/// The same by the names of the quantiles.
+fn known_intervals(measured: &Measured) -> Intervals {
     let known = |end: f64| end.is_finite().then_some(end);
     let names = ["p50", "p99", "p99_9", "p99_99", "p99_999"];
     let ends = intervals(measured).map(|interval| [known(interval.low), known(interval.high)]);
@@ -351,17 +322,11 @@ fn print(
     output: &Output,
 ) -> Result<()> {
     if output.is_json() {
-        let rows: Vec<Row<'_>> =
-            phases.iter().flat_map(|p| p.measured.iter().map(|m| row(&p.name, m, facts))).collect();
-        let document = serde_json::json!({
-            "schema": "latebound.defer/1",
-            "by": by.name(),
-            "rows": rows,
-            "seconds": phases.iter().map(|p| (p.name.as_str(), p.took.as_secs_f64())).collect::<BTreeMap<_, _>>(),
-            "triggers_late": phases.iter().map(|p| late(&p.measured)).sum::<u64>(),
-            "missing": run.missing,
-        });
-        return output.json(&document);
+        let mut document = DeferDocument::new(by, &run.missing);
+        for phase in phases {
+            document.add(&phase.name, phase.took, &phase.measured, facts, known_intervals);
+        }
+        return output.document(&document);
     }
     let style = output.style();
     let in_text = |measured| text_row(measured, facts, with_intervals);
@@ -369,40 +334,6 @@ fn print(
         phases.iter().map(|p| (p.name.as_str(), p.measured.iter().map(in_text).collect())).collect();
     let head = terminal::failed_loads(run, &style);
     output.text(&(head + &terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
-}
-
-/// Triggers that came while the requester was busy with the last one; each series says the number of the whole run.
-fn late(measured: &[Measured]) -> u64 {
-    measured.iter().map(|measured| measured.counts.triggers_late).max().unwrap_or(0)
-}
-
-fn row<'a>(load: &'a str, measured: &Measured, facts: &SignatureFacts) -> Row<'a> {
-    let (request, counts) = (&measured.request, &measured.counts);
-    Row {
-        load,
-        mechanism: request.mechanism.name(),
-        context: request.context.name(),
-        requested_cpu: measured.requester.0,
-        cpu: request.cpu.0,
-        busy_ns: request.busy.0,
-        latency: Summary::of(&measured.latency),
-        standard_deviation_ns: measured.standard_deviation(),
-        intervals: intervals_document(measured),
-        execution: Summary::of(&measured.execution),
-        triggers: counts.triggers,
-        requests: counts.requests,
-        starts: counts.starts,
-        merged: counts.merged,
-        refused: counts.refused,
-        waiting: counts.waiting,
-        unseen: measured.unseen,
-        empty_starts: counts.empty_starts,
-        turns_missed: counts.turns_missed,
-        records_lost: counts.records_lost,
-        cross_cpu: measured.cross_cpu,
-        by_ksoftirqd: measured.by_ksoftirqd,
-        signatures: signatures(measured, facts),
-    }
 }
 
 fn text_row<'a>(measured: &'a Measured, facts: &SignatureFacts, with_intervals: bool) -> DeferRow<'a> {

@@ -19,12 +19,7 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Outcome> {
     let facts = if live { Facts::live() } else { Facts::default() };
     let doctor = latebound_system::doctor(&root, &facts);
     if output.is_json() {
-        output.json(&serde_json::json!({
-            "schema": "latebound.doctor/1",
-            "system": doctor.system,
-            "evidence": doctor.evidence,
-            "findings": doctor.findings,
-        }))?;
+        output.document(&doctor.document())?;
     } else {
         let mut findings = doctor.findings;
         if !args.all {

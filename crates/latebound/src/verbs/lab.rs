@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use latebound_lab::{
-    Accelerator, BisectError, BisectPlan, Clock, Event, Job, Judged, Kernel, KernelName, Lab, LabError,
-    Machine, MatrixPlan, Metric, Origin, Payload, Probe, Verdict,
+    Accelerator, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Judged, Kernel, KernelName,
+    KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe, Verdict,
 };
 use latebound_model::Nanos;
 use latebound_report::html;
@@ -82,8 +82,7 @@ fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
         LabCommand::Kernels => {
             let kernels = latebound_lab::kernels(lab)?;
             match output.is_json() {
-                true => output
-                    .json(&serde_json::json!({ "schema": "latebound.kernels/1", "kernels": kernels }))?,
+                true => output.document(&KernelsDocument::new(&kernels))?,
                 false => output.text(&latebound_lab::kernels_table(&kernels))?,
             }
             Ok(Outcome::Done)
@@ -277,20 +276,7 @@ fn bisect(lab: &Lab<'_>, args: &LabBisectArgs, output: &Output) -> Result<Outcom
         }
     };
     if output.is_json() {
-        output.json(&serde_json::json!({
-            "schema": "latebound.bisect/1",
-            "metric": metric.to_string(),
-            "over": args.over,
-            "first_bad": verdict.first_bad.iter().map(|&index| &names[index]).collect::<Vec<_>>(),
-            "certainty": verdict.certainty,
-            "kernels": verdict.judged.iter().map(|judged| serde_json::json!({
-                "kernel": names[judged.index],
-                "values": judged.values,
-                "bad": judged.bad,
-                "certainty": judged.certainty,
-                "skipped": judged.skipped,
-            })).collect::<Vec<_>>(),
-        }))?;
+        output.document(&BisectDocument::new(&names, &metric, args.over, &verdict))?;
     } else {
         output.text(&verdict_text(&names, &verdict, &metric, args.over))?;
     }

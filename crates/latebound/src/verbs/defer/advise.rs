@@ -2,31 +2,14 @@
 //! `latebound defer advise`: which ways to put work off met a budget, by a Run of `defer run`.
 
 use anyhow::{Result, bail};
-use latebound_defer::{Advice, Needs, advise};
+use latebound_defer::{Advice, AdviceDocument, Needs, advise};
 use latebound_model::{Condition, Load, Run};
 use latebound_report::digest;
 use latebound_report::terminal::{self, AdviceRow};
-use serde::Serialize;
 
 use crate::cli::DeferAdviseArgs;
 use crate::outcome::Outcome;
 use crate::output::Output;
-
-/// A verdict in the JSON document.
-#[derive(Serialize)]
-struct Row<'a> {
-    mechanism: &'a str,
-    context: &'a str,
-    place: &'a str,
-    load: String,
-    is_met: bool,
-    max_ns: u64,
-    margin_ns: i128,
-    starts: u64,
-    late: u64,
-    is_lossy: bool,
-    within_at_least: f64,
-}
 
 pub(super) fn run(args: &DeferAdviseArgs, output: &Output) -> Result<Outcome> {
     let run = latebound_store::read_run(&args.run)?;
@@ -39,17 +22,7 @@ pub(super) fn run(args: &DeferAdviseArgs, output: &Output) -> Result<Outcome> {
         );
     }
     match output.is_json() {
-        true => {
-            let rows: Vec<Row<'_>> = advice.iter().map(|advice| row(advice, &needs)).collect();
-            output.json(&serde_json::json!({
-                "schema": "latebound.advice/1",
-                "budget_ns": needs.budget,
-                "may_sleep": needs.may_sleep,
-                "loads": run.loads,
-                "emulated": run.system.emulation.is_some(),
-                "rows": rows,
-            }))?;
-        }
+        true => output.document(&AdviceDocument::new(&run, &needs, &advice))?,
         false => {
             let style = output.style();
             let rows: Vec<AdviceRow> = advice.iter().map(|advice| text_row(advice, &needs)).collect();
@@ -91,22 +64,6 @@ fn condition_text(run: &Run, condition: &Condition) -> String {
         Condition::Bursts => "in bursts".to_owned(),
         Condition::Trains => "in trains".to_owned(),
         other => other.to_string(),
-    }
-}
-
-fn row<'a>(advice: &'a Advice, needs: &Needs) -> Row<'a> {
-    Row {
-        mechanism: advice.mechanism.name(),
-        context: advice.context.name(),
-        place: &advice.place,
-        load: advice.condition.to_string(),
-        is_met: advice.is_met(),
-        max_ns: advice.max.0,
-        margin_ns: advice.margin_ns(needs.budget),
-        starts: advice.starts,
-        late: advice.late,
-        is_lossy: advice.is_lossy,
-        within_at_least: advice.share,
     }
 }
 
