@@ -202,6 +202,13 @@ impl Mechanism {
         }
     }
 
+    /// Whether a thread that is made for the measurement runs its starts, so that the runner's policy is its own. The call of
+    /// membarrier interrupts the threads of other CPUs.
+    pub fn has_runner(self) -> bool {
+        matches!(self.runner(), Runner::KernelThread | Runner::TaskWork | Runner::UserThread)
+            || self == Mechanism::Bpf(BpfMechanism::Membarrier)
+    }
+
     /// What runs a start of it.
     pub(crate) const fn runner(self) -> Runner {
         match self {

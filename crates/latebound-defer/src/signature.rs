@@ -61,8 +61,8 @@ fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
     match measured.request.mechanism.runner() {
         Runner::Softirq => measured.by_ksoftirqd > 0,
         Runner::Caller | Runner::Interrupt | Runner::InterruptThread => false,
-        Runner::KernelThread | Runner::UserThread => !facts.runner_is_real_time,
-        Runner::Worker | Runner::TaskWork => true,
+        Runner::KernelThread | Runner::UserThread | Runner::TaskWork => !facts.runner_is_real_time,
+        Runner::Worker => true,
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tune run` tells of itself while it runs, in the text format that Prometheus reads.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use latebound_model::{Histogram, Nanos};
@@ -91,9 +92,14 @@ impl TuneMetrics {
             text,
             "# HELP latebound_tune_lost_total What was not seen or not remembered.\n# TYPE latebound_tune_lost_total counter"
         );
+        // A series may stand in the text once, and one place can lose in several ways.
+        let mut losses: BTreeMap<String, u64> = BTreeMap::new();
         for (what, count) in &self.losses {
-            let what: String =
-                what.chars().filter(|one| !one.is_control() && !"\"\\".contains(*one)).collect();
+            let what = what.chars().filter(|one| !one.is_control() && !"\"\\".contains(*one)).collect();
+            let lost = losses.entry(what).or_default();
+            *lost = lost.saturating_add(*count);
+        }
+        for (what, count) in losses {
             let _ = writeln!(text, "latebound_tune_lost_total{{what=\"{what}\"}} {count}");
         }
         histogram(&mut text, "reaction", "From a wait to the priority that follows.", &self.reactions);
@@ -137,7 +143,7 @@ mod tests {
             known: 40,
             overruns: Some(0),
             processor_time: Nanos(1_250_000),
-            losses: vec![("relations: a \"ring\"".to_owned(), 5)],
+            losses: vec![("relations: a \"ring\"".to_owned(), 2), ("relations: a ring".to_owned(), 3)],
             ..TuneMetrics::default()
         };
         for value in [2_047, 2_048, 31_000, 31_000, 500_000_000] {

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    By, Context, DeferDocument, Facts as SignatureFacts, Intervals, Measured, Mechanism, Request, Settings,
+    BpfMechanism, By, Context, DeferDocument, Facts as SignatureFacts, Intervals, Measured, Mechanism,
+    Request, Settings,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb};
 use latebound_report::html;
@@ -56,7 +57,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         let all: Vec<String> = lacking.iter().map(|one| format!("{} ({})", one.what, one.why)).collect();
         bail!("nothing is left to measure: {}", all.join("; "));
     }
-    refuse_what_does_nothing(args, &way, &requests)?;
+    refuse_what_does_nothing(args, &requests)?;
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
@@ -109,7 +110,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// An option that bears on none of the series is an error: who gave it expects something of it.
-fn refuse_what_does_nothing(args: &DeferRunArgs, way: &Way, requests: &[Request]) -> Result<()> {
+fn refuse_what_does_nothing(args: &DeferRunArgs, requests: &[Request]) -> Result<()> {
     use latebound_model::Mechanism as Kernels;
     let any = |bears: &dyn Fn(&Request) -> bool| requests.iter().any(bears);
     let of = |request: &Request| request.mechanism.of_the_kernel();
@@ -118,7 +119,12 @@ fn refuse_what_does_nothing(args: &DeferRunArgs, way: &Way, requests: &[Request]
     for (option, is_given, bears, on) in [
         ("--busy", args.busy.is_some(), any(&|one| one.busy > Nanos::ZERO), "work and kthread_worker"),
         ("--timer", args.timer.is_some(), any(&is_timer), "hrtimers and timerfd"),
-        ("--disk", args.disk.is_some(), any(&|one| one.mechanism.name() == "direct_io"), "direct_io"),
+        (
+            "--disk",
+            args.disk.is_some(),
+            any(&|one| one.mechanism == Mechanism::Bpf(BpfMechanism::DirectIo)),
+            "direct_io",
+        ),
         (
             "--to",
             args.to.as_ref().is_some_and(|to| to.iter().any(|cpu| cpu.0 != args.cpu)),
@@ -134,7 +140,7 @@ fn refuse_what_does_nothing(args: &DeferRunArgs, way: &Way, requests: &[Request]
         (
             "--runner-policy",
             has_policy(args.runner_policy),
-            any(&|one| way.has_runner(one.mechanism)),
+            any(&|one| one.mechanism.has_runner()),
             "mechanisms whose work a thread of its own does (kthread, user, …)",
         ),
     ] {

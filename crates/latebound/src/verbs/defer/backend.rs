@@ -158,18 +158,6 @@ impl Way {
         }
     }
 
-    /// Whether a thread of ours runs what is requested, so that it has a policy.
-    pub(super) fn has_runner(&self, mechanism: Mechanism) -> bool {
-        match self {
-            Way::Module(..) => {
-                matches!(mechanism.name(), "kthread" | "kthread_worker" | "task_work" | "user")
-            }
-            Way::Bpf(_) => {
-                matches!(mechanism.name(), "user" | "timerfd" | "perf_overflow" | "direct_io" | "membarrier")
-            }
-        }
-    }
-
     /// Makes what a run needs.
     pub(super) fn prepare(&mut self, settings: &Settings, requests: &[Request]) -> Result<Ready> {
         Ok(match self {
