@@ -157,7 +157,7 @@ pub struct ViolationEvent {
     /// The address that turned something on or off; 0 where there is none.
     pub caller: u64,
     /// When; `None` where nothing depended on the time.
-    pub at: Option<u64>,
+    pub at_ns: Option<u64>,
 }
 
 /// One record.
@@ -168,9 +168,9 @@ pub enum BoundRecord {
         /// Which.
         source: InterruptSource,
         /// When it began.
-        start: u64,
+        start_ns: u64,
         /// How long it was, net of NMIs.
-        duration: u64,
+        duration_ns: u64,
     },
     /// A blocking window, longer than any before it on this CPU.
     Window(BoundWindow),
@@ -179,7 +179,7 @@ pub enum BoundRecord {
         /// Which.
         rule: Rule,
         /// When; `None` where nothing depended on the time.
-        at: Option<u64>,
+        at_ns: Option<u64>,
         /// The current thread.
         tid: i32,
         /// What led there, oldest first; the last one broke it.
@@ -230,7 +230,7 @@ impl RingReader {
         let decoded = match (first_of_wide(first), Said::of(first)) {
             (Some(wide), _) if record.len() == words_of(wide) => match wide {
                 BoundWide::Interrupt => wide_interrupt(record).inspect(|record| {
-                    if let BoundRecord::Interrupt { start, .. } = record {
+                    if let BoundRecord::Interrupt { start_ns: start, .. } = record {
                         self.last_start = *start;
                     }
                 }),
@@ -240,7 +240,11 @@ impl RingReader {
             (_, Some(said)) => {
                 let start = nearest(self.last_start, said.low_start);
                 self.last_start = start;
-                Some(BoundRecord::Interrupt { source: said.source, start, duration: said.duration })
+                Some(BoundRecord::Interrupt {
+                    source: said.source,
+                    start_ns: start,
+                    duration_ns: said.duration,
+                })
             }
             (_, None) => None,
         };
@@ -323,7 +327,11 @@ fn wide_interrupt(record: &[u64]) -> Option<BoundRecord> {
     let BoundInterrupt { start_ns: start, duration_ns: duration, source_number, .. } =
         BoundInterrupt::from_bytes(&bytes_of(record))?;
     let (source, number) = halves(source_number);
-    Some(BoundRecord::Interrupt { source: InterruptSource::from_raw(source, number), start, duration })
+    Some(BoundRecord::Interrupt {
+        source: InterruptSource::from_raw(source, number),
+        start_ns: start,
+        duration_ns: duration,
+    })
 }
 
 fn wide_window(record: &[u64]) -> Option<BoundRecord> {
@@ -331,9 +339,9 @@ fn wide_window(record: &[u64]) -> Option<BoundRecord> {
     let (begin_tid, end_tid) = halves(raw.tids);
     let window = ModelWindow {
         kind: WindowKind::blocking(TmOutput::from_raw(u32::try_from(raw.output).ok()?)?)?,
-        start: raw.start_ns,
-        end: raw.end_ns,
-        duration: raw.duration_ns,
+        start_ns: raw.start_ns,
+        end_ns: raw.end_ns,
+        duration_ns: raw.duration_ns,
         begin_caller: raw.begin_caller,
         end_caller: raw.end_caller,
         begin_tid: begin_tid.cast_signed(),
@@ -365,18 +373,18 @@ fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
             };
             events.begin(section.begin_caller, section.since_ns, preempt);
             let at = Some(section.since_ns.wrapping_add(lasted));
-            events.push(ViolationEvent { kind, caller: section.end_caller, at });
+            events.push(ViolationEvent { kind, caller: section.end_caller, at_ns: at });
         } else if let Some(kind) = violation_kind(event.not_at_kind & ((1 << LB_BOUND_KIND_BITS) - 1)) {
             let at = !((event.not_at_kind.cast_signed() >> LB_BOUND_KIND_BITS).cast_unsigned());
             let caller = if kind.has_caller() { event.caller } else { 0 };
-            events.push(ViolationEvent { kind, caller, at: (at != 0).then_some(at) });
+            events.push(ViolationEvent { kind, caller, at_ns: (at != 0).then_some(at) });
         }
     }
     if raw.open_since_ns != 0 {
         events.open(raw.open_caller, raw.open_since_ns >> 1, raw.open_since_ns & 1 != 0);
     }
     let at = (raw.at_ns != 0).then_some(raw.at_ns);
-    Some(BoundRecord::Violation { rule, at, tid: raw.tid as i32, events: events.last() })
+    Some(BoundRecord::Violation { rule, at_ns: at, tid: raw.tid as i32, events: events.last() })
 }
 
 fn violation_kind(number: u64) -> Option<ViolationKind> {
@@ -419,10 +427,10 @@ impl Events {
 
     fn insert(&mut self, caller: u64, since: u64, preempt: bool, until: usize) {
         // It may have been reported in its place, where it went through the model.
-        if self.events.iter().any(|event| event.caller == caller && event.at == Some(since)) {
+        if self.events.iter().any(|event| event.caller == caller && event.at_ns == Some(since)) {
             return;
         }
-        let place = self.events[..until].iter().rposition(|event| event.at.is_some_and(|at| at < since));
+        let place = self.events[..until].iter().rposition(|event| event.at_ns.is_some_and(|at| at < since));
         // What came within it may be lost, where nothing older is known.
         if place.is_none() && self.events.len() >= RECENT - 1 {
             return;
@@ -435,7 +443,7 @@ impl Events {
             _ => off,
         });
         let kind = if off > 0 { ViolationKind::PreemptDisable } else { ViolationKind::IrqDisable };
-        self.events.insert(place, ViolationEvent { kind, caller, at: Some(since) });
+        self.events.insert(place, ViolationEvent { kind, caller, at_ns: Some(since) });
     }
 
     /// The last of them, as many as there are places.

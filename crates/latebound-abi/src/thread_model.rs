@@ -74,8 +74,8 @@ pub enum ThreadModelEventKind {
 /// One event of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadModelEvent {
-    /// When, in nanoseconds.
-    pub at: u64,
+    /// When.
+    pub at_ns: u64,
     /// The current thread: the one that is switched from, in a switch.
     pub tid: i32,
     /// The address that turned something on or off.
@@ -109,11 +109,11 @@ pub struct ModelWindow {
     /// What it is.
     pub kind: WindowKind,
     /// When it began.
-    pub start: u64,
+    pub start_ns: u64,
     /// When it ended.
-    pub end: u64,
+    pub end_ns: u64,
     /// How long it was, net of interrupts and NMIs.
-    pub duration: u64,
+    pub duration_ns: u64,
     /// The address that began it; 0 for an interrupt.
     pub begin_caller: u64,
     /// The address that ended it; 0 for an interrupt.
@@ -256,7 +256,7 @@ impl ThreadModel {
             ..TmEvent::ZERO
         };
         // SAFETY: all three point to live structs of the layout that the header gives, held by us alone.
-        unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at, &mut *self.out) };
+        unsafe { latebound_tm_step(&mut *self.raw, &mut raw, event.at_ns, &mut *self.out) };
         self.last_step()
     }
 
@@ -336,9 +336,9 @@ impl ModelWindow {
         let interrupt = || WindowKind::Interrupt(InterruptSource::from_raw(raw.source, raw.number));
         Some(ModelWindow {
             kind: WindowKind::blocking(output).unwrap_or_else(interrupt),
-            start: raw.start_ns,
-            end: raw.end_ns,
-            duration: raw.duration_ns,
+            start_ns: raw.start_ns,
+            end_ns: raw.end_ns,
+            duration_ns: raw.duration_ns,
             begin_caller: raw.begin_caller,
             end_caller: raw.end_caller,
             begin_tid: raw.begin_tid,

@@ -122,7 +122,7 @@ impl Reference {
     fn net(&self, from: usize, to: usize, of: &[(usize, u64)]) -> u64 {
         let taken: u64 =
             of.iter().filter(|&&(place, _)| from < place && place <= to).map(|&(_, took)| took).sum();
-        (self.events[to].at - self.events[from].at).saturating_sub(taken)
+        (self.events[to].at_ns - self.events[from].at_ns).saturating_sub(taken)
     }
 
     fn emit(&mut self, kind: WindowKind, since: Mark, until: usize, said: &mut Said) {
@@ -136,9 +136,9 @@ impl Reference {
         let last = self.events.last().unwrap();
         said.windows.push(ModelWindow {
             kind,
-            start: self.events[since.place].at,
-            end: self.events[until].at,
-            duration,
+            start_ns: self.events[since.place].at_ns,
+            end_ns: self.events[until].at_ns,
+            duration_ns: duration,
             begin_caller: since.caller,
             end_caller: last.caller,
             begin_tid: since.tid,
@@ -150,9 +150,9 @@ impl Reference {
         let tid = self.events.last().unwrap().tid;
         said.windows.push(ModelWindow {
             kind: WindowKind::Interrupt(source),
-            start,
-            end,
-            duration,
+            start_ns: start,
+            end_ns: end,
+            duration_ns: duration,
             begin_caller: 0,
             end_caller: 0,
             begin_tid: tid,
@@ -216,7 +216,7 @@ impl Reference {
 
     fn step(&mut self, event: &ThreadModelEvent) -> Said {
         let mut said = Said::default();
-        let backwards = self.events.last().is_some_and(|last| event.at < last.at);
+        let backwards = self.events.last().is_some_and(|last| event.at_ns < last.at_ns);
         self.events.push(*event);
         if backwards {
             said.broken = Some(Rule::Clock);
@@ -242,7 +242,13 @@ impl Reference {
                         if let [.., (previous, entry), _] = section.handlers[..] {
                             let from = if section.handlers.len() == 2 { begin } else { entry };
                             let took = self.net(from, now, &self.nmis);
-                            self.emit_interrupt(previous, self.events[from].at, event.at, took, &mut said);
+                            self.emit_interrupt(
+                                previous,
+                                self.events[from].at_ns,
+                                event.at_ns,
+                                took,
+                                &mut said,
+                            );
                         }
                     }
                 }
@@ -253,19 +259,25 @@ impl Reference {
                 }
             }
             Kind::Nmi(took) => {
-                let took = took.min(event.at);
+                let took = took.min(event.at_ns);
                 self.nmis.push((now, took));
-                self.emit_interrupt(InterruptSource::Nmi, event.at - took, event.at, took, &mut said);
+                self.emit_interrupt(InterruptSource::Nmi, event.at_ns - took, event.at_ns, took, &mut said);
             }
             Kind::NmiEntry => match self.nmi_since {
                 Some(_) => self.pair_broken(&mut said),
-                None => self.nmi_since = Some(event.at),
+                None => self.nmi_since = Some(event.at_ns),
             },
             Kind::NmiExit => match self.nmi_since.take() {
                 None => self.pair_broken(&mut said),
                 Some(since) => {
-                    self.nmis.push((now, event.at - since));
-                    self.emit_interrupt(InterruptSource::Nmi, since, event.at, event.at - since, &mut said);
+                    self.nmis.push((now, event.at_ns - since));
+                    self.emit_interrupt(
+                        InterruptSource::Nmi,
+                        since,
+                        event.at_ns,
+                        event.at_ns - since,
+                        &mut said,
+                    );
                 }
             },
             Kind::SchedEntry => {
@@ -442,7 +454,8 @@ impl Reference {
             }
             if !matches!(self.preemption, Preemption::Scheduling(_)) {
                 // The worst moment at which the scheduler had not been entered.
-                let before = here.place.checked_sub(1).filter(|&place| self.events[place].at < event.at);
+                let before =
+                    here.place.checked_sub(1).filter(|&place| self.events[place].at_ns < event.at_ns);
                 self.enter_implicitly(before.unwrap_or(here.place), event, said);
             }
             let Preemption::Scheduling(scheduling) = &mut self.preemption else { unreachable!() };
@@ -494,7 +507,7 @@ impl Reference {
                     };
                     self.counts.unnamed += u64::from(section.handlers.is_empty());
                     let took = self.net(from, here.place, &self.nmis);
-                    self.emit_interrupt(source, self.events[from].at, event.at, took, said);
+                    self.emit_interrupt(source, self.events[from].at_ns, event.at_ns, took, said);
                     self.interference.push((here.place, whole));
                     if section.within {
                         match &mut self.preemption {
@@ -585,7 +598,7 @@ impl<'d> Kernel<'d> {
         self.at += 1 + u64::from(self.decide(20));
         let resched = if self.resched { Resched::GiveWay } else { Resched::Stay };
         let caller = self.events.len() as u64 + 1;
-        self.events.push(ThreadModelEvent { at: self.at, tid: self.tid, caller, class, resched, kind });
+        self.events.push(ThreadModelEvent { at_ns: self.at, tid: self.tid, caller, class, resched, kind });
     }
 
     /// A moment at which interrupts may come.
@@ -797,14 +810,21 @@ fn any_event() -> impl Strategy<Value = ThreadModelEvent> {
     ];
     let resched = prop_oneof![Just(Resched::Stay), Just(Resched::GiveWay), Just(Resched::Unknown)];
     (any_kind(), class, resched, 0u64..20, 0i32..3, 0u64..1000).prop_map(
-        |(kind, class, resched, at, tid, caller)| ThreadModelEvent { at, tid, caller, class, resched, kind },
+        |(kind, class, resched, at, tid, caller)| ThreadModelEvent {
+            at_ns: at,
+            tid,
+            caller,
+            class,
+            resched,
+            kind,
+        },
     )
 }
 
 #[test]
 fn a_handler_that_begins_with_interrupts_on_lacks_what_masked_them() {
     let event = |at, kind| ThreadModelEvent {
-        at,
+        at_ns: at,
         tid: 7,
         caller: 1,
         class: CallerClass::Postpones,
@@ -832,8 +852,8 @@ proptest! {
         // Times as distances, now and then backwards.
         let mut at = 100_000u64;
         for event in &mut events {
-            at = if event.at == 19 { at - 50 } else { at + event.at };
-            event.at = at;
+            at = if event.at_ns == 19 { at - 50 } else { at + event.at_ns };
+            event.at_ns = at;
         }
         compare(&events, sched_exit);
     }
@@ -846,7 +866,7 @@ proptest! {
         let (windows, broken) = compare(&events, false);
         prop_assert!(broken.is_empty(), "{broken:?} in {events:?}");
         // Idle spends half a second at a time; no window may hold that.
-        prop_assert!(windows.iter().all(|window| window.duration < 10_000_000), "{windows:?}");
+        prop_assert!(windows.iter().all(|window| window.duration_ns < 10_000_000), "{windows:?}");
     }
 
     #[test]
@@ -860,12 +880,12 @@ proptest! {
             match how {
                 0 => { events.remove(place); }
                 1 => events.insert(place, events[place]),
-                2 => events[place] = ThreadModelEvent { at: events[place].at, ..other },
+                2 => events[place] = ThreadModelEvent { at_ns: events[place].at_ns, ..other },
                 _ => {
                     let before = place.saturating_sub(1);
-                    let (earlier, later) = (events[before].at, events[place].at);
+                    let (earlier, later) = (events[before].at_ns, events[place].at_ns);
                     events.swap(before, place);
-                    (events[before].at, events[place].at) = (earlier, later);
+                    (events[before].at_ns, events[place].at_ns) = (earlier, later);
                 }
             }
             if events.is_empty() {

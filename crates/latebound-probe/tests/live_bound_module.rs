@@ -63,12 +63,12 @@ struct BoundLog {
 impl BoundLog {
     fn add(&mut self, cpu: Cpu, record: BoundRecord) {
         match record {
-            BoundRecord::Interrupt { source, start, .. } => {
+            BoundRecord::Interrupt { source, start_ns: start, .. } => {
                 self.interrupts.entry(cpu).or_default().entry(format!("{source:?}")).or_default().push(start)
             }
             BoundRecord::Window(window) => {
                 let window = window.window;
-                self.windows.insert((cpu, format!("{:?}", window.kind)), window.duration);
+                self.windows.insert((cpu, format!("{:?}", window.kind)), window.duration_ns);
             }
             other => self.wrong.push(format!("CPU {cpu}: {other:?}")),
         }

@@ -400,7 +400,7 @@ impl CpuReader {
     fn lost(&mut self, at: Nanos) {
         let (class, resched) = (CallerClass::Postpones, Resched::Unknown);
         self.observer.observe(&ThreadModelEvent {
-            at: at.0,
+            at_ns: at.0,
             tid: -1,
             caller: 0,
             class,
@@ -442,7 +442,7 @@ impl CpuReader {
         let (caller, class) = places.place(context, &turned);
         let resched = context.resched(turned.flags);
         self.observer.observe(&ThreadModelEvent {
-            at: at.0,
+            at_ns: at.0,
             tid: turned.tid.0,
             caller,
             class,
@@ -510,7 +510,7 @@ impl CpuReader {
         };
         let resched = context.resched(decoded.flags);
         self.observer.observe(&ThreadModelEvent {
-            at: at.0,
+            at_ns: at.0,
             tid: decoded.tid.0,
             caller,
             class,
@@ -556,9 +556,9 @@ impl CpuReader {
             |caller, tid| WindowEdge { caller: symbols.describe(caller), tid: Tid(tid), comm: name(tid) };
         let window = |variable, found: ModelWindow| BlockingWindow {
             variable,
-            start: Nanos(found.start),
-            end: Nanos(found.end),
-            duration: Nanos(found.duration),
+            start: Nanos(found.start_ns),
+            end: Nanos(found.end_ns),
+            duration: Nanos(found.duration_ns),
             begin: edge(found.begin_caller, found.begin_tid),
             finish: edge(found.end_caller, found.end_tid),
         };
@@ -764,8 +764,8 @@ fn in_words(event: &ThreadModelEvent, symbols: &Symbols) -> String {
     let resched = if event.resched == Resched::GiveWay { ", is to give way" } else { "" };
     format!(
         "{}.{:09} tid {}{resched}: {what}{place}",
-        event.at / 1_000_000_000,
-        event.at % 1_000_000_000,
+        event.at_ns / 1_000_000_000,
+        event.at_ns % 1_000_000_000,
         event.tid
     )
 }

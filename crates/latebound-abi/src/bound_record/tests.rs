@@ -162,7 +162,11 @@ fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
         interrupt(&mut played, start, duration, source);
     }
     let words = played.memory.cpu.position;
-    let expected = all.map(|(start, duration, _, source)| BoundRecord::Interrupt { source, start, duration });
+    let expected = all.map(|(start, duration, _, source)| BoundRecord::Interrupt {
+        source,
+        start_ns: start,
+        duration_ns: duration,
+    });
     assert_eq!(played.take(), expected);
     // Short: the second and the third.
     assert_eq!(words, 2 + 5 * 4);
@@ -177,8 +181,9 @@ fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
     played.event(1_000, (7, false), ENTRY, [0, 0, VECTOR_236]);
     played.event(1_600, (7, false), NMI, [0, 0, 500]);
     played.event(2_000, (7, false), IRQS_ON, [IRQ_EXIT, 0, 0]);
-    let nmi = BoundRecord::Interrupt { source: InterruptSource::Nmi, start: 1_100, duration: 500 };
-    let timer = BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 1_000, duration: 500 };
+    let nmi = BoundRecord::Interrupt { source: InterruptSource::Nmi, start_ns: 1_100, duration_ns: 500 };
+    let timer =
+        BoundRecord::Interrupt { source: InterruptSource::Vector(236), start_ns: 1_000, duration_ns: 500 };
     assert_eq!(played.take(), [nmi, timer]);
 }
 
@@ -193,12 +198,22 @@ fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
     assert!(records.len() > 32_000 && played.memory.cpu.refused > 7_000);
     for (n, record) in records.iter().enumerate() {
         let (start, duration) = (1_000_000 + n as u64 * 1_000, n as u64 % 900);
-        assert_eq!(*record, BoundRecord::Interrupt { source: InterruptSource::Vector(236), start, duration });
+        assert_eq!(
+            *record,
+            BoundRecord::Interrupt {
+                source: InterruptSource::Vector(236),
+                start_ns: start,
+                duration_ns: duration
+            }
+        );
     }
     // And it goes on where there is room again.
     interrupt(&mut played, 90_000_000_000, 5, VECTOR_236);
-    let last =
-        BoundRecord::Interrupt { source: InterruptSource::Vector(236), start: 90_000_000_000, duration: 5 };
+    let last = BoundRecord::Interrupt {
+        source: InterruptSource::Vector(236),
+        start_ns: 90_000_000_000,
+        duration_ns: 5,
+    };
     assert_eq!(played.take(), [last]);
 }
 
@@ -219,7 +234,7 @@ fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
             assert_eq!((window.kind, window.begin_tid, window.end_tid), (WindowKind::Poid, 7, 7));
             assert_eq!((window.begin_caller, window.end_caller), (ELSEWHERE, ELSEWHERE + 4));
             assert_eq!((begin_comm.as_str(), end_comm.as_str()), ("oope", "oope"));
-            window.duration
+            window.duration_ns
         })
         .collect();
     assert_eq!(durations, [500, 501]);
@@ -241,8 +256,8 @@ fn a_broken_rule_comes_with_the_events_that_led_there() {
     let kinds: Vec<ViolationKind> = events.iter().map(|event| event.kind).collect();
     use ViolationKind::{IrqDisable, IrqEnable, PreemptDisable, Switch};
     assert_eq!(kinds, [IrqDisable, IrqEnable, PreemptDisable, Switch]);
-    assert_eq!((events[2].caller, events[2].at), (ELSEWHERE, Some(120)));
-    assert_eq!(events[0].at, Some(100));
+    assert_eq!((events[2].caller, events[2].at_ns), (ELSEWHERE, Some(120)));
+    assert_eq!(events[0].at_ns, Some(100));
 }
 
 #[test]
@@ -263,7 +278,7 @@ fn an_ordinary_section_stands_at_its_start_in_the_events_of_a_violation() {
     let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
-    let listed: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at)).collect();
+    let listed: Vec<_> = events.iter().map(|event| (event.kind, event.caller, event.at_ns)).collect();
     let expected = [
         (IrqDisable, 0, Some(5_000)),
         (PreemptDisable, 10, None),
@@ -294,7 +309,7 @@ fn no_more_events_are_reported_before_a_violation_than_have_places() {
     let records = played.take();
     let [BoundRecord::Violation { events, .. }] = records.as_slice() else { panic!("{records:?}") };
     assert_eq!(events.len(), RECENT);
-    let times: Vec<u64> = events.iter().filter_map(|event| event.at).collect();
+    let times: Vec<u64> = events.iter().filter_map(|event| event.at_ns).collect();
     assert_eq!(times.last(), Some(&30_000));
     assert!(times[..RECENT - 1].windows(2).all(|two| two[0] + 50 == two[1]), "{times:?}");
     assert_eq!(played.counts().events, 4 + 200 + 1);
@@ -436,7 +451,7 @@ fn what_idle_masks_is_counted_and_takes_one_reading_of_the_clock() {
     let [BoundRecord::Violation { rule: Rule::R9, events, .. }] = records.as_slice() else {
         panic!("{records:?}")
     };
-    let listed: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at)).collect();
+    let listed: Vec<_> = events.iter().rev().take(4).map(|event| (event.kind, event.at_ns)).collect();
     let expected = [
         (ViolationKind::Switch, Some(2_902_000)),
         (ViolationKind::IrqDisable, None),
@@ -468,7 +483,7 @@ fn an_exception_is_that_of_the_thread_that_ran() {
         let [BoundRecord::Window(BoundWindow { window, .. })] = records.as_slice() else {
             panic!("{records:?}")
         };
-        assert_eq!((window.kind, window.start, window.duration), (WindowKind::Poid, at, at / 2));
+        assert_eq!((window.kind, window.start_ns, window.duration_ns), (WindowKind::Poid, at, at / 2));
         assert_eq!((window.begin_tid, window.end_tid), (tid, tid));
     }
     assert_eq!(played.counts().exceptions, 2);
@@ -480,7 +495,7 @@ type Plain = (WindowKind, u64, u64, u64);
 fn plain(record: BoundRecord) -> Option<Plain> {
     match record {
         BoundRecord::Window(BoundWindow { window, .. }) => {
-            Some((window.kind, window.start, window.end, window.duration))
+            Some((window.kind, window.start_ns, window.end_ns, window.duration_ns))
         }
         _ => None,
     }
@@ -489,7 +504,8 @@ fn plain(record: BoundRecord) -> Option<Plain> {
 #[test]
 fn an_interrupt_during_a_clock_reading_is_never_part_of_a_window() {
     let (timer, elsewhere) = (InterruptSource::Vector(236), [ELSEWHERE, 0, 0]);
-    let interrupt = |start, duration| BoundRecord::Interrupt { source: timer, start, duration };
+    let interrupt =
+        |start, duration| BoundRecord::Interrupt { source: timer, start_ns: start, duration_ns: duration };
     let windows = |played: &mut Played| -> (Vec<BoundRecord>, Vec<Plain>) {
         let (of_interrupts, of_windows): (Vec<_>, Vec<_>) =
             played.take().into_iter().partition(|record| matches!(record, BoundRecord::Interrupt { .. }));
@@ -776,18 +792,18 @@ fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, Mode
         };
         let resched = if step.resched { Resched::GiveWay } else { Resched::Stay };
         let caller = if has_caller(step.kind) { step.caller } else { 0 };
-        let said = model.step(&ThreadModelEvent { at, tid: step.tid, caller, class, resched, kind });
+        let said = model.step(&ThreadModelEvent { at_ns: at, tid: step.tid, caller, class, resched, kind });
         for window in said.windows() {
             match window.kind {
                 WindowKind::Interrupt(source) => records.push(BoundRecord::Interrupt {
                     source,
-                    start: window.start,
-                    duration: window.duration,
+                    start_ns: window.start_ns,
+                    duration_ns: window.duration_ns,
                 }),
                 kind => {
                     let known = longest.get(&kind).copied();
-                    if known.is_none_or(|known| window.duration > known) {
-                        longest.insert(kind, window.duration);
+                    if known.is_none_or(|known| window.duration_ns > known) {
+                        longest.insert(kind, window.duration_ns);
                         records.push(BoundRecord::Window(BoundWindow {
                             window,
                             begin_comm: String::new(),
@@ -811,7 +827,7 @@ proptest! {
         let mut played = play(&steps, has_sched_exit);
         let (expected, counts) = by_the_model(&steps, has_sched_exit);
         let longest = |records: &[BoundRecord], kind| records.iter().filter_map(|record| match record {
-            BoundRecord::Window(found) if found.window.kind == kind => Some(found.window.duration),
+            BoundRecord::Window(found) if found.window.kind == kind => Some(found.window.duration_ns),
             _ => None,
         }).max();
         let interrupts = |records: &[BoundRecord]| -> Vec<BoundRecord> {
@@ -863,7 +879,7 @@ proptest! {
         };
         prop_assert_eq!(plain(&records), plain(&expected));
         let longest = |records: &[BoundRecord]| records.iter().filter_map(|record| match record {
-            BoundRecord::Window(found) if found.window.kind == WindowKind::Psd => Some(found.window.duration),
+            BoundRecord::Window(found) if found.window.kind == WindowKind::Psd => Some(found.window.duration_ns),
             _ => None,
         }).max();
         prop_assert!(longest(&records) >= longest(&expected));

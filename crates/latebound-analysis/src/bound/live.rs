@@ -84,7 +84,7 @@ impl LiveCpu {
     /// Takes in the next record.
     pub fn take(&mut self, record: BoundRecord) {
         match record {
-            BoundRecord::Interrupt { source, start, duration } => {
+            BoundRecord::Interrupt { source, start_ns: start, duration_ns: duration } => {
                 let interrupt =
                     Interrupt { source: source.into(), start: Nanos(start), duration: Nanos(duration) };
                 self.sources.insert(interrupt.source);
@@ -107,11 +107,14 @@ impl LiveCpu {
             BoundRecord::Window(window) => {
                 let Some(place) = place(window.window.kind) else { return };
                 let longest = &mut self.longest[place];
-                if longest.as_ref().is_none_or(|longest| longest.window.duration < window.window.duration) {
+                if longest
+                    .as_ref()
+                    .is_none_or(|longest| longest.window.duration_ns < window.window.duration_ns)
+                {
                     *longest = Some(window);
                 }
             }
-            BoundRecord::Violation { rule, at, tid, events } => {
+            BoundRecord::Violation { rule, at_ns: at, tid, events } => {
                 if self.violations.len() < MAX_VIOLATIONS {
                     self.violations.push((rule, at, tid, events));
                 }
@@ -146,8 +149,9 @@ impl LiveCpu {
 
     /// The maxima of the blocking variables so far.
     pub fn variables(&self) -> Variables {
-        let longest =
-            |place: usize| Nanos(self.longest[place].as_ref().map_or(0, |longest| longest.window.duration));
+        let longest = |place: usize| {
+            Nanos(self.longest[place].as_ref().map_or(0, |longest| longest.window.duration_ns))
+        };
         Variables { poid: longest(0), dst: longest(1), paie: longest(2), psd: longest(3) }
     }
 
@@ -184,9 +188,9 @@ impl LiveCpu {
             let BoundWindow { window, begin_comm, end_comm } = found.as_ref()?;
             Some(BlockingWindow {
                 variable,
-                start: Nanos(window.start),
-                end: Nanos(window.end),
-                duration: Nanos(window.duration),
+                start: Nanos(window.start_ns),
+                end: Nanos(window.end_ns),
+                duration: Nanos(window.duration_ns),
                 begin: edge(window.begin_caller, window.begin_tid, begin_comm),
                 finish: edge(window.end_caller, window.end_tid, end_comm),
             })
@@ -341,7 +345,7 @@ fn in_words(event: &ViolationEvent, place: impl Fn(u64) -> String) -> String {
     };
     let within = if event.caller == 0 { String::new() } else { format!(" in {}", place(event.caller)) };
     // The clock is read only where a time matters.
-    let at = event.at.map_or_else(|| "(no time)".to_owned(), seconds);
+    let at = event.at_ns.map_or_else(|| "(no time)".to_owned(), seconds);
     format!("{at} {what}{within}")
 }
 
@@ -352,15 +356,15 @@ mod tests {
     use super::*;
 
     fn interrupt(source: InterruptSource, start: u64, duration: u64) -> BoundRecord {
-        BoundRecord::Interrupt { source, start, duration }
+        BoundRecord::Interrupt { source, start_ns: start, duration_ns: duration }
     }
 
     fn window(kind: WindowKind, start: u64, duration: u64) -> BoundRecord {
         let window = ModelWindow {
             kind,
-            start,
-            end: start + duration,
-            duration,
+            start_ns: start,
+            end_ns: start + duration,
+            duration_ns: duration,
             begin_caller: 0x10,
             end_caller: 0x20,
             begin_tid: 7,

@@ -29,8 +29,14 @@ struct Recent {
 impl Default for Recent {
     fn default() -> Recent {
         let (class, resched) = (CallerClass::default(), Resched::default());
-        let none =
-            ThreadModelEvent { at: 0, tid: 0, caller: 0, class, resched, kind: ThreadModelEventKind::Lost };
+        let none = ThreadModelEvent {
+            at_ns: 0,
+            tid: 0,
+            caller: 0,
+            class,
+            resched,
+            kind: ThreadModelEventKind::Lost,
+        };
         Recent { events: [none; _], seen: 0 }
     }
 }
@@ -74,7 +80,7 @@ pub struct Longest {
 impl Longest {
     /// The variables that they give; 0 where there was no window.
     pub fn variables(&self) -> Variables {
-        let longest = |window: Option<ModelWindow>| Nanos(window.map_or(0, |window| window.duration));
+        let longest = |window: Option<ModelWindow>| Nanos(window.map_or(0, |window| window.duration_ns));
         Variables {
             poid: longest(self.poid),
             psd: longest(self.psd),
@@ -122,7 +128,8 @@ impl CpuObserver {
         let (longest, interrupts) = (&self.longest, self.timeline.len());
         // The time of a loss may not be known.
         if event.kind != ThreadModelEventKind::Lost {
-            self.progress.tick(Nanos(event.at), || Snapshot { variables: longest.variables(), interrupts });
+            self.progress
+                .tick(Nanos(event.at_ns), || Snapshot { variables: longest.variables(), interrupts });
         }
         self.recent.push(event);
         if !self.model.step(event).is_quiet() {
@@ -144,8 +151,8 @@ impl CpuObserver {
                 WindowKind::Interrupt(source) => {
                     let interrupt = Interrupt {
                         source: source.into(),
-                        start: Nanos(window.start),
-                        duration: Nanos(window.duration),
+                        start: Nanos(window.start_ns),
+                        duration: Nanos(window.duration_ns),
                     };
                     if let Err(error) = self.timeline.push_ended(interrupt) {
                         self.refused += 1;
@@ -154,9 +161,9 @@ impl CpuObserver {
                     continue;
                 }
             };
-            if longest.is_none_or(|longest| window.duration > longest.duration) {
+            if longest.is_none_or(|longest| window.duration_ns > longest.duration_ns) {
                 *longest = Some(window);
-                *longer = Some((window.kind, window.duration.saturating_add(1)));
+                *longer = Some((window.kind, window.duration_ns.saturating_add(1)));
             }
         }
         if let Some(rule) = step.broken()
@@ -274,7 +281,7 @@ mod tests {
         let mut observer = CpuObserver::new(Cpu(0), false);
         let mut event = |at, class, kind| {
             observer.observe(&ThreadModelEvent {
-                at,
+                at_ns: at,
                 tid: 7,
                 caller: 1,
                 class,
