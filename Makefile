@@ -36,6 +36,9 @@ lint:
 	@scripts/check-spdx.sh
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
+# The fuzz targets are no members of the workspace, and follow its names all the same.
+	@$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	@$(CARGO) clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) --all-targets -- --deny warnings
 
 .PHONY: test
 test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test

@@ -54,7 +54,7 @@ fn packages(text: &str) {
 
 fn console(text: &str) {
     for (started, timed_out) in [(false, None), (true, Some(Duration::from_secs(9)))] {
-        let end = console::diagnose(&console::Seen {
+        let end = console::diagnose(&console::GuestOutcome {
             console: text,
             emulator: text,
             started,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any bytes as a saved trace of any kind: an error, or events and discontinuities that are counted as they are told.
+//! Any bytes as a saved trace of any kind: an error, or events and discontinuities that are counted as they are reported.
 #![no_main]
 
 use latebound_fuzz::within;
-use latebound_trace::{Item, PerfTrace, TraceRecord, TextTrace, TraceError, TraceFile, TraceKind, for_each_event};
+use latebound_trace::{
+    Item, PerfTrace, TextTrace, TraceError, TraceFile, TraceKind, TraceRecord, for_each_event,
+};
 use libfuzzer_sys::fuzz_target;
 
 fn read_dat(bytes: &[u8]) -> Result<(), TraceError> {
