@@ -47,9 +47,10 @@ PYTHON
 #     failed LOG NAME
 failed() {
     {
+        flock 9
         printf '%s; the end of what it printed:\n' "$2"
         tail -n 25 "$1" | sed 's/^/    /'
-    } >>"$work/failed"
+    } 9>"$work/lock" >>"$work/failed"
 }
 
 # Runs one thing, and prints what it said when it has ended, as a whole. What failed is noted.
@@ -69,7 +70,8 @@ one() {
         # What failed, where it is named and all of it touches a kernel.
         sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log" >"$log.names"
         if [ -s "$log.names" ] && ! grep -qvE '(^|::)live_' "$log.names"; then
-            while read -r name; do printf '%s\t%s\t%s\n' "$folder" "$1" "$name"; done <"$log.names" >>"$work/again"
+            while read -r name; do printf '%s\t%s\t%s\t%s\n' "$folder" "$1" "$name" "$log.first"; done <"$log.names" >>"$work/again"
+            cp "$log" "$log.first"
         else
             failed "$log" "${*##*/}"
         fi
@@ -139,9 +141,9 @@ fi
 if [ -s "$work/again" ]; then
     mv "$work/again" "$work/second"
     if [ "$(wc -l <"$work/second")" -gt 6 ]; then
-        cut -f 3 "$work/second" >>"$work/failed"
+        while IFS=$'\t' read -r _ _ name log; do failed "$log" "$name"; done <"$work/second"
     else
-        while IFS=$'\t' read -r folder program name; do
+        while IFS=$'\t' read -r folder program name _; do
             again "$folder" "$program" "$name"
         done <"$work/second"
     fi

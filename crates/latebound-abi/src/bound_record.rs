@@ -365,11 +365,11 @@ fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
         // The top bit of an event's word is set.
         if event.not_at_kind.cast_signed() > 0 {
             let section = BoundSection::from_bytes(&event.to_bytes())?;
-            let preempt = section.lasted_ns.cast_signed() >= 0;
+            let preempt = section.lasted_or_not.cast_signed() >= 0;
             let (kind, lasted) = if preempt {
-                (ViolationKind::PreemptEnable, section.lasted_ns)
+                (ViolationKind::PreemptEnable, section.lasted_or_not)
             } else {
-                (ViolationKind::IrqEnable, !section.lasted_ns)
+                (ViolationKind::IrqEnable, !section.lasted_or_not)
             };
             events.begin(section.begin_caller, section.since_ns, preempt);
             let at = Some(section.since_ns.wrapping_add(lasted));
@@ -380,8 +380,8 @@ fn wide_violation(record: &[u64]) -> Option<BoundRecord> {
             events.push(ViolationEvent { kind, caller, at_ns: (at != 0).then_some(at) });
         }
     }
-    if raw.open_since_ns != 0 {
-        events.open(raw.open_caller, raw.open_since_ns >> 1, raw.open_since_ns & 1 != 0);
+    if raw.open_since_and_preempt != 0 {
+        events.open(raw.open_caller, raw.open_since_and_preempt >> 1, raw.open_since_and_preempt & 1 != 0);
     }
     let at = (raw.at_ns != 0).then_some(raw.at_ns);
     Some(BoundRecord::Violation { rule, at_ns: at, tid: raw.tid as i32, events: events.last() })

@@ -75,7 +75,7 @@ impl Mechanism {
 }
 
 /// The ways that can do what is needed, under the loads where the Run has any: those that met the budget before those that
-/// did not, the minimum late first. What is no deferral at all (the plain call, a thread of user space) is left out.
+/// did not, the smallest maximum first. What is no deferral at all (the plain call, a thread of user space) is left out.
 pub fn advise(run: &Run, needs: &Needs) -> Vec<Advice> {
     let mut all: Vec<Advice> = run
         .series

@@ -97,7 +97,8 @@ impl BpfMechanism {
     }
 }
 
-/// A mechanism. Whatever depends on one of the module is a match without a catch-all, so that the compiler names what a new one lacks.
+/// A mechanism. What runs one of the module, what it waits for and what the kernel calls it are matches without a catch-all, so that the
+/// compiler names what a new one lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mechanism {
     /// One of the module, by `latebound/defer.h`.
@@ -205,8 +206,11 @@ impl Mechanism {
     /// Whether a thread that is made for the measurement runs its starts, so that the runner's policy is its own. The call of
     /// membarrier interrupts the threads of other CPUs.
     pub fn has_runner(self) -> bool {
-        matches!(self.runner(), Runner::KernelThread | Runner::TaskWork | Runner::UserThread)
-            || self == Mechanism::Bpf(BpfMechanism::Membarrier)
+        match self.runner() {
+            Runner::KernelThread | Runner::TaskWork | Runner::UserThread => true,
+            Runner::Interrupt => self == Mechanism::Bpf(BpfMechanism::Membarrier),
+            Runner::Caller | Runner::Softirq | Runner::InterruptThread | Runner::Worker => false,
+        }
     }
 
     /// What runs a start of it.

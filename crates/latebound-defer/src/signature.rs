@@ -214,7 +214,7 @@ mod tests {
             assert_eq!(worst(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
         }
         let above = Facts { runner_is_real_time: true, ..facts };
-        for mechanism in ["kthread", "perf_overflow"] {
+        for mechanism in ["kthread", "task_work", "perf_overflow"] {
             assert_eq!(worst(mechanism, 960_000_000).signatures(&above), []);
             assert_eq!(worst(mechanism, 960_000_000).signatures(&facts).len(), 1);
         }

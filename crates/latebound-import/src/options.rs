@@ -274,6 +274,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_of_settings_are_read_back_and_numbers_of_the_tool_are_not() {
+        let found = Settings::from([
+            ("whole".to_owned(), exact(200_000)),
+            ("part".to_owned(), exact(1_500)),
+            ("raw".to_owned(), "200".to_owned()),
+            ("other".to_owned(), "1.5 us".to_owned()),
+        ]);
+        let times = ["whole", "part", "raw", "other", "none"].map(|name| time_of(&found, name));
+        assert_eq!(times, [Some(200_000), Some(1_500), None, None, None]);
+    }
+
+    #[test]
     fn two_ways_of_writing_one_option_are_one_setting() {
         let short = settings("cyclictest", "cyclictest -qmp95 -t2 -a0-1 -i200 -d 0 -h400 --json=a.json");
         let long = settings(

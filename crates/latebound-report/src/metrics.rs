@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tune run` tells of itself while it runs, in the text format that Prometheus reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use latebound_model::{Histogram, Nanos};
@@ -31,8 +31,8 @@ pub struct TuneMetrics {
     pub reactions: Histogram,
     /// Processor time of each poll pass.
     pub polls: Histogram,
-    /// What was not seen or not remembered, and how often.
-    pub losses: Vec<(String, u64)>,
+    /// What was not seen or not remembered, and how often; `None` where the number is not known.
+    pub losses: Vec<(String, Option<u64>)>,
     /// Times that the reservation was used up; `None` where there is none.
     pub overruns: Option<u64>,
     /// Processor time of the tuner since its start.
@@ -94,13 +94,31 @@ impl TuneMetrics {
         );
         // A series may stand in the text once, and one place can lose in several ways.
         let mut losses: BTreeMap<String, u64> = BTreeMap::new();
+        let mut uncounted: BTreeSet<String> = BTreeSet::new();
         for (what, count) in &self.losses {
-            let what = what.chars().filter(|one| !one.is_control() && !"\"\\".contains(*one)).collect();
-            let lost = losses.entry(what).or_default();
-            *lost = lost.saturating_add(*count);
+            let what: String =
+                what.chars().filter(|one| !one.is_control() && !"\"\\".contains(*one)).collect();
+            match count {
+                Some(count) => {
+                    let lost = losses.entry(what).or_default();
+                    *lost = lost.saturating_add(*count);
+                }
+                None => {
+                    uncounted.insert(what);
+                }
+            }
         }
         for (what, count) in losses {
             let _ = writeln!(text, "latebound_tune_lost_total{{what=\"{what}\"}} {count}");
+        }
+        if !uncounted.is_empty() {
+            let _ = writeln!(
+                text,
+                "# HELP latebound_tune_lost_uncounted What was lost, where the number is not known.\n# TYPE latebound_tune_lost_uncounted gauge"
+            );
+        }
+        for what in uncounted {
+            let _ = writeln!(text, "latebound_tune_lost_uncounted{{what=\"{what}\"}} 1");
         }
         histogram(&mut text, "reaction", "From a wait to the priority that follows.", &self.reactions);
         histogram(&mut text, "look", "Processor time of one poll pass.", &self.polls);
@@ -143,7 +161,11 @@ mod tests {
             known: 40,
             overruns: Some(0),
             processor_time: Nanos(1_250_000),
-            losses: vec![("relations: a \"ring\"".to_owned(), 2), ("relations: a ring".to_owned(), 3)],
+            losses: vec![
+                ("relations: a \"ring\"".to_owned(), Some(2)),
+                ("relations: a ring".to_owned(), Some(3)),
+                ("relations: a map".to_owned(), None),
+            ],
             ..TuneMetrics::default()
         };
         for value in [2_047, 2_048, 31_000, 31_000, 500_000_000] {

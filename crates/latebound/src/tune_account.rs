@@ -99,7 +99,7 @@ impl Account {
             known,
             reactions: self.reactions.clone(),
             polls: self.polls.clone(),
-            losses: losses.map(|loss| (loss.place, loss.count.unwrap_or(0))).collect(),
+            losses: losses.map(|loss| (loss.place, loss.count)).collect(),
             overruns: self.overruns,
             processor_time: processor_time(libc::CLOCK_PROCESS_CPUTIME_ID),
             restored: None,

@@ -93,15 +93,15 @@ impl WaitSource for Waits {
     }
 
     fn suppress_worker(&mut self, worker: Tid, soft: Priority, hard: Priority) -> Result<bool, ProbeError> {
-        self.0.cover_worker(worker, soft, hard)
+        self.0.suppress_worker(worker, soft, hard)
     }
 
     fn suppress_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
-        self.0.cover_elsewhere(kind, device)
+        self.0.suppress_elsewhere(kind, device)
     }
 
     fn unsuppress(&mut self, kind: RelationKind, device: u64) -> bool {
-        self.0.uncover(kind, device)
+        self.0.unsuppress(kind, device)
     }
 
     fn is_suppressed(

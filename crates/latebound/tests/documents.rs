@@ -19,38 +19,52 @@ use latebound_system::DoctorDocument;
 use latebound_tune::document::{TuneFit, TuneMap, TuneRecord, TuneRun, TuneUndo};
 use latebound_tune::simulate::Workload;
 use latebound_tune::trial::Trial;
-use schemars::schema_for;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, schema_for};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// The schema of a document that is only ever written: every field that is always printed is required. What is read as well may lack
+/// fields that older versions did not write.
+fn written<T: JsonSchema>() -> schemars::Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
 /// Name of the file below `schema`, title, and schema of each document. The name is that in `latebound.NAME/NUMBER`, where the document
 /// has one.
 fn schemas() -> [(&'static str, &'static str, schemars::Schema); 21] {
-    [
-        ("advice", "latebound defer advise", schema_for!(AdviceDocument<'static>)),
-        ("bisect", "latebound lab bisect", schema_for!(BisectDocument<'static>)),
+    let mut all = [
+        ("advice", "latebound defer advise", written::<AdviceDocument<'static>>()),
+        ("bisect", "latebound lab bisect", written::<BisectDocument<'static>>()),
         ("bound", "latebound bound", schema_for!(Bound)),
         ("compare", "latebound compare", schema_for!(Comparison)),
-        ("defer", "latebound defer run", schema_for!(DeferDocument<'static>)),
-        ("doctor", "latebound doctor", schema_for!(DoctorDocument<'static>)),
+        ("defer", "latebound defer run", written::<DeferDocument<'static>>()),
+        ("doctor", "latebound doctor", written::<DoctorDocument<'static>>()),
         ("experiment", "experiment.json of latebound compare preemption", schema_for!(Plan)),
         ("explanations", "latebound explain --trace", schema_for!(Vec<Explanation>)),
-        ("kernels", "latebound lab kernels", schema_for!(KernelsDocument<'static>)),
-        ("lost", "latebound defer lost", schema_for!(LostDocument<'static>)),
+        ("kernels", "latebound lab kernels", written::<KernelsDocument<'static>>()),
+        ("lost", "latebound defer lost", written::<LostDocument<'static>>()),
         ("matrix", "latebound lab matrix", schema_for!(Matrix)),
         ("observations", "latebound bound --observations", Observations::json_schema()),
         ("preemption", "latebound compare preemption", schema_for!(Tradeoff)),
-        ("timeline", "latebound defer timeline", schema_for!(TimelineDocument<'static>)),
+        ("timeline", "latebound defer timeline", written::<TimelineDocument<'static>>()),
         ("tune-fit", "latebound tune fit", schema_for!(TuneFit)),
         ("tune-map", "latebound tune map", schema_for!(TuneMap)),
         ("tune-prove", "latebound tune prove", schema_for!(Trial)),
-        ("tune-record", "account of latebound tune record", schema_for!(TuneRecord)),
+        ("tune-record", "account of latebound tune record", written::<TuneRecord>()),
         ("tune-run", "latebound tune run", schema_for!(TuneRun)),
         ("tune-undo", "latebound tune undo", schema_for!(TuneUndo)),
         ("tune-workload", "latebound tune record", schema_for!(Workload)),
-    ]
+    ];
+    for (name, _, schema) in &mut all {
+        // Else any document that has the same fields would be this one.
+        if let Some(of) = schema.pointer_mut("/properties/schema").and_then(|field| field.as_object_mut()) {
+            of.insert("const".to_owned(), format!("latebound.{name}/1").into());
+        }
+    }
+    all
 }
 
 fn path(name: &str) -> PathBuf {

@@ -216,7 +216,7 @@ LB_TM_SLOW int lb_bound_put_violation(struct lb_bound_cpu *cpu, __u32 rule, cons
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, at_ns), event->now.at_ns);
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, tid), (__u64)(__s64)event->tid);
 	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_caller), cpu->open_caller);
-	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_since_ns), cpu->open_since_ns);
+	lb_bound_put(ring, position + LB_BOUND_WORD(violation, open_since_and_preempt), cpu->open_since_and_preempt);
 	for (i = 0; i < LB_BOUND_RECENT; i++) {
 		const struct lb_bound_event *one = &cpu->recent[(oldest + i) & (LB_BOUND_RECENT - 1)];
 		__u64 place = position + LB_BOUND_WORD(violation, events) + i * (sizeof(*one) / sizeof(__u64));

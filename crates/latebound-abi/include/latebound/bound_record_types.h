@@ -81,7 +81,7 @@ struct lb_bound_section {
 	__u64 since_ns;
 	__u64 end_caller;
 	/* How long it lasted, interrupts within it included; with all bits turned over where interrupts went on, and not preemption. */
-	__u64 lasted_ns;
+	__u64 lasted_or_not;
 };
 
 /* A rule that was broken, and what led there, oldest first. Only the first LB_BOUND_VIOLATIONS of a CPU are written. */
@@ -93,7 +93,7 @@ struct lb_bound_violation {
 	__s64 tid;
 	/* The POID that was open, which is not among the events: who began it; when, and in bit 0 whether preemption was off. Or 0. */
 	__u64 open_caller;
-	__u64 open_since_ns;
+	__u64 open_since_and_preempt;
 	struct lb_bound_event events[LB_BOUND_RECENT];
 };
 
@@ -116,7 +116,7 @@ struct lb_bound_cpu {
 	__u64 idle_sections;
 	/* As in struct lb_bound_violation, at the last event that went through the model. */
 	__u64 open_caller;
-	__u64 open_since_ns;
+	__u64 open_since_and_preempt;
 	/*
 	 * Callers whose class is known, since they were looked up before: __schedule(), two of the way into an interrupt,
 	 * and the last one's own caller, which was no exception.

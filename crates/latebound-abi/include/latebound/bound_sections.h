@@ -98,7 +98,7 @@ LB_TM_INLINE void lb_bound_remember_both(struct lb_bound_cpu *cpu, __u8 kind, __
 	section->begin_caller = cpu->tm.poid.caller;
 	section->since_ns = since;
 	section->end_caller = caller;
-	section->lasted_ns = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
+	section->lasted_or_not = kind == LB_TM_PREEMPT_ENABLE ? lasted : ~lasted;
 }
 
 /* Of an event that goes through the model, and so may break a rule. */
@@ -108,7 +108,7 @@ LB_TM_INLINE void lb_bound_remember_open(struct lb_bound_cpu *cpu, __u8 kind, __
 	int poid = cpu->tm.on.poid && !lb_bound_is_idle(cpu);
 
 	cpu->open_caller = cpu->tm.poid.caller;
-	cpu->open_since_ns = poid ? cpu->tm.poid.since.at_ns << 1 | (cpu->tm.on.preempt != 0) : 0;
+	cpu->open_since_and_preempt = poid ? cpu->tm.poid.since.at_ns << 1 | (cpu->tm.on.preempt != 0) : 0;
 	if (poid && at && (kind == LB_TM_PREEMPT_ENABLE || kind == LB_TM_IRQ_ENABLE))
 		lb_bound_remember_both(cpu, kind, caller, cpu->tm.poid.since.at_ns, at - cpu->tm.poid.since.at_ns);
 	else
@@ -217,7 +217,7 @@ LB_TM_SLOW __u64 lb_bound_recall(const struct lb_bound_cpu *cpu, __u64 kind, __u
 		__u64 at = ~(__u64)((__s64)event->not_at_kind >> LB_BOUND_KIND_BITS);
 
 		if ((__s64)event->not_at_kind >= 0) {
-			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted_ns : ~section->lasted_ns;
+			at = kind == LB_TM_PREEMPT_ENABLE ? section->lasted_or_not : ~section->lasted_or_not;
 			if (section->end_caller == caller && (__s64)at >= 0)
 				return at + section->since_ns;
 			continue;

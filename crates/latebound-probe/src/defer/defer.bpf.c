@@ -601,7 +601,7 @@ int BPF_PROG(defer_request_ended, struct request *request)
 	return 0;
 }
 
-/* A bio of a device above others, or without queues, ends (block/bio.c, bio_endio); the rest has no such trace point. */
+/* A bio of a device above others, or without queues, ends (block/bio.c, bio_endio); for the rest it does not fire. */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(defer_bio_ended, void *queue, struct bio *bio)
 {

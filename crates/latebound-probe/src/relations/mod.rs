@@ -237,24 +237,29 @@ impl RelationProbe {
         device: u64,
         priority: Priority,
     ) -> Result<bool, ProbeError> {
-        self.cover_to(kind, device, wire::WaitLevels { soft: priority.get().into(), hard: 0 })
+        self.suppress_to(kind, device, wire::WaitLevels { soft: priority.get().into(), hard: 0 })
     }
 
     /// The same of items that this worker will run, as far as that can be foreseen: one priority for tasks that ask for an item, and one for
     /// those that are blocked on it.
-    pub fn cover_worker(&mut self, worker: Tid, soft: Priority, hard: Priority) -> Result<bool, ProbeError> {
+    pub fn suppress_worker(
+        &mut self,
+        worker: Tid,
+        soft: Priority,
+        hard: Priority,
+    ) -> Result<bool, ProbeError> {
         let levels = wire::WaitLevels { soft: soft.get().into(), hard: hard.get().into() };
-        self.cover_to(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), levels)
+        self.suppress_to(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), levels)
     }
 
     /// From now on no task that begins to wait over such a thing of this device wakes the reader: somebody else raises there, and tells.
     /// Kernel threads that wait for others do. Of work items the device is the worker's id, and only queueing that wakes this worker is meant.
     /// Returns whether the level fell.
-    pub fn cover_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
-        self.cover_to(kind, device, wire::WaitLevels { soft: wire::LB_RAISED_ELSEWHERE, hard: 0 })
+    pub fn suppress_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {
+        self.suppress_to(kind, device, wire::WaitLevels { soft: wire::LB_RAISED_ELSEWHERE, hard: 0 })
     }
 
-    fn cover_to(
+    fn suppress_to(
         &mut self,
         kind: RelationKind,
         device: u64,
@@ -291,7 +296,7 @@ impl RelationProbe {
     }
 
     /// From now on every wait over such a thing of this device does. Returns whether some did not.
-    pub fn uncover(&mut self, kind: RelationKind, device: u64) -> bool {
+    pub fn unsuppress(&mut self, kind: RelationKind, device: u64) -> bool {
         let was = self.suppressed.remove(&(kind, device)).is_some();
         if was {
             // It can only be gone already.
@@ -401,7 +406,7 @@ impl RelationProbe {
     }
 }
 
-/// The ring, whose records go to `told`; those that are none are counted.
+/// The ring, whose records go to `reported`; those that are none are counted.
 fn ring(
     events: &dyn MapCore,
     reported: Rc<RefCell<Vec<WaitRecord>>>,

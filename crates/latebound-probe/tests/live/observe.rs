@@ -139,7 +139,7 @@ fn live_every_sleep_has_an_hrtimer() {
     // Expiries that are under way when counting begins have ends alone: on each CPU one in the interrupt, and one in the softirq.
     std::thread::sleep(Duration::from_millis(20));
     let at_first = observer.losses();
-    for loss in &at_first {
+    for loss in at_first.iter().filter(|loss| loss.kind != LossKind::ProgramSkipped) {
         let ends = loss.count.unwrap();
         assert!(loss.kind == LossKind::Unpaired && ends <= 2 * plant::possible_cpus() as u64, "{loss:?}");
     }

@@ -158,14 +158,14 @@ fn assert_nothing_lost(probe: &RelationProbe) {
     plant::assert_nothing_lost(&probe.losses());
 }
 
-/// Covers all that was waited for, but for what is of this device.
-fn cover_others(probe: &mut RelationProbe, seen: &[WaitEvent], but: Option<(RelationKind, u64)>) {
+/// Suppresses wake-ups for all that was waited for, but for what is of this device.
+fn suppress_others(probe: &mut RelationProbe, seen: &[WaitEvent], but: Option<(RelationKind, u64)>) {
     for one in seen {
         match *one {
             WaitEvent::Begin { object, thread: Some(worker), .. }
                 if object.kind == RelationKind::WorkItem =>
             {
-                probe.cover_worker(worker, Priority::MAX, Priority::MAX).unwrap();
+                probe.suppress_worker(worker, Priority::MAX, Priority::MAX).unwrap();
             }
             WaitEvent::Begin { object, .. } if Some((object.kind, object.of)) != but => {
                 probe.suppress_wakeups(object.kind, object.of, Priority::MAX).unwrap();
@@ -186,19 +186,19 @@ fn live_a_wait_begun_under_suppression_is_found_when_its_level_falls() {
     let options =
         RelationOptions { wake_reader: true, no_sleeps: true, no_waits: true, ..RelationOptions::default() };
     let mut probe = RelationProbe::start(options).unwrap();
-    let cover = |probe: &mut RelationProbe, number| {
+    let suppress = |probe: &mut RelationProbe, number| {
         probe.suppress_wakeups(RelationKind::DirtyInode, device, level(number)).unwrap()
     };
     let dirty = |name: &str| {
         let path = folder.path().join(name);
         at_priority(42, move || File::create(path).unwrap().write_all(&[3; 4096]).unwrap());
     };
-    assert!(!cover(&mut probe, 50), "nothing was suppressed before");
+    assert!(!suppress(&mut probe, 50), "nothing was suppressed before");
     // A real-time task of somebody else may wake the reader as well; and so may other things that this one waits for, as the file system's
     // own blocks, which are of another device: these are suppressed once they were met.
     let slept = (0..5).any(|number| {
         let seen = probe.poll().unwrap();
-        cover_others(&mut probe, &seen, Some((RelationKind::DirtyInode, device)));
+        suppress_others(&mut probe, &seen, Some((RelationKind::DirtyInode, device)));
         probe.wait(Nanos::ZERO);
         dirty(&number.to_string());
         let started = Instant::now();
@@ -206,7 +206,7 @@ fn live_a_wait_begun_under_suppression_is_found_when_its_level_falls() {
         started.elapsed() >= Duration::from_nanos(PATIENCE.0)
     });
     assert!(slept, "a wait that is suppressed wakes the reader");
-    assert!(cover(&mut probe, 20) && probe.has_unread());
+    assert!(suppress(&mut probe, 20) && probe.has_unread());
     let seen = probe.poll().unwrap();
     assert!(seen.iter().any(|one| matches!(one, WaitEvent::Begin { priority, .. } if priority.get() == 42)));
     // From now on it is urgent.
@@ -219,7 +219,7 @@ fn live_a_wait_begun_under_suppression_is_found_when_its_level_falls() {
         started.elapsed() < Duration::from_secs(4)
     });
     assert!(woken, "a wait that is not suppressed wakes nobody");
-    assert!(!cover(&mut probe, 50), "it rose");
+    assert!(!suppress(&mut probe, 50), "it rose");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn live_unurgent_events_wake_the_reader_at_a_quarter_of_the_ring() {
     let sleeps = (0..20).any(|_| {
         let woken = make(&mut probe, 50);
         let seen = probe.poll().unwrap();
-        cover_others(&mut probe, &seen, None);
+        suppress_others(&mut probe, &seen, None);
         !woken
     });
     assert!(sleeps, "some of it was always urgent");
@@ -580,28 +580,29 @@ fn live_an_item_wakes_the_reader_unless_its_worker_is_raised_anyway() {
         drop((master, slave));
         (worker.expect("the item was told").map(|worker| worker.0 as u64), woken)
     };
-    type Cover = fn(&mut RelationProbe, u64) -> bool;
-    let elsewhere: Cover = |probe, worker| probe.cover_elsewhere(RelationKind::WorkItem, worker).unwrap();
-    let raised: Cover = |probe, worker| {
+    type Suppress = fn(&mut RelationProbe, u64) -> bool;
+    let elsewhere: Suppress =
+        |probe, worker| probe.suppress_elsewhere(RelationKind::WorkItem, worker).unwrap();
+    let raised: Suppress = |probe, worker| {
         let level = |number| Priority::new(number).unwrap();
-        probe.cover_worker(Tid(worker as i32), level(43), level(1)).unwrap()
+        probe.suppress_worker(Tid(worker as i32), level(43), level(1)).unwrap()
     };
-    for cover in [elsewhere, raised] {
+    for suppress in [elsewhere, raised] {
         let mut suppressed = BTreeSet::new();
-        // A worker may be busy, or another one take the item up: then a thread has to be reported.
+        // A worker may be busy, or another one take the item up: then the reader has to be woken.
         let asleep = (0..30).any(|_| {
             let (worker, woken) = queue(&mut probe);
             let known = worker.is_some_and(|worker| suppressed.contains(&worker));
             assert!(woken || known, "nobody raises {worker:?}");
             if let Some(worker) = worker {
-                cover(&mut probe, worker);
+                suppress(&mut probe, worker);
                 suppressed.insert(worker);
             }
             !woken
         });
         assert!(asleep, "the reader was woken each time: {suppressed:?}");
         for worker in suppressed {
-            assert!(probe.uncover(RelationKind::WorkItem, worker));
+            assert!(probe.unsuppress(RelationKind::WorkItem, worker));
         }
         assert!((0..5).all(|_| queue(&mut probe).1), "nobody raises a worker, and the reader slept");
     }

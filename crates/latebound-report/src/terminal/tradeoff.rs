@@ -29,7 +29,13 @@ pub fn tradeoff(tradeoff: &Tradeoff, style: &Style) -> String {
         let best: Vec<&str> =
             workload.points.iter().filter(|point| point.frontier).map(|point| point.model.as_str()).collect();
         if !best.is_empty() {
-            w.line(Tone::Plain, &format!("  Nobody is better in both: {}.", best.join(", ")));
+            w.line(
+                Tone::Plain,
+                &format!(
+                    "  Best trade-offs (not beaten in both latency and throughput): {}.",
+                    best.join(", ")
+                ),
+            );
         }
     }
     w.blank();

@@ -9,7 +9,7 @@ use latebound_tune::trial::{Trial, TunerAccount};
 use latebound_tune::{PageShares, ThreadClass};
 
 use super::{Style, comparison};
-use crate::text::{grouped, loss_text, printable};
+use crate::text::{grouped, loss_text, printable, shell_words};
 
 /// A thread or task by name and id.
 pub(crate) fn who(tid: Tid, comm: Option<&str>) -> String {
@@ -403,7 +403,8 @@ pub fn tune_record(record: &TuneRecord) -> String {
     for missing in &record.missing {
         let _ = writeln!(text, "Missing: {missing}");
     }
-    let _ = writeln!(text, "Next: latebound tune fit {}", record.workload);
+    let _ =
+        writeln!(text, "Next: latebound tune fit {}", shell_words(std::slice::from_ref(&record.workload)));
     text
 }
 

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     if let Some(measured) = measured {
         let measured = measured?;
         // The last wake-ups may have been the worst; the thread that took them is gone.
-        latest_of(&mut watch, &measured);
+        worst_of(&mut watch, &measured);
         wakeups::record(&mut run, measured);
     }
     let cut_short = followed.is_err() || stop.is_set() && args.duration.is_some();
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     })
 }
 
-fn latest_of(watch: &mut Watch, measured: &latebound_measure::Measured) {
+fn worst_of(watch: &mut Watch, measured: &latebound_measure::Measured) {
     for series in &measured.series {
         let Some(cpu) = series.subject.cpu else { continue };
         let (Some(max), Some(task)) = (series.summary.max, &series.subject.task) else { continue };

@@ -27,7 +27,7 @@ use crate::load_runner;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, RunWriter, Stop};
-use backend::{RING_RECORDS, Ready, Way};
+use backend::{Backend, RING_RECORDS, Ready};
 
 pub(crate) fn run(args: &DeferArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
@@ -51,8 +51,8 @@ struct Phase {
 fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     let settings = settings(args)?;
     let stop = Stop::on_signals()?;
-    let (mut way, said) = Way::choose(args)?;
-    let (requests, lacking) = requests(args, &way);
+    let (mut backend, said) = Backend::choose(args)?;
+    let (requests, lacking) = requests(args, &backend);
     if requests.is_empty() {
         let all: Vec<String> = lacking.iter().map(|one| format!("{} ({})", one.what, one.why)).collect();
         bail!("nothing is left to measure: {}", all.join("; "));
@@ -87,7 +87,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
             }
         };
         let burst = |request: &Request| Request { burst: axis.burst.unwrap_or(request.burst), ..*request };
-        let prepared = way.prepare(&settings, &requests.iter().map(burst).collect::<Vec<_>>())?;
+        let prepared = backend.prepare(&settings, &requests.iter().map(burst).collect::<Vec<_>>())?;
         let running = axis.loads.start(None, &allowed, &stop)?;
         running.settle();
         activations.under(None, axis.condition.clone());
@@ -103,7 +103,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     activations::finish(&activations, &mut run, &mut record);
     let written = record.finish(&mut run, output, html::page);
     let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
-    print(&phases, &run, way.by(), &facts, args.intervals, output)?;
+    print(&phases, &run, backend.by(), &facts, args.intervals, output)?;
     written?;
     load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
@@ -195,9 +195,9 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
 }
 
 /// The series, and what was left out. What cannot be sent to another CPU is asked for on the requesting one, once.
-fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
+fn requests(args: &DeferRunArgs, backend: &Backend) -> (Vec<Request>, Vec<Missing>) {
     let mechanisms: Vec<Mechanism> = match args.mechanism.is_empty() {
-        true => Mechanism::all().filter(|&mechanism| way.by().has(mechanism)).collect(),
+        true => Mechanism::all().filter(|&mechanism| backend.by().has(mechanism)).collect(),
         false => args.mechanism.clone(),
     };
     let contexts: Vec<Context> =
@@ -205,7 +205,7 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
     let to = args.to.clone().unwrap_or_else(|| CpuSet::new([Cpu(args.cpu)]));
     let (mut requests, mut lacking) = (Vec::new(), Vec::new());
     for mechanism in mechanisms {
-        if let Some(missing) = way.lacking(mechanism) {
+        if let Some(missing) = backend.lacking(mechanism) {
             lacking.push(missing);
             continue;
         }
@@ -215,19 +215,19 @@ fn requests(args: &DeferRunArgs, way: &Way) -> (Vec<Request>, Vec<Missing>) {
             why: why.to_owned(),
             remedy: remedy.to_owned(),
         };
-        if args.burst > 1 && !way.can_burst(mechanism) {
+        if args.burst > 1 && !backend.can_burst(mechanism) {
             lacking.push(leave_out("a second request before the start cannot be seen to start", "--burst 1"));
             continue;
         }
-        let cpus = way.cpus(mechanism, Cpu(args.cpu), &to);
+        let cpus = backend.cpus(mechanism, Cpu(args.cpu), &to);
         if cpus.is_empty() {
             lacking.push(leave_out("it takes a second CPU that this process may use", "more CPUs"));
             continue;
         }
-        let busy = args.busy.filter(|_| way.can_be_busy(mechanism));
+        let busy = args.busy.filter(|_| backend.can_be_busy(mechanism));
         let before = (requests.len(), lacking.len());
-        for &context in contexts.iter().filter(|&&context| way.is_requested_from(mechanism, context)) {
-            if let Some(missing) = way.lacking_from(mechanism, context) {
+        for &context in contexts.iter().filter(|&&context| backend.is_requested_from(mechanism, context)) {
+            if let Some(missing) = backend.lacking_from(mechanism, context) {
                 lacking.push(missing);
                 continue;
             }

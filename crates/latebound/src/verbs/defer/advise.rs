@@ -4,8 +4,8 @@
 use anyhow::{Result, bail};
 use latebound_defer::{Advice, AdviceDocument, Needs, advise};
 use latebound_model::{Condition, Load, Run};
-use latebound_report::digest;
 use latebound_report::terminal::{self, AdviceRow};
+use latebound_report::{digest, printable};
 
 use crate::cli::DeferAdviseArgs;
 use crate::outcome::Outcome;
@@ -49,7 +49,7 @@ fn under(run: &Run, advice: &[Advice]) -> String {
     };
     let kernel = run.system.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let emulated = digest::emulation_text(run).map(|text| format!("\n{text}")).unwrap_or_default();
-    format!("Measured on Linux {kernel}, {conditions}.{emulated}\n")
+    format!("Measured on Linux {}, {conditions}.{emulated}\n", printable(kernel))
 }
 
 fn condition_text(run: &Run, condition: &Condition) -> String {
@@ -57,13 +57,13 @@ fn condition_text(run: &Run, condition: &Condition) -> String {
         Condition::Idle => "idle".to_owned(),
         Condition::Loaded => {
             let name = |load: &Load| format!("{} {}", load.name, load.arguments).trim_end().to_owned();
-            format!("under {}", run.loads.iter().map(name).collect::<Vec<_>>().join("; "))
+            format!("under {}", printable(&run.loads.iter().map(name).collect::<Vec<_>>().join("; ")))
         }
-        Condition::Load(load) => format!("under {load}"),
+        Condition::Load(load) => format!("under {}", printable(load)),
         Condition::Awake => "with no C-states".to_owned(),
         Condition::Bursts => "in bursts".to_owned(),
         Condition::Trains => "in trains".to_owned(),
-        other => other.to_string(),
+        other => printable(&other.to_string()).into_owned(),
     }
 }
 

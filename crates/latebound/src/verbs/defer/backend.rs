@@ -21,7 +21,7 @@ pub(super) const RING_RECORDS: u32 = 1 << 16;
 
 /// What requests, and what it has on this kernel.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum Backend {
     /// The open device serves the first run; each further one opens it again.
     Module(Option<Device>, latebound_defer::Kernel),
     Bpf(StockKernel),
@@ -30,19 +30,19 @@ pub(super) enum Way {
 const REMEDY: &str = "make -C kmod && insmod kmod/latebound_defer.ko, or in the lab: latebound lab run --kernel … --module \
                       latebound_defer";
 
-impl Way {
+impl Backend {
     /// What was asked for; else the module, where it is loaded; else BPF, which is said.
-    pub(super) fn choose(args: &DeferRunArgs) -> Result<(Way, Option<Missing>)> {
-        let module = || -> Result<Way, DeferError> {
+    pub(super) fn choose(args: &DeferRunArgs) -> Result<(Backend, Option<Missing>)> {
+        let module = || -> Result<Backend, DeferError> {
             let device = Device::open()?;
             let kernel = device.kernel();
-            Ok(Way::Module(Some(device), kernel))
+            Ok(Backend::Module(Some(device), kernel))
         };
         let bpf = || {
             let all: Vec<Mechanism> = Mechanism::all().filter(|&mechanism| By::Bpf.has(mechanism)).collect();
             let asked = if args.mechanism.is_empty() { &all } else { &args.mechanism };
             let disk = args.disk.as_deref().unwrap_or(Path::new("/var/tmp"));
-            StockKernel::read(asked, disk).map(Way::Bpf)
+            StockKernel::read(asked, disk).map(Backend::Bpf)
         };
         let all = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| by.has(one));
         let none = |by: By| !args.mechanism.is_empty() && args.mechanism.iter().all(|&one| !by.has(one));
@@ -74,23 +74,23 @@ impl Way {
 
     pub(super) const fn by(&self) -> By {
         match self {
-            Way::Module(..) => By::Module,
-            Way::Bpf(_) => By::Bpf,
+            Backend::Module(..) => By::Module,
+            Backend::Bpf(_) => By::Bpf,
         }
     }
 
     /// Why a mechanism cannot be requested here.
     pub(super) fn lacking(&self, mechanism: Mechanism) -> Option<Missing> {
         let (why, remedy) = match self {
-            Way::Module(_, kernel) if kernel.has(mechanism) => return None,
-            Way::Module(..) if !By::Module.has(mechanism) => {
+            Backend::Module(_, kernel) if kernel.has(mechanism) => return None,
+            Backend::Module(..) if !By::Module.has(mechanism) => {
                 ("the module does not have it".to_owned(), "another run with --by bpf")
             }
-            Way::Module(..) => (
+            Backend::Module(..) => (
                 "this kernel does not have it, or does not let modules use it".to_owned(),
                 "another kernel: latebound lab run --kernel … --module latebound_defer",
             ),
-            Way::Bpf(kernel) => {
+            Backend::Bpf(kernel) => {
                 let why = kernel.lacking(mechanism)?;
                 let is_of_the_module = !By::Bpf.has(mechanism);
                 (why, if is_of_the_module { REMEDY } else { StockKernel::remedy(mechanism) })
@@ -107,14 +107,14 @@ impl Way {
     /// Whether it can be requested from there on some kernel.
     pub(super) fn is_requested_from(&self, mechanism: Mechanism, context: Context) -> bool {
         match self {
-            Way::Module(..) => true,
-            Way::Bpf(_) => StockKernel::is_requested_from(mechanism, context),
+            Backend::Module(..) => true,
+            Backend::Bpf(_) => StockKernel::is_requested_from(mechanism, context),
         }
     }
 
     /// Why it cannot be requested from there on this one, though from a thread.
     pub(super) fn lacking_from(&self, mechanism: Mechanism, context: Context) -> Option<Missing> {
-        let Way::Bpf(kernel) = self else { return None };
+        let Backend::Bpf(kernel) = self else { return None };
         Some(Missing {
             kind: MissingKind::Mechanism,
             what: format!("the mechanism {mechanism} from {context}"),
@@ -126,15 +126,15 @@ impl Way {
     /// Whether it can be requested again while it waits.
     pub(super) fn can_burst(&self, mechanism: Mechanism) -> bool {
         match self {
-            Way::Module(..) => true,
-            Way::Bpf(kernel) => kernel.can_burst(mechanism),
+            Backend::Module(..) => true,
+            Backend::Bpf(kernel) => kernel.can_burst(mechanism),
         }
     }
 
     /// Where it is to run, of the CPUs that were asked for.
     pub(super) fn cpus(&self, mechanism: Mechanism, requester: Cpu, to: &CpuSet) -> Vec<Cpu> {
         match self {
-            Way::Bpf(kernel) if kernel.is_always_remote(mechanism) => {
+            Backend::Bpf(kernel) if kernel.is_always_remote(mechanism) => {
                 let others: Vec<Cpu> = to.iter().filter(|cpu| *cpu != requester).collect();
                 if others.is_empty() { kernel.another_cpu(requester).into_iter().collect() } else { others }
             }
@@ -145,27 +145,27 @@ impl Way {
 
     fn can_be_remote(&self, mechanism: Mechanism) -> bool {
         match self {
-            Way::Module(_, kernel) => kernel.can_be_remote(mechanism),
-            Way::Bpf(kernel) => kernel.can_be_remote(mechanism),
+            Backend::Module(_, kernel) => kernel.can_be_remote(mechanism),
+            Backend::Bpf(kernel) => kernel.can_be_remote(mechanism),
         }
     }
 
     pub(super) fn can_be_busy(&self, mechanism: Mechanism) -> bool {
         match self {
-            Way::Module(_, kernel) => kernel.can_be_busy(mechanism),
+            Backend::Module(_, kernel) => kernel.can_be_busy(mechanism),
             // So that what cannot be had is refused, and not left out unsaid.
-            Way::Bpf(_) => true,
+            Backend::Bpf(_) => true,
         }
     }
 
     /// Makes what a run needs.
     pub(super) fn prepare(&mut self, settings: &Settings, requests: &[Request]) -> Result<Ready> {
         Ok(match self {
-            Way::Module(device, _) => {
+            Backend::Module(device, _) => {
                 let device = device.take().map_or_else(Device::open, Ok)?;
                 Ready::Module(Box::new(Prepared::new(device, settings, requests)?))
             }
-            Way::Bpf(kernel) => Ready::Bpf(Box::new(ByBpf::new(kernel, settings, requests)?)),
+            Backend::Bpf(kernel) => Ready::Bpf(Box::new(ByBpf::new(kernel, settings, requests)?)),
         })
     }
 }
