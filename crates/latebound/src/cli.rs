@@ -28,10 +28,10 @@ pub(crate) use tune::{
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0  it was done
-  1  an error, or a load or command beside failed (what was measured is kept);
+  0  the verb did its work
+  1  an error, or a failed load or command (the results so far are kept);
      the message says what failed and what to type next
-  2  a latency passed --max-latency";
+  2  a latency exceeded --max-latency";
 
 /// What stands below the help of `latebound` itself.
 fn after_help() -> String {
@@ -40,8 +40,8 @@ fn after_help() -> String {
 
 /// How late can this Linux system be, why, and what can be done about it?
 ///
-/// latebound measures, explains and records the latencies of a Linux system that has to answer in time. Start
-/// with `latebound check`: it looks at the system, measures, explains the worst wake-ups and writes a report.
+/// latebound measures, explains and records the latencies of a Linux system that has to answer in time. Start with
+/// `latebound check`: it reads the system's settings, measures, explains the worst wake-ups and writes a report.
 #[derive(Debug, Parser)]
 #[command(name = "latebound", version, propagate_version = true, max_term_width = 100, after_help = after_help())]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -49,14 +49,14 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
 
-    /// How to print results.
+    /// The format of the results.
     ///
-    /// `human` is text for people; `json` is one JSON document on standard output. When this is not given, `observe`
-    /// prints json where standard output is not a terminal; every other verb prints human.
+    /// `human` is text for people; `json` is one JSON document on standard output. Without this option `observe`
+    /// prints json if standard output is not a terminal; every other verb prints human.
     #[arg(long, value_enum, global = true)]
     pub(crate) format: Option<Format>,
 
-    /// When to use colours: only on a terminal that NO_COLOR does not forbid, always, or never.
+    /// When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never.
     #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto)]
     pub(crate) color: ColorChoice,
 }
@@ -92,7 +92,7 @@ pub(crate) enum Verb {
     Lab(LabArgs),
     /// Print the JSON Schema of run.json
     ///
-    /// Every Run names the schema it was written by; a reader of one version reads every later Run of that version.
+    /// Every Run names its schema. A reader of a schema version reads every later Run of that version.
     Schema,
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -102,9 +102,10 @@ pub(crate) enum Verb {
 
 /// Measure this system, explain its worst wake-ups and write a report
 ///
-/// Looks at the system's settings, wakes a real-time thread on every chosen CPU at every period, watches what the
-/// kernel puts off meanwhile, explains the worst wake-ups cause by cause, and writes it all to a Run: a folder with
-/// run.json, report.html and Parquet tables. What cannot be had here (no root, no BPF) is said, and the rest is done.
+/// Reads the system's settings, wakes a real-time thread on every chosen CPU at every period, observes deferred work
+/// of the kernel at the same time, explains the worst wake-ups cause by cause, and writes a Run: a folder with
+/// run.json, report.html and Parquet tables. If a part is not possible (no root, no BPF), the output names it, and
+/// latebound does the rest.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -124,16 +125,17 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) recorder: RecorderArgs,
 
-    /// Do not watch the kernel's mechanisms (softirqs, work items, …) beside.
+    /// Do not observe the kernel's mechanisms (softirqs, work items, …) during the measurement.
     #[arg(long)]
     pub(crate) no_observe: bool,
 }
 
 /// Measure how late periodic wake-ups are
 ///
-/// One thread per chosen CPU sleeps until an absolute time, once a period, and reads the clock when it runs. A late
-/// wake-up loses no period: the distribution free of coordinated omission counts every period that was due, the
-/// naive one counts a wake-up once, as cyclictest does. Nothing but the thread's own sleep runs while it measures.
+/// One thread on each chosen CPU sleeps until an absolute time, once in each period, and reads the clock when it
+/// runs. A late wake-up loses no period. The distribution free of coordinated omission counts every period that was
+/// due. The naive distribution counts each wake-up once, as cyclictest does. No BPF program runs during the
+/// measurement.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -153,9 +155,9 @@ pub(crate) struct MeasureArgs {
 
 /// Explain the worst wake-ups of any thread, cause by cause
 ///
-/// Watches threads that run anyway. For the worst of their wake-ups the time from the expiry of the timer (or from
-/// the wake-up) to running is cut into named causes that add up to the whole. With a Run, shows the explanations it
-/// holds; with a saved trace, explains what that shows. Live it needs BPF.
+/// Observes threads that do their own work. Takes their worst wake-ups, and cuts the time from the expiry of the
+/// timer (or from the wake-up) to running into named causes that add up to the latency. With a Run, shows the
+/// explanations of the Run. With a saved trace, explains the wake-ups of the trace. Live observation needs BPF.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("whom").required(true).multiple(false))]
 #[command(after_help = format!("\
@@ -168,36 +170,36 @@ Examples:
 
 {EXIT_STATUS}"))]
 pub(crate) struct ExplainArgs {
-    /// A Run whose explanations are shown; nothing is watched then.
+    /// A Run whose explanations are shown; nothing is observed live.
     #[arg(value_name = "RUN", group = "whom", conflicts_with_all = ["duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) run: Option<PathBuf>,
 
-    /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root; with --comm, --tid
-    /// or --rt.
+    /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root. Needs
+    /// --comm, --tid or --rt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Watch every thread of this process, those that it starts later included.
+    /// Observe every thread of this process, including threads that it starts later.
     #[arg(long, value_name = "PID", group = "whom", value_parser = parse_tid)]
     pub(crate) pid: Option<Tid>,
 
-    /// Watch this thread; may be given more than once.
+    /// Observe this thread; may be given more than once.
     #[arg(long, value_name = "TID", group = "whom", value_parser = parse_tid)]
     pub(crate) tid: Vec<Tid>,
 
-    /// Watch every thread with this name (comm, at most 15 bytes).
+    /// Observe every thread with this name (comm, at most 15 bytes).
     #[arg(long, value_name = "NAME", group = "whom")]
     pub(crate) comm: Option<String>,
 
-    /// Watch every thread that runs with a real-time or deadline policy.
+    /// Observe every thread that runs with a real-time or deadline policy.
     #[arg(long, group = "whom")]
     pub(crate) rt: bool,
 
-    /// For how long to watch; until Ctrl-C where not given.
+    /// How long to observe [default: until Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
-    /// End with exit status 2 where a wake-up took longer than this.
+    /// End with exit status 2 if a wake-up took longer than this.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
 
@@ -209,10 +211,11 @@ pub(crate) struct ExplainArgs {
     pub(crate) record: RecordArgs,
 }
 
-/// Watch everything that the kernel puts off: how often, how late, how long
+/// Observe deferred work of the kernel: how often it runs, how late it starts, how long it runs
 ///
-/// Hard interrupts, vectors, softirqs, tasklets, irq_work, work items, interrupt threads, kernel threads, hrtimers and
-/// block requests, with histograms kept in the kernel. On a terminal a live table (q or Ctrl-C ends it), otherwise JSON.
+/// Observes hard interrupts, vectors, softirqs, tasklets, irq_work, work items, interrupt threads, kernel threads,
+/// hrtimers and block requests. BPF programs keep the histograms in the kernel. On a terminal the result is a live
+/// table (q or Ctrl-C ends it), otherwise JSON.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -222,11 +225,11 @@ Examples:
 
 {EXIT_STATUS}"))]
 pub(crate) struct ObserveArgs {
-    /// Watch only these mechanisms.
+    /// Observe only these mechanisms [default: all].
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) mechanism: Vec<MechanismName>,
 
-    /// For how long; until q or Ctrl-C where not given.
+    /// How long to observe [default: until q or Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
@@ -236,10 +239,10 @@ pub(crate) struct ObserveArgs {
     pub(crate) record: RecordArgs,
 }
 
-/// Say what this system can show, and which settings make it late
+/// Show which evidence this system can give, and which settings cause latency
 ///
-/// Reads settings and changes none. Each finding has the value read, what it costs and the command that mends it. Works
-/// without root and says what it could not read.
+/// Reads settings and changes none. Each finding has the value, its cost and the command that mends it. Works without
+/// root, and names the settings that it could not read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -247,11 +250,11 @@ Examples:
   sudo latebound doctor --format json
   latebound doctor --all")]
 pub(crate) struct DoctorArgs {
-    /// Also list what is as it should be.
+    /// Also list settings that are good.
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Read /proc, /sys and /boot below this folder: a copy of another system's.
+    /// Read /proc, /sys and /boot below this folder, for example a copy from another system.
     #[arg(long, value_name = "FOLDER", default_value = "/")]
     pub(crate) root: PathBuf,
 }
@@ -272,7 +275,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Write the page's pictures as SVG files to this folder instead of printing the summary; made where it is not there.
+    /// Write the page's pictures as SVG files to this folder instead of printing the summary; the folder is created
+    /// if it does not exist.
     #[arg(long, value_name = "FOLDER", conflicts_with = "html")]
     pub(crate) pictures: Option<PathBuf>,
 }
@@ -283,7 +287,7 @@ pub(crate) struct GenerateArgs {
     /// What to write.
     #[arg(value_enum)]
     pub(crate) what: Generated,
-    /// The folder to write to; made where it is not there.
+    /// The folder to write to; it is created if it does not exist.
     pub(crate) folder: PathBuf,
 }
 
@@ -306,44 +310,47 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Wake-ups")]
 pub(crate) struct WakeupArgs {
-    /// CPUs with a measuring thread each, as 0-3,6; all that this process may use where not given.
+    /// The CPUs to measure, with one thread on each, such as 0-3,6 [default: all that this process may use].
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuSet>,
 
-    /// The scheduling policy of the measuring threads; fifo where not given, or other where the kernel refuses fifo.
+    /// The scheduling policy of the measuring threads [default: fifo, or other if the kernel refuses fifo].
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) policy: Option<PolicyName>,
 
-    /// Their real-time priority, 1 to 99, of fifo and rr; 95 where not given.
+    /// The real-time priority of the measuring threads, 1 to 99, for fifo and rr [default: 95].
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,
 
-    /// From one wake-up to the next.
+    /// The time from one wake-up to the next.
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) period: Nanos,
 
-    /// Between the first wake-ups of one CPU and the next, so that they do not all fall together.
+    /// The time between the first wake-ups of one CPU and the next CPU, so that not all threads wake at the same
+    /// moment.
     #[arg(long, value_name = "TIME", default_value = "0us")]
     pub(crate) offset: Nanos,
 
-    /// For how long to measure.
+    /// How long to measure.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) duration: Nanos,
 
-    /// Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; the system's own behaviour
-    /// is measured where not given. (cyclictest holds 0.)
+    /// Hold /dev/cpu_dma_latency at this value, which keeps CPUs out of deeper idle states; cyclictest holds 0
+    /// [default: idle states are left alone].
     #[arg(long, value_name = "TIME")]
     pub(crate) dma_latency: Option<Nanos>,
 
-    /// Allow the kernel to fire the timers of --policy other so much later; the process's own value where not given.
+    /// The timer slack of threads with --policy other: the kernel may fire their timers this much later [default: the
+    /// slack of this process].
     #[arg(long, value_name = "TIME")]
     pub(crate) timer_slack: Option<Nanos>,
 
-    /// Keep the maximum latency of every stretch of this length; of 1 s, or of a longer period, where not given.
+    /// The length of the blocks of time whose maximum latencies are kept [default: 1 s, or the period if it is
+    /// longer].
     #[arg(long, value_name = "TIME")]
     pub(crate) block: Option<Nanos>,
 
-    /// End with exit status 2 where a latency was greater than this.
+    /// End with exit status 2 if a latency was greater than this.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
 }
@@ -352,17 +359,18 @@ pub(crate) struct WakeupArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadChoice {
-    /// A load to run beside: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options as
-    /// ipc:rate=20000,groups=1. May be given more than once. Each ends by its own clock.
+    /// A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory,
+    /// with options such as ipc:rate=20000,groups=1. May be given more than once.
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Vec<String>,
 
-    /// Keep the command's arguments in the Run; its name alone is kept where not given, because arguments may hold secrets.
+    /// Keep the arguments of the command in the Run [default: only its name, because arguments may hold secrets].
     #[arg(long, requires = "command")]
     pub(crate) keep_arguments: bool,
 
-    /// A command to run beside, as whom latebound was started; it is ended with the measurement. One that cannot be started, or ends
-    /// by itself with a status other than 0, is a load that failed: exit status 1.
+    /// A command to run as a load, as the user that started latebound. The command is ended with the measurement. If
+    /// the command cannot be started, or ends by itself with a status other than 0, the load has failed: exit status
+    /// 1.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -371,11 +379,11 @@ pub(crate) struct LoadChoice {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Record")]
 pub(crate) struct RecordArgs {
-    /// The folder of the Run; check writes latebound-check-TIME.run where not given, the other verbs write none.
+    /// The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run].
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace a Run that is there already.
+    /// Replace an existing Run.
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }
@@ -388,11 +396,12 @@ pub(crate) struct RecorderArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) worst: usize,
 
-    /// Which activations the Run's `activations.parquet` has, of at most 1 048 576 [default: those that are explained].
+    /// The activations that are written to the Run's `activations.parquet`, at most 1 048 576 [default: those that
+    /// are explained].
     #[arg(long, value_name = "all|worst:N")]
     pub(crate) keep: Option<Keep>,
 
-    /// Memory for each CPU's last events, in MiB; more explains longer waits under heavier loads.
+    /// Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) recorder_memory: u32,
 }

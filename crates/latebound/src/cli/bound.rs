@@ -14,12 +14,13 @@ const LIVE: [&str; 6] = ["duration", "cpus", "by", "no_measure", "load", "comman
 
 /// Bound how late threads can get, on this system or from a saved trace
 ///
-/// cyclictest says what happened; this says how late it could have become: the longest blocking windows and the worst
-/// bursts of interrupts that were seen, put together by Theorem 8 of "Demystifying the Real-Time Linux Scheduling Latency"
-/// (ECRTS 2020). Without a FILE it follows this system, as root, until --duration is over or Ctrl-C, and measures wake-ups
-/// beside it; memory does not grow with time. With one it reads trace.dat, perf.data, ftrace text and observations.json, told
-/// apart by their content, without root. The values are called a bound only where the kernel was PREEMPT_RT, nothing was lost and no rule of the
-/// model was broken; otherwise they are an estimate, with every reason.
+/// cyclictest measures how late a thread was; `bound` computes how late a thread can get. It combines the longest
+/// observed blocking windows and the worst observed bursts of interrupts by Theorem 8 of "Demystifying the Real-Time
+/// Linux Scheduling Latency" (ECRTS 2020). Without a FILE it observes this system, as root, until --duration is over
+/// or Ctrl-C, and measures wake-ups at the same time; its memory does not grow with time. With a FILE it reads
+/// trace.dat, perf.data, ftrace text or observations.json, recognised by content, without root. The value is called a
+/// bound only if the kernel was PREEMPT_RT, nothing was lost and no rule of the model was violated. Otherwise it is
+/// an estimate, with every reason.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -33,20 +34,22 @@ Examples:
   latebound bound trace.dat --output trace.run && xdg-open trace.run/report.html
   latebound bound trace.dat --observations seen.json && latebound bound seen.json --format json
 
-For a bound the kernel needs PREEMPT_TRACER and IRQSOFF_TRACER; from a kernel without them comes an estimate.
+A bound needs a kernel with PREEMPT_TRACER and IRQSOFF_TRACER; other kernels give an estimate.
 
 {EXIT_STATUS}"))]
 pub(crate) struct BoundArgs {
-    /// What was recorded; this system is followed where none is given. Several files are taken for several recordings of
-    /// one system: the largest counts.
+    /// A recording [default: this system is observed live]. Several files are several recordings of one system: the
+    /// largest value counts.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// How the interrupts are thought to arrive: the view whose witness is shown and that --max-latency is held against.
+    /// The assumption about the arrival of interrupts (the view). The witness of this view is shown, and
+    /// --max-latency is compared with its value.
     #[arg(long, value_enum, value_name = "NAME", default_value_t = ViewName::SlidingWindow)]
     pub(crate) view: ViewName,
 
-    /// Say that the traced kernel was PREEMPT_RT where the trace cannot; it is kept on record that you said so.
+    /// State that the traced kernel was PREEMPT_RT, if the trace does not show it. The result records that this
+    /// option was given.
     #[arg(long, requires = "files", conflicts_with_all = LIVE)]
     pub(crate) preempt_rt: bool,
 
@@ -58,27 +61,28 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, requires = "files", conflicts_with_all = LIVE)]
     pub(crate) instance: String,
 
-    /// Also write what was observed to this file, as a document that `latebound bound` reads.
+    /// Also write the observations to this file, as a document that `latebound bound` reads.
     #[arg(long, value_name = "FILE", requires = "files", conflicts_with_all = LIVE)]
     pub(crate) observations: Option<PathBuf>,
 
-    /// End with exit status 2 where the view's latency is above this on any CPU, or does not converge.
+    /// End with exit status 2 if the view's latency is above this on any CPU, or does not converge.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
 
-    /// For how long to follow this system; until q or Ctrl-C where not given.
+    /// How long to observe this system [default: until q or Ctrl-C].
     #[arg(long, value_name = "TIME", conflicts_with = "files", help_heading = "Live")]
     pub(crate) duration: Option<Nanos>,
 
-    /// CPUs to follow, as 0-3,6; all that this process may use where not given.
+    /// The CPUs to observe, such as 0-3,6 [default: all that this process may use].
     #[arg(long, value_name = "LIST", conflicts_with = "files", help_heading = "Live")]
     pub(crate) cpus: Option<CpuSet>,
 
-    /// What follows them; the first of these that can be had where not given.
+    /// The method of observation [default: the first of these that is available].
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "files", help_heading = "Live")]
     pub(crate) by: Option<FollowBy>,
 
-    /// Do not measure wake-ups beside (one thread a CPU, fifo 95, every millisecond), with which the bound is compared.
+    /// Do not measure wake-ups at the same time (one thread on each CPU, fifo 95, every millisecond). Otherwise the
+    /// bound is compared with them.
     #[arg(long, conflicts_with = "files", help_heading = "Live")]
     pub(crate) no_measure: bool,
 
@@ -115,15 +119,15 @@ impl FollowBy {
 pub(crate) enum ViewName {
     /// No interrupts at all.
     None,
-    /// The longest interrupt and the longest NMI, once.
+    /// The longest interrupt and the longest NMI, each once.
     WorstSingle,
-    /// The longest of every source, once.
+    /// The longest interrupt of every source, once.
     EachOnce,
-    /// The interrupts as they came.
+    /// The interrupts exactly as they came.
     Replay,
     /// Every source in its own worst window.
     SlidingWindow,
-    /// The same, each interrupt as long as the source's longest.
+    /// As sliding-window, with each interrupt as long as the longest of its source.
     SlidingWindowOwcet,
     /// Every source at its shortest distance and its longest duration.
     Sporadic,

@@ -9,12 +9,13 @@ use latebound_model::Nanos;
 
 use super::MachineArgs;
 
-/// Say what differs between Runs, by how much, and how sure that is
+/// Compare Runs: what differs, by how much, and how sure that is
 ///
-/// The Runs before --against are the baseline; each --against takes the Runs of another side. Settings that differ come
-/// first. Then each number (quantiles of latency, maximum values, throughput) with its interval and one of four verdicts:
-/// better, worse, no difference larger than so much, not enough runs. Whole Runs are compared, never their samples, so a
-/// verdict needs several Runs a side: six at least, better eight. docs/src/guide/compare.md says what each verdict means.
+/// The Runs before --against are the baseline; each --against takes the Runs of another side. The output begins with
+/// the settings that differ. Then each number (quantiles of latency, maximum values, throughput) has an interval and
+/// one of four verdicts: better, worse, no difference larger than a share, not enough runs. Whole Runs are compared,
+/// never their samples, so a verdict needs several Runs of each side: at least six; eight are better.
+/// docs/src/guide/compare.md explains each verdict.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,9 +25,9 @@ Examples:
   latebound compare base-*.run --against new-*.run --fail-if 'timer.p99.9 worse by 10%' --junit compare.xml
 
 Exit status:
-  0  it was done
+  0  the comparison was made
   1  an error, or the sides are unlike and --anyway was not given
-  2  a condition of --fail-if came true")]
+  2  a condition of --fail-if is true")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct CompareArgs {
     #[command(subcommand)]
@@ -35,39 +36,42 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) sides: SideArgs,
 
-    /// How often a comparison of a system with itself may call any difference at all.
+    /// The maximum share of comparisons of a system with itself in which any number is called better or worse.
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub(crate) level: f64,
 
-    /// A relative difference that does not matter.
+    /// The largest relative difference that does not matter.
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub(crate) margin: f64,
 
-    /// A difference is called where its whole interval lies beyond this relative difference.
+    /// A number is called better or worse only if its whole interval lies beyond this relative difference.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub(crate) least_effect: f64,
 
-    /// Compare sides that are unlike (emulated with real, other loads, policies, periods or units): what is unlike is said.
+    /// Compare sides that are unlike (emulated and real machines; other loads, policies, periods or units). The
+    /// output lists what is unlike.
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Also list single CPUs and what the kernel put off (softirqs, work items, …) where nothing can be said about them.
+    /// Also list numbers of single CPUs and of deferred work (softirqs, work items, …) that have no verdict.
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// End with exit status 2 where this comes true; may be given more than once. 'worse': any latency that was timed, or
-    /// throughput, is called worse. 'timer.p99.9 worse by 10%': that number is, and by so much by estimate. 'operation.p99
-    /// not within 10%': it is not shown to be less than so much worse. Numbers are MECHANISM.STATISTIC (timer, operation,
-    /// softirq, …; p50, p99, p99.9, p99.99, max), throughput, or a name of the table (ipc messages.rate).
+    /// End with exit status 2 if this condition is true; may be given more than once. 'worse': any timed latency or
+    /// throughput is called worse. 'timer.p99.9 worse by 10%': this number is called worse, and its estimate is at
+    /// least 10 % worse. 'operation.p99 not within 10%': the Runs do not show that this number is less than 10 %
+    /// worse. A number is MECHANISM.STATISTIC (timer, operation, softirq, …; p50, p99, p99.9, p99.99, max),
+    /// throughput, or a name of the table (ipc messages.rate).
     #[arg(long, value_name = "CONDITION", value_parser = gate)]
     pub(crate) fail_if: Vec<Gate>,
 
-    /// Write a page (HTML) to this file (- for standard output, in place of the text): what differs, the differences with their
-    /// intervals, the distributions.
+    /// Write an HTML page to this file (- for standard output, in place of the text): settings that differ, ratios
+    /// with their intervals, distributions.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
-    /// Write JUnit XML to this file (- for standard output, in place of the text): a case for each number.
+    /// Write JUnit XML to this file (- for standard output, in place of the text), with one test case for each
+    /// number.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
@@ -75,7 +79,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
-    /// The seed of the random numbers; the same Runs with the same seed give the same answer.
+    /// The seed of the random numbers; the same Runs with the same seed give the same result.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -85,11 +89,11 @@ pub(crate) enum CompareCommand {
     Preemption(PreemptionArgs),
 }
 
-/// Hold the kernel's preemption models against each other: latency and throughput of the same work
+/// Compare the kernel's preemption models: latency and throughput of the same work
 ///
-/// Runs each workload on each kernel several times, in turns: in virtual machines, or with --here on this machine with the
-/// kernel that runs now, to be resumed after the next boot. Then it draws latency against throughput, a point a
-/// model with its interval, and writes a table of each model's gain over the first.
+/// Runs each workload on each kernel several times, in turns: in virtual machines, or with --here on this machine
+/// with the running kernel (--resume continues after the next boot). Then it draws latency against throughput, with
+/// one point and its interval for each model, and writes a table of each model's gain over the first model.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -98,18 +102,19 @@ Examples:
   latebound compare preemption --resume models --runs 8
   latebound compare preemption --here --output models   (boot with preempt=full, then: --resume models)
 
-A workload is a load as --load of measure takes it, or several with + between them; the first one's throughput is drawn.")]
+A workload is one load, as for --load of measure, or several loads with + between them. The picture shows the throughput of
+the first load.")]
 pub(crate) struct PreemptionArgs {
     /// The kernels, with commas between them; the first is the baseline.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["here", "resume"],
           default_value = "debian:6.12@none,debian:6.12@voluntary,debian:6.12@full,debian:6.12-rt")]
     pub(crate) kernels: Vec<String>,
 
-    /// Measure on this machine, the kernel that runs now; the other models after their boots, with --resume.
+    /// Measure the running kernel on this machine. Measure each other model with --resume after its boot.
     #[arg(long, conflicts_with_all = ["resume", "jobs", "cpus", "memory", "append", "disk", "net", "clock", "emulate", "timeout", "module"])]
     pub(crate) here: bool,
 
-    /// The models that --here is to have in the end, with commas between them; the first is the baseline.
+    /// The models to compare with --here, with commas between them; the first is the baseline.
     #[arg(
         long,
         value_name = "LIST",
@@ -119,31 +124,34 @@ pub(crate) struct PreemptionArgs {
     )]
     pub(crate) models: Vec<String>,
 
-    /// A workload; may be given more than once. ipc, tcp:size=300, udp:size=300 and sqlite where not given.
+    /// A workload; may be given more than once [default: ipc, tcp:size=300, udp:size=300 and sqlite].
     #[arg(long, value_name = "LOAD", conflicts_with = "resume")]
     pub(crate) load: Vec<String>,
 
-    /// How often each kernel runs each workload; 6 where not given, the fewest with a 95 % interval of their own.
+    /// How often each kernel runs each workload [default: 6, the minimum that gives a 95 % interval for one side
+    /// alone].
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub(crate) runs: Option<u32>,
 
-    /// For how long each time.
+    /// The duration of each run.
     #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "resume")]
     pub(crate) duration: Nanos,
 
-    /// From one wake-up of the probe threads to the next; no multiple of the tick.
+    /// The time from one wake-up of the measuring threads to the next. Choose a period of which the tick period is no
+    /// multiple.
     #[arg(long, value_name = "TIME", default_value = "997us", conflicts_with = "resume")]
     pub(crate) period: Nanos,
 
-    /// How many machines run at once; more than one only by instructions, where they cannot disturb each other.
+    /// How many machines run at once. More than one needs --clock instructions, because such machines do not disturb
+    /// each other.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
 
-    /// The folder for the Runs, the page, the picture and the table; latebound-preemption-TIME where not given.
+    /// The folder for the Runs, the page, the picture and the table [default: latebound-preemption-TIME].
     #[arg(long, short, value_name = "FOLDER", conflicts_with = "resume")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Go on in this folder with what it lacks, by the plan that is in it. Give --runs for more of them.
+    /// Continue in this folder: make the missing Runs of its plan. A larger --runs adds Runs.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["cpus", "memory", "append", "disk", "net", "clock", "emulate", "timeout", "module"])]
     pub(crate) resume: Option<PathBuf>,
 
@@ -165,7 +173,7 @@ impl Args for SideArgs {
             .arg(
                 clap::Arg::new("base")
                     .value_name("BASE")
-                    .help("Runs of the baseline: folders, their run.json, or results of other tools as `import` takes them")
+                    .help("Runs of the baseline: folders, their run.json, or results of other tools, as for `import`")
                     .required(true)
                     .num_args(1..)
                     .value_parser(value_parser!(PathBuf)),
@@ -174,7 +182,7 @@ impl Args for SideArgs {
                 clap::Arg::new("against")
                     .long("against")
                     .value_name("RUN")
-                    .help("Runs of another side; give --against again for a third")
+                    .help("Runs of another side; give --against again for a third side")
                     .required(true)
                     .num_args(1..)
                     .action(ArgAction::Append)
@@ -206,13 +214,14 @@ impl FromArgMatches for SideArgs {
     }
 }
 
-/// Make a Run of another tool's results
+/// Make a Run from another tool's results
 ///
-/// Reads text, JSON or histograms of cyclictest, oslat and jitterdebugger, JSON of the other rt-tests, histograms of rtla
-/// timerlat and osnoise, rteval's summary.xml, and what hackbench and sockperf print; which it is, the content tells. The Run
-/// says how the tool was run and what it left out: values above its histogram, periods that a late wake-up hid. A quantile
-/// among values above a histogram is printed as "> 400 us". A file may hold several results, one appended to the other: each
-/// is a Run of its own. `latebound compare` also takes such files as they are.
+/// Reads text, JSON or histograms of cyclictest, oslat and jitterdebugger, JSON of the other rt-tests, histograms of
+/// rtla timerlat and osnoise, rteval's summary.xml, and the output of hackbench and sockperf. The content tells which
+/// tool wrote the file. The Run records the tool's settings and the values that the tool left out: values above its
+/// histogram, periods that a late wake-up hid. A quantile above the end of the histogram is printed as "> 400 us". A
+/// file may hold several results, one after the other: each becomes its own Run. `latebound compare` also takes such
+/// files directly.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -223,15 +232,15 @@ Examples:
   for i in 1 2 3; do cyclictest -p95 -t -h400 -D60 -q; done > three.txt
   latebound import three.txt --output three.run    (three.1.run, three.2.run, three.3.run)")]
 pub(crate) struct ImportArgs {
-    /// What the other tool wrote; - is standard input.
+    /// The file that the other tool wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The folder of the Run, numbered where the file has several results; where not given, nothing is written.
+    /// The folder of the Run, with a number in its name if the file has several results [default: no Run is written].
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace a Run that is there already.
+    /// Replace an existing Run.
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }

@@ -9,12 +9,12 @@ use latebound_model::{CpuSet, Keep, Nanos};
 
 use super::{EXIT_STATUS, LoadChoice, PolicyName, RecordArgs};
 
-/// Request and time every way that the kernel has to put work off
+/// Request and time every mechanism by which the kernel defers work
 ///
-/// Work items, tasklets, softirqs, kernel threads, threaded interrupts, irq_work, timers, calls to other CPUs, RCU
-/// callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. That takes the kernel module
-/// latebound_defer, which is built in kmod/ and loaded by you, or by `latebound lab run --module latebound_defer`.
-/// Without it `run` measures what user space and BPF programs can request.
+/// Requests work items, tasklets, softirqs, kernel threads, threaded interrupts, irq_work, timers, calls to other
+/// CPUs, RCU callbacks, task_work and waiting threads, from task, softirq and hard interrupt context. These requests
+/// need the kernel module latebound_defer. Build it in kmod/ and load it, or use `latebound lab run --module
+/// latebound_defer`. Without the module `run` measures the mechanisms that user space and BPF programs can request.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,12 +33,13 @@ pub(crate) enum DeferCommand {
     Advise(DeferAdviseArgs),
 }
 
-/// What requests and stamps.
+/// The part that requests work and takes the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeferBy {
     /// The kernel module latebound_defer: every mechanism, from every context.
     Module,
-    /// User space and BPF programs, on a stock kernel: some mechanisms, from task context, three from softirqs too.
+    /// User space and BPF programs, on a stock kernel: some mechanisms from task context, three of them also from
+    /// softirqs.
     Bpf,
 }
 
@@ -52,7 +53,8 @@ fn mechanisms(by: By) -> String {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Record")]
 pub(crate) struct KeepArgs {
-    /// Which activations the Run's `activations.parquet` has, of at most 1 048 576 [default: the worst of each series].
+    /// The activations that are written to the Run's `activations.parquet`, at most 1 048 576 [default: the worst of
+    /// each series].
     #[arg(long, value_name = "all|worst:N", requires = "output")]
     pub(crate) keep: Option<Keep>,
 }
@@ -61,15 +63,15 @@ pub(crate) struct KeepArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Trains")]
 pub(crate) struct TrainArgs {
-    /// The CPU that the interrupts come to.
+    /// The CPU that gets the interrupts.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) cpu: u32,
 
-    /// Interrupts in a train.
+    /// The number of interrupts in a train.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) irqs: u32,
 
-    /// From one interrupt of a train to the next.
+    /// The time from one interrupt of a train to the next.
     #[arg(long, value_name = "TIME", default_value = "100us")]
     pub(crate) period: Nanos,
 
@@ -77,16 +79,17 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "TIME", default_value = "120us")]
     pub(crate) execution: Nanos,
 
-    /// From one train to the next.
+    /// The time from one train to the next.
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     pub(crate) pause: Nanos,
 }
 
 /// Count the softirqs that are lost when interrupts come faster than their bottom half runs
 ///
-/// One bit says that a softirq is raised, so a raise that finds it set has no run of its own. Trains of interrupts are made by a
-/// hard hrtimer; each raises a bottom half that takes longer than the time between two. Then the same with a counter: the
-/// bottom half requests itself again until each interrupt had its run. With loads all of it twice: idle, and beside them.
+/// One bit says that a softirq is raised, so a raise that finds the bit set has no run of its own. A hard hrtimer
+/// generates trains of interrupts. Each interrupt raises a bottom half that takes longer than the time between two
+/// interrupts. Then the measurement is repeated with a counter: the bottom half requests itself again until each
+/// interrupt had its run. With loads, everything is measured twice: idle and under load.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -97,12 +100,12 @@ Examples:
 
 {EXIT_STATUS}"))]
 pub(crate) struct DeferLostArgs {
-    /// The bottom halves, with commas between them: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx; tasklet where not
-    /// given.
+    /// The bottom halves, with commas between them: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx [default:
+    /// tasklet].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<Mechanism>,
 
-    /// How many trains.
+    /// The number of trains.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) trains: u32,
 
@@ -116,20 +119,21 @@ pub(crate) struct DeferLostArgs {
     pub(crate) keep: KeepArgs,
 }
 
-/// What the scope is triggered on.
+/// The event that selects the train to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TriggerName {
     /// The worst run.
     Late,
-    /// The run into which most raises were merged.
+    /// The run into which the most raises were merged.
     Lost,
 }
 
 /// Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run
 ///
-/// Trains of interrupts as of `defer lost`, for a while; the train that holds the worst run, or the run that most raises were
-/// merged into, is drawn as lanes. Below, how far each edge went apart over the first 10 s and over all. With --output the
-/// lanes are also report.html, and trace.json, which Perfetto (ui.perfetto.dev) opens.
+/// Generates trains of interrupts as `defer lost` does. Draws one train as lanes: the train with the worst run, or
+/// with the run into which the most raises were merged. The table below shows how far each edge varies over the first
+/// 10 s and over the whole time. With --output the lanes are also written as report.html and as trace.json, which
+/// Perfetto (ui.perfetto.dev) opens.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -139,11 +143,11 @@ Examples:
 
 {EXIT_STATUS}"))]
 pub(crate) struct DeferTimelineArgs {
-    /// How long.
+    /// How long to measure.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// What to trigger on.
+    /// The event that selects the train to draw.
     #[arg(long, value_enum, value_name = "NAME", default_value = "late")]
     pub(crate) trigger: TriggerName,
 
@@ -165,10 +169,10 @@ pub(crate) struct DeferTimelineArgs {
     pub(crate) keep: KeepArgs,
 }
 
-/// Name the ways that met a budget, with margins, by what `defer run` measured
+/// List the mechanisms that met a latency budget in a Run of `defer run`, with margins
 ///
-/// Reads a Run that `defer run --output FOLDER` wrote (`lab run` brings it back by itself). Where it was measured beside
-/// loads, only those figures count. A way of which a request or a start was lost is not advised.
+/// Reads a Run that `defer run --output FOLDER` wrote (`lab run` copies the Run to the host by itself). If the Run
+/// has figures under load, only these figures count. A mechanism with a lost request or start is not advised.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -176,32 +180,33 @@ Examples:
   latebound defer advise FOLDER --budget 1ms --context hardirq
 
 Exit status:
-  0  a way met the budget
+  0  a mechanism met the budget
   1  an error; the message says what failed and what to type next
-  2  none did")]
+  2  no mechanism met the budget")]
 pub(crate) struct DeferAdviseArgs {
     /// The folder of the Run.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
 
-    /// How late a start may be.
+    /// The maximum latency of a start.
     #[arg(long, value_name = "TIME")]
     pub(crate) budget: Nanos,
 
-    /// Only ways whose work may sleep (wait for memory, a lock, a device).
+    /// List only mechanisms whose work may sleep (wait for memory, a lock, a device).
     #[arg(long)]
     pub(crate) may_sleep: bool,
 
-    /// From where it is requested: task, softirq, hardirq; any where not given.
+    /// The contexts of the requests: task, softirq, hardirq [default: any].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) context: Vec<Context>,
 }
 
 /// Measure the mechanisms, interleaved, idle and then under load
 ///
-/// One start is requested at each period, of one series after the other: a series is a mechanism requested from a
-/// context, to run on a CPU. Where an earlier request of a series has not started, its turn passes (it is counted).
-/// With loads everything is measured twice: idle, and beside them. The line "direct" is what the harness costs.
+/// Each period requests one start, of one series after the other. A series is a mechanism, the context of its
+/// request, and the CPU on which it runs. If an earlier request of a series has not started, the series misses its
+/// turn, and the missed turn is counted. With loads, everything is measured twice: idle and under load. The line
+/// "direct" shows the cost of the measurement itself.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -220,45 +225,46 @@ Mechanisms by BPF: {}.
 
 {EXIT_STATUS}", mechanisms(By::Module), mechanisms(By::Bpf)))]
 pub(crate) struct DeferRunArgs {
-    /// What requests and stamps: the kernel module, or user space and BPF programs; the module where it is loaded.
+    /// The part that requests work and takes the times [default: module if it is loaded, else bpf].
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) by: Option<DeferBy>,
 
-    /// The mechanisms, with commas between them; all that can be had where not given.
+    /// The mechanisms, with commas between them [default: all that are available].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<Mechanism>,
 
-    /// Where requests come from: task, softirq, hardirq; all where not given. By BPF from task, and direct, bpf_timer and
-    /// bpf_wq from softirq.
+    /// The contexts of the requests: task, softirq, hardirq [default: all]. By BPF all mechanisms are requested from
+    /// task; direct, bpf_timer and bpf_wq also from softirq.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) context: Vec<Context>,
 
-    /// The CPU that requests.
+    /// The CPU on which requests are made.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) cpu: u32,
 
-    /// CPUs to run on, where the mechanism can be sent to another; the requesting one where not given.
+    /// The CPUs on which the work runs, for mechanisms that can be sent to another CPU [default: the requesting CPU].
     #[arg(long, value_name = "LIST")]
     pub(crate) to: Option<CpuSet>,
 
-    /// Triggers of each series.
+    /// The number of triggers of each series.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) count: u32,
 
-    /// Requests in each trigger, right one after the other; mechanisms that merge start once for all of them.
+    /// The number of requests in each trigger, directly one after the other. A mechanism that merges requests starts
+    /// once for all of them.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) burst: u32,
 
-    /// Between two triggers, to which up to a quarter is added at random.
+    /// The time between two triggers; up to a quarter is added at random.
     #[arg(long, value_name = "TIME", default_value = "200us")]
     pub(crate) period: Nanos,
 
-    /// How far ahead hrtimers are set; 50 us where not given.
+    /// The time from setting an hrtimer to its expiry [default: 50 us].
     #[arg(long, value_name = "TIME")]
     pub(crate) timer: Option<Nanos>,
 
-    /// What direct_io reads: a file that is made in this folder and has no name, or a block device, which is only read; /var/tmp
-    /// where not given.
+    /// The place that direct_io reads: a folder, in which a file without a name is created, or a block device, which
+    /// is only read [default: /var/tmp].
     #[arg(long, value_name = "PLACE")]
     pub(crate) disk: Option<PathBuf>,
 
@@ -266,11 +272,13 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "TIME", default_value = "0us")]
     pub(crate) execution: Nanos,
 
-    /// Also measure work items and kthread_worker behind an item that keeps their pool busy for so long; at most 100 ms.
+    /// Also measure work items and kthread_worker behind an item that keeps their pool busy for this time; at most
+    /// 100 ms.
     #[arg(long, value_name = "TIME")]
     pub(crate) busy: Option<Nanos>,
 
-    /// Request also while an earlier request of the series waits: it is merged, or waits behind.
+    /// Request also while an earlier request of the series waits. The new request is merged, or waits behind the
+    /// earlier one.
     #[arg(long)]
     pub(crate) open_loop: bool,
 
@@ -278,24 +286,24 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
     pub(crate) requester_policy: PolicyName,
 
-    /// Its real-time priority; only for fifo and rr; 20 where not given.
+    /// The real-time priority of this thread, only for fifo and rr [default: 20].
     #[arg(long, value_name = "N")]
     pub(crate) requester_priority: Option<u32>,
 
-    /// The policy of kthread, kthread_worker, task_work and user; without the module of user, timerfd, perf_overflow and direct_io,
-    /// and of the thread that membarrier calls.
+    /// The policy of the threads that run kthread, kthread_worker, task_work and user. Without the module: of the
+    /// threads of user, timerfd, perf_overflow and direct_io, and of the thread that membarrier calls.
     #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
     pub(crate) runner_policy: PolicyName,
 
-    /// Their real-time priority; only for fifo and rr; 20 where not given.
+    /// The real-time priority of these threads, only for fifo and rr [default: 20].
     #[arg(long, value_name = "N")]
     pub(crate) runner_priority: Option<u32>,
 
-    /// Give up on requests when nothing has started for so long.
+    /// Give up on requests if nothing has started for this time.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) patience: Nanos,
 
-    /// Show below each quantile the interval in which it lies with 95 % confidence, whatever the distribution.
+    /// Show below each quantile its 95 % confidence interval, which holds for every distribution.
     #[arg(long)]
     pub(crate) intervals: bool,
 
@@ -303,12 +311,13 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, requires = "load")]
     pub(crate) each_load: bool,
 
-    /// Measure idle, without C-states, in bursts of 16, and alone under each of: fair threads, a real-time thread below and one
-    /// above interrupt threads, packets, memory, fdatasync.
+    /// Measure under several conditions: idle, without C-states, in bursts of 16, and under each of these loads
+    /// alone: fair threads, a real-time thread below interrupt threads, a real-time thread above them, packets,
+    /// memory, fdatasync.
     #[arg(long, conflicts_with_all = ["load", "command", "each_load"])]
     pub(crate) axes: bool,
 
-    /// End each measurement, idle and under load, after so long; what was not requested by then is named.
+    /// End each measurement, idle and under load, after this time. The output names the requests that are left.
     #[arg(long, value_name = "TIME")]
     pub(crate) limit: Option<Nanos>,
 

@@ -7,16 +7,16 @@ use clap::{Args, Subcommand};
 use latebound_lab::{Clock, Module};
 use latebound_model::Nanos;
 
-/// Run latebound, or any command, in a virtual machine with the kernel you name
+/// Run latebound, or any command, in a virtual machine with the kernel that you name
 ///
-/// The machine has the host's file system inside, with a layer over it that takes what the guest writes and is gone
-/// with it. Results come back as a Run, marked as emulated. Kernels and tools are kept under the user's cache;
-/// nothing is installed on this system.
+/// The machine sees the host's file system through a writable layer in memory. The layer takes everything that the
+/// guest writes, and ends with the machine. The result is a Run on the host, marked as emulated. Kernels and tools
+/// are kept in the user's cache. The lab installs nothing on this system.
 ///
 /// Kernels: debian:6.12 and debian:6.12-rt (packages of the distribution, or of Debian's archive; debian:7 is the
 /// newest 7.x), debian:6.12@full (booted with another preemption model: none, voluntary, full, lazy), traced:6.12-rt
-/// (built here with preemption and interrupt events, which a bound needs), checked:6.12-rt (which also checks memory
-/// and locks, its own and those of modules), or the path of a kernel image or a source tree.
+/// (built on this host with the preemption and interrupt events that a bound needs), checked:6.12-rt (a traced kernel
+/// that also checks the memory and locks of itself and its modules), or the path of a kernel image or a source tree.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ pub(crate) enum LabCommand {
     Run(LabRunArgs),
     Matrix(LabMatrixArgs),
     Bisect(LabBisectArgs),
-    /// List which kernels are here, which can be had, and what each can show
+    /// List the kernels in the cache, the kernels that are available, and the evidence that each gives
     Kernels,
     Build(LabBuildArgs),
 }
@@ -52,11 +52,11 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: String,
 
-    /// The folder of the Run; latebound-lab-TIME.run where not given. The console log lies beside it.
+    /// The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it.
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace a Run that is there already.
+    /// Replace an existing Run.
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 
@@ -70,7 +70,7 @@ pub(crate) struct LabRunArgs {
 
 /// Run one job on many kernels, several times each
 ///
-/// The kernels take turns, so that what changes on the host over the time falls on all of them alike.
+/// The kernels take turns, so that a change of the host over time affects all of them equally.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -81,15 +81,16 @@ pub(crate) struct LabMatrixArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     pub(crate) kernels: Vec<String>,
 
-    /// How often each kernel is run.
+    /// How often each kernel runs the job.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) runs: u32,
 
-    /// How many machines run at once; more than one only by instructions, where they cannot disturb each other.
+    /// How many machines run at once. More than one needs --clock instructions, because such machines do not disturb
+    /// each other.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
 
-    /// The folder of the matrix, with a Run for each run; latebound-matrix-TIME where not given.
+    /// The folder of the matrix, with one Run of each job [default: latebound-matrix-TIME].
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
@@ -101,10 +102,10 @@ pub(crate) struct LabMatrixArgs {
     pub(crate) job: Vec<String>,
 }
 
-/// Find the first bad one of many kernels, or of the commits of a source tree
+/// Find the first bad kernel of a list, or the first bad commit of a source tree
 ///
-/// Runs by instructions, because a latency on the host's clock repeats badly; and each kernel as often as it takes to be
-/// sure. A kernel that does not boot is skipped. The verdict says how certain it is.
+/// The clock counts instructions, because a latency by the host's clock does not repeat well. Each kernel runs until
+/// its verdict is sure enough. A kernel that does not boot is skipped. The result has its certainty.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -124,7 +125,7 @@ pub(crate) struct LabBisectArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "tree")]
     pub(crate) between: Vec<String>,
 
-    /// A kernel's git repository: its commits are built and run.
+    /// The git repository of a kernel; its commits are built and run.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) tree: Option<PathBuf>,
 
@@ -132,7 +133,8 @@ pub(crate) struct LabBisectArgs {
     #[arg(long, requires = "tree")]
     pub(crate) rt: bool,
 
-    /// What is compared: MECHANISM.max, MECHANISM.mean or MECHANISM.p99.9, such as timer.max or softirq.p99.
+    /// The number to compare: MECHANISM.max, MECHANISM.mean or a quantile such as MECHANISM.p99.9. Examples:
+    /// timer.max, softirq.p99.
     #[arg(long, value_name = "METRIC")]
     pub(crate) metric: String,
 
@@ -140,15 +142,15 @@ pub(crate) struct LabBisectArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) over: Nanos,
 
-    /// How often the good and the bad end are run.
+    /// How often the good and the bad end run.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) ends: u32,
 
-    /// How often a kernel in between is run at most.
+    /// The maximum number of runs of a kernel between the ends.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) repeats: u32,
 
-    /// The folder for the Runs; latebound-bisect-TIME where not given.
+    /// The folder for the Runs [default: latebound-bisect-TIME].
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
@@ -176,11 +178,11 @@ pub(crate) struct LabBuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine")]
 pub(crate) struct MachineArgs {
-    /// How many CPUs; 2 where not given, 1 by instructions.
+    /// The number of CPUs [default: 2, or 1 with --clock instructions].
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<u32>,
 
-    /// Memory.
+    /// The memory of the machine.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: String,
 
@@ -188,30 +190,31 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub(crate) append: Vec<String>,
 
-    /// A virtio disk on a scratch file: /dev/vda in the guest.
+    /// Add a virtio disk on a scratch file; it is /dev/vda in the guest.
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<String>,
 
-    /// Virtio network cards, joined two by two: eth0 with eth1.
+    /// The number of virtio network cards, connected in pairs: eth0 with eth1.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) net: u32,
 
-    /// Which time the machine sees: host, what holds up the host shows in the guest; or instructions, eight nanoseconds for each
-    /// of them: the host's load leaves no mark, and the machine has one CPU. instructions:1ns is a machine eight times as fast that
-    /// takes eight times as long. Where not given, bisect and compare preemption count instructions, the others take the host's.
+    /// The clock of the machine. host: the host's time, so pauses of the host are in the figures. instructions: 8 ns
+    /// for each instruction, so the host's load is not in the figures; the machine has one CPU. With instructions:1ns
+    /// the machine is eight times as fast and takes eight times as long [default: instructions for bisect and compare
+    /// preemption, host for the others].
     #[arg(long, value_name = "NAME")]
     pub(crate) clock: Option<Clock>,
 
-    /// Do not try KVM.
+    /// Emulate the machine in software; do not try KVM.
     #[arg(long)]
     pub(crate) emulate: bool,
 
-    /// How long a machine may run in all, booting included.
+    /// The maximum time that a machine may run, including its boot.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     pub(crate) timeout: Nanos,
 
-    /// A module of latebound's own (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file: built for the kernel and loaded
-    /// before the job.
+    /// One of latebound's modules (latebound_bound, latebound_defer, latebound_tune), or a folder with a Kbuild file.
+    /// The module is built for the kernel and loaded before the job.
     #[arg(long, value_name = "MODULE")]
     pub(crate) module: Option<Module>,
 }

@@ -7,11 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use latebound_model::Nanos;
 use latebound_system::undo::FOLDER;
 
-/// Show which kernel threads hold up real-time tasks, and let their priority follow
+/// Show which kernel threads delay real-time tasks, and let them inherit priorities
 ///
-/// A real-time task that writes a file waits for a worker that writes it back; one that reads a disk, for the thread of
-/// its interrupt. Any fixed priority of such a thread is wrong for some of these tasks. `map` shows who waits for whom; `run` lets
-/// the priority of each kernel thread follow from the tasks that wait for it; `fit` searches the weights for that.
+/// A real-time task that writes a file waits for a worker that writes the file back. A task that reads a disk waits
+/// for the thread of the disk's interrupt. Any fixed priority of such a thread is wrong for some of these tasks.
+/// `map` shows which task waits for which kernel thread. `run` computes the priority of each kernel thread from the
+/// tasks that wait for it. `fit` searches the weights of this computation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,16 +36,17 @@ pub(crate) enum TuneCommand {
     Tasks(TuneTasksArgs),
     Record(TuneRecordArgs),
     Fit(TuneFitArgs),
-    /// Print the default configuration, with what each value means
+    /// Print the default configuration, with the meaning of each value
     Config,
     /// Print the JSON Schema of the configuration
     Schema,
 }
 
-/// Watch who waits for which kernel thread, and show what the policy would make of it
+/// Show which tasks wait for which kernel threads, and the priorities that the policy gives
 ///
-/// Changes nothing. Needs BPF. For each kernel thread: the real-time tasks that waited for it and over what, the priority
-/// that it runs at and the one that the policy wants, and how often it was ready and did not run.
+/// Changes nothing. Needs BPF. For each kernel thread it shows the real-time tasks that waited for the thread and the
+/// objects of these waits, the priority of the thread and the priority that the policy wants, and how often the
+/// thread was ready and did not run.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -53,7 +55,7 @@ Examples:
   latebound tune map --duration 1m --html map.html
   latebound tune map --config tune.toml")]
 pub(crate) struct TuneMapArgs {
-    /// How long to watch [default: until Ctrl-C].
+    /// How long to observe [default: until Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
@@ -66,12 +68,13 @@ pub(crate) struct TuneMapArgs {
     pub(crate) html: Option<PathBuf>,
 }
 
-/// Let the priority of kernel threads follow from the tasks that wait for them
+/// Let kernel threads inherit the priority of the tasks that wait for them
 ///
-/// Each change is written to an undo journal before it is made. All of it is undone at the end, by a watchdog within 100 ms
-/// if this process is killed or hangs, and by `tune undo` or at the next start otherwise. The exit status is 1 where something could not be
-/// given back, and a second run beside one with the same journal folder is refused. Where the kernel module latebound_tune is loaded, it raises threads some
-/// microseconds after a wait begins; this process then does the rest.
+/// Each change is written to an undo journal before it is made. At the end all changes are undone. If this process is
+/// killed or hangs, a watchdog undoes them; it does so within 100 ms after a kill. If the watchdog is killed too,
+/// `tune undo` or the next start undoes them. The exit status is 1 if a priority could not be restored. A second run
+/// with the same journal folder at the same time is refused. If the kernel module latebound_tune is loaded, it raises
+/// threads some microseconds after a wait begins, and this process does the rest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -103,8 +106,8 @@ pub(crate) struct TuneRunArgs {
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     pub(crate) journal: PathBuf,
 
-    /// The file of metrics, written every five seconds for node_exporter's textfile collector; its name ends in .prom [default: the
-    /// configuration's].
+    /// The file of metrics, written every 5 s for node_exporter's textfile collector; its name ends in .prom
+    /// [default: the configuration's].
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 }
@@ -112,7 +115,7 @@ pub(crate) struct TuneRunArgs {
 /// What raises threads, the faster one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RaiseBy {
-    /// The kernel module latebound_tune, for disks, work items and page reclaim; this process for all else.
+    /// The kernel module latebound_tune for disks, work items and page reclaim; this process for all other waits.
     Module,
     /// This process alone.
     Daemon,
@@ -120,9 +123,9 @@ pub(crate) enum RaiseBy {
 
 /// Undo the changes that a dead tuner left
 ///
-/// A tuner gives every priority back at its end, and its watchdog does where it dies or hangs. Where both were killed at once, their
-/// journal holds what is left to undo: this undoes it. A running tuner is left alone. The exit status is 1 where something is not as it
-/// was.
+/// A tuner restores every priority at its end. If the tuner dies or hangs, its watchdog restores them. If both were
+/// killed at once, their journal lists the changes that are left, and this command undoes them. It does not touch the
+/// changes of a running tuner. The exit status is 1 if a priority could not be restored.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -139,21 +142,21 @@ pub(crate) struct TuneUndoArgs {
 pub(crate) enum TunePolicy {
     /// Nothing is changed.
     Off,
-    /// What the configuration gives each class.
+    /// The priority that the configuration gives each class.
     Static,
-    /// The highest that waits: equation (1).
+    /// The maximum priority of the waiting tasks: equation (1).
     Pip,
-    /// The weighted mean of those that wait: equation (2).
+    /// The weighted mean of the priorities of the waiting tasks: equation (2).
     WeightedAverage,
 }
 
 /// Run a trial: the same workload under each policy in turns, with the response times compared
 ///
-/// Each turn starts the command anew; the policies take turns, so that what changes on the machine over
-/// the time falls on all alike. A response is the time from the end of a sleep (or from when it should have ended) until the next
-/// sleep, of the real-time tasks of the command and of all others; the bytes that the disks moved are counted too. The comparison
-/// with "off" is that of `latebound compare`, and needs four rounds at least. Under "off" no tuner runs at all, so that its cost is in the
-/// comparison.
+/// Each turn starts the command anew. The policies take turns, so that a change of the machine over time affects all
+/// of them equally. A response is the time from the end of a sleep (or from the moment at which it should have ended)
+/// until the next sleep. It is measured for the real-time tasks of the command and for all other real-time tasks. The
+/// bytes that the disks moved are counted too. The comparison with "off" is that of `latebound compare`, and needs at
+/// least four rounds. Under "off" no tuner runs at all, so the comparison contains the cost of the tuner.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -161,11 +164,11 @@ Examples:
   latebound tune prove --rounds 8 --duration 20s --output trial -- ./my-control-loop
   latebound tune prove --policy off,pip --config tune.toml --format json -- ./my-control-loop > trial.json")]
 pub(crate) struct TuneProveArgs {
-    /// The policies, the base first; static is added where the configuration gives a class a priority.
+    /// The policies, with the base first; static is added if the configuration gives a class a priority.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["off", "pip", "weighted-average"])]
     pub(crate) policy: Vec<TunePolicy>,
 
-    /// Turns of each policy.
+    /// The number of turns of each policy.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
 
@@ -173,7 +176,7 @@ pub(crate) struct TuneProveArgs {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// The time before that in each turn, which is not measured.
+    /// The time before the measured time in each turn.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) settle: Nanos,
 
@@ -181,7 +184,7 @@ pub(crate) struct TuneProveArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A new folder for the Run of each turn, prove.json and pictures; one that exists is refused.
+    /// A new folder for the Run of each turn, prove.json and pictures; an existing folder is refused.
     #[arg(long, short, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
 
@@ -202,27 +205,30 @@ Examples:
   latebound tune show trial.json --pictures pictures
   latebound tune show a-10ms.json a-100ms.json --pictures pictures")]
 pub(crate) struct TuneShowArgs {
-    /// Documents of `tune prove`. Of several, the cumulative distributions of each task are drawn together, a picture for each policy.
+    /// Documents of `tune prove`. For several documents, one picture for each policy shows the cumulative
+    /// distributions of each task together.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Write response over time, cumulative distribution and memory as SVG to this folder instead; it is made where it does not exist.
+    /// Write pictures (response over time, cumulative distribution, memory) as SVG to this folder instead of
+    /// printing; the folder is created if it does not exist.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) pictures: Option<PathBuf>,
 }
 
 /// Run real-time tasks that write, read and compute: a workload for a trial
 ///
-/// Each task repeats its work, and sleeps for what is left of its period. It is KIND:key=value,… with the kind write, read,
-/// spin or echo (bytes through a pseudo terminal and back), and of name, priority, period, bytes, file, direct, sync, busy, cpu and catch-up what differs from
-/// write:priority=50,period=10ms,bytes=4096,file=16MiB; a period of 0us is no pause.
+/// Each task repeats its work, and sleeps for the rest of its period. A task is KIND:key=value,… The kind is write,
+/// read, spin or echo (bytes through a pseudo terminal and back). The keys are name, priority, period, bytes, file,
+/// direct, sync, busy, cpu and catch-up. The defaults are write:priority=50,period=10ms,bytes=4096,file=16MiB. A
+/// period of 0us means no pause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latebound tune tasks --folder /mnt write:priority=45,bytes=16,period=250us read:priority=40,bytes=100KiB,period=0us,direct
   latebound tune tasks --folder /mnt --duration 30s write:priority=60,bytes=800KiB,period=200ms spin:priority=40,busy=350us,period=400us")]
 pub(crate) struct TuneTasksArgs {
-    /// The folder of the tasks' files, which are made where they do not exist, and stay.
+    /// The folder of the tasks' files. Missing files are created, and all files stay.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) folder: PathBuf,
 
@@ -235,10 +241,10 @@ pub(crate) struct TuneTasksArgs {
     pub(crate) tasks: Vec<String>,
 }
 
-/// Record what real-time tasks and kernel threads do, as a workload for `tune fit`
+/// Record the work of real-time tasks and kernel threads as a workload for `tune fit`
 ///
-/// Live by BPF, or from a saved trace with sched_switch and sched_waking of all CPUs. Record with no tuner at work, so that the
-/// simulation can be held against what was recorded.
+/// Records live by BPF, or from a saved trace with sched_switch and sched_waking of all CPUs. Record without a tuner,
+/// so that `tune fit` can compare the simulation with the recording.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -264,8 +270,8 @@ pub(crate) struct TuneRecordArgs {
 
 /// Simulate a workload under each policy, and search the best weights for it
 ///
-/// The workload is a JSON file of tasks and kernel threads with what they have to do (docs/src/guide/tune.md). Where it has recorded
-/// response times, the simulation is compared with them first.
+/// The workload is a JSON file of tasks and kernel threads and their work (docs/src/guide/tune.md). If it has
+/// recorded response times, the simulation is first compared with these.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -276,11 +282,11 @@ pub(crate) struct TuneFitArgs {
     #[arg(value_name = "FILE")]
     pub(crate) workload: PathBuf,
 
-    /// How much longer than with the policy off any task's worst response may get, in per cent.
+    /// The maximum increase of any task's worst response over the policy off, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) loss: f64,
 
-    /// The most simulations.
+    /// The maximum number of simulations.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) simulations: usize,
 }
