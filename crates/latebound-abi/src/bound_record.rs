@@ -227,7 +227,7 @@ impl RingReader {
 
     fn decode(&mut self, record: &[u64]) -> BoundRecord {
         let first = record[0];
-        let decoded = match (first_of_wide(first), Said::of(first)) {
+        let decoded = match (first_of_wide(first), ShortInterrupt::of(first)) {
             (Some(wide), _) if record.len() == words_of(wide) => match wide {
                 BoundWide::Interrupt => wide_interrupt(record).inspect(|record| {
                     if let BoundRecord::Interrupt { start_ns: start, .. } = record {
@@ -258,20 +258,20 @@ fn what_of(first: u64) -> u64 {
 }
 
 /// An interrupt in one word.
-struct Said {
+struct ShortInterrupt {
     source: InterruptSource,
     /// The lower bits of its start.
     low_start: u64,
     duration: u64,
 }
 
-impl Said {
-    fn of(first: u64) -> Option<Said> {
+impl ShortInterrupt {
+    fn of(first: u64) -> Option<ShortInterrupt> {
         let what = what_of(first);
         let (source, number) = (what >> LB_BOUND_NUMBER_BITS, what & ((1 << LB_BOUND_NUMBER_BITS) - 1));
         // An interrupt without a name has one number; the others are those of longer records, or of nothing.
         let is_one = source != 0 || number == u64::from(LB_BOUND_UNNAMED);
-        is_one.then(|| Said {
+        is_one.then(|| ShortInterrupt {
             source: InterruptSource::from_raw(source as u32, number as u32),
             low_start: first >> (64 - LB_BOUND_START_BITS),
             duration: first >> LB_BOUND_WHAT_BITS & ((1 << LB_BOUND_DURATION_BITS) - 1),

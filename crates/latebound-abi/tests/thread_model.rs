@@ -80,7 +80,7 @@ struct Scheduling {
 }
 
 #[derive(Default, Debug, PartialEq, Eq)]
-struct Said {
+struct ModelOutput {
     windows: Vec<ModelWindow>,
     broken: Option<Rule>,
 }
@@ -109,7 +109,7 @@ impl Reference {
         self.nmi_since = None;
     }
 
-    fn pair_broken(&mut self, said: &mut Said) {
+    fn pair_broken(&mut self, said: &mut ModelOutput) {
         said.broken = Some(Rule::Pair);
         self.forget();
     }
@@ -125,7 +125,7 @@ impl Reference {
         (self.events[to].at_ns - self.events[from].at_ns).saturating_sub(taken)
     }
 
-    fn emit(&mut self, kind: WindowKind, since: Mark, until: usize, said: &mut Said) {
+    fn emit(&mut self, kind: WindowKind, since: Mark, until: usize, said: &mut ModelOutput) {
         let everything: Vec<_> = self.interference.iter().chain(&self.nmis).copied().collect();
         let duration = self.net(since.place, until, &everything);
         if since.tid == 0 && matches!(kind, WindowKind::Poid | WindowKind::Paie) {
@@ -146,7 +146,14 @@ impl Reference {
         });
     }
 
-    fn emit_interrupt(&self, source: InterruptSource, start: u64, end: u64, duration: u64, said: &mut Said) {
+    fn emit_interrupt(
+        &self,
+        source: InterruptSource,
+        start: u64,
+        end: u64,
+        duration: u64,
+        said: &mut ModelOutput,
+    ) {
         let tid = self.events.last().unwrap().tid;
         said.windows.push(ModelWindow {
             kind: WindowKind::Interrupt(source),
@@ -160,13 +167,13 @@ impl Reference {
         });
     }
 
-    fn close_poid(&mut self, until: usize, said: &mut Said) {
+    fn close_poid(&mut self, until: usize, said: &mut ModelOutput) {
         if let Some(since) = self.poid.take() {
             self.emit(WindowKind::Poid, since, until, said);
         }
     }
 
-    fn begin_scheduling(&mut self, since: Mark, until: usize, said: &mut Said) {
+    fn begin_scheduling(&mut self, since: Mark, until: usize, said: &mut ModelOutput) {
         self.close_poid(until, said);
         if let Some(paie) = self.paie.take() {
             self.emit(WindowKind::Paie, paie, until, said);
@@ -180,7 +187,7 @@ impl Reference {
         });
     }
 
-    fn end_scheduling(&mut self, said: &mut Said) {
+    fn end_scheduling(&mut self, said: &mut ModelOutput) {
         let now = self.events.len() - 1;
         let Preemption::Scheduling(scheduling) = std::mem::replace(&mut self.preemption, Preemption::On)
         else {
@@ -206,7 +213,7 @@ impl Reference {
     }
 
     /// The scheduler runs without preemption having gone off for it.
-    fn enter_implicitly(&mut self, since: usize, event: &ThreadModelEvent, said: &mut Said) {
+    fn enter_implicitly(&mut self, since: usize, event: &ThreadModelEvent, said: &mut ModelOutput) {
         let allowed = matches!(self.preemption, Preemption::Postponing { may_schedule: true, .. });
         if event.tid != 0 && !allowed {
             said.broken = Some(Rule::R6);
@@ -214,8 +221,8 @@ impl Reference {
         self.begin_scheduling(Mark { place: since, caller: event.caller, tid: event.tid }, since, said);
     }
 
-    fn step(&mut self, event: &ThreadModelEvent) -> Said {
-        let mut said = Said::default();
+    fn step(&mut self, event: &ThreadModelEvent) -> ModelOutput {
+        let mut said = ModelOutput::default();
         let backwards = self.events.last().is_some_and(|last| event.at_ns < last.at_ns);
         self.events.push(*event);
         if backwards {
@@ -360,7 +367,7 @@ impl Reference {
         }
     }
 
-    fn preempt_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
+    fn preempt_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut ModelOutput) {
         let schedules = event.class == CallerClass::Schedules;
         if schedules && self.nmi_since.is_some() {
             said.broken = Some(Rule::R2);
@@ -397,7 +404,7 @@ impl Reference {
         }
     }
 
-    fn preempt_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
+    fn preempt_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut ModelOutput) {
         if let Irqs::Hardware(section) = &mut self.irqs {
             match self.preemption {
                 Preemption::Unknown => {}
@@ -437,7 +444,7 @@ impl Reference {
         }
     }
 
-    fn irq_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
+    fn irq_disable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut ModelOutput) {
         if matches!(self.irqs, Irqs::Masked(_) | Irqs::Hardware(_)) {
             self.pair_broken(said);
             return;
@@ -471,7 +478,7 @@ impl Reference {
         }
     }
 
-    fn irq_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut Said) {
+    fn irq_enable(&mut self, event: &ThreadModelEvent, here: Mark, said: &mut ModelOutput) {
         match std::mem::replace(&mut self.irqs, Irqs::On) {
             Irqs::Unknown => return,
             Irqs::On => {
@@ -540,7 +547,7 @@ fn compare(events: &[ThreadModelEvent], sched_exit: bool) -> (Vec<ModelWindow>, 
     let (mut windows, mut broken) = (Vec::new(), Vec::new());
     for (place, event) in events.iter().enumerate() {
         let step = model.step(event);
-        let found = Said { windows: step.windows().collect(), broken: step.broken() };
+        let found = ModelOutput { windows: step.windows().collect(), broken: step.broken() };
         let mut expected = reference.step(event);
         // Where a rule and a pair break at once, both have forgotten the state.
         if expected.broken == Some(Rule::Pair) || found.broken == Some(Rule::Pair) {

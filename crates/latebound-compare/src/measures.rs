@@ -3,7 +3,7 @@
 
 use latebound_model::Mechanism;
 use latebound_stats::{
-    Better, FEWEST_BEYOND, Judged, Number, Rules, Scatter, Shift, Span, Statistic, Trimmed, Verdict,
+    Better, FEWEST_BEYOND, MeasureVerdict, Number, Rules, Scatter, Shift, Span, Statistic, Trimmed, Verdict,
     fewest_runs, judge, median_interval, relabel, runs_needed_trimmed, shift,
 };
 
@@ -108,7 +108,7 @@ pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize)
                         if statistic == Statistic::Ranks { held(judged, logs, base_runs) } else { judged }
                     },
                 )
-                .map(|judged| Judged { p_adjusted: (judged.p_adjusted / share).min(1.0), ..judged });
+                .map(|judged| MeasureVerdict { p_adjusted: (judged.p_adjusted / share).min(1.0), ..judged });
             measures.push(measure(raw, logs, judged, &frame));
         }
     }
@@ -117,13 +117,17 @@ pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize)
 
 /// The p-values with those of the sides' own scatter, where these are greater: relabelling by ranks takes the sides to scatter alike. What
 /// is paid for many measures is what relabelling found that it costs.
-fn held(judged: Judged, logs: &Logs, base_runs: usize) -> Judged {
+fn held(judged: MeasureVerdict, logs: &Logs, base_runs: usize) -> MeasureVerdict {
     let (base, new) = logs.values.split_at(base_runs);
     let values = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
     // With one Run on a side nothing is known of its scatter.
     let own = Trimmed::of(&values(base), &values(new)).map_or(1.0, |trimmed| trimmed.p(logs.widened));
     let for_many = judged.p_adjusted / judged.p.max(f64::MIN_POSITIVE);
-    Judged { p: judged.p.max(own), p_adjusted: judged.p_adjusted.max((own * for_many).min(1.0)), ..judged }
+    MeasureVerdict {
+        p: judged.p.max(own),
+        p_adjusted: judged.p_adjusted.max((own * for_many).min(1.0)),
+        ..judged
+    }
 }
 
 /// The logarithms of a measure's numbers, moved to where they would be without drift where the sides took turns.
@@ -301,7 +305,7 @@ fn of_rates(runs: &[&RunFacts], base_runs: usize, raw: &mut Vec<Raw>) {
     }
 }
 
-fn measure(raw: &Raw, logs: &Logs, judged: Option<Judged>, frame: &Frame<'_>) -> Measure {
+fn measure(raw: &Raw, logs: &Logs, judged: Option<MeasureVerdict>, frame: &Frame<'_>) -> Measure {
     let options = frame.options;
     let (base, new) = raw.values.split_at(frame.base_runs);
     let (base_counts, new_counts) = raw.counts.split_at(frame.base_runs);

@@ -30,7 +30,7 @@ pub use error::DeferError;
 pub use ksoftirqd::Ksoftirqd;
 pub use lost::{LostDocument, LostTrial};
 pub use plan::{BpfMechanism, By, Context, Mechanism, Request, Settings};
-pub use run::{Prepared, Progress};
+pub use run::{DeferMeasurement, Progress};
 pub use signature::{Facts, Signature, Starved};
 pub use tally::Measured;
 pub use timeline::{Bar, Edge, Lane, LaneKind, Scope, TimelineDocument, Trigger, Triggered, edges};

@@ -38,7 +38,7 @@ pub struct Progress {
 /// Made before the loads begin: under a load that takes a CPU for itself each of some dozen threads would wait for its
 /// creation, a second each on a kernel that gives fair threads 50 ms of a second.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct DeferMeasurement {
     device: Arc<Device>,
     requests: Vec<Request>,
     settings: Settings,
@@ -48,9 +48,13 @@ pub struct Prepared {
     waiters: Vec<JoinHandle<io::Result<()>>>,
 }
 
-impl Prepared {
+impl DeferMeasurement {
     /// Makes everything that the requests need.
-    pub fn new(device: Device, settings: &Settings, requests: &[Request]) -> Result<Prepared, DeferError> {
+    pub fn new(
+        device: Device,
+        settings: &Settings,
+        requests: &[Request],
+    ) -> Result<DeferMeasurement, DeferError> {
         let mut plan = abi::Plan {
             abi: abi::ABI,
             cpu: settings.cpu.0,
@@ -65,7 +69,7 @@ impl Prepared {
         };
         device.plan(&mut plan)?;
         schedule(plan.requester_tid, settings.requester)?;
-        let mut prepared = Prepared {
+        let mut prepared = DeferMeasurement {
             device: Arc::new(device),
             requests: requests.to_vec(),
             settings: *settings,
@@ -150,7 +154,7 @@ impl Prepared {
     }
 }
 
-impl Drop for Prepared {
+impl Drop for DeferMeasurement {
     fn drop(&mut self) {
         // The threads in WAIT hold the device; without a stop they would wait, and hold it, for ever.
         let _ = self.device.stop();

@@ -46,7 +46,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
 
 /// One distribution as another tool counted it. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ToolDistribution {
     /// Value and count, in any order.
     pub(crate) buckets: Vec<(u64, u64)>,
     /// How many values lay above the tool's histogram.
@@ -66,7 +66,7 @@ pub(crate) struct Counted {
     pub(crate) resolution: u64,
 }
 
-impl Counted {
+impl ToolDistribution {
     /// How many values lie in buckets.
     pub(crate) fn seen(&self) -> Result<u64, String> {
         sum(self.buckets.iter().map(|(_, count)| *count))
@@ -131,7 +131,7 @@ pub(crate) struct Of<'a> {
 
 /// Adds a series. Of the values above the tool's histogram only the maximum is known, so it is counted and the others are
 /// lost; without any bucket there is no distribution, and the numbers that the tool printed stand in the summary alone.
-pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &Counted) {
+pub(crate) fn add(run: &mut Run, of: Of<'_>, counted: &ToolDistribution) {
     let mut histogram = Histogram::new();
     let mut above = counted.above;
     for (value, count) in &counted.buckets {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Mechanism, Nanos, Quantity, Run};
 
-use crate::build::{self, Counted, Of};
+use crate::build::{self, Of, ToolDistribution};
 use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST};
 use crate::options;
@@ -37,7 +37,7 @@ pub(crate) const OF_SIGNAL: Of<'static> = Of {
 /// What a thread's lines say.
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    counted: Counted,
+    counted: ToolDistribution,
     /// Whether the histogram's line of overflows was there.
     overflows: bool,
     /// The histogram's total.

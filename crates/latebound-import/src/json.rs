@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Number;
 
-use crate::build::{self, Counted, Of};
+use crate::build::{self, Of, ToolDistribution};
 use crate::cyclictest;
 use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST, SECOND};
@@ -171,7 +171,7 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     let reader = Reader { of, unit, biased, settings: run.settings.clone() };
     // How far a histogram reaches is in its series, and does not bear on what is measured.
     run.settings.remove(options::RANGE);
-    let read: Vec<(Counted, Option<u64>)> =
+    let read: Vec<(ToolDistribution, Option<u64>)> =
         threads.iter().map(|(name, thread)| reader.counted(name, thread)).collect::<Result<_, _>>()?;
     run.duration = Nanos(read.iter().filter_map(|(_, time)| *time).max().unwrap_or(0));
     let mut highest = None;
@@ -288,7 +288,7 @@ struct Reader {
 
 impl Reader {
     /// What a thread's entry says, and for how long it measured in nanoseconds.
-    fn counted(&self, name: &str, thread: &Thread) -> Result<(Counted, Option<u64>), ImportError> {
+    fn counted(&self, name: &str, thread: &Thread) -> Result<(ToolDistribution, Option<u64>), ImportError> {
         let malformed = |what: String| ImportError::Malformed {
             tool: self.of.tool,
             what: format!("thread {}: {what}", name.escape_debug()),
@@ -304,14 +304,14 @@ impl Reader {
             |number: &Option<Number>| number.as_ref().map(|n| time(&n.to_string(), self.unit)).transpose();
         if let (Some(sender), Some(receiver)) = (&thread.sender, &thread.receiver) {
             let of = |number: &Number| time(&number.to_string(), self.unit).map(Some);
-            let counted = Counted {
+            let counted = ToolDistribution {
                 only: Some(sender.samples.min(MOST)),
                 min: of(&receiver.min)?,
                 mean: of(&receiver.avg)?,
                 max: of(&receiver.max)?,
                 cpu: receiver.cpu,
                 resolution: self.unit,
-                ..Counted::default()
+                ..ToolDistribution::default()
             };
             counted.check(None).map_err(malformed)?;
             let micros = sender.interval.unwrap_or(0).saturating_mul(MICROSECOND);
@@ -325,7 +325,7 @@ impl Reader {
         if let Some(pair) = buckets.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(malformed(format!("the bucket of {} is listed twice", Nanos(pair[0].0))));
         }
-        let mut counted = Counted {
+        let mut counted = ToolDistribution {
             buckets,
             min: number(&thread.min)?,
             mean: number(&thread.avg)?,
@@ -334,7 +334,7 @@ impl Reader {
             cpu: thread
                 .cpu
                 .or_else(|| name.parse().ok().filter(|_| self.of.tool != cyclictest::OF_SIGNAL.tool)),
-            ..Counted::default()
+            ..ToolDistribution::default()
         };
         let ran = thread.duration.as_ref().map(|n| time(&n.to_string(), SECOND)).transpose()?;
         self.what_lies_above(&mut counted, thread.cycles).map_err(malformed)?;
@@ -344,7 +344,7 @@ impl Reader {
     }
 
     /// Tells apart what was not counted from what was counted above the histogram, and holds the numbers against each other.
-    fn what_lies_above(&self, counted: &mut Counted, cycles: Option<u64>) -> Result<(), String> {
+    fn what_lies_above(&self, counted: &mut ToolDistribution, cycles: Option<u64>) -> Result<(), String> {
         if cycles.is_some_and(|cycles| cycles > MOST) {
             return Err("its number of cycles is more than 2^53".to_owned());
         }

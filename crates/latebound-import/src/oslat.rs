@@ -4,7 +4,7 @@
 
 use latebound_model::{Mechanism, Nanos, Quantity, Run};
 
-use crate::build::{self, Counted, Of};
+use crate::build::{self, Of, ToolDistribution};
 use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, SECOND};
 use crate::options;
@@ -31,7 +31,7 @@ pub(crate) fn note_bias(run: &mut Run) {
 
 /// oslat counts everything above its last bucket into it (`insert_bucket`), unmarked in JSON: where the maximum value lies
 /// above that bucket, what the bucket holds is above it or in it, and nobody knows which.
-pub(crate) fn unclamp(counted: &mut Counted) {
+pub(crate) fn unclamp(counted: &mut ToolDistribution) {
     counted.buckets.sort_unstable();
     if let (Some(&(last, count)), Some(max)) = (counted.buckets.last(), counted.max)
         && max > last
@@ -43,7 +43,7 @@ pub(crate) fn unclamp(counted: &mut Counted) {
 
 pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
     let malformed = |what: &str| ImportError::Malformed { tool: OF.tool, what: what.to_owned() };
-    let mut cores: Vec<Counted> = Vec::new();
+    let mut cores: Vec<ToolDistribution> = Vec::new();
     let mut run = build::run(OF.tool, "", "");
     let mut last = None;
     for (number, line) in part.lines() {
@@ -70,9 +70,13 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
         // The unit stands behind the numbers, and behind those of the last bucket a remark.
         let words: Vec<&str> = rest.split_whitespace().take_while(|word| !word.starts_with('(')).collect();
         if name == "Core" {
-            let core = |word: &&str| -> Result<Counted, ImportError> {
+            let core = |word: &&str| -> Result<ToolDistribution, ImportError> {
                 let cpu = u32::try_from(at.count(word)?).map_err(|_| at.bad(word, "no number of a CPU"))?;
-                Ok(Counted { cpu: Some(cpu), resolution: MICROSECOND, ..Counted::default() })
+                Ok(ToolDistribution {
+                    cpu: Some(cpu),
+                    resolution: MICROSECOND,
+                    ..ToolDistribution::default()
+                })
             };
             cores = words.iter().map(core).collect::<Result<_, _>>()?;
             continue;
@@ -133,9 +137,9 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
 
 /// oslat says no number of values, so that the extremes alone are held against the buckets; a bias is in the buckets and not in
 /// the extremes.
-pub(crate) fn check(counted: &Counted, biased: bool) -> Result<(), String> {
+pub(crate) fn check(counted: &ToolDistribution, biased: bool) -> Result<(), String> {
     if biased {
-        return Counted { min: None, mean: None, max: None, ..counted.clone() }.check(None);
+        return ToolDistribution { min: None, mean: None, max: None, ..counted.clone() }.check(None);
     }
     counted.check(None)
 }

@@ -6,7 +6,7 @@
 use latebound_model::{Load, Mechanism, Nanos, PreemptionModel, Quantity, Run};
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::build::{self, Counted, Of};
+use crate::build::{self, Of, ToolDistribution};
 use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST, SECOND};
 use crate::options;
@@ -132,7 +132,7 @@ fn loads(run: &mut Run, root: Node<'_, '_>) {
 fn core_of(
     core: Node<'_, '_>,
     line: &impl Fn(Node<'_, '_>) -> At,
-) -> Result<(Counted, Option<u64>), ImportError> {
+) -> Result<(ToolDistribution, Option<u64>), ImportError> {
     let child = |name: &str| core.descendants().find(|node| node.tag_name().name() == name);
     let number = |name: &str| -> Result<Option<u64>, ImportError> {
         let Some(node) = child(name) else { return Ok(None) };
@@ -151,7 +151,7 @@ fn core_of(
     }
     let (min, max) = (number("minimum")?, number("maximum")?);
     let highest = buckets.iter().map(|(value, _)| *value).max();
-    let counted = Counted {
+    let counted = ToolDistribution {
         // The maximum latency may be the one of the bucket that there is none for: `get_max() > buckets` lets it pass.
         above: u64::from(highest.is_some_and(|highest| max.is_some_and(|max| max > highest))),
         limit: highest.map_or(0, |highest| highest.saturating_add(MICROSECOND)),

@@ -5,7 +5,7 @@
 
 use latebound_model::{Mechanism, Nanos, Quantity, Run};
 
-use crate::build::{self, Counted, Of};
+use crate::build::{self, Of, ToolDistribution};
 use crate::error::ImportError;
 use crate::number::{At, MICROSECOND, MOST};
 use crate::options;
@@ -42,7 +42,7 @@ const SUMMARY: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
 /// A column, and what it is of.
 struct Column {
     of: Of<'static>,
-    counted: Counted,
+    counted: ToolDistribution,
     count: u64,
 }
 
@@ -151,7 +151,11 @@ fn heads_of(at: At, tool: Tool, heads: &str) -> Result<Vec<Column>, ImportError>
         let (context, cpu) = head.split_once('-').unwrap_or((head, ""));
         let cpu = cpu.parse().map_err(|_| at.bad(head, "not a column that is known"))?;
         let of = of(tool, context).ok_or_else(|| at.bad(head, "not a column that is known"))?;
-        Ok(Column { of, counted: Counted { cpu: Some(cpu), ..Counted::default() }, count: 0 })
+        Ok(Column {
+            of,
+            counted: ToolDistribution { cpu: Some(cpu), ..ToolDistribution::default() },
+            count: 0,
+        })
     };
     heads.split_whitespace().map(column).collect()
 }
@@ -176,7 +180,7 @@ impl Column {
         let name =
             |what: String| format!("{} of CPU {}: {what}", self.of.subject, self.counted.cpu.unwrap_or(0));
         // With buckets wider than a unit the minimum value may lie anywhere in its own.
-        Counted { min: None, ..self.counted.clone() }.check(Some(self.count)).map_err(name)?;
+        ToolDistribution { min: None, ..self.counted.clone() }.check(Some(self.count)).map_err(name)?;
         let mut counted = self.counted.clone();
         let highest = counted.buckets.iter().map(|(value, _)| *value).max();
         if let (Some(highest), Some(max), 0) = (highest, counted.max, counted.above) {

@@ -29,7 +29,7 @@ pub struct Plan {
 
 /// What was found of one kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct KernelVerdict {
     /// Its place in the row.
     pub index: usize,
     /// The values of its runs.
@@ -50,7 +50,7 @@ pub struct Verdict {
     /// How likely that is right, given that the ends are what they were called.
     pub certainty: f64,
     /// Every kernel that was run, in order.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<KernelVerdict>,
 }
 
 /// Why there is no verdict.
@@ -63,7 +63,7 @@ pub enum BisectError<E> {
         /// Which end and what it showed, in words.
         why: String,
         /// Their runs.
-        judged: Vec<Judged>,
+        judged: Vec<KernelVerdict>,
     },
 }
 
@@ -86,7 +86,7 @@ pub fn bisect<E>(
     let mut often = [0.0; 2];
     for (end, index) in [0, count - 1].into_iter().enumerate() {
         let mut kernel =
-            Judged { index, values: Vec::new(), bad: Some(end == 1), certainty: 1.0, skipped: None };
+            KernelVerdict { index, values: Vec::new(), bad: Some(end == 1), certainty: 1.0, skipped: None };
         for _ in 0..plan.ends.max(1) {
             match run(index).map_err(BisectError::Run)? {
                 Probe::Value(value) => kernel.values.push(value),
@@ -114,7 +114,8 @@ pub fn bisect<E>(
     let mut certainty = 1.0;
     let mut skipped: Vec<usize> = Vec::new();
     while let Some(index) = nearest(low, high, &skipped) {
-        let mut kernel = Judged { index, values: Vec::new(), bad: None, certainty: 0.5, skipped: None };
+        let mut kernel =
+            KernelVerdict { index, values: Vec::new(), bad: None, certainty: 0.5, skipped: None };
         let mut odds = 1.0;
         for _ in 0..plan.repeats.max(1) {
             match run(index).map_err(BisectError::Run)? {

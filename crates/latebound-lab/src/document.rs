@@ -5,7 +5,7 @@ use latebound_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::bisect::{Judged, Verdict};
+use crate::bisect::{KernelVerdict, Verdict};
 use crate::list::Listed;
 use crate::metric::Metric;
 
@@ -66,7 +66,7 @@ impl<'a> BisectDocument<'a> {
         verdict: &'a Verdict,
     ) -> BisectDocument<'a> {
         let name = |index: usize| names.get(index).map_or("", String::as_str);
-        let judged = |judged: &'a Judged| JudgedKernel {
+        let judged = |judged: &'a KernelVerdict| JudgedKernel {
             kernel: name(judged.index),
             values: &judged.values,
             bad: judged.bad,

@@ -177,7 +177,7 @@ impl<'a> Writer<'a> {
 }
 
 /// What a recorder holds.
-pub(crate) struct Recorded {
+pub(crate) struct WakeupDistributions {
     pub(crate) naive: Histogram,
     pub(crate) naive_maxima: BlockMaxima,
     pub(crate) free: Histogram,
@@ -221,7 +221,7 @@ impl Reader {
     }
 
     /// Everything so far; exact once the thread has ended.
-    pub(crate) fn read(&mut self, recorder: &Recorder) -> Recorded {
+    pub(crate) fn read(&mut self, recorder: &Recorder) -> WakeupDistributions {
         self.drain_stalls(recorder);
         let (naive, naive_maxima) = recorder.naive.read();
         let (mut free, mut free_maxima) = (naive.clone(), naive_maxima.clone());
@@ -233,7 +233,7 @@ impl Reader {
             free_maxima = merge_maxima(free_maxima, maxima);
         }
         let rare = &recorder.rare.0;
-        Recorded {
+        WakeupDistributions {
             naive,
             naive_maxima,
             free,
@@ -290,7 +290,7 @@ mod tests {
         histogram
     }
 
-    fn run(plan: Plan, delays: &[u64], drain_every: usize) -> (Recorded, Vec<Late>) {
+    fn run(plan: Plan, delays: &[u64], drain_every: usize) -> (WakeupDistributions, Vec<Late>) {
         let recorder = Recorder::new(plan);
         let (mut writer, mut reader) = (Writer::new(&recorder), Reader::new(&plan));
         let (mut expected, mut delays, mut turn, mut late) =

@@ -64,7 +64,7 @@ pub(crate) fn other_half(tracepoint: &str) -> Option<String> {
 }
 
 /// What one try gave.
-enum Tried<T> {
+enum Attempt<T> {
     Loaded(T),
     /// The kernel refused these programs: one, as libbpf stops at the first.
     Without(Vec<Refused>),
@@ -235,9 +235,9 @@ fn load_without<O: OpenSkel<'static>>(
         }
         let open = |programs: &BTreeSet<String>| open(programs, &refused);
         match attempt(&open, &programs) {
-            Tried::Loaded(skeleton) => return Ok((skeleton, refused)),
-            Tried::Without(more) => refused.extend(more),
-            Tried::Failed(source, said) => {
+            Attempt::Loaded(skeleton) => return Ok((skeleton, refused)),
+            Attempt::Without(more) => refused.extend(more),
+            Attempt::Failed(source, said) => {
                 let error = ProbeError::load(step, source, &said);
                 if matches!(error, ProbeError::Refused(_)) {
                     return Err(error);
@@ -259,9 +259,9 @@ fn refused_alone<O: OpenSkel<'static>>(
     name: &str,
 ) -> Option<Refused> {
     match attempt(open, &BTreeSet::from([name.to_owned()])) {
-        Tried::Loaded(_) => None,
-        Tried::Without(refused) => refused.into_iter().next(),
-        Tried::Failed(error, said) => {
+        Attempt::Loaded(_) => None,
+        Attempt::Without(refused) => refused.into_iter().next(),
+        Attempt::Failed(error, said) => {
             let why = format!("{} ({error})", log::gist(&said));
             Some(Refused { program: name.to_owned(), step: Step::Load, why })
         }
@@ -271,7 +271,7 @@ fn refused_alone<O: OpenSkel<'static>>(
 fn attempt<O: OpenSkel<'static>>(
     open: &impl Fn(&BTreeSet<String>) -> libbpf_rs::Result<O>,
     programs: &BTreeSet<String>,
-) -> Tried<O::Output> {
+) -> Attempt<O::Output> {
     // The verifier writes to the buffer of the program that it refuses, and to no other: libbpf asks it to say something only then
     // (bpf_object_load_prog in libbpf.c, 1.7).
     let mut logs: Vec<(String, Vec<u8>)> =
@@ -296,7 +296,7 @@ fn attempt<O: OpenSkel<'static>>(
         open.load()
     });
     let error = match result {
-        Ok(skeleton) => return Tried::Loaded(skeleton),
+        Ok(skeleton) => return Attempt::Loaded(skeleton),
         Err(error) => error,
     };
     let of_program = |(program, log): (String, Vec<u8>)| {
@@ -306,7 +306,7 @@ fn attempt<O: OpenSkel<'static>>(
         (!text.is_empty()).then_some(Refused { program, step: Step::Load, why })
     };
     let refused: Vec<Refused> = logs.into_iter().filter_map(of_program).collect();
-    if refused.is_empty() { Tried::Failed(error, said) } else { Tried::Without(refused) }
+    if refused.is_empty() { Attempt::Failed(error, said) } else { Attempt::Without(refused) }
 }
 
 /// For tests: programs that the kernel is made to refuse where they are attached.

@@ -18,7 +18,7 @@ pub(crate) enum Gap {
 
 /// How often, and where first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct Occurrences {
     count: u64,
     first: Nanos,
 }
@@ -30,8 +30,8 @@ pub(crate) struct Continuity {
     /// The thread that is switched from, as long as no event of the next one has come: the event of a switch comes before
     /// the switch (`__schedule()`, kernel/sched/core.c, 5.15 to 6.18), so an NMI between the two is still of that thread.
     leaving: Option<i32>,
-    threads: Found,
-    interrupts: Found,
+    threads: Occurrences,
+    interrupts: Occurrences,
 }
 
 impl Continuity {

@@ -13,7 +13,7 @@ use crate::error::SavedError;
 
 /// What was counted while the events of a saved trace were read.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct ReadTallies {
     /// Of each CPU, what was read and what is missing.
     pub tallies: BTreeMap<Cpu, Tally>,
     /// System, name, release and machine of the traced system, where the trace says.
@@ -31,7 +31,7 @@ pub fn visit_saved<R: ReadAt>(
     source: R,
     instance: &str,
     visit: impl FnMut(Event),
-) -> Result<Counted, SavedError> {
+) -> Result<ReadTallies, SavedError> {
     match TraceKind::of(&source)? {
         TraceKind::TraceDat => {
             let trace = TraceFile::open(source)?;
@@ -58,27 +58,27 @@ pub(crate) fn of_dat<R: ReadAt>(
     trace: &TraceFile<R>,
     buffer: &Buffer,
     visit: impl FnMut(Event),
-) -> Result<Counted, SavedError> {
+) -> Result<ReadTallies, SavedError> {
     let tallies = for_each_event(trace, buffer, visit)?.into_iter().collect();
-    Ok(Counted { tallies, uname: trace.uname().map(str::to_owned) })
+    Ok(ReadTallies { tallies, uname: trace.uname().map(str::to_owned) })
 }
 
 pub(crate) fn of_perf<R: ReadAt>(
     trace: &mut PerfTrace<R>,
     visit: impl FnMut(Event),
-) -> Result<Counted, SavedError> {
+) -> Result<ReadTallies, SavedError> {
     let (vectors, symbols) = (trace.decoder().vector_names().to_vec(), trace.symbols().clone());
     let take = converted(&vectors, &symbols, visit);
-    Ok(Counted { tallies: trace.for_each(take)?, uname: None })
+    Ok(ReadTallies { tallies: trace.for_each(take)?, uname: None })
 }
 
 pub(crate) fn of_text<R: ReadAt>(
     trace: &TextTrace<R>,
     visit: impl FnMut(Event),
-) -> Result<Counted, SavedError> {
+) -> Result<ReadTallies, SavedError> {
     let symbols = trace.symbols();
     let take = converted(trace.vector_names(), &symbols, visit);
-    Ok(Counted { tallies: trace.for_each(take)?, uname: None })
+    Ok(ReadTallies { tallies: trace.for_each(take)?, uname: None })
 }
 
 /// Turns typed items into events of the model.

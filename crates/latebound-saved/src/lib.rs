@@ -16,7 +16,7 @@ mod views;
 mod wakeups;
 
 pub use error::SavedError;
-pub use events::{Counted, visit_saved};
+pub use events::{ReadTallies, visit_saved};
 pub use explain::{SavedExplanations, Watched, explain_saved};
 pub use observe::{SavedOptions, observe_saved};
 pub use saved::{Saved, Violation};

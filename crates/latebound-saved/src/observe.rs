@@ -23,7 +23,7 @@ use latebound_trace::{
 
 use crate::continuity::Continuity;
 use crate::error::{RECORD, SavedError};
-use crate::events::{self, Counted, check_clock};
+use crate::events::{self, ReadTallies, check_clock};
 use crate::saved::{Saved, Violation};
 use crate::side_by_side::{parallelism, side_by_side};
 use crate::wakeups::{Across, Wakeups, across};
@@ -265,7 +265,7 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
 
 /// An estimate from the events of a trace without those that show blocking.
 fn estimate(
-    read: impl FnOnce(&mut dyn FnMut(Event)) -> Result<Counted, SavedError>,
+    read: impl FnOnce(&mut dyn FnMut(Event)) -> Result<ReadTallies, SavedError>,
 ) -> Result<Saved, SavedError> {
     let mut estimator = Estimator::new();
     let mut switches = 0u64;

@@ -28,7 +28,7 @@ pub use order::{QuantileRanks, histogram_quantile_interval, median_interval, qua
 pub use power::{Scatter, fewest_runs, runs_needed, runs_needed_trimmed};
 pub use profile::return_level;
 pub use rank::{Shift, Span, shift};
-pub use relabel::{Judged, Relabelled, Statistic, relabel};
+pub use relabel::{MeasureVerdict, Relabelled, Statistic, relabel};
 pub use sample::{FEWEST_BEYOND, Number, Sample};
 pub use trimmed::Trimmed;
 pub use verdict::{Better, Rules, Verdict, judge};

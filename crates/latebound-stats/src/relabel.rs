@@ -33,7 +33,7 @@ pub enum Statistic {
 
 /// One measure's p-values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct MeasureVerdict {
     /// Of this measure alone, two-sided.
     pub p: f64,
     /// Corrected for all measures.
@@ -46,7 +46,7 @@ pub struct Judged {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relabelled {
     /// One for each measure, in their order; `None` where a side has no value.
-    pub measures: Vec<Option<Judged>>,
+    pub measures: Vec<Option<MeasureVerdict>>,
     /// How many ways of dealing the runs were looked at, the one that was met included.
     pub relabellings: u64,
     /// Whether these were all.
@@ -61,15 +61,15 @@ impl Relabelled {
 }
 
 /// A measure, made ready to be dealt again and again.
-struct Prepared {
+struct RelabelPlan {
     /// Runs that have a value, by value; the number says where its ties end.
     order: Vec<(usize, usize)>,
     values: Vec<f64>,
     statistic: Statistic,
 }
 
-impl Prepared {
-    fn of(values: &[Option<f64>], statistic: Statistic) -> Prepared {
+impl RelabelPlan {
+    fn of(values: &[Option<f64>], statistic: Statistic) -> RelabelPlan {
         let mut sorted: Vec<(f64, usize)> =
             values.iter().enumerate().filter_map(|(run, value)| value.map(|value| (value, run))).collect();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -81,7 +81,7 @@ impl Prepared {
             let to = from + ties.count();
             order.extend(sorted[from..to].iter().map(|(_, run)| (*run, to)));
         }
-        Prepared { order, values: values.iter().map(|value| value.unwrap_or(0.0)).collect(), statistic }
+        RelabelPlan { order, values: values.iter().map(|value| value.unwrap_or(0.0)).collect(), statistic }
     }
 
     fn z(&self, new: &[bool]) -> f64 {
@@ -182,7 +182,8 @@ pub fn relabel(
     seed: u64,
 ) -> Relabelled {
     let runs = measures.first().map_or(0, Vec::len);
-    let prepared: Vec<Prepared> = measures.iter().map(|values| Prepared::of(values, statistic)).collect();
+    let prepared: Vec<RelabelPlan> =
+        measures.iter().map(|values| RelabelPlan::of(values, statistic)).collect();
     let met: Vec<bool> = (0..runs).map(|run| run >= base_runs).collect();
     let has_both = |values: &[Option<f64>]| {
         let (base, new) = values.split_at(base_runs.min(values.len()));
@@ -245,7 +246,7 @@ pub fn relabel(
     for &m in &order {
         let part = |count: u64| count as f64 / relabellings as f64;
         so_far = so_far.max(part(together[m]));
-        judged[m] = observed[m].map(|z| Judged { p: part(alone[m]), p_adjusted: so_far, z });
+        judged[m] = observed[m].map(|z| MeasureVerdict { p: part(alone[m]), p_adjusted: so_far, z });
     }
     Relabelled { measures: judged, relabellings, exact }
 }

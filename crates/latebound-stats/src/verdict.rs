@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a p-value and an interval to one of four words.
 
-use crate::{Judged, Shift};
+use crate::{MeasureVerdict, Shift};
 
 /// Which way is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 /// The verdict on a measure from its p-values and the shift of its logarithm.
-pub fn judge(judged: Option<Judged>, shift: Option<&Shift>, better: Better, rules: Rules) -> Verdict {
+pub fn judge(judged: Option<MeasureVerdict>, shift: Option<&Shift>, better: Better, rules: Rules) -> Verdict {
     let (Some(judged), Some(shift)) = (judged, shift) else { return Verdict::NotEnoughRuns };
     let lowest = rules.least_effect.ln_1p();
     let (above, below) = (shift.interval.low > lowest, shift.interval.high < -lowest);
@@ -59,8 +59,8 @@ mod tests {
 
     const RULES: Rules = Rules { level: 0.05, margin: 0.05, least_effect: 0.01 };
 
-    fn judged(p_adjusted: f64, z: f64) -> Option<Judged> {
-        Some(Judged { p: p_adjusted, p_adjusted, z })
+    fn judged(p_adjusted: f64, z: f64) -> Option<MeasureVerdict> {
+        Some(MeasureVerdict { p: p_adjusted, p_adjusted, z })
     }
 
     fn between(low: f64, high: f64) -> Shift {

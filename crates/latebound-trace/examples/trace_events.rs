@@ -13,13 +13,13 @@ use latebound_trace::{Decoder, Item, Tally, TraceFile, TraceRecord};
 
 /// What reading left behind: a sum over typed values, so that no part of the work can be left out.
 #[derive(Default)]
-struct Counted {
+struct EventTotals {
     by_event: Vec<u64>,
     sum: u64,
     tally: Tally,
 }
 
-fn take(decoder: &Decoder, counted: &mut Counted, item: Item<'_>) {
+fn take(decoder: &Decoder, counted: &mut EventTotals, item: Item<'_>) {
     let Item::Event(event) = item else { return };
     let decoded = decoder.decode(event.data);
     let id = usize::from(decoded.id);
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let buffer = trace.buffer("")?;
     let mut per_cpu = Vec::new();
     if has("--merged") {
-        let mut counted = Counted::default();
+        let mut counted = EventTotals::default();
         let mut stream = trace.events(buffer)?;
         while let Some(item) = stream.next_item()? {
             take(&decoder, &mut counted, item);
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (trace, decoder) = (&trace, &decoder);
             let read = |cpu| {
                 move || {
-                    let mut counted = Counted::default();
+                    let mut counted = EventTotals::default();
                     let mut stream = trace.cpu_events(buffer, cpu)?;
                     stream.for_each(|item| take(decoder, &mut counted, item))?;
                     counted.tally = stream.tally();

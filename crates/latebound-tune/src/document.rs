@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::class::ThreadClass;
 use crate::policy::{PolicyKind, Weight};
 use crate::session::{Helper, PageShares, Session, Threads, WaitSource};
-use crate::simulate::{Agreement, Fit, Outcome, Recorded, Responses, SimulatedTask, Workload};
+use crate::simulate::{Agreement, Fit, Outcome, Responses, SimulatedTask, Workload, WorkloadRecording};
 use crate::tuner::Change;
 
 /// A task that waited.
@@ -368,7 +368,12 @@ pub struct RecordedTask {
 
 impl TuneRecord {
     /// Of what was recorded into this file.
-    pub fn new(recorded: Recorded, workload: String, losses: Vec<Loss>, missing: Vec<Missing>) -> TuneRecord {
+    pub fn new(
+        recorded: WorkloadRecording,
+        workload: String,
+        losses: Vec<Loss>,
+        missing: Vec<Missing>,
+    ) -> TuneRecord {
         let task = |task: &SimulatedTask| RecordedTask {
             name: task.name.clone(),
             priority: task.priority,

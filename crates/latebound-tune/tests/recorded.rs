@@ -6,7 +6,7 @@
 use latebound_model::Priority;
 use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Policy, SwitchReason, Task, Tid};
 use latebound_tune::PolicyKind;
-use latebound_tune::simulate::{Recorded, Step, WorkloadRecorder, agreement, simulate};
+use latebound_tune::simulate::{Step, WorkloadRecorder, WorkloadRecording, agreement, simulate};
 use proptest::prelude::*;
 
 const IDLE: (i32, &str, i32) = (0, "swapper/0", 120);
@@ -67,7 +67,7 @@ impl Story {
         story
     }
 
-    fn finish(mut self, at: u64) -> Recorded {
+    fn finish(mut self, at: u64) -> WorkloadRecording {
         self.event(at, EventKind::SchedulerExit);
         self.recorder.finish()
     }

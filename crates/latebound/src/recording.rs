@@ -16,7 +16,7 @@ use latebound_report::terminal;
 use latebound_saved::visit_saved;
 use latebound_system::undo::{Schedule, set_schedule_within};
 use latebound_tune::document::TuneRecord;
-use latebound_tune::simulate::{Recorded, WorkloadRecorder};
+use latebound_tune::simulate::{WorkloadRecorder, WorkloadRecording};
 
 use crate::cli::TuneRecordArgs;
 use crate::output::Output;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &TuneRecordArgs, output: &Output) -> Result<()> {
 }
 
 struct Recording {
-    recorded: Recorded,
+    recorded: WorkloadRecording,
     losses: Vec<Loss>,
     missing: Vec<Missing>,
 }

@@ -219,7 +219,7 @@ fn matrix() -> Matrix {
 
 /// The second of three kernels does not boot.
 fn verdict() -> latebound_lab::Verdict {
-    let judged = |index, values, bad, certainty, skipped: Option<&str>| latebound_lab::Judged {
+    let judged = |index, values, bad, certainty, skipped: Option<&str>| latebound_lab::KernelVerdict {
         index,
         values,
         bad,

@@ -102,7 +102,7 @@ pub(crate) fn interval(source: &impl Source, started: u64, from: u64, to: u64) -
 
 /// The records from a position on that are whole, in the order of their positions.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct RingRecords {
     /// The records, with how many are missing before each.
     pub(crate) records: Vec<(u64, FlightRecord)>,
     /// The position to go on from.
@@ -113,9 +113,9 @@ pub(crate) struct Taken {
 
 /// Takes all records from `next` on. One that is being written ends them; where it was found so once before (`was_stuck`)
 /// it will never be written, and counts as missing.
-pub(crate) fn take(source: &impl Source, next: u64, was_stuck: bool) -> Taken {
+pub(crate) fn take(source: &impl Source, next: u64, was_stuck: bool) -> RingRecords {
     let end = source.position();
-    let mut taken = Taken { next, ..Taken::default() };
+    let mut taken = RingRecords { next, ..RingRecords::default() };
     let mut missing = 0;
     let mut copied: Vec<(u64, u64, FlightRecord)> = Vec::new();
     let oldest = end.saturating_sub(source.capacity());
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(shown(&interval(&ring, 0, 12 * MS, 16 * MS)), "lost 4 before 15, 15, 16");
     }
 
-    fn shown_taken(taken: &Taken) -> String {
+    fn shown_taken(taken: &RingRecords) -> String {
         let one = |(lost, record): &(u64, FlightRecord)| match lost {
             0 => format!("{}", record.at_ns / MS),
             lost => format!("lost {lost}, {}", record.at_ns / MS),

@@ -7,7 +7,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::dat::chunk::{Chunk, Finder, Found, Slot, Work};
+use crate::dat::chunk::{Chunk, Finder, NextChunk, Slot, Work};
 use crate::dat::shape::Shape;
 use crate::source::ReadAt;
 
@@ -35,7 +35,7 @@ pub struct Ahead<'f, R> {
 }
 
 /// The reader's end.
-pub(super) struct Prepared {
+pub(super) struct AheadReader {
     room: Sender<Batch>,
     filled: Receiver<Batch>,
     /// What is read now; its bytes are in the slot.
@@ -50,7 +50,7 @@ pub(super) fn prepared<R>(
     shape: Shape,
     finder: Finder,
     budget: usize,
-) -> (Ahead<'_, R>, Prepared) {
+) -> (Ahead<'_, R>, AheadReader) {
     let (room, room_back) = channel();
     let (filled, filled_out) = channel();
     // The reader has one to begin with.
@@ -59,7 +59,7 @@ pub(super) fn prepared<R>(
         let _ = room.send(Batch::default());
     }
     let ahead = Ahead { source, shape, finder, room: room_back, filled };
-    (ahead, Prepared { room, filled: filled_out, batch: Batch::default(), taken: 0 })
+    (ahead, AheadReader { room, filled: filled_out, batch: Batch::default(), taken: 0 })
 }
 
 impl<R: ReadAt> Ahead<'_, R> {
@@ -81,7 +81,7 @@ impl<R: ReadAt> Ahead<'_, R> {
         let mut start = 0;
         loop {
             let mut finder = self.finder;
-            let Ok(Found::Chunk(chunk)) = finder.find(self.source, &self.shape) else { return false };
+            let Ok(NextChunk::Chunk(chunk)) = finder.find(self.source, &self.shape) else { return false };
             let Some(into) = batch.bytes.get_mut(start..start + chunk.size) else {
                 // A next batch has room for it, if any has.
                 return start > 0;
@@ -96,7 +96,7 @@ impl<R: ReadAt> Ahead<'_, R> {
     }
 }
 
-impl Prepared {
+impl AheadReader {
     /// The next chunk, which `slot` holds then, and the place reached behind it; `None` where nobody goes ahead any more.
     pub(super) fn next(&mut self, slot: &mut Slot) -> Option<(Chunk, Finder)> {
         if self.taken == self.batch.chunks.len() {

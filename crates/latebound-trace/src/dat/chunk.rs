@@ -66,7 +66,7 @@ fn read<R: ReadAt>(source: &R, offset: u64, into: &mut [u8]) -> Result<(), Trace
 }
 
 /// What comes next in a CPU's data.
-pub(super) enum Found {
+pub(super) enum NextChunk {
     /// A chunk.
     Chunk(Chunk),
     /// So many bytes in which no chunk can be found any more.
@@ -131,9 +131,9 @@ impl Finder {
     }
 
     /// Finds the next chunk.
-    pub(super) fn find<R: ReadAt>(&mut self, source: &R, shape: &Shape) -> Result<Found, TraceError> {
+    pub(super) fn find<R: ReadAt>(&mut self, source: &R, shape: &Shape) -> Result<NextChunk, TraceError> {
         if self.ended {
-            return Ok(Found::End);
+            return Ok(NextChunk::End);
         }
         let Some(compression) = shape.chunks else {
             let pages = (BLOCK / shape.page_size).max(1) * shape.page_size;
@@ -141,11 +141,11 @@ impl Finder {
             let chunk = Chunk { offset: self.at, stored: size, size };
             self.at += size as u64;
             self.ended = size == 0;
-            return Ok(if self.ended { Found::End } else { Found::Chunk(chunk) });
+            return Ok(if self.ended { NextChunk::End } else { NextChunk::Chunk(chunk) });
         };
         if self.chunks_left == 0 {
             self.ended = true;
-            return Ok(Found::End);
+            return Ok(NextChunk::End);
         }
         let header = match self.ahead.take() {
             Some(header) => header,
@@ -171,13 +171,13 @@ impl Finder {
         let chunk = Chunk { offset: self.at + 8, stored, size };
         self.at += 8 + stored as u64;
         self.chunks_left -= 1;
-        Ok(Found::Chunk(chunk))
+        Ok(NextChunk::Chunk(chunk))
     }
 
     /// The rest of the data cannot be found any more.
-    fn give_up(&mut self) -> Found {
+    fn give_up(&mut self) -> NextChunk {
         self.ended = true;
-        Found::Lost(self.left())
+        NextChunk::Lost(self.left())
     }
 
     /// Makes `slot` hold a chunk, the last that was found; `false` where it does not decompress.

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 
 use latebound_model::Cpu;
 
-use crate::dat::ahead::{self, Ahead, Prepared};
-use crate::dat::chunk::{BLOCK, Chunk, Finder, Found, Slot, Work};
+use crate::dat::ahead::{self, Ahead, AheadReader};
+use crate::dat::chunk::{BLOCK, Chunk, Finder, NextChunk, Slot, Work};
 use crate::dat::head::CpuData;
 use crate::dat::page::{PageHead, Step, Walk};
 use crate::dat::shape::Shape;
@@ -104,7 +104,7 @@ impl Cursor {
         shape: &Shape,
         slot: &mut Slot,
         work: &mut Work,
-        prepared: &mut Option<Prepared>,
+        prepared: &mut Option<AheadReader>,
     ) -> Result<Option<usize>, TraceError> {
         loop {
             let Some(chunk) = self.chunk else {
@@ -118,10 +118,10 @@ impl Cursor {
                     continue;
                 }
                 match self.finder.find(source, shape)? {
-                    Found::Chunk(chunk) => self.chunk = Some(chunk),
-                    Found::Lost(0) => {}
-                    Found::Lost(bytes) => self.discontinuity(DiscontinuityKind::Damaged { bytes }),
-                    Found::End => return Ok(None),
+                    NextChunk::Chunk(chunk) => self.chunk = Some(chunk),
+                    NextChunk::Lost(0) => {}
+                    NextChunk::Lost(bytes) => self.discontinuity(DiscontinuityKind::Damaged { bytes }),
+                    NextChunk::End => return Ok(None),
                 }
                 continue;
             };
@@ -199,7 +199,7 @@ pub struct CpuStream<'f, R> {
     slot: Slot,
     work: Work,
     /// Chunks that somebody else reads ahead of this.
-    prepared: Option<Prepared>,
+    prepared: Option<AheadReader>,
     /// The page that is walked, as a place in the slot.
     page: usize,
     /// An event that a discontinuity goes before, as a place in the page.

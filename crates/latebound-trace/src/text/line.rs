@@ -22,7 +22,7 @@ pub(super) struct Line<'a> {
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum LineContent<'a> {
     Event(Line<'a>),
     /// `CPU:1 [LOST 97 EVENTS]` (tracefs), `CPU:1 [97 EVENTS DROPPED]` (trace-cmd).
     Lost {
@@ -41,24 +41,24 @@ pub(super) enum Said<'a> {
 }
 
 /// Reads a line; `None` for one that is not of this kind of text.
-pub(super) fn read(text: &str) -> Option<Said<'_>> {
+pub(super) fn read(text: &str) -> Option<LineContent<'_>> {
     let trimmed = text.trim();
     if let Some(comment) = trimmed.strip_prefix('#') {
         let head = comment.trim().strip_prefix("entries-in-buffer/entries-written:");
         let Some((held, written)) = head.and_then(|head| head.trim().split_once('/')) else {
-            return Some(Said::Nothing);
+            return Some(LineContent::Nothing);
         };
         let written = written.split_whitespace().next().unwrap_or_default();
         return Some(match (held.trim().parse(), written.parse()) {
-            (Ok(held), Ok(written)) => Said::BufferHead { held, written },
-            _ => Said::Nothing,
+            (Ok(held), Ok(written)) => LineContent::BufferHead { held, written },
+            _ => LineContent::Nothing,
         });
     }
     if trimmed.is_empty() || trimmed.starts_with("=>") || is_stack(trimmed) {
-        return Some(Said::Nothing);
+        return Some(LineContent::Nothing);
     }
     if let Some(count) = trimmed.strip_prefix("cpus=") {
-        return count.parse::<u32>().ok().map(|_| Said::Nothing);
+        return count.parse::<u32>().ok().map(|_| LineContent::Nothing);
     }
     if let Some(lost) = lost(trimmed) {
         return Some(lost);
@@ -67,8 +67,8 @@ pub(super) fn read(text: &str) -> Option<Said<'_>> {
     let brackets = trimmed.match_indices(" [").map(|(at, _)| at);
     let bracketed = brackets.take(8).find_map(|at| event(&trimmed[..at], &trimmed[at + 2..]));
     match bracketed.or_else(|| latency(trimmed)) {
-        Some(line) if line.name == STACK => Some(Said::Entry),
-        line => line.map(Said::Event),
+        Some(line) if line.name == STACK => Some(LineContent::Entry),
+        line => line.map(LineContent::Event),
     }
 }
 
@@ -82,13 +82,13 @@ fn is_stack(text: &str) -> bool {
         && text.split(' ').next().is_some_and(|word| word.len() >= 6 && u64::from_str_radix(word, 16).is_ok())
 }
 
-fn lost(text: &str) -> Option<Said<'_>> {
+fn lost(text: &str) -> Option<LineContent<'_>> {
     let (cpu, rest) = text.strip_prefix("CPU:")?.split_once(' ')?;
     let cpu = Cpu(cpu.parse().ok()?);
     let inside = rest.trim().strip_prefix('[')?.strip_suffix(']')?;
     inside.contains("EVENTS").then_some(())?;
     let events = inside.split_whitespace().find_map(|word| word.parse().ok());
-    Some(Said::Lost { cpu, events })
+    Some(LineContent::Lost { cpu, events })
 }
 
 fn event<'a>(before: &'a str, behind: &'a str) -> Option<Line<'a>> {
@@ -217,7 +217,7 @@ mod tests {
 
     fn event_of(text: &str) -> Line<'_> {
         match read(text) {
-            Some(Said::Event(line)) => line,
+            Some(LineContent::Event(line)) => line,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -288,21 +288,24 @@ mod tests {
 
     #[test]
     fn the_head_of_a_stack_is_an_entry_and_no_event() {
-        assert_eq!(read(" <idle>-0 [000] d..2. 1619.241136: <stack trace>"), Some(Said::Entry));
-        assert_eq!(read(" => schedule"), Some(Said::Nothing));
+        assert_eq!(read(" <idle>-0 [000] d..2. 1619.241136: <stack trace>"), Some(LineContent::Entry));
+        assert_eq!(read(" => schedule"), Some(LineContent::Nothing));
     }
 
     #[test]
     fn losses_and_comments_are_told_from_damage() {
-        assert_eq!(read("CPU:1 [97 EVENTS DROPPED]"), Some(Said::Lost { cpu: Cpu(1), events: Some(97) }));
-        assert_eq!(read("CPU:0 [LOST 5 EVENTS]"), Some(Said::Lost { cpu: Cpu(0), events: Some(5) }));
-        assert_eq!(read("CPU:0 [EVENTS DROPPED]"), Some(Said::Lost { cpu: Cpu(0), events: None }));
+        assert_eq!(
+            read("CPU:1 [97 EVENTS DROPPED]"),
+            Some(LineContent::Lost { cpu: Cpu(1), events: Some(97) })
+        );
+        assert_eq!(read("CPU:0 [LOST 5 EVENTS]"), Some(LineContent::Lost { cpu: Cpu(0), events: Some(5) }));
+        assert_eq!(read("CPU:0 [EVENTS DROPPED]"), Some(LineContent::Lost { cpu: Cpu(0), events: None }));
         assert_eq!(
             read("# entries-in-buffer/entries-written: 528/1625   #P:2"),
-            Some(Said::BufferHead { held: 528, written: 1625 })
+            Some(LineContent::BufferHead { held: 528, written: 1625 })
         );
         for nothing in ["", "# tracer: nop", "cpus=2", " => schedule", "#####  CPU 1 buffer started ####"] {
-            assert_eq!(read(nothing), Some(Said::Nothing), "{nothing}");
+            assert_eq!(read(nothing), Some(LineContent::Nothing), "{nothing}");
         }
         for damage in [
             "hello",

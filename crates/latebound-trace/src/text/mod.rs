@@ -20,7 +20,7 @@ use crate::record::Decoded;
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 use crate::typed::{TraceEvent, TraceItem};
-use line::{Line, Said};
+use line::{Line, LineContent};
 use names::Names;
 
 /// The longest line; ftrace's own are below a page.
@@ -66,7 +66,7 @@ impl<R: ReadAt> TextTrace<R> {
         let mut first = String::new();
         let (mut entries, mut promised) = (0u64, None::<u64>);
         trace.lines(|_, text| match line::read(text) {
-            Some(Said::Event(line)) => {
+            Some(LineContent::Event(line)) => {
                 entries += 1;
                 if cpus.len() <= CPU_LIMIT as usize {
                     cpus.insert(line.cpu);
@@ -86,13 +86,13 @@ impl<R: ReadAt> TextTrace<R> {
                     vectors.insert(name.to_owned());
                 }
             }
-            Some(Said::BufferHead { held, written }) => {
+            Some(LineContent::BufferHead { held, written }) => {
                 overwritten |= held < written;
                 promised = Some(promised.unwrap_or(0).saturating_add(held));
             }
-            Some(Said::Entry) => entries += 1,
-            Some(Said::Lost { events, .. }) => entries = entries.saturating_add(events.unwrap_or(0)),
-            Some(Said::Nothing) => {}
+            Some(LineContent::Entry) => entries += 1,
+            Some(LineContent::Lost { events, .. }) => entries = entries.saturating_add(events.unwrap_or(0)),
+            Some(LineContent::Nothing) => {}
             None if first.is_empty() => first = text.chars().take(40).collect(),
             None => {}
         })?;
@@ -173,14 +173,14 @@ impl<R: ReadAt> TextTrace<R> {
         // A line that cannot be read may be any CPU's: it is held against the first.
         let somebody = self.cpus.first().copied().unwrap_or_default();
         let is_ended = self.lines(|number, text| match line::read(text) {
-            Some(Said::Event(line)) => {
+            Some(LineContent::Event(line)) => {
                 let event = self.event(&line);
                 let last = tallies.get(&line.cpu).and_then(|tally| tally.1);
                 let back = last.filter(|&last| event.at.0 < last);
                 let kind = back.map(|last| DiscontinuityKind::Backwards { by: last - event.at.0 });
                 tell(&mut tallies, line.cpu, number, kind, Some(TraceItem::Event(event)));
             }
-            Some(Said::Lost { cpu, events }) => {
+            Some(LineContent::Lost { cpu, events }) => {
                 tell(&mut tallies, cpu, number, Some(DiscontinuityKind::Overwritten { events }), None);
             }
             Some(_) => {}

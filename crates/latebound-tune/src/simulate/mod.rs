@@ -19,7 +19,7 @@ use latebound_model::Priority;
 
 pub use engine::simulate;
 pub use fit::{Agreement, Fit, FitOptions, agreement, fit};
-pub use recorded::{Recorded, WorkloadRecorder};
+pub use recorded::{WorkloadRecorder, WorkloadRecording};
 
 /// Tasks and kernel threads with what they have to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -27,7 +27,7 @@ use latebound_model::Priority;
 
 /// What was recorded, and how far it is what the system did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct WorkloadRecording {
     /// How many switches and wake-ups it was made of.
     pub events: u64,
     /// To be simulated.
@@ -368,7 +368,7 @@ impl WorkloadRecorder {
     }
 
     /// The workload so far.
-    pub fn finish(mut self) -> Recorded {
+    pub fn finish(mut self) -> WorkloadRecording {
         let started = self.started.unwrap_or(Nanos::ZERO);
         for thread in self.threads.values_mut() {
             thread.end_step();
@@ -439,7 +439,7 @@ impl WorkloadRecorder {
         let elsewhere = if all == 0 { 0.0 } else { (all - at_home) as f64 / all as f64 };
         let workload = Workload { duration: self.last.saturating_sub(started), servers, tasks };
         let (events, losses, lost_events) = (self.events, self.losses, self.lost_events);
-        Recorded { events, workload, cut_off, losses, lost_events, elsewhere, left_out }
+        WorkloadRecording { events, workload, cut_off, losses, lost_events, elsewhere, left_out }
     }
 }
 

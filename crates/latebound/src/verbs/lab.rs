@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use latebound_lab::{
-    Accelerator, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Judged, Kernel, KernelName,
-    KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe, Verdict,
+    Accelerator, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Kernel, KernelName,
+    KernelVerdict, KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe,
+    Verdict,
 };
 use latebound_model::Nanos;
 use latebound_report::html;
@@ -308,8 +309,8 @@ fn probe(
     Ok(Probe::Value(value))
 }
 
-fn judged_text(names: &[String], judged: &[Judged], over: Nanos) -> String {
-    let line = |kernel: &Judged| {
+fn judged_text(names: &[String], judged: &[KernelVerdict], over: Nanos) -> String {
+    let line = |kernel: &KernelVerdict| {
         let values = kernel.values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let what = match (kernel.bad, &kernel.skipped) {
             (_, Some(_)) => "skipped: it did not boot".to_owned(),

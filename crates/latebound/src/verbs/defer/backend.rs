@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::Result;
 use latebound_abi::defer::Record;
 use latebound_defer::{
-    By, ByBpf, Context, DeferError, Device, Measured, Mechanism, Prepared, Progress, Request, Settings,
-    StockKernel,
+    By, ByBpf, Context, DeferError, DeferMeasurement, Device, Measured, Mechanism, Progress, Request,
+    Settings, StockKernel,
 };
 use latebound_model::{Cpu, CpuSet, Missing, MissingKind, Nanos};
 
@@ -163,7 +163,7 @@ impl Backend {
         Ok(match self {
             Backend::Module(device, _) => {
                 let device = device.take().map_or_else(Device::open, Ok)?;
-                Ready::Module(Box::new(Prepared::new(device, settings, requests)?))
+                Ready::Module(Box::new(DeferMeasurement::new(device, settings, requests)?))
             }
             Backend::Bpf(kernel) => Ready::Bpf(Box::new(ByBpf::new(kernel, settings, requests)?)),
         })
@@ -173,7 +173,7 @@ impl Backend {
 /// A run with everything made.
 #[derive(Debug)]
 pub(super) enum Ready {
-    Module(Box<Prepared>),
+    Module(Box<DeferMeasurement>),
     Bpf(Box<ByBpf>),
 }
 

@@ -4,8 +4,8 @@
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Context, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Prepared, Request, Settings,
-    trains,
+    Context, DeferMeasurement, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Request,
+    Settings, trains,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
 use latebound_report::html;
@@ -138,7 +138,7 @@ fn trial(
     mut keep: impl FnMut(usize, &Measured, &Start),
 ) -> Result<LostTrial> {
     let (settings, request) = plan(args, count, mechanism, with_counter)?;
-    let prepared = Prepared::new(Device::open()?, &settings, &[request])?;
+    let prepared = DeferMeasurement::new(Device::open()?, &settings, &[request])?;
     let mut progress = Progress::new(None);
     let show = |so_far: latebound_defer::Progress| {
         progress.show(|| format!("{condition}: {} runs of {} raises", so_far.starts, so_far.triggers));

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Device, Edge, Ksoftirqd, LaneKind, Measured, Prepared, Scope, TimelineDocument, Trigger, Triggered,
-    edges, train_length, trains, trains_within,
+    DeferMeasurement, Device, Edge, Ksoftirqd, LaneKind, Measured, Scope, TimelineDocument, Trigger,
+    Triggered, edges, train_length, trains, trains_within,
 };
 use latebound_model::{
     Condition, Cpu, CpuSet, Event, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Tid,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
         });
     }
     let recorder = recorder.ok();
-    let prepared = Prepared::new(device, &settings, &[request])?;
+    let prepared = DeferMeasurement::new(device, &settings, &[request])?;
     let running = loads.start(None, &allowed, &stop)?;
     running.settle();
 
