@@ -27,7 +27,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand check 'Measure this system, explain its worst wake-ups and write a report'
             cand measure 'Measure how late periodic wake-ups are'
             cand explain 'Explain the worst wake-ups of any thread, cause by cause'
-            cand observe 'Observe deferred work of the kernel: how often it runs, how late it starts, how long it runs'
+            cand observe 'Observe deferred work of the kernel: how often, how late, how long'
             cand bound 'Bound how late threads can get, on this system or from a saved trace'
             cand compare 'Compare Runs: what differs, by how much, and how sure that is'
             cand import 'Make a Run from another tool''s results'

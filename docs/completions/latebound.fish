@@ -34,7 +34,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -s V -l version -d 'Pr
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "check" -d 'Measure this system, explain its worst wake-ups and write a report'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Measure how late periodic wake-ups are'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
-complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Observe deferred work of the kernel: how often it runs, how late it starts, how long it runs'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Observe deferred work of the kernel: how often, how late, how long'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, on this system or from a saved trace'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Compare Runs: what differs, by how much, and how sure that is'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run from another tool\'s results'

@@ -211,7 +211,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) record: RecordArgs,
 }
 
-/// Observe deferred work of the kernel: how often it runs, how late it starts, how long it runs
+/// Observe deferred work of the kernel: how often, how late, how long
 ///
 /// Observes hard interrupts, vectors, softirqs, tasklets, irq_work, work items, interrupt threads, kernel threads,
 /// hrtimers and block requests. BPF programs keep the histograms in the kernel. On a terminal the result is a live
