@@ -73,8 +73,13 @@ pub(crate) fn import(part: Part<'_>) -> Result<Run, ImportError> {
         counted.cpu = u32::try_from(*at).ok().filter(|_| tool == OF.tool);
         if let Some(total) = thread.total {
             // The total is of the buckets alone (`log_entries`), so it is held against these.
-            if counted.max.is_none() || !thread.overflows {
-                let what = if thread.overflows { "maximum" } else { "count of overflows" };
+            // Without the line of the minimum values a column of all threads together (-H) looks like one more thread.
+            if counted.min.is_none() || counted.max.is_none() || !thread.overflows {
+                let what = match (counted.min, counted.max) {
+                    (None, _) => "minimum",
+                    (_, None) => "maximum",
+                    _ => "count of overflows",
+                };
                 return Err(malformed(format!("{name} has no {what}; was it cut off?")));
             }
             counted.limit = text.limit.unwrap_or(0);
