@@ -44,6 +44,30 @@ pub enum CauseKind {
     ReturnToUser,
     /// The thread was woken but slept again before it was back in its own code: a page fault, a lock.
     Blocked,
+    /// The job's own code ran, or the code of a thread that it waits for ([`Cause::via`] says whose).
+    OwnCode,
+    /// It ran; whether that was its own code or a system call was not seen.
+    Ran,
+    /// A system call ran for it; the subject is the call's name.
+    SystemCall,
+    /// The kernel made a page of its memory accessible; the subject says whether that was minor or major, and of what file.
+    PageFault,
+    /// Its own handler of a signal ran.
+    SignalHandler,
+    /// It slept until a timer of its own, within the job.
+    OwnSleep,
+    /// It waited for a block request.
+    BlockIo,
+    /// It waited for somebody whom no event names.
+    WaitedForUnknown,
+    /// It waited for a message or an event from outside: what ended the wait was an interrupt.
+    WaitedForInterrupt,
+    /// A signal or a tracer stopped it.
+    Stopped,
+    /// The freezer of its cgroup, or of a suspend, held it.
+    Frozen,
+    /// It waited for a thread that waits for it.
+    Circle,
     /// The hypervisor ran something else on the physical CPU.
     Stolen,
     /// The CPU made no progress at all, as far as can be told: a hypervisor that does not say so, or firmware
@@ -71,6 +95,18 @@ impl CauseKind {
             CauseKind::Scheduler => "scheduler",
             CauseKind::ReturnToUser => "return to user space",
             CauseKind::Blocked => "slept again",
+            CauseKind::OwnCode => "own code",
+            CauseKind::Ran => "ran",
+            CauseKind::SystemCall => "system call",
+            CauseKind::PageFault => "page fault",
+            CauseKind::SignalHandler => "signal handler",
+            CauseKind::OwnSleep => "own sleep",
+            CauseKind::BlockIo => "block I/O",
+            CauseKind::WaitedForUnknown => "waited, for whom is not known",
+            CauseKind::WaitedForInterrupt => "waited for an interrupt",
+            CauseKind::Stopped => "stopped by a signal",
+            CauseKind::Frozen => "frozen",
+            CauseKind::Circle => "circle of waits",
             CauseKind::Stolen => "stolen by the hypervisor",
             CauseKind::StoodStill => "stood still",
             CauseKind::Unaccounted => "unaccounted",
@@ -97,6 +133,81 @@ pub struct Span {
     pub cause: usize,
 }
 
+/// Through what a thread waits for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitThrough {
+    /// A lock or a condition of user space (futex(2)).
+    Futex,
+    /// A lock of user space that lends the waiter's priority to its owner (`FUTEX_LOCK_PI`).
+    PiFutex,
+    /// A lock of the kernel.
+    KernelLock,
+    /// A pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// An eventfd.
+    EventFd,
+    /// A child process.
+    Child,
+    /// A file.
+    File,
+    /// Several files at once (poll, select, epoll).
+    Poll,
+    /// A work item.
+    WorkItem,
+    /// Something in a system call of which no more is known.
+    SystemCall,
+    /// A page of memory.
+    PageFault,
+    /// Not known.
+    Unknown,
+}
+
+impl WaitThrough {
+    /// In words, after "blocked on".
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitThrough::Futex => "a lock (futex)",
+            WaitThrough::PiFutex => "a lock with priority inheritance (futex)",
+            WaitThrough::KernelLock => "a lock of the kernel",
+            WaitThrough::Pipe => "a pipe",
+            WaitThrough::Socket => "a socket",
+            WaitThrough::EventFd => "an eventfd",
+            WaitThrough::Child => "a child process",
+            WaitThrough::File => "a file",
+            WaitThrough::Poll => "one of several files (poll)",
+            WaitThrough::WorkItem => "a work item",
+            WaitThrough::SystemCall => "something in a system call",
+            WaitThrough::PageFault => "a page of memory",
+            WaitThrough::Unknown => "something not seen",
+        }
+    }
+}
+
+/// How it is known whom a thread waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KnownBy {
+    /// What it waited on names its owner.
+    Owner,
+    /// The thread ended the wait.
+    Waker,
+}
+
+/// One step of a chain: a thread waited for another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitLink {
+    /// Through what.
+    pub through: WaitThrough,
+    /// For whom.
+    pub task: Task,
+    /// How that is known.
+    pub known_by: KnownBy,
+}
+
 /// One named part of a latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
@@ -107,6 +218,10 @@ pub struct Cause {
     /// The number of the interrupt line, where the cause is the handler of a device; `None` of the processor's own interrupts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irq: Option<u32>,
+    /// Whom the thread waited for meanwhile, the first one first: the cause is what kept the last of them. Empty where the cause kept the
+    /// thread itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<WaitLink>,
     /// How much of the latency it took, net of what interrupted it.
     pub duration: Nanos,
     /// In how many spans.
@@ -189,7 +304,7 @@ impl Signature {
     }
 }
 
-/// One late activation, explained: the causes add up to the latency exactly.
+/// One late activation, explained: the causes add up exactly to the latency, or to the response where its end is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The series that the activation belongs to ([`crate::Series::id`]).
@@ -204,6 +319,9 @@ pub struct Explanation {
     pub requested_at: Nanos,
     /// When it ran: the clock it read itself, else the switch to it.
     pub started_at: Nanos,
+    /// When the job completed: the causes go on to there. `None` where only the start is explained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Nanos>,
     /// What took the time, longest first; `Unaccounted` is last and always there, be it zero.
     pub causes: Vec<Cause>,
     /// The interval without a gap, in order.
@@ -223,12 +341,22 @@ impl Explanation {
         self.started_at.saturating_sub(self.requested_at)
     }
 
+    /// When what is explained ends: the completion, or the start where that is all.
+    pub fn until(&self) -> Nanos {
+        self.ended_at.unwrap_or(self.started_at)
+    }
+
+    /// From due to completed, or to running where that is all that is explained. The causes add up to it.
+    pub fn length(&self) -> Nanos {
+        self.until().saturating_sub(self.requested_at)
+    }
+
     /// The part that nothing accounts for.
     pub fn unaccounted(&self) -> Nanos {
         self.causes.iter().filter(|c| c.kind == CauseKind::Unaccounted).map(|c| c.duration).sum()
     }
 
-    /// Whether the causes add up to the latency and the spans fill the interval: true of every explanation
+    /// Whether the causes add up to what is explained and the spans fill the interval: true of every explanation
     /// that the analysis makes, checked again when one is read from a file.
     pub fn adds_up(&self) -> bool {
         // Checked, because a file may hold any number.
@@ -239,6 +367,6 @@ impl Explanation {
             at = span.end;
             follows
         });
-        causes == Some(self.latency().0) && filled && at == self.started_at
+        causes == Some(self.length().0) && filled && at == self.until() && self.started_at <= self.until()
     }
 }

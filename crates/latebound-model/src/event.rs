@@ -55,6 +55,83 @@ pub enum SwitchReason {
     Uninterruptible,
 }
 
+/// What an open file is, to whoever waits in a system call on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A file on a disk or in memory.
+    Regular,
+    /// A pipe or a FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// An eventfd.
+    EventFd,
+    /// A timer behind a file descriptor.
+    TimerFd,
+    /// A set of other files (epoll).
+    Epoll,
+    /// A device, a directory, or what is not known.
+    Other,
+}
+
+/// What a system call works on, as far as it was seen: it tells one wait of a program from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallObject {
+    /// A word of user memory on which threads wait (futex(2)).
+    Futex {
+        /// Its address in the process.
+        address: u64,
+        /// Whether the kernel lends the waiter's priority to the owner (`FUTEX_LOCK_PI`).
+        inherits: bool,
+        /// The thread that holds the lock: by the word itself where the lock lends priority (futex(2), `FUTEX_TID_MASK`), else by the
+        /// C library's mutex around the word. `None` where neither says.
+        owner: Option<Tid>,
+    },
+    /// An open file.
+    File {
+        /// The descriptor.
+        fd: i32,
+        /// What it is.
+        kind: FileKind,
+    },
+    /// A sleep.
+    Sleep {
+        /// Until a time (`TIMER_ABSTIME`), not for a time.
+        absolute: bool,
+    },
+}
+
+/// How a thread sleeps that is switched out.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SleepKind {
+    /// In no way that the kernel marks.
+    #[default]
+    Plain,
+    /// For a block request (`task_struct::in_iowait`).
+    BlockIo,
+    /// Stopped by a signal or a tracer (`TASK_STOPPED`, `TASK_TRACED`).
+    Stopped,
+    /// By the freezer of its cgroup or of a suspend.
+    Frozen,
+}
+
+/// How far a block request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockStep {
+    /// The scheduler of the device holds it.
+    Queued,
+    /// The device has it.
+    Issued,
+    /// It is done.
+    Completed,
+}
+
 /// One event of the kernel on one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -190,6 +267,70 @@ pub enum EventKind {
         /// The period.
         period: Nanos,
     },
+    /// The current thread enters a system call.
+    SystemCallEntry {
+        /// Its name: `futex`, or `system call 999` where the name is not known.
+        call: String,
+        /// What it works on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        object: Option<CallObject>,
+    },
+    /// The current thread leaves a system call.
+    SystemCallExit,
+    /// More of the thread that the next `Switch` of this CPU takes away: how it sleeps, and the system call that it is in.
+    SwitchedOut {
+        /// The thread.
+        tid: Tid,
+        /// How it sleeps; `Plain` of one that is preempted.
+        sleep: SleepKind,
+        /// The name of the system call; `None` of a thread that is in none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+    },
+    /// The kernel begins to make a page of the current thread's memory accessible.
+    PageFaultEntry {
+        /// The address.
+        address: u64,
+        /// The name of the mapped file; empty of memory without one.
+        mapping: String,
+    },
+    /// The page is there.
+    PageFaultExit {
+        /// Whether it had to be read from a device.
+        major: bool,
+    },
+    /// The current thread begins to wait for a lock of the kernel (`lock:contention_begin`, kernel 5.19 and later).
+    LockContended {
+        /// Its address.
+        lock: u64,
+        /// The thread that holds it, where the lock says.
+        owner: Option<Tid>,
+    },
+    /// The current thread waits for that lock no longer.
+    LockAcquired {
+        /// Its address.
+        lock: u64,
+    },
+    /// A block request goes a step further.
+    BlockRequest {
+        /// How far.
+        step: BlockStep,
+        /// The device, as major and minor number in one (`dev_t`).
+        device: u32,
+        /// The first sector.
+        sector: u64,
+        /// Its length.
+        bytes: u32,
+        /// Whether it writes.
+        write: bool,
+    },
+    /// The current thread begins to run a handler of its own for a signal.
+    SignalDelivered {
+        /// The signal's number.
+        signal: u32,
+    },
+    /// The handler ends.
+    SignalReturned,
     /// The recorder lost this many events of this CPU before this moment.
     Lost {
         /// How many; `None` where the count itself is not known.

@@ -29,8 +29,10 @@ pub use bound::{
     InterruptRecord, MeasuredWakeup, RuleViolation, SourceKind, SourceName, SourceShare, SourceSummary,
     Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
-pub use cause::{Cause, CauseKind, Explanation, Signature, Span, Stack, Standstill};
-pub use event::{Event, EventKind, InterruptKind, SwitchReason};
+pub use cause::{
+    Cause, CauseKind, Explanation, KnownBy, Signature, Span, Stack, Standstill, WaitLink, WaitThrough,
+};
+pub use event::{BlockStep, CallObject, Event, EventKind, FileKind, InterruptKind, SleepKind, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind};
 pub use finding::{Finding, Severity};
 pub use histogram::{

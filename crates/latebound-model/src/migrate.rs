@@ -162,6 +162,7 @@ mod tests {
     #[test]
     fn the_line_of_a_device_is_read_from_an_older_subject() {
         let cause = |kind, subject: &str| Cause {
+            via: Vec::new(),
             kind,
             subject: subject.to_owned(),
             irq: None,

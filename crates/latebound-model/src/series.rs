@@ -24,6 +24,8 @@ pub enum Quantity {
     LatencyNaive,
     /// From the start to the end of its own code, with what interrupted it.
     Execution,
+    /// From the request to the end of its own code, with all that it waited for: the response of a job.
+    Response,
     /// A work item: from queueing to when its queue let it through (`max_active`, ordered).
     QueueToActivate,
     /// A work item: from when its queue let it through to its function.
@@ -39,6 +41,7 @@ impl Quantity {
             Quantity::Latency => "latency",
             Quantity::LatencyNaive => "latency, one value a wake-up",
             Quantity::Execution => "execution",
+            Quantity::Response => "response",
             Quantity::QueueToActivate => "queue to activate",
             Quantity::ActivateToStart => "activate to start",
             Quantity::WakeToStart => "wake to start",

@@ -160,9 +160,11 @@ proptest! {
     ) {
         let kinds = [CauseKind::TaskFirst, CauseKind::Softirq, CauseKind::IdleExit, CauseKind::Unaccounted];
         let cause = |kind: &CauseKind| Cause {
+            via: Vec::new(),
             kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
         };
         let explanation = Explanation {
+            ended_at: None,
             series: String::new(), mechanism: Mechanism::TimerWakeup, task: Task::default(), cpu: Cpu(0),
             requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().map(cause).collect(),
             spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
@@ -268,6 +270,7 @@ proptest! {
 #[test]
 fn what_one_long_span_hides_is_enlarged() {
     let cause = |kind| Cause {
+        via: Vec::new(),
         kind,
         subject: String::new(),
         irq: None,
@@ -278,6 +281,7 @@ fn what_one_long_span_hides_is_enlarged() {
         detail: None,
     };
     let mut explanation = Explanation {
+        ended_at: None,
         series: String::new(),
         mechanism: Mechanism::TimerWakeup,
         task: Task::default(),
@@ -310,6 +314,7 @@ fn what_one_long_span_hides_is_enlarged() {
 #[test]
 fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
     let cause = |kind| Cause {
+        via: Vec::new(),
         kind,
         subject: String::new(),
         irq: None,
@@ -321,6 +326,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
     };
     let span = |i: u64| Span { start: Nanos(i * 10), end: Nanos(i * 10 + 10), cause: (i % 2) as usize };
     let explanation = Explanation {
+        ended_at: None,
         series: String::new(),
         mechanism: Mechanism::TimerWakeup,
         task: Task::default(),

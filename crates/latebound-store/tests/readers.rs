@@ -18,6 +18,7 @@ fn write(path: &Path, how_many_activations: u64) {
     // The causes of one of them are known.
     let (late, run) = (&all[7], sample_run(1));
     let explained = latebound_model::Explanation {
+        ended_at: None,
         series: late.series.clone(),
         requested_at: late.requested_at,
         started_at: late.started_at,

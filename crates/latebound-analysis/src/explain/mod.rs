@@ -91,6 +91,7 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
         task.comm.clone_from(&late.subject);
     }
     let mut explanation = Explanation {
+        ended_at: None,
         series: late.series.clone(),
         mechanism: late.mechanism,
         task,
@@ -117,6 +118,7 @@ fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
         key.work.as_ref().map(|function| format!("work function {function}"))
     };
     Cause {
+        via: Vec::new(),
         kind: key.kind,
         subject: key.subject.clone(),
         irq: key.irq,

@@ -103,6 +103,7 @@ pub(crate) struct Story {
 impl Story {
     pub(crate) fn new(cpu: u32, at: Nanos) -> Story {
         let explanation = Explanation {
+            ended_at: None,
             series: format!("timer_wakeup/measure/cpu{cpu}/latency"),
             mechanism: Mechanism::TimerWakeup,
             task: task(4000 + cpu as i32, &format!("measure/{cpu}"), Policy::Fifo, 19),
@@ -123,6 +124,7 @@ impl Story {
         let cause =
             e.causes.iter().position(|c| c.kind == kind && c.subject == subject).unwrap_or_else(|| {
                 e.causes.push(Cause {
+                    via: Vec::new(),
                     kind,
                     subject: subject.into(),
                     irq: subject.strip_prefix("irq 27 ").map(|_| 27),
@@ -643,6 +645,7 @@ pub(crate) fn hostile() -> Run {
             kernel: true,
         };
         let cause = |kind, duration| Cause {
+            via: Vec::new(),
             kind,
             subject: (*name).into(),
             irq: None,
@@ -653,6 +656,7 @@ pub(crate) fn hostile() -> Run {
             detail: Some((*name).into()),
         };
         run.worst.push(Explanation {
+            ended_at: None,
             series: (*name).into(),
             mechanism: Mechanism::TimerWakeup,
             task: odd.clone(),

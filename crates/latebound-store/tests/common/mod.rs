@@ -55,6 +55,7 @@ fn series(cpu: u32, quantity: Quantity, seed: u64, how_many: usize) -> Series {
 fn explanation(seed: u64) -> Explanation {
     let (due, at) = (1_000_000 * seed, |offset: u64| Nanos(1_000_000 * seed + offset));
     let cause = |kind, subject: &str, duration, task| Cause {
+        via: Vec::new(),
         kind,
         subject: subject.to_owned(),
         irq: None,
@@ -65,6 +66,7 @@ fn explanation(seed: u64) -> Explanation {
         detail: None,
     };
     Explanation {
+        ended_at: None,
         series: "timer_wakeup/measure/cpu1/latency".to_owned(),
         mechanism: Mechanism::TimerWakeup,
         task: task(101, "measure/1"),
@@ -73,6 +75,7 @@ fn explanation(seed: u64) -> Explanation {
         started_at: at(90_000),
         causes: vec![
             Cause {
+                via: Vec::new(),
                 stack: Some(Stack(vec![
                     "clear_page_erms+0x7".to_owned(),
                     "do_anonymous_page+0x1f0".to_owned(),
