@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use latebound_analysis::explain;
-use latebound_model::Explanation;
+use latebound_model::{Explanation, KnownBy};
 
 fn shown(explanation: &Explanation) -> String {
     let mut out = String::new();
@@ -21,6 +21,10 @@ fn shown(explanation: &Explanation) -> String {
         }
         if let Some(task) = &cause.task {
             write!(line, " ({})", task.priority_text()).unwrap();
+        }
+        for link in &cause.via {
+            let how = if link.known_by == KnownBy::Owner { "holds" } else { "woke" };
+            write!(line, " < {} {how} {}", link.task.comm, link.through.name()).unwrap();
         }
         if cause.spans > 1 {
             write!(line, " in {} spans", cause.spans).unwrap();

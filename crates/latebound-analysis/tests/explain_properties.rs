@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use latebound_analysis::{KernelFacts, explain};
 use latebound_model::{
-    Activation, CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
-    Stack, SwitchReason, Task, Tid,
+    Activation, BlockStep, CallObject, CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos,
+    Policy, PreemptionModel, SleepKind, Stack, SwitchReason, Task, Tid,
 };
 use proptest::prelude::*;
 
@@ -70,6 +70,40 @@ fn any_kind(span: u64) -> impl Strategy<Value = EventKind> {
             EventKind::Quota { tid: tid.map(Tid), queue, held, group: "/g".into(), quota, period: Nanos(60) }
         }),
         any::<Option<u64>>().prop_map(|events| EventKind::Lost { events }),
+        any_job_kind(),
+    ]
+}
+
+/// What only jobs are made of.
+fn any_job_kind() -> impl Strategy<Value = EventKind> {
+    let tid = || (0..5i32).prop_map(Tid);
+    let owner = || proptest::option::of((0..5i32).prop_map(Tid));
+    let sleep = prop_oneof![
+        3 => Just(SleepKind::Plain),
+        1 => Just(SleepKind::BlockIo),
+        1 => Just(SleepKind::Stopped),
+        1 => Just(SleepKind::Frozen)
+    ];
+    let futex = owner().prop_map(|owner| Some(CallObject::Futex { address: 8, inherits: false, owner }));
+    let step = prop_oneof![Just(BlockStep::Queued), Just(BlockStep::Issued), Just(BlockStep::Completed)];
+    prop_oneof![
+        prop_oneof![Just(None), futex]
+            .prop_map(|object| EventKind::SystemCallEntry { call: "futex".into(), object }),
+        Just(EventKind::SystemCallExit),
+        (tid(), sleep).prop_map(|(tid, sleep)| EventKind::SwitchedOut { tid, sleep, call: None }),
+        Just(EventKind::PageFaultEntry { address: 1, mapping: "f".into() }),
+        any::<bool>().prop_map(|major| EventKind::PageFaultExit { major }),
+        owner().prop_map(|owner| EventKind::LockContended { lock: 1, owner }),
+        Just(EventKind::LockAcquired { lock: 1 }),
+        (step, 0..2u32).prop_map(|(step, device)| EventKind::BlockRequest {
+            step,
+            device,
+            sector: 8,
+            bytes: 512,
+            write: true
+        }),
+        Just(EventKind::SignalDelivered { signal: 10 }),
+        Just(EventKind::SignalReturned),
     ]
 }
 
@@ -108,6 +142,33 @@ proptest! {
         prop_assert!(explanation.causes.iter().filter(|c| c.kind == CauseKind::Unaccounted).count() == 1);
         let shown: Vec<_> = explanation.causes.iter().rev().skip(1).map(|cause| cause.duration).collect();
         prop_assert!(shown.is_sorted());
+    }
+
+    #[test]
+    fn whatever_the_events_are_the_causes_of_a_job_add_up(
+        events in prop::collection::vec(any_event(2000), 0..80),
+        from in 0u64..2000, length in 0u64..2000, more in prop_oneof![0u64..2000, any::<u64>()], timer: bool,
+    ) {
+        let started = from.saturating_add(length);
+        let ended_at = Some(Nanos(started.saturating_add(more)));
+        let job = Activation { ended_at, ..late(from, started, timer) };
+        let explanation = explain(&job, &events, &KernelFacts::default());
+        prop_assert!(explanation.adds_up());
+        prop_assert_eq!(explanation.ended_at, ended_at);
+        let last = explanation.causes.last().unwrap();
+        prop_assert_eq!(last.kind, CauseKind::Unaccounted);
+        // What a chain says to the start is what is said without an end.
+        let start = explain(&late(from, started, timer), &events, &KernelFacts::default());
+        prop_assert_eq!(start.latency(), explanation.latency());
+        for cause in &explanation.causes {
+            // Nobody waits for itself, or for one that waits for it.
+            let mut chain: Vec<Tid> = cause.via.iter().map(|link| link.task.tid).collect();
+            chain.push(Tid(1));
+            let length = chain.len();
+            chain.sort_unstable();
+            chain.dedup();
+            prop_assert_eq!(chain.len(), length);
+        }
     }
 
     #[test]

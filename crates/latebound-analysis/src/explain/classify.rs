@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use latebound_model::{
-    Activation, CauseKind, Cpu, Event, EventKind, InterruptKind, Mechanism, Nanos, PreemptionModel, Stack,
-    Standstill, Task, Tid, softirq_name,
+    CauseKind, Cpu, Event, EventKind, InterruptKind, KnownBy, Mechanism, Nanos, Stack, Standstill, Task, Tid,
+    WaitThrough, softirq_name,
 };
 
-use super::facts::KernelFacts;
+use super::machine::Machine;
 use super::precedence::goes_before;
 use super::quota::Quotas;
 use super::thread::{Life, State};
@@ -24,11 +24,13 @@ pub(super) struct Key {
     pub(super) irq: Option<u32>,
     pub(super) tid: Option<Tid>,
     pub(super) work: Option<String>,
+    /// The chain of waits behind which the cause lies.
+    pub(super) via: Vec<(WaitThrough, Tid, KnownBy)>,
 }
 
 impl Key {
-    fn named(kind: CauseKind, subject: impl Into<String>) -> Key {
-        Key { kind, subject: subject.into(), irq: None, tid: None, work: None }
+    pub(super) fn named(kind: CauseKind, subject: impl Into<String>) -> Key {
+        Key { kind, subject: subject.into(), irq: None, tid: None, work: None, via: Vec::new() }
     }
 
     pub(super) fn unaccounted() -> Key {
@@ -36,13 +38,14 @@ impl Key {
     }
 }
 
-type Verdict = (Key, Option<Task>);
+/// The cause of an instant, and the thread where it is one.
+pub(super) type Verdict = (Key, Option<Task>);
 
-fn nameless(kind: CauseKind) -> Verdict {
+pub(super) fn nameless(kind: CauseKind) -> Verdict {
     (Key::named(kind, ""), None)
 }
 
-fn handler(frame: &Frame) -> Verdict {
+pub(super) fn handler(frame: &Frame) -> Verdict {
     match frame {
         Frame::Interrupt(kind) => {
             let irq = match kind {
@@ -55,9 +58,9 @@ fn handler(frame: &Frame) -> Verdict {
     }
 }
 
-fn by_task(kind: CauseKind, task: &Task, top: &Top) -> Verdict {
+pub(super) fn by_task(kind: CauseKind, task: &Task, top: &Top) -> Verdict {
     let work = top.work.as_ref().map(|function| function.to_string());
-    let key = Key { kind, subject: task.comm.clone(), irq: None, tid: Some(task.tid), work };
+    let key = Key { tid: Some(task.tid), work, ..Key::named(kind, task.comm.clone()) };
     (key, Some(task.clone()))
 }
 
@@ -87,15 +90,27 @@ pub(super) struct TakenStack {
     pub(super) stack: Stack,
 }
 
-/// Everything that is known of one late activation.
-pub(super) struct Case<'a> {
+/// Whose case it is, and from when to when.
+pub(super) struct Subject<'t> {
+    pub(super) tid: Tid,
+    /// The thread as the caller names it, where no event does.
+    pub(super) task: Option<&'t Task>,
+    /// The CPU that it needed, where no event tells.
+    pub(super) cpu: Cpu,
+    pub(super) mechanism: Mechanism,
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+}
+
+/// Everything that is known of one thread in an interval.
+pub(super) struct Case<'m> {
     pub(super) from: Nanos,
     pub(super) to: Nanos,
     pub(super) cpu: Cpu,
     pub(super) task: Task,
     pub(super) life: Life,
-    pub(super) events: BTreeMap<Cpu, Vec<&'a Event>>,
-    pub(super) timelines: BTreeMap<Cpu, Timeline>,
+    pub(super) events: &'m BTreeMap<Cpu, Vec<&'m Event>>,
+    pub(super) timelines: &'m BTreeMap<Cpu, Timeline>,
     pub(super) stacks: Vec<TakenStack>,
     /// When a quota held the thread.
     pub(super) quota: Quotas,
@@ -112,43 +127,33 @@ fn since(frame: &OpenFrame) -> Nanos {
     frame.since.unwrap_or(Nanos::ZERO)
 }
 
-impl<'a> Case<'a> {
-    pub(super) fn new(
-        late: &Activation,
-        from: Nanos,
-        to: Nanos,
-        sorted: &[&'a Event],
-        facts: &KernelFacts,
-    ) -> Case<'a> {
-        let mut events: BTreeMap<Cpu, Vec<&Event>> = BTreeMap::new();
-        for event in sorted {
-            events.entry(event.cpu).or_default().push(event);
-        }
-        let softirqs_preemptible = facts.preemption == Some(PreemptionModel::Rt);
-        let timelines =
-            events.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, softirqs_preemptible))).collect();
-        let life = Life::new(sorted, late.runner_tid());
+impl<'m> Case<'m> {
+    pub(super) fn new(subject: &Subject<'_>, machine: &'m Machine<'m>) -> Case<'m> {
+        let Subject { tid, from, to, .. } = *subject;
+        let life = Life::new(&machine.sorted, tid);
         let woken = life.woken(from, to);
+        let named = life.named.clone().or_else(|| subject.task.cloned());
         let mut case = Case {
             from,
             to,
-            cpu: late.started_cpu,
-            task: life.named.clone().unwrap_or_else(|| late.runner.clone().unwrap_or_default()),
+            cpu: subject.cpu,
+            task: named.unwrap_or_else(|| Task { tid, ..Task::default() }),
             life,
-            events,
-            timelines,
+            events: &machine.events,
+            timelines: &machine.timelines,
             stacks: Vec::new(),
-            quota: Quotas::new(sorted, late.runner_tid(), to),
+            quota: Quotas::new(&machine.sorted, tid, to),
             standstills: Vec::new(),
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
             throttled: Vec::new(),
         };
-        case.find_carrier(late.mechanism);
+        case.find_carrier(subject.mechanism);
         case.find_throttled();
         case.find_stacks();
-        let find = |cpu: &Cpu| standstill::find(*cpu, from, to, &case.events, &case.timelines, &facts.usual);
+        let usual = &machine.facts.usual;
+        let find = |cpu: &Cpu| standstill::find(*cpu, from, to, case.events, case.timelines, usual);
         let standstills: Vec<Standstill> = case.events.keys().flat_map(find).collect();
         case.standstills = standstills;
         case
@@ -201,7 +206,7 @@ impl<'a> Case<'a> {
         let waits: Vec<(Nanos, Nanos)> = self.life.waits(self.from, self.to).collect();
         let mut throttled = Vec::new();
         for (start, end) in waits {
-            for (cpu, events) in &self.events {
+            for (cpu, events) in self.events {
                 let mut passed_over = None;
                 let mut entered: Option<Nanos> = None;
                 for event in events.iter().filter(|event| start <= event.at && event.at < end) {
@@ -249,7 +254,7 @@ impl<'a> Case<'a> {
     }
 
     fn find_stacks(&mut self) {
-        for (cpu, events) in &self.events {
+        for (cpu, events) in self.events {
             for (index, event) in events.iter().enumerate() {
                 let EventKind::KernelStack { stack } = &event.kind else { continue };
                 if event.at < self.from || event.at > self.to {
@@ -274,12 +279,12 @@ impl<'a> Case<'a> {
         self.timelines.get(&cpu)?.top(at)?.task.as_deref().cloned()
     }
 
-    /// Whether a mark of lost events stands for losses inside the interval: the last event before it is earlier than
-    /// the interval's end.
-    pub(super) fn lost_inside(&self, mark: &Event) -> bool {
+    /// Whether a mark of lost events stands for losses before this moment: the last event before it is earlier than
+    /// `to`.
+    pub(super) fn lost_before(&self, mark: &Event, to: Nanos) -> bool {
         let events = self.events.get(&mark.cpu).map_or(&[][..], Vec::as_slice);
         let before = events.iter().rev().find(|event| event.at < mark.at);
-        before.is_none_or(|before| before.at < self.to)
+        before.is_none_or(|before| before.at < to)
     }
 
     /// Every moment inside the interval at which the cause can change.
@@ -347,7 +352,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn stood_still(&self, cpu: Cpu, at: Nanos) -> bool {
+    pub(super) fn stood_still(&self, cpu: Cpu, at: Nanos) -> bool {
         let here = |still: &Standstill| still.cpu == cpu && still.start <= at && at < still.end;
         self.standstills.iter().any(|still| still.sure && here(still))
     }
@@ -456,7 +461,7 @@ impl<'a> Case<'a> {
 }
 
 /// The timer whose callback was running at this moment.
-fn expiry_in_progress<'a>(events: &[&'a Event], at: Nanos) -> Option<&'a Event> {
+pub(super) fn expiry_in_progress<'a>(events: &[&'a Event], at: Nanos) -> Option<&'a Event> {
     let before = events.iter().rev().filter(|event| event.at <= at);
     let found = before.copied().find(|event| {
         matches!(

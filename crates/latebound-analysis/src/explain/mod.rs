@@ -19,11 +19,14 @@
 
 mod classify;
 mod facts;
+mod job;
 pub mod limits;
+mod machine;
 mod precedence;
 mod quota;
 mod signature;
 mod standstill;
+mod story;
 mod thread;
 mod timeline;
 mod usual;
@@ -32,13 +35,15 @@ use std::collections::BTreeMap;
 
 use latebound_model::{
     Activation, Cause, CauseKind, Cpu, Event, EventKind, Explanation, Loss, LossKind, Nanos, Span, Stack,
-    Task,
+    Task, WaitLink,
 };
 
 pub use self::facts::KernelFacts;
 pub use self::usual::{Usual, UsualCounter};
 
-use self::classify::{Case, Key};
+use self::classify::{Case, Key, Subject};
+use self::job::{Job, Piece};
+use self::machine::Machine;
 
 /// Whether some gap between events of a late activation is so long that it may be a standstill: then
 /// [`KernelFacts::usual`] and the events of all CPUs are worth having.
@@ -46,30 +51,43 @@ pub fn may_be_standstill(events: &[Event], late: &Activation) -> bool {
     standstill::is_possible(events, late.requested_at, late.started_at)
 }
 
-/// Explains one late activation from the events around it.
+/// Explains one late activation from the events around it: up to its start, or, where it is a job whose end is known
+/// ([`Activation::ended_at`]), up to its completion.
 ///
 /// `events` may be of several CPUs and in any order; they should begin some milliseconds before the interval, so that
 /// what was going on at its beginning is known, and be complete from there on but for `Lost` events. Whatever they are,
-/// the causes add up to the latency exactly. A start before the request counts as no latency at all.
+/// the causes add up to the interval exactly. A start before the request counts as no latency at all, an end before the start as one
+/// at the start. Whom a job waits for is found in the events of all CPUs.
 pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Explanation {
     let from = late.requested_at;
-    let to = late.started_at.max(from);
-    let mut sorted: Vec<&Event> = events.iter().collect();
-    sorted.sort_by_key(|event| event.at);
-    let case = Case::new(late, from, to, &sorted, facts);
+    let started = late.started_at.max(from);
+    let ended = late.ended_at.map(|ended| ended.max(started));
+    let machine = Machine::new(events, facts);
+    let subject = Subject {
+        tid: late.runner_tid(),
+        task: late.runner.as_ref(),
+        cpu: late.started_cpu,
+        mechanism: late.mechanism,
+        from,
+        to: started,
+    };
+    let case = Case::new(&subject, &machine);
+    let pieces = match ended {
+        None => to_start(&case),
+        Some(ended) => {
+            let job = Job::new(&machine, &subject, ended);
+            let mut pieces = if job.is_behind() { job.pieces(from, started) } else { to_start(&case) };
+            pieces.extend(job.pieces(started, ended));
+            pieces
+        }
+    };
 
-    let mut cuts = case.cuts();
-    cuts.extend([from, to]);
-    cuts.sort_unstable();
-    cuts.dedup();
     let mut index: BTreeMap<Key, usize> = BTreeMap::new();
     let mut causes: Vec<Cause> = Vec::new();
     let mut spans: Vec<Span> = Vec::new();
-    for pair in cuts.windows(2) {
-        let (start, end) = (pair[0], pair[1]);
-        let (key, task) = case.classify(start);
+    for Piece { start, end, key, task, via } in pieces {
         let cause = *index.entry(key).or_insert_with_key(|key| {
-            causes.push(new_cause(key, task, &case));
+            causes.push(new_cause(key, task, via, &case));
             causes.len() - 1
         });
         causes[cause].duration = Nanos(causes[cause].duration.0 + (end.0 - start.0));
@@ -81,8 +99,8 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
             }
         }
     }
-    if !causes.iter().any(|cause| cause.kind == CauseKind::Unaccounted) {
-        causes.push(new_cause(&Key::unaccounted(), None, &case));
+    if !causes.iter().any(|cause| cause.kind == CauseKind::Unaccounted && cause.via.is_empty()) {
+        causes.push(new_cause(&Key::unaccounted(), None, Vec::new(), &case));
     }
     order(&mut causes, &mut spans);
     attach_stacks(&mut causes, &case);
@@ -91,24 +109,37 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
         task.comm.clone_from(&late.subject);
     }
     let mut explanation = Explanation {
-        ended_at: None,
         series: late.series.clone(),
         mechanism: late.mechanism,
         task,
         cpu: late.started_cpu,
         requested_at: from,
-        started_at: to,
+        started_at: started,
+        ended_at: ended,
         causes,
         spans,
         signatures: Vec::new(),
         standstills: case.standstills_inside(),
-        losses: losses(&sorted, &case),
+        losses: losses(&machine.sorted, &case, ended.unwrap_or(started)),
     };
     explanation.signatures = signature::recognise(&explanation, &case, facts);
     explanation
 }
 
-fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
+/// The causes from the request to the start.
+fn to_start(case: &Case<'_>) -> Vec<Piece> {
+    let mut cuts = case.cuts();
+    cuts.extend([case.from, case.to]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let piece = |pair: &[Nanos]| {
+        let (key, task) = case.classify(pair[0]);
+        Piece { start: pair[0], end: pair[1], key, task, via: Vec::new() }
+    };
+    cuts.windows(2).map(piece).collect()
+}
+
+fn new_cause(key: &Key, task: Option<Task>, via: Vec<WaitLink>, case: &Case<'_>) -> Cause {
     let own = key.kind == CauseKind::TaskFirst && key.tid == Some(case.task.tid);
     let detail = if own {
         Some("the thread itself was still at what it did before".to_owned())
@@ -118,10 +149,10 @@ fn new_cause(key: &Key, task: Option<Task>, case: &Case<'_>) -> Cause {
         key.work.as_ref().map(|function| format!("work function {function}"))
     };
     Cause {
-        via: Vec::new(),
         kind: key.kind,
         subject: key.subject.clone(),
         irq: key.irq,
+        via,
         duration: Nanos::ZERO,
         spans: 0,
         task,
@@ -171,12 +202,12 @@ fn gave_way_in(stack: &Stack) -> Option<&str> {
     stack.0.iter().find(|frame| !own.iter().any(|own| frame.starts_with(own))).map(String::as_str)
 }
 
-fn losses(events: &[&Event], case: &Case<'_>) -> Vec<Loss> {
+fn losses(events: &[&Event], case: &Case<'_>, to: Nanos) -> Vec<Loss> {
     let mut by_cpu: BTreeMap<Cpu, (bool, u64)> = BTreeMap::new();
     for event in events {
         let EventKind::Lost { events } = event.kind else { continue };
         // What was lost lies before its mark, so the first mark behind the interval can concern it too.
-        if event.at <= case.from || !case.lost_inside(event) {
+        if event.at <= case.from || !case.lost_before(event, to) {
             continue;
         }
         let entry = by_cpu.entry(event.cpu).or_default();
@@ -191,7 +222,7 @@ fn losses(events: &[&Event], case: &Case<'_>) -> Vec<Loss> {
         count: (!unknown).then_some(count),
     });
     let unseen = case.timelines.iter().filter_map(|(cpu, timeline)| {
-        let count = timeline.unseen_switches(case.from, case.to);
+        let count = timeline.unseen_switches(case.from, to);
         let place = format!("switches of CPU {cpu} that made no event; who was current shows them");
         (count > 0).then_some(Loss { kind: LossKind::Unpaired, place, count: Some(count) })
     });

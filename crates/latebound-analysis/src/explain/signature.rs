@@ -44,7 +44,7 @@ pub(super) fn recognise(explanation: &Explanation, case: &Case<'_>, facts: &Kern
 /// thread may be the first to profit.) Where the switch was not seen,
 /// a wait that is as long as the server's makes the same.
 fn starved(explanation: &Explanation, case: &Case<'_>, facts: &KernelFacts) -> bool {
-    let latency = explanation.latency().0;
+    let latency = explanation.length().0;
     let behind: u64 = explanation
         .causes
         .iter()

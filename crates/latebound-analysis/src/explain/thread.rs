@@ -110,6 +110,33 @@ impl Life {
             .map_or(State::Unknown, |(_, state)| *state)
     }
 
+    /// What it was doing over `[from, to]`, piece by piece, without a gap. A piece's own beginning and end are cut to the interval.
+    pub(super) fn pieces(&self, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, State)> {
+        let mut pieces: Vec<(Nanos, Nanos, State)> = Vec::new();
+        let mut at = from;
+        while at < to {
+            let after = self.states.partition_point(|(start, _)| *start <= at);
+            let end = self.states.get(after).map_or(to, |(end, _)| (*end).min(to));
+            let state = self.state(at);
+            match pieces.last_mut() {
+                Some(last) if last.2 == state => last.1 = end,
+                _ => pieces.push((at, end, state)),
+            }
+            at = end;
+        }
+        pieces
+    }
+
+    /// The whole stretch around this moment in which it slept: when it was switched out, and when woken. `None` for a side that was
+    /// not seen.
+    pub(super) fn sleep_around(&self, at: Nanos) -> (Option<Nanos>, Option<Nanos>) {
+        let after = self.states.partition_point(|(start, _)| *start <= at);
+        let before = self.states[..after].iter().rev().take_while(|(_, state)| *state == State::Sleeping);
+        let start = before.last().map(|(start, _)| *start).filter(|start| *start != Nanos::ZERO);
+        let end = self.states[after..].iter().find(|(_, state)| *state != State::Sleeping);
+        (start, end.map(|(end, _)| *end))
+    }
+
     /// On which CPU's queue it was at this moment, as far as that was seen.
     pub(super) fn place(&self, at: Nanos) -> Option<Cpu> {
         let after = self.places.partition_point(|(start, _)| *start <= at);

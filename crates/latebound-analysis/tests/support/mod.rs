@@ -2,15 +2,15 @@
 //! A small text form of events, one a line, for cases that people write and read.
 //!
 //! ```text
-//! late rt FIFO 80 from 1000 to 9000            who was late, on which CPU (cpu 1 unless said), from when to when
+//! late rt FIFO 80 from 1000 to 9000            who was late, on which CPU (cpu 1 unless said), from when to when; "until 20000" ends a job
 //! facts hz=250 fair_server                     what is known of the kernel
 //! 1000 switch hog FIFO 90 -> rt FIFO 80        "blocked" at the end where the first went to sleep; "cpu 0" to be elsewhere
 //! ```
 
 use latebound_analysis::{KernelFacts, Usual};
 use latebound_model::{
-    Activation, Cpu, Event, EventKind, FairServer, InterruptKind, Mechanism, Nanos, Policy, PreemptionModel,
-    RtThrottling, SOFTIRQ_NAMES, Stack, SwitchReason, Task, Tid,
+    Activation, BlockStep, CallObject, Cpu, Event, EventKind, FairServer, FileKind, InterruptKind, Mechanism,
+    Nanos, Policy, PreemptionModel, RtThrottling, SOFTIRQ_NAMES, SleepKind, Stack, SwitchReason, Task, Tid,
 };
 
 /// One case of a Markdown file.
@@ -64,6 +64,32 @@ fn task(words: &[&str]) -> Task {
     let tid = name.bytes().fold(7i32, |hash, byte| (hash * 31 + i32::from(byte)) % 30_011) + 1;
     let kernel = name.contains('/');
     Task { tid: Tid(tid), comm: name.into(), policy: Some(policy), prio: Some(prio), kernel }
+}
+
+fn tid(name: &str) -> Tid {
+    task(&[name, "nice", "0"]).tid
+}
+
+fn owner(name: &str) -> Option<Tid> {
+    (name != "-").then(|| tid(name))
+}
+
+/// A value of the model by its JSON name.
+fn word<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    serde_json::from_value(serde_json::Value::String(name.to_owned())).expect("a name of the model")
+}
+
+fn object(words: &[&str]) -> Option<CallObject> {
+    let (kind, rest) = words.split_first()?;
+    Some(match *kind {
+        "futex" => {
+            let inherits = rest.last() == Some(&"inherits");
+            CallObject::Futex { address: 64, inherits, owner: owner(rest[0]) }
+        }
+        "file" => CallObject::File { fd: 3, kind: word::<FileKind>(rest[0]) },
+        "sleep" => CallObject::Sleep { absolute: true },
+        other => panic!("{other} is no object of a call"),
+    })
 }
 
 fn interrupt(words: &[&str]) -> InterruptKind {
@@ -139,14 +165,17 @@ pub(crate) fn parse(text: &str) -> Parsed {
                 } else {
                     Mechanism::TimerWakeup
                 };
-                late = Some(Activation::of_thread(
+                let until = words.iter().position(|word| *word == "until");
+                let of_thread = Activation::of_thread(
                     "s".into(),
                     mechanism,
                     task(&words[1..from]),
                     cpu,
                     value(words[from + 1]),
                     value(words[from + 3]),
-                ));
+                );
+                let ended_at = until.map(|until| value(words[until + 1]));
+                late = Some(Activation { ended_at, ..of_thread });
             }
             "facts" => {
                 for word in &words[1..] {
@@ -221,6 +250,36 @@ pub(crate) fn parse(text: &str) -> Parsed {
                         quota: Some(value(rest[4])),
                         period: value(rest[5]),
                     },
+                    // call NAME [futex OWNER|- [inherits]] [file KIND]
+                    "call" => EventKind::SystemCallEntry { call: rest[0].into(), object: object(&rest[1..]) },
+                    "return" => EventKind::SystemCallExit,
+                    // out THREAD HOW CALL|-
+                    "out" => EventKind::SwitchedOut {
+                        tid: tid(rest[0]),
+                        sleep: word::<SleepKind>(rest[1]),
+                        call: (rest[2] != "-").then(|| rest[2].to_owned()),
+                    },
+                    "fault" => EventKind::PageFaultEntry {
+                        address: 4096,
+                        mapping: rest.first().copied().unwrap_or_default().into(),
+                    },
+                    "faulted" => EventKind::PageFaultExit { major: rest[0] == "major" },
+                    "contend" => EventKind::LockContended { lock: 1, owner: owner(rest[0]) },
+                    "acquired" => EventKind::LockAcquired { lock: 1 },
+                    // block STEP MAJOR:MINOR SECTOR read|write
+                    "block" => {
+                        let (major, minor) = rest[1].split_once(':').expect("MAJOR:MINOR");
+                        let number = |text: &str| text.parse::<u32>().expect("a number");
+                        EventKind::BlockRequest {
+                            step: word::<BlockStep>(rest[0]),
+                            device: number(major) << 20 | number(minor),
+                            sector: u64::from(number(rest[2])),
+                            bytes: 4096,
+                            write: rest[3] == "write",
+                        }
+                    }
+                    "signal" => EventKind::SignalDelivered { signal: 10 },
+                    "endsignal" => EventKind::SignalReturned,
                     "stolen" => EventKind::Stolen { duration: value(rest[0]) },
                     "lost" => EventKind::Lost { events: rest[0].parse().ok() },
                     other => panic!("{line}: {other} is not an event"),

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All CPUs in the time around one late activation: the events of each, and what was on top of it. Every thread of a chain of
+//! waits is looked at on the same machine.
+
+use std::collections::BTreeMap;
+
+use latebound_model::{Cpu, Event, PreemptionModel};
+
+use super::facts::KernelFacts;
+use super::timeline::Timeline;
+
+/// The events, and what follows from them for each CPU.
+pub(super) struct Machine<'e> {
+    /// All events, in order of time.
+    pub(super) sorted: Vec<&'e Event>,
+    /// The same by CPU.
+    pub(super) events: BTreeMap<Cpu, Vec<&'e Event>>,
+    /// What ran on each CPU.
+    pub(super) timelines: BTreeMap<Cpu, Timeline>,
+    /// What is known of the kernel.
+    pub(super) facts: &'e KernelFacts,
+}
+
+impl<'e> Machine<'e> {
+    /// The machine that these events show, which may come in any order.
+    pub(super) fn new(events: &'e [Event], facts: &'e KernelFacts) -> Machine<'e> {
+        let mut sorted: Vec<&Event> = events.iter().collect();
+        sorted.sort_by_key(|event| event.at);
+        let mut by_cpu: BTreeMap<Cpu, Vec<&Event>> = BTreeMap::new();
+        for event in &sorted {
+            by_cpu.entry(event.cpu).or_default().push(event);
+        }
+        let preemptible = facts.preemption == Some(PreemptionModel::Rt);
+        let timelines =
+            by_cpu.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, preemptible))).collect();
+        Machine { sorted, events: by_cpu, timelines, facts }
+    }
+}
