@@ -164,7 +164,7 @@ static __always_inline bool one_more(u32 kind, u32 of, u64 address, struct task_
 		wait->of = of;
 		wait->task = current->pid;
 		wait->priority = priority;
-		tell(LB_WAIT_BEGIN, kind, of, place, current->pid, priority, 0, 0);
+		report(LB_WAIT_BEGIN, kind, of, place, current->pid, priority, 0, 0);
 	}
 	return fresh;
 }
@@ -213,7 +213,7 @@ static __always_inline bool one_done(u64 address)
 	/* The first of this completer is reported, so that it is known at once; and, as 1, one more than there is room for. */
 	if (i < LB_DISK_COMPLETERS)
 		__sync_fetch_and_add(&wait->by[i].times, 1);
-	tell(LB_WAIT_DONE, wait->kind, wait->of, i == LB_DISK_COMPLETERS, wait->task, wait->priority, thread, by);
+	report(LB_WAIT_DONE, wait->kind, wait->of, i == LB_DISK_COMPLETERS, wait->task, wait->priority, thread, by);
 	return true;
 }
 

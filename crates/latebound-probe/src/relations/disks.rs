@@ -105,7 +105,7 @@ impl DiskWaits {
         Ok(DiskWaits { places: Places::map(array)?, known: BTreeMap::new(), hold, expired: 0 })
     }
 
-    /// A wait was told to begin.
+    /// The begin of a wait was reported.
     pub(super) fn reported(&mut self, place: u64, at: Nanos) {
         if let Ok(place @ 0..PLACES) = usize::try_from(place) {
             self.known.entry(place).or_default().since = Some(at);

@@ -50,11 +50,11 @@ static __always_inline void flush_begins(struct work_struct *work)
 		flush.generation = new.generation;
 		flush.own = 1;
 	}
-	/* Without this its end could not be told. */
+	/* Without this its end could not be reported. */
 	if (bpf_map_update_elem(&flushing, &task, &flush, BPF_NOEXIST))
 		return lose(LB_WAIT_LOSS_OBJECT);
 	__sync_fetch_and_add(&flushes, 1);
-	tell(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, address, task, priority, thread, 0);
+	report(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, address, task, priority, thread, 0);
 }
 
 /* Most often the item is done, and that was reported. It may also have been cancelled: then it never will be. */
@@ -73,7 +73,7 @@ static __always_inline void flush_is_over(void)
 	object = bpf_map_lookup_elem(&objects, &flush.address);
 	if (!object || object->generation != flush.generation)
 		return;
-	tell(LB_WAIT_LEFT, LB_RELATION_WORK_ITEM, 0, flush.address, task, 0, 0, 0);
+	report(LB_WAIT_LEFT, LB_RELATION_WORK_ITEM, 0, flush.address, task, 0, 0, 0);
 	if (flush.own)
 		bpf_map_delete_elem(&objects, &flush.address);
 }

@@ -117,7 +117,7 @@ int BPF_PROG(relation_execute, struct work_struct *work)
 	object = bpf_map_lookup_elem(&objects, &address);
 	if (object && object->worker != tid) {
 		object->worker = tid;
-		tell(LB_WAIT_RUN_BY, LB_RELATION_WORK_ITEM, object->of, object->id, 0, 0, tid, LB_COMPLETER_THREAD);
+		report(LB_WAIT_RUN_BY, LB_RELATION_WORK_ITEM, object->of, object->id, 0, 0, tid, LB_COMPLETER_THREAD);
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `relations`: which real-time tasks wait for which kernel threads, as it happens.
 //!
-//! BPF programs tell the begin and the end of each wait through a ring, and count wake-ups in a map. This module loads
+//! BPF programs report the begin and the end of each wait through a ring, and count wake-ups in a map. This module loads
 //! those that the running kernel has hooks for and turns what they say into observations. It never decides a priority and
 //! changes nothing.
 
@@ -72,7 +72,7 @@ pub struct RelationOptions {
     pub no_waits: bool,
     /// Whether sleeps by a timer are left out: without PREEMPT_RT they are served by a softirq, which is no thread to tune.
     pub no_sleeps: bool,
-    /// Whether wake-ups with data of a socket are not told from others: that costs a program for every packet.
+    /// Whether wake-ups with data of a socket are not distinguished from others: that costs a program for every packet.
     pub no_network: bool,
     /// Whether wake-ups are left out, without which nothing is learned from them: that costs a program for every wake-up, without PREEMPT_RT
     /// also of threads that concern nobody.
@@ -252,7 +252,7 @@ impl RelationProbe {
         self.suppress_to(RelationKind::WorkItem, u64::from(worker.0.unsigned_abs()), levels)
     }
 
-    /// From now on no task that begins to wait over such a thing of this device wakes the reader: somebody else raises there, and tells.
+    /// From now on no task that begins to wait over such a thing of this device wakes the reader: somebody else raises there, and reports it.
     /// Kernel threads that wait for others do. Of work items the device is the worker's id, and only queueing that wakes this worker is meant.
     /// Returns whether the level fell.
     pub fn suppress_elsewhere(&mut self, kind: RelationKind, device: u64) -> Result<bool, ProbeError> {

@@ -2,8 +2,8 @@
 /*
  * Which real-time tasks wait for which kernel threads, and over what.
  *
- * Every program is out after one or two compares where no real-time task is concerned. What concerns one is told to user
- * space as an event; wake-ups, which are many, are counted in a map. What could not be told is counted.
+ * Every program is out after one or two compares where no real-time task is concerned. What concerns one is reported to
+ * user space as an event; wake-ups, which are many, are counted in a map. What could not be reported is counted.
  *
  * A real-time task is a user thread with an effective priority of a real-time class: what priority inheritance lends
  * counts. Deadline tasks count as 99. What a worker or kswapd waits for while such tasks wait for it, they wait for too, by user

@@ -30,13 +30,13 @@ struct event_ring {
 
 extern struct event_ring events SEC(".maps");
 
-/* What a real-time task waits for, by address. The generation tells one life of an address from the next. */
+/* What a real-time task waits for, by address. The generation distinguishes one life of an address from the next. */
 struct object {
 	u64 of;
 	u64 id;
 	u64 generation;
 	u32 kind;
-	u32 worker; /* that was told of last */
+	u32 worker; /* that was reported last */
 	u32 dirtied; /* an inode, by a real-time task since its writing began */
 	u32 reserved;
 };
@@ -170,8 +170,8 @@ static __always_inline bool comm_begins_with(const char *comm, const char *prefi
 }
 
 /*
- * Whether softirqs that run in this kernel thread are its own work. Its name says so, for want of anything else: no flag tells these threads
- * from others (PF_*, include/linux/sched.h, 6.1 to 7.3). The address of the function that a thread runs (struct kthread, kernel/kthread.c)
+ * Whether softirqs that run in this kernel thread are its own work. Its name says so, for want of anything else: no flag is set for these
+ * threads alone (PF_*, include/linux/sched.h, 6.1 to 7.3). The address of the function that a thread runs (struct kthread, kernel/kthread.c)
  * means something to a reader of kallsyms only, who may see none (kptr_restrict), and takes helper calls at each wake-up; the variables that
  * point to ksoftirqd and ktimers are there for programs with CONFIG_KALLSYMS_ALL alone. "ksoftirqd/%u" and, of PREEMPT_RT, "ktimers/%u"
  * stand in kernel/softirq.c (struct smp_hotplug_thread), "irq/%d-%s" and "irq/%d-s-%s" in kernel/irq/manage.c (setup_irq_thread). Nobody
@@ -244,8 +244,8 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 	return priority > (operation == LB_WAIT_BLOCKED ? level->hard : level->soft);
 }
 
-static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread,
-				     u32 by, u32 lasts_us)
+static __always_inline void report_for(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread,
+				       u32 by, u32 lasts_us)
 {
 	struct lb_wait_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	bool wake;
@@ -270,13 +270,13 @@ static __always_inline void tell_for(u32 operation, u32 kind, u64 of, u64 id, u3
 	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void tell(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
+static __always_inline void report(u32 operation, u32 kind, u64 of, u64 id, u32 task, u32 priority, u32 thread, u32 by)
 {
-	tell_for(operation, kind, of, id, task, priority, thread, by, 0);
+	report_for(operation, kind, of, id, task, priority, thread, by, 0);
 }
 
-/* Whether it was told that this task waits for what lies at this address, in this life of it. */
-static __always_inline bool was_told(u64 address, struct task_struct *task)
+/* Whether it was reported that this task waits for what lies at this address, in this life of it. */
+static __always_inline bool was_reported(u64 address, struct task_struct *task)
 {
 	struct object *object = bpf_map_lookup_elem(&objects, &address);
 	struct pair pair = { .address = address, .task = (u32)task->pid };
@@ -288,7 +288,7 @@ static __always_inline bool was_told(u64 address, struct task_struct *task)
 	return generation && *generation == object->generation;
 }
 
-/* A real-time task begins to wait for what lies at this address. Told once for each task and life of the address. */
+/* A real-time task begins to wait for what lies at this address. Reported once for each task and life of the address. */
 static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thread, u32 by, bool fresh)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -319,7 +319,7 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 
 		bpf_map_update_elem(&reported, &pair, &now, BPF_ANY);
 	}
-	tell(LB_WAIT_BEGIN, kind, of, id, current->pid, priority, thread, by);
+	report(LB_WAIT_BEGIN, kind, of, id, current->pid, priority, thread, by);
 }
 
 static __always_inline bool done(u64 address)
@@ -336,7 +336,7 @@ static __always_inline bool done(u64 address)
 	if (bpf_map_delete_elem(&objects, &address))
 		return false;
 	by = completer(this_cpu(), bpf_get_current_task_btf(), &thread);
-	tell(LB_WAIT_DONE, kind, of, id, 0, 0, thread, by);
+	report(LB_WAIT_DONE, kind, of, id, 0, 0, thread, by);
 	return true;
 }
 

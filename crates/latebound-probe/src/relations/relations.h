@@ -55,7 +55,7 @@ struct lb_wait_event {
 	__u8 kind; /* enum lb_relation_kind */
 	__u8 priority;
 	__u8 completer; /* enum lb_completer */
-	__u32 lasts_us; /* at most; 0: until its end is told */
+	__u32 lasts_us; /* at most; 0: until its end is reported */
 };
 
 #define LB_WAIT_RING_BYTES (1 << 20)
@@ -116,7 +116,7 @@ struct lb_wait_place {
 
 /*
  * Up to which priority a wait over such a thing changes nothing at once: the threads that serve it run at least there already, or
- * somebody else raises them and tells. A task that begins such a wait does not wake the reader.
+ * somebody else raises them and reports it. A task that begins such a wait does not wake the reader.
  */
 struct lb_wait_levels {
 	/* Of a task that can go on meanwhile, or LB_RAISED_ELSEWHERE. */
@@ -151,7 +151,7 @@ struct lb_watched {
 /* Places for counted waits, a power of two. */
 #define LB_DISK_WAIT_BITS 10
 #define LB_DISK_WAITS (1 << LB_DISK_WAIT_BITS)
-/* Completers that are told apart in one of them. */
+/* Completers that are distinguished in one of them. */
 #define LB_DISK_COMPLETERS 4
 
 /* Half of struct lb_disk_served. */

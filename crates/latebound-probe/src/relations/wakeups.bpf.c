@@ -54,7 +54,7 @@ int BPF_PROG(relation_data_ready)
 	return 0;
 }
 
-/* Somebody wakes a task, and does so here and now: who that is tells whom a real-time task waited for. */
+/* Somebody wakes a task, and does so here and now: a real-time task waited for this one. */
 static __always_inline int woke(struct task_struct *task)
 {
 	struct task_struct *current;

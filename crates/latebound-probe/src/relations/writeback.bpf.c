@@ -98,7 +98,7 @@ int BPF_PROG(relation_dirty, void *folio, struct address_space *mapping)
 	cpu->dirty_task = current->pid;
 	cpu->dirty_written = written;
 	/* That takes long, and what was reported already is not reported again. */
-	if (!was_told((u64)inode, current))
+	if (!was_reported((u64)inode, current))
 		thread = at_work_on(inode);
 	begin(LB_RELATION_DIRTY_INODE, (u64)inode, inode->i_sb->s_dev, inode->i_ino, thread, 0, false);
 	return 0;
@@ -123,8 +123,8 @@ int BPF_PROG(relation_writes, struct inode *inode)
 	__sync_fetch_and_add(&written, 1);
 	if ((current->flags & PF_WQ_WORKER) && object->worker != (u32)current->pid) {
 		object->worker = current->pid;
-		tell(LB_WAIT_RUN_BY, LB_RELATION_DIRTY_INODE, object->of, object->id, 0, 0, current->pid,
-		     LB_COMPLETER_THREAD);
+		report(LB_WAIT_RUN_BY, LB_RELATION_DIRTY_INODE, object->of, object->id, 0, 0, current->pid,
+		       LB_COMPLETER_THREAD);
 	}
 	return 0;
 }
@@ -177,7 +177,7 @@ int relation_held_back(u64 *arguments)
 		work_is_asked_for = true;
 	thread = flusher_of(arguments[0], &item);
 	if (thread)
-		tell_for(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, item, bpf_get_current_task_btf()->pid, priority,
-			 thread, 0, pause * jiffy_us);
+		report_for(LB_WAIT_BLOCKED, LB_RELATION_WORK_ITEM, 0, item, bpf_get_current_task_btf()->pid, priority,
+			   thread, 0, pause * jiffy_us);
 	return 0;
 }
