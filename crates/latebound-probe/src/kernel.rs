@@ -112,7 +112,7 @@ impl KernelBtf {
 
     /// Whether no program may be attached to this trace point of the running kernel. A kernel whose version is not known counts as one from
     /// 7.0 on.
-    pub(crate) fn is_deadly(&self, tracepoint: &str) -> bool {
+    fn is_deadly(&self, tracepoint: &str) -> bool {
         let from_7_0 = || may_be_from_7_0_on(&release());
         calls_itself(tracepoint, from_7_0, || self.has_field("rcu_data", "defer_qs_pending"))
     }

@@ -18,7 +18,7 @@ use libbpf_rs::skel::{Skel, SkelBuilder};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf, Need};
+use crate::kernel::{CALLS_ITSELF, KernelBtf, Lack, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program;
 use crate::vector::Vector;
@@ -246,10 +246,10 @@ impl Probe for Setup<'_> {
     }
 
     fn missing(&self, refused: &[Refused]) -> Vec<Missing> {
-        let kernel = self.kernel;
-        let has_vectors = Vector::names().any(|name| kernel.has_tracepoint(&format!("{name}_entry")));
-        let mut missing = missing_events(has_vectors, kernel.has_tracepoint("nmi_handler"));
-        if kernel.is_deadly(CALLS_ITSELF) && kernel.has_tracepoint(CALLS_ITSELF) {
+        let lacks = |name: &str| self.kernel.lacks(Need::Tracepoint(name));
+        let has_vectors = Vector::names().any(|name| lacks(&format!("{name}_entry")).is_none());
+        let mut missing = missing_events(has_vectors, lacks("nmi_handler").is_none());
+        if let Some(Lack::CallsItself) = lacks(CALLS_ITSELF) {
             missing.push(left_alone());
         }
         missing.extend(refused.iter().map(|one| Missing {
