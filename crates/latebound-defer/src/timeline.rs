@@ -2,6 +2,7 @@
 //! What `defer timeline` shows: which run it is triggered on, who ran when around it, and how far edges went apart. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use latebound_abi::defer::{Record, START_OF_ITEM, TOP_HALF};
 use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid};
@@ -156,16 +157,10 @@ pub enum LaneKind {
     OtherThreads,
 }
 
-impl LaneKind {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LaneKind::TopHalf => "top half",
-            LaneKind::BottomHalf => "bottom half",
-            LaneKind::Ksoftirqd => "in ksoftirqd",
-            LaneKind::Load => "load",
-            LaneKind::OtherThreads => "other threads",
-        }
+impl fmt::Display for LaneKind {
+    /// Writes its name in the document, which `Serialize` is the source of.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -441,5 +436,19 @@ mod tests {
             document["edges"][0]["after"],
             serde_json::to_value(Summary::of(&edges[0].values)).unwrap()
         );
+    }
+
+    #[test]
+    fn a_lane_is_called_as_its_document_names_it() {
+        for (kind, name) in [
+            (LaneKind::TopHalf, "top half"),
+            (LaneKind::BottomHalf, "bottom half"),
+            (LaneKind::Ksoftirqd, "in ksoftirqd"),
+            (LaneKind::Load, "load"),
+            (LaneKind::OtherThreads, "other threads"),
+        ] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), name);
+            assert_eq!(kind.to_string(), name);
+        }
     }
 }

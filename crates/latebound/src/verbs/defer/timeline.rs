@@ -168,7 +168,7 @@ fn picture(scope: &Scope) -> latebound_report::Scope {
         LaneKind::OtherThreads => "c-sched",
     };
     let lanes = scope.lanes.iter().map(|lane| ScopeLane {
-        name: lane.kind.name().to_owned(),
+        name: lane.kind.to_string(),
         class: class(lane.kind),
         bars: lane
             .bars
