@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which kernel of a row was the first bad one, when a single run can mislead. Pure: measuring is the caller's.
+//! Which kernel of a row was the first bad one, when a single run can mislead, and this verdict as text. Pure: measuring is the caller's.
 //!
 //! The two ends are measured first. They tell how often a good and a bad kernel go over the limit, and so how much one
 //! run of a kernel in between says (Laplace's rule; equal odds before the first run). A kernel is run until the odds are
 //! twenty to one, or no run is left. The certainty of the verdict is the product over all kernels that were judged.
 
 use latebound_model::Nanos;
+
+use crate::metric::Metric;
 
 /// What running a kernel once gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +167,47 @@ fn nearest(low: usize, high: usize, skipped: &[usize]) -> Option<usize> {
     (low + 1..high).filter(|index| !skipped.contains(index)).min_by_key(|index| index.abs_diff(middle))
 }
 
+impl Verdict {
+    /// The verdict as text: the Runs of every kernel, then the first bad kernel and the certainty. `names` are those of the whole row;
+    /// `over` is the limit of the plan.
+    pub fn text(&self, names: &[String], metric: &Metric, over: Nanos) -> String {
+        let first = match self.first_bad.as_slice() {
+            [one] => name_of(names, *one).to_owned(),
+            several => {
+                let list: Vec<&str> = several.iter().map(|&index| name_of(names, index)).collect();
+                format!("one of these, of which only the last runs: {}", list.join(", "))
+            }
+        };
+        format!(
+            "{}\nThe first with {metric} above {over} is {first}; certainty {:.1} %, if the two ends are what they were called.\n",
+            judged_text(names, &self.judged, over),
+            100.0 * self.certainty
+        )
+    }
+}
+
+/// The Runs of kernels as text, one line a kernel. `names` are those of the whole row; `over` is the limit of the plan.
+pub fn judged_text(names: &[String], judged: &[KernelVerdict], over: Nanos) -> String {
+    let line = |kernel: &KernelVerdict| {
+        let what = match (kernel.bad, &kernel.skipped) {
+            (_, Some(_)) => "skipped: it did not boot".to_owned(),
+            (Some(bad), _) => {
+                format!("{} ({:.1} %)", if bad { "bad" } else { "good" }, 100.0 * kernel.certainty)
+            }
+            (None, None) => "not judged".to_owned(),
+        };
+        let values: Vec<String> = kernel.values.iter().map(ToString::to_string).collect();
+        let gap = if values.is_empty() { "" } else { "; " };
+        format!("  {}: {what}{gap}{}\n", name_of(names, kernel.index), values.join(", "))
+    };
+    format!("Runs (bad is above {over}):\n{}", judged.iter().map(line).collect::<String>())
+}
+
+/// The name of a kernel by its place in the row.
+pub(crate) fn name_of(names: &[String], index: usize) -> &str {
+    names.get(index).map_or("", String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +282,54 @@ mod tests {
         assert!(
             matches!(broken, Err(BisectError::Ends { why, .. }) if why.contains("the good end does not run"))
         );
+    }
+
+    fn judged(index: usize, values: &[u64], bad: Option<bool>, certainty: f64) -> KernelVerdict {
+        let values = values.iter().map(|&micros| Nanos::from_micros(micros)).collect();
+        let skipped = bad.is_none().then(|| "its kernel panicked".to_owned());
+        KernelVerdict { index, values, bad, certainty, skipped }
+    }
+
+    #[test]
+    fn a_verdicts_text_names_each_kernel_and_the_first_bad_one() {
+        let names = ["6.10", "6.11", "6.12", "6.13"].map(str::to_owned);
+        let metric: Metric = "timer.p50".parse().unwrap();
+        let mut verdict = Verdict {
+            first_bad: vec![2],
+            certainty: 0.9552,
+            judged: vec![
+                judged(0, &[37, 38], Some(false), 1.0),
+                judged(3, &[98], Some(true), 1.0),
+                judged(1, &[], None, 0.5),
+                judged(2, &[97], Some(true), 0.985),
+            ],
+        };
+        let runs = "\
+Runs (bad is above 70.0 us):
+  6.10: good (100.0 %); 37.0 us, 38.0 us
+  6.13: bad (100.0 %); 98.0 us
+  6.11: skipped: it did not boot
+  6.12: bad (98.5 %); 97.0 us
+";
+        let over = Nanos::from_micros(70);
+        let end = "; certainty 95.5 %, if the two ends are what they were called.\n";
+        assert_eq!(
+            verdict.text(&names, &metric, over),
+            format!("{runs}\nThe first with timer.p50 above 70.0 us is 6.12{end}")
+        );
+        verdict.first_bad = vec![1, 2];
+        assert_eq!(
+            verdict.text(&names, &metric, over),
+            format!(
+                "{runs}\nThe first with timer.p50 above 70.0 us is one of these, of which only the last runs: 6.11, 6.12{end}"
+            )
+        );
+    }
+
+    #[test]
+    fn an_end_without_a_verdict_is_called_not_judged() {
+        let end = KernelVerdict { skipped: None, ..judged(0, &[], None, 0.5) };
+        let text = judged_text(&["6.10".to_owned()], &[end], Nanos::from_micros(70));
+        assert_eq!(text, "Runs (bad is above 70.0 us):\n  6.10: not judged\n");
     }
 }

@@ -5,7 +5,7 @@ use latebound_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::bisect::{KernelVerdict, Verdict};
+use crate::bisect::{KernelVerdict, Verdict, name_of};
 use crate::list::Listed;
 use crate::metric::Metric;
 
@@ -65,9 +65,8 @@ impl<'a> BisectDocument<'a> {
         over: Nanos,
         verdict: &'a Verdict,
     ) -> BisectDocument<'a> {
-        let name = |index: usize| names.get(index).map_or("", String::as_str);
         let judged = |judged: &'a KernelVerdict| JudgedKernel {
-            kernel: name(judged.index),
+            kernel: name_of(names, judged.index),
             values: &judged.values,
             bad: judged.bad,
             certainty: judged.certainty,
@@ -77,7 +76,7 @@ impl<'a> BisectDocument<'a> {
             schema: "latebound.bisect/1",
             metric: metric.to_string(),
             over,
-            first_bad: verdict.first_bad.iter().map(|&index| name(index)).collect(),
+            first_bad: verdict.first_bad.iter().map(|&index| name_of(names, index)).collect(),
             certainty: verdict.certainty,
             kernels: verdict.judged.iter().map(judged).collect(),
         }

@@ -33,7 +33,7 @@ mod traced;
 mod tree;
 mod virtme;
 
-pub use bisect::{BisectError, KernelVerdict, Plan as BisectPlan, Probe, Verdict, bisect};
+pub use bisect::{BisectError, KernelVerdict, Plan as BisectPlan, Probe, Verdict, bisect, judged_text};
 pub use console::GuestEnd;
 pub use context::{Event, Lab};
 pub use document::{BisectDocument, KernelsDocument};

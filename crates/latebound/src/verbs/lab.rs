@@ -8,10 +8,8 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, bail};
 use latebound_lab::{
     Accelerator, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Kernel, KernelName,
-    KernelVerdict, KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe,
-    Verdict,
+    KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe,
 };
-use latebound_model::Nanos;
 use latebound_report::html;
 
 use crate::cli::{Format, LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
@@ -272,14 +270,14 @@ fn bisect(lab: &Lab<'_>, args: &LabBisectArgs, output: &Output) -> Result<Outcom
         Ok(verdict) => verdict,
         Err(BisectError::Run(error)) => return Err(error.into()),
         Err(BisectError::Ends { why, judged }) => {
-            output.text(&judged_text(&names, &judged, args.over))?;
+            output.text(&latebound_lab::judged_text(&names, &judged, args.over))?;
             bail!("{why}, so there is nothing to find between them; look at --metric and --over");
         }
     };
     if output.is_json() {
         output.document(&BisectDocument::new(&names, &metric, args.over, &verdict))?;
     } else {
-        output.text(&verdict_text(&names, &verdict, &metric, args.over))?;
+        output.text(&verdict.text(&names, &metric, args.over))?;
     }
     Ok(Outcome::Done)
 }
@@ -307,41 +305,4 @@ fn probe(
         ))
     })?;
     Ok(Probe::Value(value))
-}
-
-fn judged_text(names: &[String], judged: &[KernelVerdict], over: Nanos) -> String {
-    let line = |kernel: &KernelVerdict| {
-        let values = kernel.values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let what = match (kernel.bad, &kernel.skipped) {
-            (_, Some(_)) => "skipped: it did not boot".to_owned(),
-            (Some(bad), _) => {
-                format!("{} ({:.1} %)", if bad { "bad" } else { "good" }, 100.0 * kernel.certainty)
-            }
-            (None, None) => "not judged".to_owned(),
-        };
-        let name = &names[kernel.index];
-        if values.is_empty() {
-            format!("  {name}: {what}\n")
-        } else {
-            format!("  {name}: {what}; {values}\n")
-        }
-    };
-    format!("Runs (bad is above {over}):\n{}", judged.iter().map(line).collect::<String>())
-}
-
-fn verdict_text(names: &[String], verdict: &Verdict, metric: &Metric, over: Nanos) -> String {
-    let mut text = judged_text(names, &verdict.judged, over);
-    match verdict.first_bad.as_slice() {
-        [one] => text += &format!("\nThe first with {metric} above {over} is {}", names[*one]),
-        several => {
-            let list = several.iter().map(|&index| names[index].clone()).collect::<Vec<_>>().join(", ");
-            text += &format!(
-                "\nThe first with {metric} above {over} is one of these, of which only the last runs: {list}"
-            );
-        }
-    }
-    text + &format!(
-        "; certainty {:.1} %, if the two ends are what they were called.\n",
-        100.0 * verdict.certainty
-    )
 }
