@@ -78,11 +78,8 @@ pub fn shown(run: &Run) {
     terminal::measure_table(run, &style);
     terminal::observe_table(&run.series, &run.losses, &style);
     terminal::missing(&run.missing, &style);
-    terminal::quotas(&run.quotas, &style);
     terminal::imported(run, None, &style);
-    for worst in &run.worst {
-        terminal::explanation(worst, run.started_monotonic, &style);
-    }
+    terminal::explained(run, &style);
     assert!(html::page(run).ends_with("</html>\n"));
     html::pictures(run);
 }

@@ -5,7 +5,8 @@
 use latebound_analysis::KernelFacts;
 use latebound_analysis::bound::{Observations, ViewKind};
 use latebound_fuzz::within;
-use latebound_report::terminal::{self, Style};
+use latebound_model::Explanation;
+use latebound_report::terminal::{SavedWakeups, Style};
 use latebound_saved::{SavedOptions, Watched, explain_saved, observe_saved};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,10 +14,14 @@ fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
     within(bytes, 512, 64 << 20, || {
         match explain_saved(|| Ok(bytes), "", &Watched::RealTime, 3, &KernelFacts::default()) {
             Ok(found) => {
-                for worst in &found.worst {
-                    assert!(worst.adds_up());
-                    terminal::explanation(worst, found.start.unwrap_or_default(), &Style::default());
-                }
+                assert!(found.worst.iter().all(Explanation::adds_up));
+                let wakeups = SavedWakeups {
+                    latencies: &found.latencies,
+                    losses: &found.losses,
+                    worst: &found.worst,
+                    start: found.start.unwrap_or_default(),
+                };
+                wakeups.text(&Style::default());
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }

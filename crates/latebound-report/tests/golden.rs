@@ -5,8 +5,8 @@
 mod support;
 
 use latebound_model::{
-    Cpu, Emulation, Evidence, Histogram, Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run,
-    ViewKind,
+    Condition, Cpu, CpuQuota, Emulation, Evidence, Histogram, Load, Loss, LossKind, Mechanism, Nanos,
+    PreemptionModel, Quantity, RuleViolation, Run, SystemSnapshot, ViewKind,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -23,10 +23,6 @@ const STYLES: [Style; 4] = [
     Style { color: true, width: 0, unicode: false },
 ];
 
-fn explanations(run: &Run, style: &Style) -> String {
-    run.worst.iter().map(|e| terminal::explanation(e, run.started_monotonic, style) + "\n").collect()
-}
-
 /// Every text that the terminal module makes of a Run.
 fn texts(run: &Run, style: &Style) -> [(&'static str, String); 5] {
     [
@@ -38,7 +34,7 @@ fn texts(run: &Run, style: &Style) -> [(&'static str, String); 5] {
                 run.series.iter().filter(|s| s.mechanism != Mechanism::TimerWakeup).cloned().collect();
             terminal::observe_table(&observed, &run.losses, style)
         }),
-        ("explain", explanations(run, style)),
+        ("explain", terminal::explained(run, style)),
     ]
 }
 
@@ -74,6 +70,75 @@ fn bounds_of_recordings_and_running_systems_are_as_they_were() {
     let replay = observations.bound_of(&views, ViewKind::Replay);
     let saved = terminal::SavedBound { bound: &replay, ..saved };
     golden("bound-saved-52.txt", &saved.text(&STYLES[2]));
+}
+
+#[test]
+fn an_explained_run_begins_with_failed_loads_and_ends_with_quotas() {
+    let mut run = support::rich();
+    run.worst.truncate(1);
+    run.loads[0].error = Some("it ended early".to_owned());
+    run.quotas = vec![CpuQuota {
+        group: "/box".to_owned(),
+        folder: "/sys/fs/cgroup/box".to_owned(),
+        version: 2,
+        quota: Nanos::from_millis(20),
+        period: Nanos::from_millis(100),
+        burst: None,
+        threads: 3,
+        periods: Some(600),
+        throttled_periods: Some(12),
+        throttled: Some(Nanos::from_millis(840)),
+    }];
+    golden("quota-explain.txt", &terminal::explained(&run, &PLAIN));
+}
+
+#[test]
+fn wake_ups_of_a_saved_trace_are_as_they_were() {
+    let run = support::rich();
+    let lost = |kind, count| Loss { kind, place: "trace, CPU 1".to_owned(), count };
+    let wakeups = terminal::SavedWakeups {
+        latencies: &two_decades(),
+        losses: &[lost(LossKind::Overwritten, Some(12_345)), lost(LossKind::RingFull, None)],
+        worst: &run.worst[..2],
+        start: run.started_monotonic,
+    };
+    golden("saved-explain.txt", &wakeups.text(&PLAIN));
+    let none = terminal::SavedWakeups { latencies: &Histogram::new(), losses: &[], worst: &[], ..wakeups };
+    assert_eq!(none.text(&PLAIN), "No wake-up of a watched thread is in the trace.\n");
+}
+
+#[test]
+fn advice_names_the_conditions_that_it_holds_for() {
+    let mut run = support::deferred();
+    run.system = SystemSnapshot::default();
+    run.loads.clear();
+    let text = |run: &Run, conditions: &[Condition]| terminal::advice_conditions(run, conditions);
+    assert_eq!(
+        text(&run, &[Condition::Idle, Condition::Idle]),
+        "Measured on Linux an unknown kernel, idle.\n"
+    );
+    run.system.kernel_release = Some("6.12.1\u{1b}[2J".to_owned());
+    let several =
+        [Condition::Load("cpu:threads=4".to_owned()), Condition::Awake, Condition::Awake, Condition::Bursts];
+    assert_eq!(
+        text(&run, &several),
+        "Measured on Linux 6.12.1\\x1b[2J, each at its worst of: under cpu:threads=4; with no C-states; in bursts.\n"
+    );
+    let load = |name: &str, arguments: &str| Load {
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+        done: None,
+        unit: String::new(),
+        error: None,
+    };
+    run.loads = vec![load("ipc", ""), load("rt-hog", "priority=1")];
+    run.system.emulation = Some(Emulation { by: "qemu-tcg".to_owned(), clock: "instructions".to_owned() });
+    assert_eq!(
+        text(&run, &[Condition::Loaded, Condition::Trains]),
+        "Measured on Linux 6.12.1\\x1b[2J, each at its worst of: under ipc; rt-hog priority=1; in trains.\n\
+         Emulated machine (qemu-tcg, instructions clock): good for counts, causes, orderings and comparisons inside one run; \
+         the times say nothing absolute about hardware.\n"
+    );
 }
 
 /// A line without its colours.

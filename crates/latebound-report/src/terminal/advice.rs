@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts of `defer advise`.
+//! The verdicts of `defer advise`, and the conditions that they hold for.
 
-use latebound_model::Nanos;
+use latebound_model::{Condition, Load, Nanos, Run};
 
 use super::table::{self, Cell, Column, Line};
 use super::verbs::time;
 use super::{Style, Tone, Writer};
-use crate::text::grouped;
+use crate::digest;
+use crate::text::{grouped, printable};
 
 /// One way to put work off beside the budget.
 #[derive(Clone, Debug)]
@@ -75,6 +76,40 @@ fn line(row: &AdviceRow) -> Line {
         // Rounded down: a share is not to look like all.
         format!("{:.4} %", (row.share * 1e6).floor() / 1e4).into(),
     ])
+}
+
+/// The conditions that the verdicts hold for, each once: the kernel, the loads, the clock of an emulated machine.
+pub fn advice_conditions<'a>(run: &Run, conditions: impl IntoIterator<Item = &'a Condition>) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut seen: Vec<&Condition> = Vec::new();
+    for condition in conditions {
+        if !seen.contains(&condition) {
+            seen.push(condition);
+            texts.push(condition_text(run, condition));
+        }
+    }
+    let conditions = match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("each at its worst of: {}", several.join("; ")),
+    };
+    let kernel = run.system.kernel_release.as_deref().unwrap_or("an unknown kernel");
+    let emulated = digest::emulation_text(run).map(|text| format!("\n{text}")).unwrap_or_default();
+    format!("Measured on Linux {}, {conditions}.{emulated}\n", printable(kernel))
+}
+
+fn condition_text(run: &Run, condition: &Condition) -> String {
+    match condition {
+        Condition::Idle => "idle".to_owned(),
+        Condition::Loaded => {
+            let name = |load: &Load| format!("{} {}", load.name, load.arguments).trim_end().to_owned();
+            format!("under {}", printable(&run.loads.iter().map(name).collect::<Vec<_>>().join("; ")))
+        }
+        Condition::Load(load) => format!("under {}", printable(load)),
+        Condition::Awake => "with no C-states".to_owned(),
+        Condition::Bursts => "in bursts".to_owned(),
+        Condition::Trains => "in trains".to_owned(),
+        other => printable(&other.to_string()).into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod advice;
 mod bound;
 pub(crate) mod compare;
 mod defer;
+mod explain;
 mod import;
 mod lost;
 mod scope;
@@ -21,10 +22,11 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::{glued, printable};
 
-pub use advice::{AdviceRow, advice_table};
+pub use advice::{AdviceRow, advice_conditions, advice_table};
 pub use bound::{SavedBound, live_bound};
 pub use compare::comparison;
 pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
+pub use explain::{SavedWakeups, explained};
 pub use import::imported;
 pub use lost::{LostRow, lost_table};
 pub use scope::{EdgeRow, scope};
@@ -33,8 +35,7 @@ pub use tradeoff::tradeoff;
 pub(crate) use tune::who;
 pub use tune::{lost_events, trial, tune_fit, tune_map, tune_record, tune_run, tune_undo};
 pub use verbs::{
-    check_summary, doctor, explanation, failed_loads, measure_table, missing, observe_table, quotas,
-    worst_activations,
+    check_summary, doctor, failed_loads, measure_table, missing, observe_table, worst_activations,
 };
 
 /// What the terminal can show.

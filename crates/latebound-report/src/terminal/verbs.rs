@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Activation, Cause, CpuBound, CpuQuota, EvidenceLevel, Explanation, Finding, Histogram, Loss, Mechanism,
-    Missing, Nanos, Run, Series, Severity, ViewKind,
+    Activation, CpuBound, EvidenceLevel, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run, Series,
+    Severity, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -11,9 +11,7 @@ use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
 use crate::tail::{Quantile, Tail};
-use crate::text::{
-    any_lost, grouped, loss_text, percent, requester_text, task_text, thread_text, to_nanos, total,
-};
+use crate::text::{any_lost, grouped, loss_text, percent, requester_text, thread_text, to_nanos};
 
 /// As many CPUs are listed in the summary; of more, those with the worst wake-ups.
 const CPUS: usize = 8;
@@ -533,91 +531,8 @@ pub fn missing(missing: &[Missing], style: &Style) -> String {
     w.finish()
 }
 
-/// The CPU quotas of the groups that the watched threads are in: a paragraph each.
-pub fn quotas(quotas: &[CpuQuota], style: &Style) -> String {
-    let mut w = Writer::new(style);
-    for quota in quotas {
-        let text = digest::quota_text(quota);
-        w.item(0, (Tone::Note, "Quota:"), 7, [(Tone::Plain, text.as_str())]);
-    }
-    w.finish()
-}
-
-/// One late activation for `explain`: its causes with bars, the stacks that were taken, what is known of the pattern.
-/// `origin` is the start of the Run.
-pub fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> String {
-    let mut w = Writer::new(style);
-    let latency = explanation.latency();
-    let late = latency.to_string();
-    let rest = format!(
-        " late: {} on CPU {}, {}, due at +{}",
-        task_text(&explanation.task),
-        explanation.cpu,
-        explanation.mechanism,
-        explanation.requested_at.saturating_sub(origin)
-    );
-    w.paragraph(0, 2, [(Tone::Strong, late.as_str()), (Tone::Plain, rest.as_str())]);
-    for signature in &explanation.signatures {
-        w.paragraph(2, 2, [(Tone::Note, signature.sentence())]);
-    }
-    for still in &explanation.standstills {
-        let text = digest::standstill_text(still);
-        w.paragraph(2, 4, [(Tone::Note, text.as_str())]);
-    }
-    for loss in explanation.losses.iter().filter(|loss| loss.count != Some(0)) {
-        let text = loss_text(loss);
-        w.paragraph(2, 4, [(Tone::Warning, "Lost within the interval: "), (Tone::Plain, text.as_str())]);
-    }
-    if let Some(text) = digest::does_not_add_up(explanation) {
-        w.paragraph(2, 2, [(Tone::Danger, text.as_str())]);
-    }
-    let causes = digest::causes(explanation);
-    let sum = total(explanation.causes.iter().map(|cause| cause.duration));
-    let mut lines: Vec<Line> = causes.iter().map(|cause| cause_line(cause, latency)).collect();
-    lines.push(Line::Cells(vec![
-        Cell::new(Tone::Strong, to_nanos(sum).to_string()),
-        Cell::new(Tone::Strong, percent(sum, latency.0.into())),
-        "".into(),
-        "".into(),
-        Cell::new(Tone::Strong, "sum of the causes"),
-    ]));
-    let heads = [
-        Column::number("time", 0),
-        Column::number("part", 0),
-        Column { shrinks: false, spare: 2, ..Column::name("") },
-        Column::number("spans", 1),
-        Column::name("cause"),
-    ];
-    table::write(&mut w, 2, &heads, &lines);
-    for cause in causes {
-        let frames = cause.stack.as_ref().map_or(&[][..], |stack| &stack.0);
-        let what = match (&cause.detail, frames.is_empty()) {
-            (None, true) => continue,
-            (Some(detail), true) => format!(": {detail}"),
-            (Some(detail), false) => format!(": {detail}; kernel stack:"),
-            (None, false) => ": kernel stack:".to_owned(),
-        };
-        let name = digest::cause_text(cause);
-        w.paragraph(2, 4, [(Tone::Strong, name.as_str()), (Tone::Plain, what.as_str())]);
-        for frame in frames {
-            w.paragraph(4, 6, [(Tone::Plain, frame.as_str())]);
-        }
-    }
-    w.finish()
-}
-
-fn cause_line(cause: &Cause, latency: Nanos) -> Line {
-    Line::Cells(vec![
-        cause.duration.to_string().into(),
-        percent(cause.duration.0.into(), latency.0.into()).into(),
-        bar(cause.duration.0.into(), latency.0.into(), 16).into(),
-        grouped(cause.spans).into(),
-        digest::cause_text(cause).into(),
-    ])
-}
-
 /// A part of a whole as a bar of so many columns, to an eighth of a column; anything above nothing shows.
-fn bar(part: u128, whole: u128, columns: usize) -> String {
+pub(super) fn bar(part: u128, whole: u128, columns: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if part == 0 || whole == 0 {
         return String::new();

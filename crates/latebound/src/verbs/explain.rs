@@ -8,9 +8,8 @@ use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
 use latebound_model::{CpuQuota, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
-use latebound_report::terminal::Style;
 use latebound_report::{html, terminal};
-use latebound_saved::{SavedExplanations, Watched, explain_saved};
+use latebound_saved::{Watched, explain_saved};
 use latebound_system::{Facts, Root};
 
 use crate::cli::ExplainArgs;
@@ -106,31 +105,19 @@ fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     if output.is_json() {
         output.json(&found.worst)?;
     } else {
-        output.text(&saved_text(&found, &output.style()))?;
+        let text = terminal::SavedWakeups {
+            latencies: &found.latencies,
+            losses: &found.losses,
+            worst: &found.worst,
+            start: found.start.unwrap_or_default(),
+        };
+        output.text(&text.text(&output.style()))?;
     }
     let worst = found.latencies.max();
     Ok(match args.max_latency {
         Some(limit) if worst.is_some_and(|worst| worst > limit) => Outcome::LimitPassed,
         _ => Outcome::Done,
     })
-}
-
-fn saved_text(found: &SavedExplanations, style: &Style) -> String {
-    let start = found.start.unwrap_or_default();
-    let count = latebound_report::grouped(found.latencies.count());
-    let mut text = match found.latencies.max() {
-        Some(max) => format!("{count} wake-ups of watched threads in the trace, up to {max} late.\n"),
-        None => "No wake-up of a watched thread is in the trace.\n".to_owned(),
-    };
-    for loss in &found.losses {
-        let count = loss.count.map_or_else(|| "an unknown number of".to_owned(), latebound_report::grouped);
-        text.push_str(&format!("Lost: {count} {} ({})\n", loss.kind.name(), loss.place));
-    }
-    for worst in &found.worst {
-        text.push('\n');
-        text.push_str(&terminal::explanation(worst, start, style));
-    }
-    text
 }
 
 fn watched(args: &ExplainArgs) -> Result<Watch> {
@@ -215,20 +202,6 @@ fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, elapsed: Nanos) {
 fn print(run: &Run, output: &Output) -> Result<()> {
     match output.is_json() {
         true => output.json(run),
-        false => output.text(&text(run, &output.style())),
+        false => output.text(&terminal::explained(run, &output.style())),
     }
-}
-
-fn text(run: &Run, style: &Style) -> String {
-    let head = terminal::failed_loads(run, style);
-    if run.worst.is_empty() {
-        return head + "No wake-up of a watched thread was seen.";
-    }
-    let each = run.worst.iter().map(|worst| terminal::explanation(worst, run.started_monotonic, style));
-    let mut text = head + &each.collect::<Vec<_>>().join("\n");
-    if !run.quotas.is_empty() {
-        text.push('\n');
-        text.push_str(&terminal::quotas(&run.quotas, style));
-    }
-    text
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The worst wake-ups of `explain`: of a Run, or of a saved trace.
+
+use latebound_model::{Cause, CpuQuota, Explanation, Histogram, Loss, Nanos, Run};
+
+use super::table::{self, Cell, Column, Line};
+use super::verbs::{bar, failed_loads};
+use super::{Style, Tone, Writer};
+use crate::digest;
+use crate::text::{grouped, loss_text, percent, task_text, to_nanos, total};
+
+/// The worst wake-ups of a Run, worst first, between the loads that failed and the quotas of the watched threads' groups.
+pub fn explained(run: &Run, style: &Style) -> String {
+    let head = failed_loads(run, style);
+    if run.worst.is_empty() {
+        return head + "No wake-up of a watched thread was seen.";
+    }
+    let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
+    let mut text = head + &each.collect::<Vec<_>>().join("\n");
+    if !run.quotas.is_empty() {
+        text.push('\n');
+        text.push_str(&quotas(&run.quotas, style));
+    }
+    text
+}
+
+/// What a saved trace explains.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedWakeups<'a> {
+    /// All wake-ups of the watched threads.
+    pub latencies: &'a Histogram,
+    /// What the trace lacks.
+    pub losses: &'a [Loss],
+    /// The worst wake-ups, worst first.
+    pub worst: &'a [Explanation],
+    /// The begin of the trace, from which times are counted.
+    pub start: Nanos,
+}
+
+impl SavedWakeups<'_> {
+    /// The text: how many wake-ups there are, the losses, each of the worst.
+    pub fn text(&self, style: &Style) -> String {
+        let count = grouped(self.latencies.count());
+        let mut text = match self.latencies.max() {
+            Some(max) => format!("{count} wake-ups of watched threads in the trace, up to {max} late.\n"),
+            None => "No wake-up of a watched thread is in the trace.\n".to_owned(),
+        };
+        for loss in self.losses {
+            text.push_str(&format!("Lost: {}\n", loss_text(loss)));
+        }
+        for worst in self.worst {
+            text.push('\n');
+            text.push_str(&explanation(worst, self.start, style));
+        }
+        text
+    }
+}
+
+/// The CPU quotas of the groups that the watched threads are in: a paragraph each.
+fn quotas(quotas: &[CpuQuota], style: &Style) -> String {
+    let mut w = Writer::new(style);
+    for quota in quotas {
+        let text = digest::quota_text(quota);
+        w.item(0, (Tone::Note, "Quota:"), 7, [(Tone::Plain, text.as_str())]);
+    }
+    w.finish()
+}
+
+/// One late activation for `explain`: its causes with bars, the stacks that were taken, what is known of the pattern.
+/// `origin` is the start of the Run.
+fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> String {
+    let mut w = Writer::new(style);
+    let latency = explanation.latency();
+    let late = latency.to_string();
+    let rest = format!(
+        " late: {} on CPU {}, {}, due at +{}",
+        task_text(&explanation.task),
+        explanation.cpu,
+        explanation.mechanism,
+        explanation.requested_at.saturating_sub(origin)
+    );
+    w.paragraph(0, 2, [(Tone::Strong, late.as_str()), (Tone::Plain, rest.as_str())]);
+    for signature in &explanation.signatures {
+        w.paragraph(2, 2, [(Tone::Note, signature.sentence())]);
+    }
+    for still in &explanation.standstills {
+        let text = digest::standstill_text(still);
+        w.paragraph(2, 4, [(Tone::Note, text.as_str())]);
+    }
+    for loss in explanation.losses.iter().filter(|loss| loss.count != Some(0)) {
+        let text = loss_text(loss);
+        w.paragraph(2, 4, [(Tone::Warning, "Lost within the interval: "), (Tone::Plain, text.as_str())]);
+    }
+    if let Some(text) = digest::does_not_add_up(explanation) {
+        w.paragraph(2, 2, [(Tone::Danger, text.as_str())]);
+    }
+    let causes = digest::causes(explanation);
+    let sum = total(explanation.causes.iter().map(|cause| cause.duration));
+    let mut lines: Vec<Line> = causes.iter().map(|cause| cause_line(cause, latency)).collect();
+    lines.push(Line::Cells(vec![
+        Cell::new(Tone::Strong, to_nanos(sum).to_string()),
+        Cell::new(Tone::Strong, percent(sum, latency.0.into())),
+        "".into(),
+        "".into(),
+        Cell::new(Tone::Strong, "sum of the causes"),
+    ]));
+    let heads = [
+        Column::number("time", 0),
+        Column::number("part", 0),
+        Column { shrinks: false, spare: 2, ..Column::name("") },
+        Column::number("spans", 1),
+        Column::name("cause"),
+    ];
+    table::write(&mut w, 2, &heads, &lines);
+    for cause in causes {
+        let frames = cause.stack.as_ref().map_or(&[][..], |stack| &stack.0);
+        let what = match (&cause.detail, frames.is_empty()) {
+            (None, true) => continue,
+            (Some(detail), true) => format!(": {detail}"),
+            (Some(detail), false) => format!(": {detail}; kernel stack:"),
+            (None, false) => ": kernel stack:".to_owned(),
+        };
+        let name = digest::cause_text(cause);
+        w.paragraph(2, 4, [(Tone::Strong, name.as_str()), (Tone::Plain, what.as_str())]);
+        for frame in frames {
+            w.paragraph(4, 6, [(Tone::Plain, frame.as_str())]);
+        }
+    }
+    w.finish()
+}
+
+fn cause_line(cause: &Cause, latency: Nanos) -> Line {
+    Line::Cells(vec![
+        cause.duration.to_string().into(),
+        percent(cause.duration.0.into(), latency.0.into()).into(),
+        bar(cause.duration.0.into(), latency.0.into(), 16).into(),
+        grouped(cause.spans).into(),
+        digest::cause_text(cause).into(),
+    ])
+}
