@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs rendered for people: terminal text, one HTML page, SVG pictures.
+//! Runs rendered for people: terminal text, lines of live screens, one HTML page, SVG pictures.
 //!
 //! Everything here is a pure function from a [`latebound_model::Run`], a part of one, or what was computed for one, to a `String`. This crate owns
 //! wording, layout and colours; it never reads a clock, a file or the system, and never computes a latency
@@ -12,6 +12,7 @@
 pub mod digest;
 pub mod html;
 mod junit;
+pub mod live;
 mod markdown;
 mod markup;
 mod metrics;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live table of `observe`: state, drawing and keys apart, so that the drawing is tested without a terminal.
+//! The live table of `observe`: state, drawing and keys apart, so that the drawing is tested without a terminal. Its text is of
+//! `latebound-report`.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use latebound_model::{Loss, LossKind, Mechanism, Missing, Nanos};
-use latebound_report::{Quantile, Row, grouped};
+use latebound_model::{Loss, Mechanism, Missing, Nanos};
+use latebound_report::{Row, live};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
@@ -160,63 +160,28 @@ fn draw_frame(frame: &mut Frame<'_>, view: &View) {
     ])
     .areas(frame.area());
 
-    let of = view.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
-    let paused = if view.paused { "  PAUSED" } else { "" };
-    let only = view.only.map(|only| format!("  only {only}s")).unwrap_or_default();
-    frame.render_widget(
-        Line::from(vec!["latebound observe".bold(), format!("  {}{of}{only}{paused}", view.elapsed).into()]),
-        top,
-    );
+    let status = live::observe_status(view.elapsed, view.planned, view.only, view.paused);
+    frame.render_widget(Line::from(vec!["latebound observe".bold(), format!("  {status}").into()]), top);
     frame.render_widget(table(view, middle.width), middle);
     frame.render_widget(Paragraph::new(problems), bottom);
     frame.render_widget(Line::from("q end  up/down scroll  Tab one mechanism  p pause").dim(), keys);
-}
-
-/// The mechanism's name in at most 13 columns.
-fn short_name(mechanism: Mechanism) -> &'static str {
-    match mechanism {
-        Mechanism::HardIrq => "hard irq",
-        Mechanism::ThreadedIrq => "threaded irq",
-        Mechanism::ThreadWakeup => "thread wakeup",
-        other => other.name(),
-    }
-}
-
-/// A label cut to so many columns: from the name, so that the quantity behind the comma stays.
-fn fitting(label: &str, width: usize) -> String {
-    let (name, quantity) = label.rfind(", ").map_or((label, ""), |at| label.split_at(at));
-    let room = width.saturating_sub(quantity.chars().count());
-    if name.chars().count() <= room {
-        return label.to_owned();
-    }
-    name.chars().take(room.saturating_sub(1)).chain("~".chars()).chain(quantity.chars()).collect()
 }
 
 fn table(view: &View, width: u16) -> Table<'_> {
     // The numbers' columns, and one between each two.
     let label_width = usize::from(width.saturating_sub(13 + 9 + 3 * 7 + 6 + 6));
     let number = |text: String| Cell::from(Line::from(text).right_aligned());
-    let time = |value: Option<Nanos>| number(value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
-    let quantile = |shown: Quantile| match shown {
-        Quantile::Above(limit) => number(format!(">{limit}")),
-        known => time(known.value()),
-    };
     let mut previous = None;
     let rows = view.rows().enumerate().filter_map(|(at, row)| {
         let first_of_mechanism = previous.replace(row.mechanism) != Some(row.mechanism);
         if at < view.first {
             return None;
         }
-        let mechanism = if first_of_mechanism || at == view.first { short_name(row.mechanism) } else { "" };
-        let mut cells = TableRow::new(vec![
-            Cell::from(mechanism.bold()),
-            Cell::from(fitting(&latebound_report::printable(&row.label), label_width)),
-            number(grouped(row.count)),
-            quantile(row.p50),
-            quantile(row.p99),
-            time(row.max),
-            number(if row.merged == 0 { String::new() } else { grouped(row.merged) }),
-        ]);
+        let mechanism =
+            if first_of_mechanism || at == view.first { live::short_name(row.mechanism) } else { "" };
+        let [label, numbers @ ..] = live::observe_cells(row, label_width);
+        let cells = [Cell::from(mechanism.bold()), Cell::from(label)];
+        let mut cells = TableRow::new(cells.into_iter().chain(numbers.map(number)));
         if row.is_lossy() {
             cells = cells.style(Style::new().add_modifier(Modifier::ITALIC).yellow());
         }
@@ -231,50 +196,28 @@ fn table(view: &View, width: u16) -> Table<'_> {
         Constraint::Length(7),
         Constraint::Length(6),
     ];
-    let heading = ["mechanism", "what", "count", "p50", "p99", "max", "merged"];
-    let heading = heading.into_iter().enumerate().map(|(at, text)| match at {
+    let heading = live::OBSERVE_HEADS.into_iter().enumerate().map(|(at, text)| match at {
         0 | 1 => Cell::from(text),
         _ => number(text.to_owned()),
     });
     Table::new(rows, widths).header(TableRow::new(heading).style(Style::new().underlined()))
 }
 
-/// What was lost, always; what is not there, as far as the screen has room. In which places it was lost is said at
-/// the end, under the last table.
+/// What was lost, always; what is not there, as far as the screen has room.
 fn problem_lines(view: &View, width: u16) -> Vec<Line<'static>> {
-    let mut lost: BTreeMap<LossKind, Option<u64>> = BTreeMap::new();
-    for loss in view.reading.losses.iter().filter(|loss| loss.count != Some(0)) {
-        let sum = lost.entry(loss.kind).or_insert(Some(0));
-        *sum = sum.zip(loss.count).map(|(sum, count)| sum.saturating_add(count));
-    }
-    let count = |count: &Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
-    let lost: Vec<String> =
-        lost.iter().map(|(kind, sum)| format!("{} {}", count(sum), kind.name())).collect();
-    let mut lines = vec![match lost.is_empty() {
-        true => Line::from("nothing lost".dim()),
-        false => Line::from(cut(format!("lost: {}", lost.join(", ")), width).yellow()),
-    }];
-    if !view.reading.missing.is_empty() {
-        let names: Vec<&str> = view.reading.missing.iter().map(|missing| missing.what.as_str()).collect();
-        lines.push(Line::from(cut(format!("not seen here: {}", names.join(", ")), width).dim()));
-    }
-    lines
-}
-
-/// What of a text fits so many columns, with dots where that is not all.
-fn cut(text: String, width: u16) -> String {
-    let text = latebound_report::printable(&text).into_owned();
-    let room = usize::from(width);
-    if text.chars().count() <= room {
-        return text;
-    }
-    text.chars().take(room.saturating_sub(3)).chain("...".chars()).collect()
+    let width = usize::from(width);
+    let lost = match live::lost(&view.reading.losses, width) {
+        None => Line::from(live::NOTHING_LOST.dim()),
+        Some(lost) => Line::from(lost.yellow()),
+    };
+    let missing = live::not_seen(&view.reading.missing, width).map(|missing| Line::from(missing.dim()));
+    [lost].into_iter().chain(missing).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latebound_model::{Evidence, Histogram, MissingKind, Quantity, Series, Subject};
+    use latebound_model::{Evidence, Histogram, LossKind, MissingKind, Quantity, Series, Subject};
     use ratatui::backend::TestBackend;
 
     fn series(mechanism: Mechanism, name: &str, values: &[u64]) -> Series {
@@ -310,18 +253,6 @@ mod tests {
         {
             assert!(text.contains(expected), "{expected} is not on\n{text}");
         }
-    }
-
-    #[test]
-    fn a_label_too_long_loses_letters_of_its_name_and_not_of_its_quantity() {
-        assert_eq!(fitting("NET_RX, execution", 20), "NET_RX, execution");
-        assert_eq!(fitting("ext4_end_io_rsv_work, execution", 20), "ext4_end~, execution");
-        assert_eq!(fitting("ext4_end_io_rsv_work", 10), "ext4_end_~");
-    }
-
-    #[test]
-    fn every_mechanism_has_a_name_that_fits_its_column() {
-        assert!(Mechanism::ALL.into_iter().all(|mechanism| short_name(mechanism).len() <= 13));
     }
 
     #[test]

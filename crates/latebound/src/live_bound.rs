@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The screen of a live `bound`: the values as they grow, what they are made of, and what they may be called so far.
-//! State, drawing and keys apart, so that the drawing is tested without a terminal. Computes nothing.
+//! State, drawing and keys apart, so that the drawing is tested without a terminal. Its text is of `latebound-report`.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use latebound_model::{Bound, BoundView, CpuBound, GrowthSample, Nanos, Verdict, ViewKind};
-use latebound_report::grouped;
+use latebound_model::{Bound, Nanos, Verdict};
+use latebound_report::live;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
@@ -93,8 +93,8 @@ impl Screen {
 }
 
 fn draw(frame: &mut Frame<'_>, screen: &Screen) {
-    let of = screen.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
-    let title = Line::from(vec!["latebound bound".bold(), format!("  {}{of}", screen.elapsed).into()]);
+    let passed = live::time_passed(screen.elapsed, screen.planned);
+    let title = Line::from(vec!["latebound bound".bold(), format!("  {passed}").into()]);
     let Some(reading) = &screen.reading else {
         frame.render_widget(title, frame.area());
         return;
@@ -116,110 +116,44 @@ fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_widget(Paragraph::new(verdict), said);
     frame.render_widget(views(bound, screen.first), values);
     frame.render_widget(made_of(bound, screen.first), made);
-    let foot_text = format!(
-        "{} events, {:.1} kB/s of records per CPU; view: {}",
-        grouped(reading.events),
-        reading.bytes_per_second / 1000.0,
-        bound.view.name()
-    );
-    frame.render_widget(Line::from(cut(&foot_text, width)).dim(), foot);
+    let footer = live::bound_footer(reading.events, reading.bytes_per_second, bound.view, width);
+    frame.render_widget(Line::from(footer).dim(), foot);
     frame.render_widget(Line::from("q end  up/down scroll the CPUs").dim(), keys);
 }
 
 fn verdict(bound: &Bound, width: usize) -> Vec<Line<'static>> {
-    let worst = bound.worst().map_or_else(|| "no value".to_owned(), |worst| worst.to_string());
-    match bound.verdict {
-        Verdict::Bound => vec![
-            Line::from(format!("Bound so far: {worst}").bold()),
-            Line::from("PREEMPT_RT, nothing lost, no rule broken".dim()),
-        ],
-        Verdict::Estimate => {
-            let mut lines = vec![Line::from(format!("Observed estimate so far: {worst}").bold().yellow())];
-            lines.extend(bound.reasons.iter().take(3).map(|reason| {
-                Line::from(cut(&format!("- {}", latebound_report::printable(reason)), width).yellow())
-            }));
-            if bound.reasons.len() > 3 {
-                lines.push(Line::from(format!("- and {} more reasons", bound.reasons.len() - 3).yellow()));
-            }
-            lines
-        }
-    }
+    let (head, below) = live::bound_verdict(bound, width);
+    let is_bound = bound.verdict == Verdict::Bound;
+    let head = if is_bound { head.bold() } else { head.bold().yellow() };
+    let below = below.into_iter().map(|text| if is_bound { text.dim() } else { text.yellow() });
+    [head].into_iter().chain(below).map(Line::from).collect()
 }
 
 fn number(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
 
-fn value(view: &BoundView) -> String {
-    match (view.latency, view.utilisation, view.reach.or(view.at_least)) {
-        (Some(latency), ..) => latency.to_string(),
-        (None, Some(_), _) => "no end".to_owned(),
-        (None, None, Some(lowest)) => format!(">{lowest}"),
-        (None, None, None) => "?".to_owned(),
-    }
-}
-
-/// A row a CPU: measured, then the views, then for how long the chosen one has been the same, and by how much it grew in the
-/// last quarter.
+/// The values of the CPUs, with those of the chosen view bold.
 fn views(bound: &Bound, first: usize) -> Table<'static> {
-    let kinds = [
-        ViewKind::None,
-        ViewKind::Replay,
-        ViewKind::SlidingWindow,
-        ViewKind::SlidingWindowOwcet,
-        ViewKind::Sporadic,
-    ];
+    let chosen = live::BOUND_VIEWS.iter().position(|kind| *kind == bound.view).map(|place| place + 2);
     let rows = bound.cpus.iter().skip(first).map(|cpu| {
-        let measured =
-            cpu.measured.as_ref().map_or_else(|| "-".to_owned(), |found| found.latency.to_string());
-        let mut cells = vec![number(cpu.cpu.to_string()), number(measured)];
-        cells.extend(kinds.map(|kind| {
-            let cell = number(value(cpu.views.get(kind)));
-            if kind == bound.view { cell.style(Style::new().bold()) } else { cell }
-        }));
-        let (grew, share) = growth(cpu, bound.view);
-        cells.extend([number(grew), number(share)]);
+        let mut cells = live::bound_view_cells(cpu, bound.view).map(number);
+        if let Some(cell) = chosen.and_then(|chosen| cells.get_mut(chosen)) {
+            *cell = std::mem::take(cell).style(Style::new().bold());
+        }
         Row::new(cells)
     });
-    let heading =
-        ["CPU", "measured", "no irqs", "replay", "sliding", "longest", "sporadic", "same for", "last 1/4"];
     let widths = [4, 9, 8, 8, 8, 8, 8, 8, 8].map(Constraint::Length);
-    Table::new(rows.collect::<Vec<_>>(), widths)
-        .header(Row::new(heading.map(|text| number(text.to_owned()))).style(Style::new().underlined()))
-}
-
-/// For how long the view has not grown, and what the last quarter of the time added to it.
-fn growth(cpu: &CpuBound, view: ViewKind) -> (String, String) {
-    let (Some(elapsed), Some(grew)) = (cpu.elapsed, GrowthSample::last_grew(&cpu.growth, view)) else {
-        return ("-".to_owned(), "-".to_owned());
-    };
-    let same_for = elapsed.saturating_sub(grew).to_string();
-    let quarter = Nanos(elapsed.0 / 4 * 3);
-    let before = cpu.growth.iter().rev().find(|sample| sample.elapsed <= quarter).and_then(|s| s.get(view));
-    let share = match (before, cpu.views.get(view).latency) {
-        (Some(before), Some(now)) if before > Nanos::ZERO => {
-            format!("+{:.0} %", (now.0 as f64 / before.0 as f64 - 1.0) * 100.0)
-        }
-        _ => "-".to_owned(),
-    };
-    (same_for, share)
+    let heading = live::BOUND_VIEW_HEADS.map(|text| number(text.to_owned()));
+    Table::new(rows.collect::<Vec<_>>(), widths).header(Row::new(heading).style(Style::new().underlined()))
 }
 
 fn made_of(bound: &Bound, first: usize) -> Table<'static> {
-    let rows = bound.cpus.iter().skip(first).map(|cpu| {
-        let blocked = cpu.windows.iter().max_by_key(|window| window.duration);
-        let by = blocked.map_or_else(String::new, |window| {
-            format!("{} {} {}", window.variable.name(), window.begin.comm, window.begin.caller)
-        });
-        Row::new([
-            number(cpu.cpu.to_string()),
-            number(cpu.poid.to_string()),
-            number(cpu.dst.to_string()),
-            number(cpu.paie.to_string()),
-            number(cpu.psd.to_string()),
-            Cell::from(latebound_report::printable(&by).into_owned()),
-        ])
-    });
+    let row = |[cpu, poid, dst, paie, psd, begins_in]: [String; 6]| {
+        let numbers = [cpu, poid, dst, paie, psd].map(number);
+        Row::new(numbers.into_iter().chain([Cell::from(begins_in)]))
+    };
+    let rows = bound.cpus.iter().skip(first).map(|cpu| row(live::bound_part_cells(cpu)));
     let widths = [
         Constraint::Length(4),
         Constraint::Length(9),
@@ -228,22 +162,15 @@ fn made_of(bound: &Bound, first: usize) -> Table<'static> {
         Constraint::Length(8),
         Constraint::Fill(1),
     ];
-    let heading = ["CPU", "POID", "DST", "PAIE", "PSD"].map(|text| number(text.to_owned()));
-    let heading = heading.into_iter().chain([Cell::from("longest blocking begins in")]);
-    Table::new(rows.collect::<Vec<_>>(), widths).header(Row::new(heading).style(Style::new().underlined()))
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
+    let heading = row(live::BOUND_PART_HEADS.map(str::to_owned)).style(Style::new().underlined());
+    Table::new(rows.collect::<Vec<_>>(), widths).header(heading)
 }
 
 #[cfg(test)]
 mod tests {
     use latebound_model::{
-        BOUND_SCHEMA, BlockingWindow, Cpu, Evidence, MeasuredWakeup, Tid, Variable, WindowEdge,
+        BOUND_SCHEMA, BlockingWindow, BoundView, Cpu, CpuBound, Evidence, GrowthSample, MeasuredWakeup, Tid,
+        Variable, ViewKind, WindowEdge,
     };
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

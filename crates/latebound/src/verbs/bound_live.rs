@@ -12,7 +12,7 @@ use latebound_model::{
     Bound, Evidence, EvidenceLevel, MeasuredWakeup, Missing, MissingKind, Nanos, PreemptionModel, Run,
     RunState, RunVerb, Verdict,
 };
-use latebound_report::{html, terminal};
+use latebound_report::{html, live, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::outcome::Outcome;
@@ -144,11 +144,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let said = if output.is_json() {
         output.json(&reading.bound)
     } else {
-        let footer = format!(
-            "{} events, {:.1} kB/s of records per CPU",
-            latebound_report::grouped(reading.events),
-            reading.bytes_per_second / 1000.0
-        );
+        let footer = live::records(reading.events, reading.bytes_per_second);
         let style = output.style();
         let head = terminal::failed_loads(&run, &style);
         output.text(&(head + &terminal::live_bound(&reading.bound, &footer, &style)))
