@@ -3,6 +3,7 @@
 //! threads, never makes text beyond the names that causes carry.
 
 pub mod bound;
+pub mod cycle;
 mod explain;
 mod worst;
 
