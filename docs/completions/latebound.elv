@@ -95,6 +95,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --pid 'Observe every thread of this process, including threads that it starts later'
             cand --tid 'Observe this thread; may be given more than once'
             cand --comm 'Observe every thread with this name (comm, at most 15 bytes)'
+            cand --cycle 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]'
+            cand --deadline 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2'
             cand --duration 'How long to observe [default: until Ctrl-C]'
             cand --max-latency 'End with exit status 2 if a wake-up took longer than this'
             cand --worst 'How many of the worst wake-ups are explained'

@@ -102,6 +102,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace -d
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l pid -d 'Observe every thread of this process, including threads that it starts later' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l tid -d 'Observe this thread; may be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 'Observe every thread with this name (comm, at most 15 bytes)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cycle -d 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r

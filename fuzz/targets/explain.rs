@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
     within(bytes, 512, 64 << 20, || {
-        match explain_saved(|| Ok(bytes), "", &Watched::RealTime, 3, &KernelFacts::default()) {
+        match explain_saved(|| Ok(bytes), "", &Watched::RealTime, &latebound_analysis::cycle::CycleChoice::Recognised, 3, &KernelFacts::default()) {
             Ok(found) => {
                 assert!(found.worst.iter().all(Explanation::adds_up));
                 let wakeups = SavedWakeups {

@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 
 use latebound_model::{
-    Activation, CallObject, Cpu, Event, EventKind, Mechanism, Nanos, SwitchReason, Task, Tid,
+    Activation, CallObject, Cpu, Cycle, Event, EventKind, Mechanism, Nanos, Sureness, SwitchReason, Task,
+    Tid, WaitSite,
 };
 
 /// As many threads are followed at once.
@@ -23,30 +24,6 @@ const FEWEST_INTERVALS: u64 = 8;
 const REGULAR_PERCENT: u64 = 20;
 /// A place where a thread spends this part of its sleep, in percent, is likely where it waits between jobs. Chosen.
 const MOST_OF_SLEEP_PERCENT: u64 = 80;
-
-/// A place of a program at which it waits: a system call on one object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WaitSite {
-    /// The name of the system call; `None` where the recording does not show calls.
-    pub call: Option<String>,
-    /// What the call works on. The owner of a futex changes and tells no place from another, so it is `None` here.
-    pub object: Option<CallObject>,
-    /// Whether a timer ended it: tells places apart where the recording does not show calls; `None` where it does.
-    pub by_timer: Option<bool>,
-}
-
-impl WaitSite {
-    /// The place of a system call.
-    pub fn of_call(call: &str, object: Option<CallObject>) -> WaitSite {
-        let object = object.map(|object| match object {
-            CallObject::Futex { address, inherits, .. } => {
-                CallObject::Futex { address, inherits, owner: None }
-            }
-            other => other,
-        });
-        WaitSite { call: Some(call.to_owned()), object, by_timer: None }
-    }
-}
 
 /// What is known of the waits of one thread at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,28 +58,6 @@ impl Intervals {
     }
 }
 
-/// How sure it is that a wait lies between two jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sureness {
-    /// The thread spends no longer there than elsewhere, and not regularly.
-    Guess,
-    /// It comes regularly, or the thread spends most of its sleep there.
-    Likely,
-    /// The user named it; or it is the only one, or regular and ended by timers.
-    Sure,
-}
-
-/// The wait between two jobs of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cycle {
-    /// Where.
-    pub site: WaitSite,
-    /// How sure that is.
-    pub sureness: Sureness,
-    /// The distance between two releases, where they are regular.
-    pub period: Option<Nanos>,
-}
-
 /// Chooses among the places at which one thread waited. `None` where it waited too seldom to say.
 ///
 /// A loop's own locks and messages come as regularly as its timer. So of regular places one that timers end goes first, and of those
@@ -129,6 +84,33 @@ pub fn choose(sites: &[SiteCounts]) -> Option<Cycle> {
         Sureness::Guess
     };
     Some(Cycle { site: best.site.clone(), sureness, period: regular.then_some(best.intervals.mean) })
+}
+
+/// Which wait lies between the jobs of a thread, as far as the user said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CycleChoice {
+    /// The one that its waits show, where that is at least likely.
+    #[default]
+    Recognised,
+    /// One in a system call of this name, whatever it works on.
+    Call(String),
+    /// None: wake-ups are explained.
+    Off,
+}
+
+impl CycleChoice {
+    /// The wait of a thread between its jobs; `None` where there is none, or none that is likely.
+    pub fn among(&self, sites: &[SiteCounts]) -> Option<Cycle> {
+        match self {
+            CycleChoice::Off => None,
+            CycleChoice::Recognised => choose(sites).filter(|cycle| cycle.sureness >= Sureness::Likely),
+            CycleChoice::Call(call) => {
+                let in_call = |counts: &&SiteCounts| counts.site.call.as_ref() == Some(call);
+                let sites: Vec<SiteCounts> = sites.iter().filter(in_call).cloned().collect();
+                choose(&sites).map(|cycle| Cycle { sureness: Sureness::Sure, ..cycle })
+            }
+        }
+    }
 }
 
 /// A wait of a thread that is over: the thread runs again.
@@ -452,6 +434,18 @@ mod tests {
         assert_eq!(choose(&[]), None);
         assert_eq!(choose(&[counts("read", None, 2, 100)]), None);
         assert_eq!(choose(&[counts("read", None, 3, 100)]).unwrap().sureness, Sureness::Sure);
+    }
+
+    #[test]
+    fn a_call_that_the_user_names_is_sure_and_off_is_none() {
+        let socket = counts("epoll_wait", None, 40, 100);
+        let lock = counts("futex", futex(64, 3), 400, 900);
+        let sites = [socket.clone(), lock.clone()];
+        let named = CycleChoice::Call("epoll_wait".into()).among(&sites).unwrap();
+        assert_eq!((named.site, named.sureness), (socket.site, Sureness::Sure));
+        assert_eq!(CycleChoice::Call("read".into()).among(&sites), None);
+        assert_eq!(CycleChoice::Off.among(&sites), None);
+        assert_eq!(CycleChoice::Recognised.among(&sites).unwrap().site, lock.site);
     }
 
     #[test]

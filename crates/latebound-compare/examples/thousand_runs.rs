@@ -107,6 +107,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -96,6 +96,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

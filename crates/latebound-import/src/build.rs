@@ -32,6 +32,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: vec![Missing {

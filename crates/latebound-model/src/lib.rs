@@ -12,6 +12,7 @@ mod event;
 mod evidence;
 mod finding;
 mod histogram;
+mod job;
 mod keep;
 mod mechanism;
 mod migrate;
@@ -38,6 +39,7 @@ pub use finding::{Finding, Severity};
 pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
 };
+pub use job::{Cycle, Sureness, ThreadJobs, WaitSite};
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Policy, Priority, Scheduling};

@@ -12,6 +12,7 @@ use crate::bound::Bound;
 use crate::cause::Explanation;
 use crate::evidence::{EvidenceLevel, Loss, Missing};
 use crate::finding::Finding;
+use crate::job::ThreadJobs;
 use crate::priority::Policy;
 use crate::series::Series;
 use crate::system::{CpuQuota, SystemSnapshot};
@@ -246,6 +247,9 @@ pub struct Run {
     /// The groups with a CPU quota that the watched threads are in, with what happened during the Run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<CpuQuota>,
+    /// The threads whose jobs were followed, or were to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<ThreadJobs>,
     /// Work done beside the latencies.
     #[serde(default)]
     pub throughput: Vec<Throughput>,

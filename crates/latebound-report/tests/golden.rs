@@ -5,8 +5,9 @@
 mod support;
 
 use latebound_model::{
-    Condition, Cpu, CpuQuota, Emulation, Evidence, Histogram, Load, Loss, LossKind, Mechanism, Nanos,
-    PreemptionModel, Quantity, RuleViolation, Run, SystemSnapshot, ViewKind,
+    CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, Load, Loss, LossKind,
+    Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness, SystemSnapshot, Task, Tid,
+    ViewKind, WaitSite,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -98,6 +99,8 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
     let lost = |kind, count| Loss { kind, place: "trace, CPU 1".to_owned(), count };
     let wakeups = terminal::SavedWakeups {
         latencies: &two_decades(),
+        cycles: &[],
+        responses: &Histogram::new(),
         losses: &[lost(LossKind::Overwritten, Some(12_345)), lost(LossKind::RingFull, None)],
         worst: &run.worst[..2],
         start: run.started_monotonic,
@@ -105,6 +108,19 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
     golden("saved-explain.txt", &wakeups.text(&PLAIN));
     let none = terminal::SavedWakeups { latencies: &Histogram::new(), losses: &[], worst: &[], ..wakeups };
     assert_eq!(none.text(&PLAIN), "No wake-up of a watched thread is in the trace.\n");
+    let cycle = Cycle {
+        site: WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true })),
+        sureness: Sureness::Sure,
+        period: Some(Nanos::from_millis(1)),
+    };
+    let task = Task { tid: Tid(7), comm: "loop\u{1b}".into(), ..Task::default() };
+    let jobs = terminal::SavedWakeups { cycles: &[(task, cycle)], responses: &two_decades(), ..none };
+    let lines: Vec<String> = jobs.text(&PLAIN).lines().skip(1).map(str::to_owned).collect();
+    assert_eq!(
+        lines[1],
+        "Jobs of loop\\x1b (tid 7): from one wait in clock_nanosleep until a time to the next (sure), every 1.00 ms."
+    );
+    assert!(lines[0].ends_with(&format!("response up to {}.", two_decades().max().unwrap())), "{lines:?}");
 }
 
 #[test]

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The worst wake-ups of a saved trace, explained.
+//! The worst wake-ups and jobs of a saved trace, explained.
 //!
 //! Owns what a late wake-up is in a trace: from the expiry of the timer whose callback woke the thread, else from the
-//! waking, to the switch to the thread. Reads the trace twice: first to find the worst, then to keep the events around them
-//! and no others.
+//! waking, to the switch to the thread. Where a wait between jobs is recognised ([`latebound_analysis::cycle`]), the jobs of that thread
+//! are explained in place of its wake-ups. Reads the trace two or three times: to find the worst wake-ups and the waits, to find the worst
+//! jobs, and to keep the events around these and no others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
+use latebound_analysis::cycle::{CycleChoice, Jobs, SiteCounter, Waits};
 use latebound_analysis::{KernelFacts, UsualCounter, explain};
 use latebound_model::{
-    Activation, Cpu, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid,
+    Activation, Cpu, Cycle, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid,
 };
 use latebound_trace::{ReadAt, TraceError};
 
@@ -53,6 +55,10 @@ pub struct SavedExplanations {
     pub worst: Vec<Explanation>,
     /// All wake-ups of the watched threads that were seen from their request to their switch.
     pub latencies: Histogram,
+    /// The threads whose jobs were explained, and the wait that lies between these.
+    pub cycles: Vec<(Task, Cycle)>,
+    /// The responses of all their jobs, from the release to the completion.
+    pub responses: Histogram,
     /// Where the trace begins.
     pub start: Option<Nanos>,
     /// What the trace lacks.
@@ -61,30 +67,50 @@ pub struct SavedExplanations {
     pub uname: Option<String>,
 }
 
-/// Explains the `keep` worst wake-ups of a trace. `open` is called twice.
+/// Explains the `keep` worst activations of a trace. `open` is called up to three times.
 pub fn explain_saved<R: ReadAt>(
     open: impl Fn() -> io::Result<R>,
     instance: &str,
     watched: &Watched,
+    cycle: &CycleChoice,
     keep: usize,
     facts: &KernelFacts,
 ) -> Result<SavedExplanations, SavedError> {
     let mut finder = Finder::new(watched, keep);
     let mut usual = UsualCounter::default();
+    let (mut waits, mut counter) = (Waits::default(), SiteCounter::default());
     let counted = visit_saved(open().map_err(again)?, instance, |event| {
         usual.observe(&event);
         finder.observe(&event);
+        if let Some(wait) = waits.observe(&event, |task| watched.has(task)) {
+            counter.observe(&wait);
+        }
     })?;
     let facts = &KernelFacts { usual: usual.finish(), ..facts.clone() };
     if finder.switches == 0 {
         return Err(SavedError::NoEvents { missing: "sched_switch" });
     }
-    let mut kept: Vec<Vec<Event>> = vec![Vec::new(); finder.worst.len()];
-    let mut cut: Vec<u64> = vec![0; finder.worst.len()];
+    let cycles = counter.threads().into_iter().filter_map(|tid| Some((tid, cycle.among(&counter.of(tid))?)));
+    let mut found = JobFinder::new(cycles.collect(), keep);
+    let latencies = finder.latencies.clone();
+    if !found.cycles.is_empty() {
+        // A thread whose jobs are explained has its wake-ups in them.
+        finder = Finder { without: found.cycles.keys().copied().collect(), ..Finder::new(watched, keep) };
+        visit_saved(open().map_err(again)?, instance, |event| {
+            finder.observe(&event);
+            found.observe(&event, watched);
+        })?;
+    }
+    let mut worst = finder.worst;
+    worst.extend(found.worst);
+    worst.sort_by_key(|late| std::cmp::Reverse(length(late)));
+    worst.truncate(keep);
+    let mut kept: Vec<Vec<Event>> = vec![Vec::new(); worst.len()];
+    let mut cut: Vec<u64> = vec![0; worst.len()];
     visit_saved(open().map_err(again)?, instance, |event| {
-        for (place, late) in finder.worst.iter().enumerate() {
+        for (place, late) in worst.iter().enumerate() {
             let from = late.requested_at.saturating_sub(MARGIN);
-            if from <= event.at && event.at <= late.started_at {
+            if from <= event.at && event.at <= until(late) {
                 if kept[place].len() < EVENTS {
                     kept[place].push(event.clone());
                 } else {
@@ -93,7 +119,7 @@ pub fn explain_saved<R: ReadAt>(
             }
         }
     })?;
-    let explained = finder.worst.iter().zip(kept).zip(cut).map(|((late, mut events), cut)| {
+    let explained = worst.iter().zip(kept).zip(cut).map(|((late, mut events), cut)| {
         if let (Some(last), true) = (events.last().map(|event| (event.at, event.cpu)), cut > 0) {
             events.push(Event::new(last.0, last.1, EventKind::Lost { events: Some(cut) }));
         }
@@ -102,11 +128,68 @@ pub fn explain_saved<R: ReadAt>(
     let losses = counted.tallies.iter().flat_map(|(cpu, tally)| tally.losses(&format!("trace, CPU {cpu}")));
     Ok(SavedExplanations {
         worst: explained.collect(),
-        latencies: finder.latencies,
+        latencies,
+        cycles: found.named,
+        responses: found.responses,
         start: finder.start,
         losses: losses.collect(),
         uname: counted.uname,
     })
+}
+
+/// When what is explained ends.
+fn until(late: &Activation) -> Nanos {
+    late.ended_at.unwrap_or(late.started_at)
+}
+
+fn length(late: &Activation) -> Nanos {
+    until(late).saturating_sub(late.requested_at)
+}
+
+/// Finds the worst jobs of a stream.
+struct JobFinder {
+    cycles: BTreeMap<Tid, Cycle>,
+    keep: usize,
+    waits: Waits,
+    jobs: Jobs,
+    named: Vec<(Task, Cycle)>,
+    worst: Vec<Activation>,
+    responses: Histogram,
+}
+
+impl JobFinder {
+    fn new(cycles: BTreeMap<Tid, Cycle>, keep: usize) -> JobFinder {
+        let mut jobs = Jobs::default();
+        for (tid, cycle) in &cycles {
+            jobs.follow(*tid, cycle.site.clone());
+        }
+        let (waits, responses) = (Waits::default(), Histogram::new());
+        JobFinder { cycles, keep, waits, jobs, named: Vec::new(), worst: Vec::new(), responses }
+    }
+
+    fn observe(&mut self, event: &Event, watched: &Watched) {
+        if matches!(event.kind, EventKind::Lost { .. }) {
+            self.jobs.forget();
+        }
+        let cycles = &self.cycles;
+        let watches = |task: &Task| watched.has(task) && cycles.contains_key(&task.tid);
+        let job = self.waits.observe(event, watches).and_then(|wait| self.jobs.observe(wait));
+        let Some(mut job) = job else { return };
+        let task = job.runner.clone().unwrap_or_default();
+        job.series = format!("response/{}", task.comm);
+        if let Some(cycle) = self.cycles.get(&task.tid)
+            && !self.named.iter().any(|(named, _)| named.tid == task.tid)
+        {
+            self.named.push((task, cycle.clone()));
+        }
+        let response = length(&job);
+        self.responses.record(response);
+        let place = self.worst.partition_point(|worse| length(worse) >= response);
+        if place < self.keep {
+            self.worst.insert(place, job);
+            self.worst.truncate(self.keep);
+        }
+    }
 }
 
 fn again(source: io::Error) -> TraceError {
@@ -117,6 +200,8 @@ fn again(source: io::Error) -> TraceError {
 struct Finder<'w> {
     watched: &'w Watched,
     keep: usize,
+    /// Whose wake-ups are none of the worst.
+    without: BTreeSet<Tid>,
     /// When each thread that waits was requested, and by what.
     waiting: HashMap<Tid, (Nanos, Mechanism)>,
     /// Who runs on each CPU.
@@ -134,6 +219,7 @@ impl<'w> Finder<'w> {
         Finder {
             watched,
             keep,
+            without: BTreeSet::new(),
             waiting: HashMap::new(),
             running: HashMap::new(),
             expiring: HashMap::new(),
@@ -185,7 +271,7 @@ impl<'w> Finder<'w> {
         let latency = event.at.saturating_sub(requested_at);
         self.latencies.record(latency);
         let place = self.worst.partition_point(|late| late.latency() >= latency);
-        if place >= self.keep {
+        if place >= self.keep || self.without.contains(&task.tid) {
             return;
         }
         let word = if mechanism == Mechanism::TimerWakeup { "timer_wakeup" } else { "thread_wakeup" };

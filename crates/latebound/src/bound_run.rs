@@ -64,6 +64,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: saved.losses.clone(),
         missing,

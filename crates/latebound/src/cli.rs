@@ -11,6 +11,7 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use latebound_analysis::cycle::CycleChoice;
 use latebound_load::LoadProcess;
 use latebound_model::{CpuSet, Keep, Nanos, Policy, Tid};
 
@@ -163,6 +164,7 @@ pub(crate) struct MeasureArgs {
 #[command(after_help = format!("\
 Examples:
   latebound explain --pid 4711 --duration 30s
+  latebound explain --pid 4711 --cycle epoll_wait --deadline 2ms
   latebound explain --comm jackd --worst 20
   latebound explain --rt --duration 1m --load ipc
   latebound explain latebound-check.run --worst 3
@@ -194,6 +196,16 @@ pub(crate) struct ExplainArgs {
     /// Observe every thread that runs with a real-time or deadline policy.
     #[arg(long, group = "whom")]
     pub(crate) rt: bool,
+
+    /// The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain
+    /// wake-ups alone [default: auto; with --rt: off].
+    #[arg(long, value_name = "CALL", value_parser = parse_cycle)]
+    pub(crate) cycle: Option<CycleChoice>,
+
+    /// The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one
+    /// ends with exit status 2.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Nanos>,
 
     /// How long to observe [default: until Ctrl-C].
     #[arg(long, value_name = "TIME")]
@@ -479,6 +491,28 @@ impl From<MechanismName> for latebound_model::Mechanism {
             MechanismName::Hrtimer => Mechanism::Hrtimer,
             MechanismName::Block => Mechanism::BlockRequest,
         }
+    }
+}
+
+impl ExplainArgs {
+    /// The wait between two jobs. Whoever asks for all real-time threads asks for the scheduler's doing, not for each one's work.
+    pub(crate) fn cycle(&self) -> CycleChoice {
+        let default = if self.rt { CycleChoice::Off } else { CycleChoice::Recognised };
+        self.cycle.clone().unwrap_or(default)
+    }
+}
+
+fn parse_cycle(text: &str) -> Result<CycleChoice, String> {
+    let is_name = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    match text {
+        "auto" => Ok(CycleChoice::Recognised),
+        "off" => Ok(CycleChoice::Off),
+        call if !call.is_empty() && is_name(call) => Ok(CycleChoice::Call(call.to_owned())),
+        _ => Err(format!(
+            "\"{text}\" is not the name of a system call; type one such as clock_nanosleep, epoll_wait, read or futex, or \"auto\" or \"off\""
+        )),
     }
 }
 

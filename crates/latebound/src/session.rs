@@ -115,6 +115,7 @@ pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> 
         findings: doctor.findings,
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

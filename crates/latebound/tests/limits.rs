@@ -98,7 +98,14 @@ fn trace(bytes: &[u8]) {
 }
 
 fn explain(bytes: &[u8]) {
-    let _ = explain_saved(|| Ok(bytes), "", &Watched::RealTime, 3, &KernelFacts::default());
+    let _ = explain_saved(
+        || Ok(bytes),
+        "",
+        &Watched::RealTime,
+        &latebound_analysis::cycle::CycleChoice::Recognised,
+        3,
+        &KernelFacts::default(),
+    );
 }
 
 fn bound(bytes: &[u8]) {

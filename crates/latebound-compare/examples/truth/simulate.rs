@@ -266,6 +266,7 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
-use latebound_model::{Cause, CpuQuota, Explanation, Histogram, Loss, Nanos, Run};
+use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task};
 
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads};
 use super::{Style, Tone, Writer};
 use crate::digest;
-use crate::text::{grouped, loss_text, percent, task_text, to_nanos, total};
+use crate::text::{grouped, loss_text, percent, printable, task_text, to_nanos, total};
 
 /// The worst wake-ups of a Run, worst first, between the loads that failed and the quotas of the watched threads' groups.
 pub fn explained(run: &Run, style: &Style) -> String {
@@ -29,6 +29,10 @@ pub fn explained(run: &Run, style: &Style) -> String {
 pub struct SavedWakeups<'a> {
     /// All wake-ups of the watched threads.
     pub latencies: &'a Histogram,
+    /// The threads whose jobs are explained, and the wait between two of them.
+    pub cycles: &'a [(Task, Cycle)],
+    /// The responses of all their jobs.
+    pub responses: &'a Histogram,
     /// What the trace lacks.
     pub losses: &'a [Loss],
     /// The worst wake-ups, worst first.
@@ -45,6 +49,14 @@ impl SavedWakeups<'_> {
             Some(max) => format!("{count} wake-ups of watched threads in the trace, up to {max} late.\n"),
             None => "No wake-up of a watched thread is in the trace.\n".to_owned(),
         };
+        if let Some(max) = self.responses.max() {
+            let count = grouped(self.responses.count());
+            text.push_str(&format!("{count} jobs, response up to {max}.\n"));
+        }
+        for (task, cycle) in self.cycles {
+            text.push_str(&cycle_text(task, cycle));
+            text.push('\n');
+        }
         for loss in self.losses {
             text.push_str(&format!("Lost: {}\n", loss_text(loss)));
         }
@@ -54,6 +66,14 @@ impl SavedWakeups<'_> {
         }
         text
     }
+}
+
+/// Between which wait the jobs of a thread lie, in a sentence.
+pub(super) fn cycle_text(task: &Task, cycle: &Cycle) -> String {
+    let (thread, site, sureness) = (task_text(task), &cycle.site, cycle.sureness.name());
+    let period = cycle.period.map_or_else(String::new, |period| format!(", every {period}"));
+    printable(&format!("Jobs of {thread}: from one wait in {site} to the next ({sureness}){period}."))
+        .into_owned()
 }
 
 /// The CPU quotas of the groups that the watched threads are in: a paragraph each.

@@ -446,6 +446,7 @@ pub(crate) fn rich() -> Run {
         findings,
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".into(),
             unit: "messages".into(),
@@ -552,6 +553,7 @@ pub(crate) fn empty() -> Run {
         findings: Vec::new(),
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

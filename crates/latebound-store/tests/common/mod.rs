@@ -182,6 +182,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         }],
         system_management_interrupts: None,
         quotas: Vec::new(),
+        jobs: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

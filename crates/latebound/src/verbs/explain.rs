@@ -99,14 +99,22 @@ fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     };
     let file = session::open_trace(path)?;
     // The second reading is of the same open file, whatever becomes of its name.
-    let found =
-        explain_saved(|| file.try_clone(), "", &watched, args.recorder.worst, &KernelFacts::default())
-            .with_context(|| format!("cannot explain {}", path.display()))?;
+    let found = explain_saved(
+        || file.try_clone(),
+        "",
+        &watched,
+        &args.cycle(),
+        args.recorder.worst,
+        &KernelFacts::default(),
+    )
+    .with_context(|| format!("cannot explain {}", path.display()))?;
     if output.is_json() {
         output.json(&found.worst)?;
     } else {
         let text = terminal::SavedWakeups {
             latencies: &found.latencies,
+            cycles: &found.cycles,
+            responses: &found.responses,
             losses: &found.losses,
             worst: &found.worst,
             start: found.start.unwrap_or_default(),
