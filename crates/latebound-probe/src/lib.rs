@@ -6,6 +6,7 @@
 //! a `Missing`, what was lost a `Loss`.
 
 mod bound;
+mod calls;
 mod defer;
 mod error;
 mod kernel;
@@ -29,6 +30,6 @@ pub use defer::{
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
-pub use recorder::{Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, Watch};
+pub use recorder::{Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite, Watch};
 pub use relations::{RelationOptions, RelationProbe};
 pub use responses::ResponseProbe;

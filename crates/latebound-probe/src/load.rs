@@ -55,7 +55,12 @@ pub(crate) const REMEDY: &str = "report this kernel's version; the rest is seen"
 /// The other half of a trace point that begins or ends something, by its name: a begin without its end would last for ever, and the
 /// other way round mean nothing.
 pub(crate) fn other_half(tracepoint: &str) -> Option<String> {
-    let halves = [("_entry", "_exit"), ("execute_start", "execute_end")];
+    let halves = [
+        ("_entry", "_exit"),
+        ("execute_start", "execute_end"),
+        ("sys_enter", "sys_exit"),
+        ("contention_begin", "contention_end"),
+    ];
     let both_ways = halves.into_iter().flat_map(|(begin, end)| [(begin, end), (end, begin)]);
     both_ways
         .into_iter()

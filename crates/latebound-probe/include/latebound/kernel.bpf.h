@@ -110,6 +110,8 @@ struct thread_info {
 	unsigned long flags;
 };
 
+struct files_struct;
+
 struct task_struct {
 	struct thread_info thread_info; /* CONFIG_THREAD_INFO_IN_TASK: x86, arm64 */
 	int pid;
@@ -122,6 +124,9 @@ struct task_struct {
 	int on_rq;
 	int on_cpu; /* CONFIG_SMP only, before 6.17 */
 	u64 start_time;
+	unsigned in_iowait : 1;
+	unsigned frozen : 1; /* CONFIG_CGROUPS */
+	struct files_struct *files;
 	bool throttled; /* CONFIG_CFS_BANDWIDTH, 6.18 and later (e1fad12dcb66) */
 	struct sched_entity se;
 	char comm[16];
@@ -171,6 +176,8 @@ struct bpf_perf_event_data {
 
 struct gendisk {
 	char disk_name[32];
+	int major;
+	int first_minor;
 };
 
 /* The disk moved from struct request to its queue in 5.15 (block: add an explicit ->disk backpointer, d152c682f03c). */
@@ -190,7 +197,9 @@ struct bio {
 struct request {
 	struct request_queue *q;
 	struct bio *bio;
+	unsigned int cmd_flags;
 	unsigned int __data_len;
+	u64 __sector;
 };
 
 #pragma clang attribute pop

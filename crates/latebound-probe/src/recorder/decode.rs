@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the recorder's records to the model's events. Pure: names and stacks come through [`Lookup`].
 
-use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, SwitchReason, Task, Tid};
+use latebound_model::{
+    BlockStep, CallObject, Cpu, Event, EventKind, FileKind, InterruptKind, Nanos, SleepKind, Stack,
+    SwitchReason, Task, Tid,
+};
 
 use super::wire::{
-    FlightKind, FlightLate, FlightRecord, LB_FLAG_NEXT_KERNEL, LB_FLAG_PREV_KERNEL, LB_FLAG_STILL_RUNNABLE,
+    self, FlightKind, FlightLate, FlightRecord, LB_FLAG_FROZEN, LB_FLAG_IO_WAIT, LB_FLAG_JOBS,
+    LB_FLAG_NEXT_KERNEL, LB_FLAG_PREV_KERNEL, LB_FLAG_STILL_RUNNABLE, LB_FLAG_STOPPED,
     LB_FLAG_UNINTERRUPTIBLE, StackOf,
 };
+use crate::calls;
 use crate::task::{task, text};
 use crate::vector::Vector;
 
@@ -35,6 +40,46 @@ pub(crate) fn late_task(late: &FlightLate) -> Task {
     task(late.tid, &late.comm, late.policy, late.prio, late.kernel != 0)
 }
 
+/// What a system call works on, from its kind and number; `owner` is the holder of a futex, 0 where it is not known.
+pub(crate) fn object(kind: u32, object: u64, owner: i32) -> Option<CallObject> {
+    let file = |kind| Some(CallObject::File { fd: i32::try_from(object).unwrap_or(-1), kind });
+    let owner = (owner > 0).then_some(Tid(owner));
+    match wire::Object::from_raw(kind)? {
+        wire::Object::None => None,
+        wire::Object::Futex => Some(CallObject::Futex { address: object, inherits: false, owner }),
+        wire::Object::FutexPi => Some(CallObject::Futex { address: object, inherits: true, owner }),
+        wire::Object::Sleep => Some(CallObject::Sleep { absolute: false }),
+        wire::Object::SleepAbsolute => Some(CallObject::Sleep { absolute: true }),
+        wire::Object::Regular => file(FileKind::Regular),
+        wire::Object::Pipe => file(FileKind::Pipe),
+        wire::Object::Socket => file(FileKind::Socket),
+        wire::Object::Eventfd => file(FileKind::EventFd),
+        wire::Object::Timerfd => file(FileKind::TimerFd),
+        wire::Object::Epoll => file(FileKind::Epoll),
+        wire::Object::File => file(FileKind::Other),
+    }
+}
+
+/// How a thread sleeps, and the call that it is in, as a switch says where jobs are followed.
+fn switched_out(record: &FlightRecord, flags: u32) -> Option<EventKind> {
+    if flags & LB_FLAG_JOBS == 0 {
+        return None;
+    }
+    let sleep = if flags & LB_FLAG_STILL_RUNNABLE != 0 {
+        SleepKind::Plain
+    } else if flags & LB_FLAG_FROZEN != 0 {
+        SleepKind::Frozen
+    } else if flags & LB_FLAG_STOPPED != 0 {
+        SleepKind::Stopped
+    } else if flags & LB_FLAG_IO_WAIT != 0 {
+        SleepKind::BlockIo
+    } else {
+        SleepKind::Plain
+    };
+    let call = record.number.checked_sub(1).map(|number| calls::name(u32::from(number)));
+    Some(EventKind::SwitchedOut { tid: Tid(record.prev_tid), sleep, call })
+}
+
 /// Appends the events of one record of `cpu`. A record of a kind that is not known gives none.
 pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out: &mut Vec<Event>) {
     let Some(of) = FlightKind::from_raw(u32::from(record.kind)) else { return };
@@ -50,6 +95,10 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
         irq: u32::try_from(record.next_tid).unwrap_or_default(),
         name: text(&bytes_of(&values)),
     };
+    let current = Some(Tid(record.prev_tid));
+    if let (FlightKind::Switch, Some(kind)) = (of, switched_out(record, flags)) {
+        out.push(Event { at: Nanos(record.at_ns), cpu, kind, current });
+    }
     let kind = match of {
         FlightKind::Switch => EventKind::Switch {
             prev: switched(
@@ -130,6 +179,40 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
                 period: Nanos(values[3]),
             }
         }
+        FlightKind::CallEntry => {
+            let kind = u32::try_from(values[0]).unwrap_or(u32::MAX);
+            let call = calls::name(number.saturating_sub(1));
+            if call == "rt_sigreturn" {
+                out.push(Event { at: Nanos(record.at_ns), cpu, kind: EventKind::SignalReturned, current });
+            }
+            EventKind::SystemCallEntry { call, object: object(kind, values[1], record.next_tid) }
+        }
+        FlightKind::CallExit => EventKind::SystemCallExit,
+        FlightKind::FaultEntry => {
+            EventKind::PageFaultEntry { address: values[0], mapping: text(&bytes_of(&values[1..])) }
+        }
+        FlightKind::FaultExit => EventKind::PageFaultExit { major: number != 0 },
+        FlightKind::LockBegin => EventKind::LockContended {
+            lock: values[0],
+            owner: (record.next_tid > 0).then_some(Tid(record.next_tid)),
+        },
+        FlightKind::LockEnd => EventKind::LockAcquired { lock: values[0] },
+        FlightKind::Block => {
+            let step = match wire::BlockStep::from_raw(number) {
+                Some(wire::BlockStep::Queued) => BlockStep::Queued,
+                Some(wire::BlockStep::Issued) => BlockStep::Issued,
+                Some(wire::BlockStep::Completed) => BlockStep::Completed,
+                None => return,
+            };
+            EventKind::BlockRequest {
+                step,
+                device: u32::try_from(values[0]).unwrap_or(u32::MAX),
+                sector: values[1],
+                bytes: record.next_tid.cast_unsigned(),
+                write: values[2] != 0,
+            }
+        }
+        FlightKind::Signal => EventKind::SignalDelivered { signal: number },
         FlightKind::Stack => {
             let stack = StackOf::from_raw(number).and_then(|of| lookup.stack(values[0], of));
             let Some(stack) = stack else { return };

@@ -31,7 +31,7 @@ pub(crate) mod skeleton {
 use skeleton as imp;
 
 #[allow(dead_code, unreachable_pub, reason = "generated whole")]
-mod wire {
+pub(crate) mod wire {
     include!(concat!(env!("OUT_DIR"), "/recorder_wire.rs"));
 }
 
@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use latebound_model::{
     Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
-    Quantity, Series, Stack, Subject, Task, Tid, bucket_bounds,
+    Quantity, Series, Stack, Subject, Task, Tid, WaitSite, bucket_bounds,
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -57,18 +57,62 @@ use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use self::wire::{
     FlightCpu, FlightLate, FlightLatencies, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS,
-    LB_QUOTA_SLOTS, StackOf, Wakeup,
+    LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
 };
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
-use crate::{mapping, task};
+use crate::{calls, mapping, task};
 
 pub use self::options::{Following, RecorderOptions, Watch};
 
 /// Buckets of a histogram.
 const BUCKETS: usize = LB_FLIGHT_BUCKETS as usize;
+
+/// How late an activation was: a job as long as its response, a wake-up as its latency.
+fn lateness(late: &Activation) -> Nanos {
+    late.ended_at.unwrap_or(late.started_at).saturating_sub(late.requested_at)
+}
+
+/// The waits of a watched thread at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSite {
+    /// The thread.
+    pub tid: Tid,
+    /// The place.
+    pub site: WaitSite,
+    /// How often it slept there.
+    pub waits: u64,
+    /// For how long in all.
+    pub slept: Nanos,
+    /// How often a timer ended the sleep.
+    pub ended_by_timer: u64,
+    /// Distances between the ends of waits: how many, their mean and standard deviation. One above 4 s counts as 4 s in the deviation.
+    pub intervals: (u64, Nanos, Nanos),
+    key: Site,
+}
+
+impl ThreadSite {
+    fn of(key: Site, counts: &wire::SiteCounts) -> ThreadSite {
+        let call = calls::name(key.call.saturating_sub(1));
+        let object = decode::object(key.object_kind, key.object, 0);
+        let count = counts.intervals;
+        let mean = counts.interval_sum_ns as f64 / count.max(1) as f64;
+        let squares = counts.interval_squares_us as f64 * 1e6 / count.max(1) as f64;
+        let variance =
+            (squares - mean * mean).max(0.0) * count as f64 / count.saturating_sub(1).max(1) as f64;
+        ThreadSite {
+            tid: Tid(key.tid),
+            site: WaitSite::of_call(&call, object),
+            waits: counts.waits,
+            slept: Nanos(counts.slept_ns),
+            ended_by_timer: counts.ended_by_timer,
+            intervals: (count, Nanos(mean as u64), Nanos(variance.sqrt() as u64)),
+            key,
+        }
+    }
+}
 
 /// What is counted of the wake-ups of a kind.
 const fn wakeup_series(wakeup: Wakeup) -> (Mechanism, Quantity) {
@@ -76,6 +120,7 @@ const fn wakeup_series(wakeup: Wakeup) -> (Mechanism, Quantity) {
         Wakeup::Thread => (Mechanism::ThreadWakeup, Quantity::Latency),
         Wakeup::Timer => (Mechanism::TimerWakeup, Quantity::LatencyNaive),
         Wakeup::Quota => (Mechanism::QuotaWait, Quantity::Latency),
+        Wakeup::Job => (Mechanism::ThreadWakeup, Quantity::Response),
     }
 }
 
@@ -93,13 +138,18 @@ fn subject_of(task: &Task) -> Subject {
 fn late_activation(late: &FlightLate) -> Activation {
     let waking = Nanos(late.waking_at_ns);
     let expires = (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns));
-    let (mechanism, quantity) = wakeup_series(Wakeup::from_raw(late.wakeup).unwrap_or(Wakeup::Thread));
+    let wakeup = Wakeup::from_raw(late.wakeup).unwrap_or(Wakeup::Thread);
+    let (mechanism, quantity) = wakeup_series(wakeup);
     let task = decode::late_task(late);
     let series = Series::id_of(mechanism, quantity, &subject_of(&task));
     let due = expires.unwrap_or(waking);
     let running = Nanos(late.running_at_ns);
-    let late = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
-    Activation { activated_at: expires.map(|_| waking), ..late }
+    let activation = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
+    if wakeup == Wakeup::Job {
+        let mechanism = expires.map_or(mechanism, |_| Mechanism::TimerWakeup);
+        return Activation { mechanism, ended_at: Some(Nanos(late.completed_at_ns)), ..activation };
+    }
+    Activation { activated_at: expires.map(|_| waking), ..activation }
 }
 
 /// What one program of the recorder took so far.
@@ -145,6 +195,8 @@ pub struct Recorder {
     watched: MapHandle,
     thresholds: MapHandle,
     late: MapHandle,
+    sites: MapHandle,
+    job_sites: MapHandle,
     flight: ChunkedArray<FlightRecord>,
     stacks: ChunkedArray<FlightStack>,
     buckets: ChunkedArray<u64>,
@@ -222,6 +274,8 @@ impl Recorder {
             watched: handle(&maps.watched, "watched")?,
             thresholds: handle(&maps.thresholds, "thresholds")?,
             late: handle(&maps.late, "late")?,
+            sites: handle(&maps.sites, "sites")?,
+            job_sites: handle(&maps.job_sites, "job_sites")?,
             flight,
             stacks,
             buckets,
@@ -332,14 +386,14 @@ impl Recorder {
             let worst = self.worst.entry(wakeup.runner_tid()).or_default();
             if !worst.fixed && self.options.keep < usize::MAX {
                 let full = worst.latencies.len() >= self.options.keep;
-                if full && worst.latencies.first().is_some_and(|lowest| wakeup.latency() <= *lowest) {
+                if full && worst.latencies.first().is_some_and(|lowest| lateness(&wakeup) <= *lowest) {
                     continue;
                 }
                 if full && !worst.latencies.is_empty() {
                     worst.latencies.remove(0);
                 }
-                let place = worst.latencies.partition_point(|latency| *latency < wakeup.latency());
-                worst.latencies.insert(place, wakeup.latency());
+                let place = worst.latencies.partition_point(|latency| *latency < lateness(&wakeup));
+                worst.latencies.insert(place, lateness(&wakeup));
                 touched.insert(wakeup.runner_tid());
             }
             out.push(wakeup);
@@ -355,6 +409,43 @@ impl Recorder {
             }
         }
         Ok(out)
+    }
+
+    /// The places at which watched threads waited, of threads whose jobs are not followed yet.
+    pub fn sites(&self) -> Result<Vec<ThreadSite>, ProbeError> {
+        let mut found = Vec::new();
+        for key in self.sites.keys() {
+            let value = self
+                .sites
+                .lookup(&key, MapFlags::ANY)
+                .map_err(|error| ProbeError::bpf("flight recorder: reading waits", error))?;
+            let counts = value.and_then(|value| wire::SiteCounts::from_bytes(&value));
+            if let (Some(key), Some(counts)) = (Site::from_bytes(&key), counts) {
+                found.push(ThreadSite::of(key, &counts));
+            }
+        }
+        found.sort_by(|a, b| (a.tid, &a.site).cmp(&(b.tid, &b.site)));
+        Ok(found)
+    }
+
+    /// From now on the jobs of a thread are followed, which go from one wait at this place to the next; other waits of the thread are no
+    /// longer counted, and its wake-ups are not late.
+    pub fn follow_jobs(&mut self, site: &ThreadSite) -> Result<(), ProbeError> {
+        let step = || format!("flight recorder: following the jobs of thread {}", site.tid);
+        let thread = self
+            .watched_thread(site.tid)
+            .ok_or_else(|| ProbeError::NothingToSee(format!("thread {} is not watched", site.tid)))?;
+        let key = Site { tid: site.tid.0, ..site.key };
+        self.job_sites
+            .update(&thread.slot.to_ne_bytes(), &key.to_bytes(), MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf(step(), error))?;
+        self.worst.remove(&site.tid);
+        put_threshold(&self.thresholds, thread.slot, self.options.least_late)?;
+        // What was counted of it takes room that others need.
+        for other in self.sites()?.iter().filter(|other| other.tid == site.tid) {
+            let _ = self.sites.delete(&other.key.to_bytes());
+        }
+        Ok(())
     }
 
     /// The events of one CPU in `[from, to]`, by time, with [`latebound_model::EventKind::Lost`] where some are missing.
@@ -406,7 +497,7 @@ impl Recorder {
         let mut all = Vec::new();
         for key in self.watched.keys() {
             let Ok(tid) = key.try_into().map(i32::from_ne_bytes).map(Tid) else { continue };
-            for wakeup in Wakeup::ALL {
+            for wakeup in Wakeup::ALL.into_iter().take(histograms(&self.options) as usize) {
                 let (mechanism, quantity) = wakeup_series(wakeup);
                 if let Some((thread, histogram)) = self.read_histogram(tid, wakeup) {
                     let (policy, kernel) = (thread.policy, thread.kernel != 0);
@@ -439,7 +530,7 @@ impl Recorder {
             if count == 0 {
                 return None;
             }
-            let first = (thread.slot as usize * Wakeup::COUNT + wakeup) * BUCKETS;
+            let first = (thread.slot as usize * histograms(&self.options) as usize + wakeup) * BUCKETS;
             let counts: Vec<(usize, u64)> = (0..BUCKETS)
                 .map(|bucket| (bucket, self.buckets.copy(first + bucket)))
                 .filter(|(_, count)| *count > 0)
@@ -506,7 +597,8 @@ impl Recorder {
         let slots = 2 * u64::from(self.slots());
         let memory_bytes = self.online.len() as u64
             * (self.records_per_cpu * RECORD_BYTES + self.stacks_per_cpu * size_of::<FlightStack>() as u64)
-            + slots * (Wakeup::COUNT * BUCKETS * 8 + size_of::<FlightWatched>() + 8) as u64
+            + slots
+                * (histograms(&self.options) as usize * BUCKETS * 8 + size_of::<FlightWatched>() + 8) as u64
             + 256 * 1024;
         let events =
             self.online.iter().filter_map(|&cpu| self.cpu_state(cpu)).map(|state| state.position).sum();
@@ -534,6 +626,16 @@ impl std::fmt::Debug for Recorder {
 /// How many threads can be met by the rule; as many again can be named.
 fn slots(options: &RecorderOptions) -> u32 {
     options.max_threads.clamp(1, 1 << 14)
+}
+
+/// Histograms of each thread: those of its wake-ups, and of its jobs where these are followed.
+fn histograms(options: &RecorderOptions) -> u32 {
+    Wakeup::COUNT as u32 - u32::from(!options.jobs)
+}
+
+/// Places at which threads wait that are counted at once; most programs have a handful each.
+fn site_entries(options: &RecorderOptions) -> u32 {
+    if options.jobs { 32 * slots(options) } else { 1 }
 }
 
 fn handle(map: &libbpf_rs::MapMut<'_>, name: &str) -> Result<MapHandle, ProbeError> {
@@ -593,10 +695,10 @@ impl Setup {
         Ok(Setup {
             records: Chunks::of(entries(records_per_cpu))?,
             stacks: Chunks::of(entries(stacks_per_cpu))?,
-            buckets: Chunks::of(2 * slots(&options) * (Wakeup::COUNT * BUCKETS) as u32)?,
+            buckets: Chunks::of(2 * slots(&options) * histograms(&options) * BUCKETS as u32)?,
             possible: u32::try_from(possible).unwrap_or(u32::MAX),
             symbols: Symbols::load(),
-            plan: Plan::new(kernel, options.following)?,
+            plan: Plan::new(kernel, options.following, options.jobs)?,
             has_quotas: kernel.has_field("cfs_rq", "throttle_count"),
             rings: RefCell::new(None),
             options,
@@ -615,6 +717,11 @@ impl Setup {
         rodata.buckets_shift = self.buckets.shift();
         rodata.stack_threshold_ns = options.stack_threshold.0;
         rodata.watch_slots = slots(options);
+        rodata.histograms = histograms(options);
+        rodata.jobs = options.jobs;
+        for (to, class) in rodata.call_classes.iter_mut().zip(calls::classes()) {
+            *to = class.raw() as u8;
+        }
         rodata.preemptible = kernel::runs_programs_preemptibly();
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
@@ -674,6 +781,8 @@ impl Probe for Setup {
         self.buckets.shape(&mut maps.buckets)?;
         maps.watched.set_max_entries(2 * slots)?;
         maps.thresholds.set_max_entries(2 * slots)?;
+        maps.sites.set_max_entries(site_entries(&self.options))?;
+        maps.job_sites.set_max_entries(if self.options.jobs { 2 * slots } else { 1 })?;
         maps.quotas.set_max_entries(self.possible.saturating_mul(LB_QUOTA_SLOTS))?;
         Ok(open)
     }

@@ -60,6 +60,9 @@ pub struct RecorderOptions {
     /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): wake-ups, whoever is watched, and
     /// switches, the scheduler and interrupts. Callbacks of timers and work items are left out.
     pub following: Following,
+    /// Whether the jobs of watched threads are followed: their system calls, page faults, waits for locks and signals are recorded, with
+    /// block requests of the whole system and how each thread sleeps that is switched out.
+    pub jobs: bool,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
     pub measure_cost: bool,
 }
@@ -74,6 +77,7 @@ impl Default for RecorderOptions {
             least_late: Nanos::ZERO,
             stack_threshold: Nanos::from_micros(20),
             following: Following::Nobody,
+            jobs: false,
             measure_cost: false,
         }
     }

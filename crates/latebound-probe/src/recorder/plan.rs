@@ -15,8 +15,16 @@ use crate::load::{self, Refused};
 /// How the names of the events of deferred work begin, those of softirqs first.
 const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 
-/// What is seen by a trace point, by how its name begins; the others are those of processor vectors.
-const SEEN_BY: [(&str, &str); 11] = [
+/// How the names begin of what only jobs need.
+const OF_JOBS: [&str; 5] = ["sys_e", "handle_mm_fault", "contention_", "signal_deliver", "block_rq_"];
+
+/// What is seen by a trace point or function, by how its name begins; the others are those of processor vectors.
+const SEEN_BY: [(&str, &str); 16] = [
+    ("sys_e", "system calls of watched threads"),
+    ("handle_mm_fault", "page faults of watched threads"),
+    ("contention_", "waits of watched threads for locks of the kernel"),
+    ("signal_deliver", "signal handlers of watched threads"),
+    ("block_rq_", "block requests"),
     ("sched_waking", "wake-ups of threads"),
     ("sched_wakeup", "wake-ups into a group whose CPU quota is used up"),
     ("sched_switch", "switches between threads"),
@@ -44,32 +52,51 @@ pub(super) struct Plan {
     absent: BTreeSet<String>,
     /// Those where a program would end in a panic.
     deadly: BTreeSet<String>,
+    /// Functions that let no program in, and why.
+    closed: BTreeMap<String, String>,
 }
 
 impl Plan {
-    pub(super) fn new(btf: &KernelBtf, following: Following) -> Result<Plan, ProbeError> {
+    pub(super) fn new(btf: &KernelBtf, following: Following, jobs: bool) -> Result<Plan, ProbeError> {
         let left_out = match following {
             Following::Nobody => &[],
             Following::RealTime => &DEFERRED_WORK[..],
             Following::Everybody => &DEFERRED_WORK[1..],
         };
-        let mut plan = Plan { programs: BTreeMap::new(), absent: BTreeSet::new(), deadly: BTreeSet::new() };
+        let mut plan = Plan {
+            programs: BTreeMap::new(),
+            absent: BTreeSet::new(),
+            deadly: BTreeSet::new(),
+            closed: BTreeMap::new(),
+        };
         for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
-            let tracepoint = section.strip_prefix("tp_btf/").unwrap_or(&section).to_owned();
+            // tp_btf/ of a trace point, fentry/ and fexit/ of a function.
+            let (kind, name) = section.split_once('/').unwrap_or(("", &section));
+            let tracepoint = name.to_owned();
+            if !jobs && OF_JOBS.iter().any(|of| tracepoint.starts_with(of)) {
+                continue;
+            }
             // From 6.18 on nobody is held by a quota where it is woken.
             let unneeded = tracepoint == "sched_wakeup" && btf.has_field("task_struct", "throttled");
             if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
-            match btf.lacks(Need::Tracepoint(&tracepoint)) {
+            let need = match kind {
+                "fentry" | "fexit" => Need::Entry(&tracepoint),
+                _ => Need::Tracepoint(&tracepoint),
+            };
+            match btf.lacks(need) {
                 None => {
                     plan.programs.insert(program, tracepoint);
                 }
                 Some(Lack::CallsItself) => {
                     plan.deadly.insert(tracepoint);
                 }
-                Some(Lack::Absent | Lack::NoEntry(_)) => {
+                Some(Lack::Absent) => {
                     plan.absent.insert(tracepoint);
+                }
+                Some(Lack::NoEntry(error)) => {
+                    plan.closed.insert(tracepoint, error.to_string());
                 }
             }
         }
@@ -113,6 +140,11 @@ impl Plan {
             "irq_handler_entry",
             "softirq_entry",
             "workqueue_execute_start",
+            "sys_enter",
+            "handle_mm_fault",
+            "contention_begin",
+            "signal_deliver",
+            "block_rq_issue",
         ] {
             if self.absent.contains(tracepoint) {
                 note(
@@ -127,6 +159,13 @@ impl Plan {
                 "processor vectors",
                 "this kernel has neither irq_vectors nor ipi trace points".to_owned(),
                 "boot a kernel with CONFIG_TRACING",
+            );
+        }
+        for (function, why) in &self.closed {
+            note(
+                seen_by(function),
+                format!("this kernel lets no program into {function}: {why}"),
+                "boot a kernel with CONFIG_FUNCTION_TRACER",
             );
         }
         for tracepoint in &self.deadly {
@@ -167,7 +206,7 @@ mod tests {
             ("on_softirq_raise", "softirq_raise"),
         ];
         let programs = names.map(|(name, tracepoint)| (name.to_owned(), tracepoint.to_owned())).into();
-        Plan { programs, absent: BTreeSet::new(), deadly: BTreeSet::new() }
+        Plan { programs, absent: BTreeSet::new(), deadly: BTreeSet::new(), closed: BTreeMap::new() }
     }
 
     #[test]

@@ -29,6 +29,8 @@ const volatile __u32 watch_rule = LB_WATCH_NAMED;
 const volatile __s32 watch_tgid = 0;
 const volatile char watch_comm[16] = {};
 const volatile __u32 watch_slots = 1;
+/* Histograms of each thread: without jobs one less. */
+const volatile __u32 histograms = LB_WAKEUP_COUNT;
 const volatile __u64 stack_threshold_ns = 20000;
 /* include/linux/sched.h; a wait for a lock of PREEMPT_RT counts, as in its sched_switch (__task_state_index, since 5.17). */
 #define TASK_UNINTERRUPTIBLE 0x2
@@ -79,7 +81,7 @@ struct {
 } watched SEC(".maps");
 
 /*
- * Bucket counts, __u64, in chunks as in `flight`: slot * LB_WAKEUP_COUNT * LB_FLIGHT_BUCKETS + wakeup * LB_FLIGHT_BUCKETS +
+ * Bucket counts, __u64, in chunks as in `flight`: slot * histograms * LB_FLIGHT_BUCKETS + wakeup * LB_FLIGHT_BUCKETS +
  * bucket.
  */
 struct {
@@ -297,7 +299,7 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 {
 	struct lb_flight_latencies *all;
 	__u32 bucket = lb_bucket_index(latency);
-	__u32 index = (thread->slot * LB_WAKEUP_COUNT + wakeup) * LB_FLIGHT_BUCKETS + bucket;
+	__u32 index = (thread->slot * histograms + wakeup) * LB_FLIGHT_BUCKETS + bucket;
 	__u64 *count;
 
 	if (wakeup >= LB_WAKEUP_COUNT)
@@ -522,6 +524,8 @@ static __noinline __u64 end_quota(struct lb_flight_watched *thread, __u64 now)
 	return 0;
 }
 
+#include "jobs.bpf.h"
+
 /* ---- the scheduler ---- */
 
 static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task_struct *task, __u64 now)
@@ -663,6 +667,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			flags |= LB_FLAG_PREV_KERNEL;
 		if (next->flags & PF_KTHREAD)
 			flags |= LB_FLAG_NEXT_KERNEL;
+		record->number = 0;
+		if (jobs) {
+			flags |= sleep_flags(prev);
+			record->number = call_of(prev);
+		}
 		record->at_ns = now;
 		record->kind = LB_SWITCH;
 		record->flags = flags;
@@ -686,6 +695,12 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			begin_quota(thread, prev->pid, (__u64)prev->se.cfs_rq, (__u64)prev->se.parent,
 				    bpf_get_smp_processor_id());
 		}
+	}
+
+	if (jobs && !preempt && prev->__state) {
+		thread = find_watched(prev, false);
+		if (thread)
+			job_sleeps(thread, now);
 	}
 
 	thread = find_watched(next, false);
@@ -713,6 +728,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		latency = 0;
 	if (wakeup != LB_WAKEUP_QUOTA)
 		count_latency(thread, wakeup, latency);
+	if (jobs) {
+		if (wakeup != LB_WAKEUP_QUOTA)
+			job_wakes(thread, next->pid, due, wakeup == LB_WAKEUP_TIMER, now);
+		/* Of a thread whose jobs are followed these are what is late. */
+		if (job_site(thread)) {
+			thread->waking_at_ns = 0;
+			return 0;
+		}
+	}
 	slot = thread->slot;
 	threshold = bpf_map_lookup_elem(&thresholds, &slot);
 	if (threshold && latency > *threshold) {
@@ -721,6 +745,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			sample->soft_expires_ns = wakeup == LB_WAKEUP_TIMER ? thread->soft_expires_ns : 0;
 			sample->waking_at_ns = wakeup == LB_WAKEUP_QUOTA ? due : thread->waking_at_ns;
 			sample->running_at_ns = now;
+			sample->completed_at_ns = 0;
 			sample->tid = next->pid;
 			sample->cpu = bpf_get_smp_processor_id();
 			sample->prio = next->prio;

@@ -29,6 +29,50 @@ enum lb_flight_kind {
 	LB_STOLEN = 19,
 	LB_STACK = 20,
 	LB_QUOTA = 21,
+	LB_CALL_ENTRY = 22,
+	LB_CALL_EXIT = 23,
+	LB_FAULT_ENTRY = 24,
+	LB_FAULT_EXIT = 25,
+	LB_LOCK_BEGIN = 26,
+	LB_LOCK_END = 27,
+	LB_BLOCK = 28,
+	LB_SIGNAL = 29,
+};
+
+/* What a system call works on: `object` in the records and keys below is an address or a descriptor. */
+enum lb_object {
+	LB_OBJECT_NONE = 0,
+	LB_OBJECT_FUTEX = 1,
+	LB_OBJECT_FUTEX_PI = 2,
+	LB_OBJECT_SLEEP = 3,
+	LB_OBJECT_SLEEP_ABSOLUTE = 4,
+	LB_OBJECT_REGULAR = 5,
+	LB_OBJECT_PIPE = 6,
+	LB_OBJECT_SOCKET = 7,
+	LB_OBJECT_EVENTFD = 8,
+	LB_OBJECT_TIMERFD = 9,
+	LB_OBJECT_EPOLL = 10,
+	LB_OBJECT_FILE = 11,
+};
+
+/* What a system call's arguments mean, by its number. */
+enum lb_call_class {
+	LB_CALL_PLAIN = 0,
+	LB_CALL_FUTEX = 1, /* an address and an operation */
+	LB_CALL_FILE = 2, /* a descriptor */
+	LB_CALL_SLEEP = 3, /* a time */
+	LB_CALL_CLOCK_SLEEP = 4, /* a clock, flags and a time */
+	LB_CALL_SIGNAL_RETURN = 5,
+};
+
+/* System calls that are told apart. */
+#define LB_CALLS 512
+
+/* How far a block request has come. */
+enum lb_block_step {
+	LB_BLOCK_QUEUED = 0,
+	LB_BLOCK_ISSUED = 1,
+	LB_BLOCK_COMPLETED = 2,
 };
 
 /* Whose stack: behind the interrupt that wakes, or of the thread that is switched out. */
@@ -41,6 +85,11 @@ enum lb_stack_of {
 #define LB_FLAG_PREV_KERNEL 2
 #define LB_FLAG_NEXT_KERNEL 4
 #define LB_FLAG_UNINTERRUPTIBLE 8 /* a switch: no signal ends the wait of who is switched out */
+/* How who is switched out sleeps, where jobs are followed; `number` is the system call that it is in and 1, 0 where it is in none. */
+#define LB_FLAG_JOBS 16
+#define LB_FLAG_IO_WAIT 32
+#define LB_FLAG_STOPPED 64
+#define LB_FLAG_FROZEN 128
 
 /*
  * One event: a cache line. `sequence` is the position in the ring plus one and is written last, so a reader that finds
@@ -116,7 +165,43 @@ enum lb_wakeup {
 	LB_WAKEUP_THREAD = 0,
 	LB_WAKEUP_TIMER = 1,
 	LB_WAKEUP_QUOTA = 2,
+	LB_WAKEUP_JOB = 3, /* no wake-up: what goes on to the completion of a job */
 	LB_WAKEUP_COUNT,
+};
+
+/* A place at which a thread waits. */
+struct lb_site {
+	__s32 tid;
+	__u32 call; /* the number of the system call and 1 */
+	__u32 object_kind; /* enum lb_object */
+	__u32 zero;
+	__u64 object;
+};
+
+/* The waits of a thread at one place. */
+struct lb_site_counts {
+	__u64 waits;
+	__u64 slept_ns;
+	__u64 ended_by_timer;
+	__u64 last_end_ns;
+	__u64 intervals;
+	__u64 interval_sum_ns;
+	__u64 interval_squares_us; /* of intervals cut at 4 s, in square microseconds */
+};
+
+/* As long as an interval counts in the sum of squares, so that that sum holds a million of them. */
+#define LB_LONGEST_INTERVAL_US 4000000
+
+/* The job of a watched thread, and the system call that it is in. */
+struct lb_job {
+	struct lb_site in; /* the call that it is in; `call` 0 where it is in none */
+	__u64 entered_at_ns; /* that call */
+	__u64 absolute_ns; /* until when it asked to sleep there, on CLOCK_MONOTONIC; 0 where it did not */
+	__u64 slept_at_ns; /* when it went to sleep in it */
+	__u64 released_at_ns;
+	__u64 started_at_ns; /* 0 where no job is begun */
+	__u32 waiting; /* it is in the wait between two jobs */
+	__u32 by_timer; /* what released it */
 };
 
 /* One watched thread. */
@@ -131,14 +216,16 @@ struct lb_flight_watched {
 	__u64 quota_queue; /* in which it waits where a quota can hold it; 0 where it does not */
 	__u64 quota_from_ns; /* since when it waits there */
 	__u64 quota_base_ns; /* for how long that queue had been held by then */
+	struct lb_job job;
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
 };
 
-/* A watched thread ran later than its threshold. */
+/* A watched thread ran later than its threshold, or its job took longer. */
 struct lb_flight_late {
 	__u64 soft_expires_ns;
-	__u64 waking_at_ns;
+	__u64 waking_at_ns; /* of a job, its release */
 	__u64 running_at_ns;
+	__u64 completed_at_ns; /* of a job; else 0 */
 	__s32 tid;
 	__u32 cpu;
 	__s32 prio;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on says why and panics")]
 
 mod defer;
+mod jobs;
 mod kernels;
 mod loading;
 mod observe;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls by their number on this machine's architecture: their names, and what their arguments mean.
+//!
+//! Calls of 32-bit programs on a 64-bit kernel have numbers of their own and are taken for others.
+
+use syscalls::Sysno;
+
+use crate::recorder::wire::{CallClass, LB_CALLS};
+
+/// The name of a system call; `system call N` where it has none here.
+pub(crate) fn name(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    known.map_or_else(|| format!("system call {number}"), |call| call.name().to_owned())
+}
+
+/// What the arguments of each call mean, by its number.
+pub(crate) fn classes() -> [CallClass; LB_CALLS as usize] {
+    std::array::from_fn(|number| Sysno::new(number).map_or(CallClass::Plain, |call| class(call.name())))
+}
+
+fn class(name: &str) -> CallClass {
+    match name {
+        "futex" | "futex_wait" => CallClass::Futex,
+        "clock_nanosleep" => CallClass::ClockSleep,
+        "nanosleep" => CallClass::Sleep,
+        "rt_sigreturn" => CallClass::SignalReturn,
+        "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev" | "pwrite64" | "pwritev"
+        | "pwritev2" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept"
+        | "accept4" | "connect" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "fsync" | "fdatasync"
+        | "sync_file_range" | "syncfs" | "ftruncate" | "fallocate" | "getdents64" | "flock" | "ioctl"
+        | "sendfile" | "splice" | "io_uring_enter" | "mq_timedsend" | "mq_timedreceive" => CallClass::File,
+        _ => CallClass::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_the_names_and_classes_of_this_architecture() {
+        let number = |call: Sysno| u32::try_from(call.id()).unwrap();
+        assert_eq!(name(number(Sysno::clock_nanosleep)), "clock_nanosleep");
+        assert_eq!(name(100_000), "system call 100000");
+        let classes = classes();
+        for (call, class) in [
+            (Sysno::futex, CallClass::Futex),
+            (Sysno::read, CallClass::File),
+            (Sysno::clock_nanosleep, CallClass::ClockSleep),
+            (Sysno::rt_sigreturn, CallClass::SignalReturn),
+            (Sysno::getpid, CallClass::Plain),
+        ] {
+            assert_eq!(classes[number(call) as usize], class, "{call:?}");
+        }
+    }
+}

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The recorder's programs of jobs: what a watched thread is at between two waits, and the responses of its jobs.
+ *
+ * A job goes from the end of one wait at a fixed place (`job_sites`) to the next entry into it. Until the place is fixed, the waits are
+ * counted by place. A part of recorder.bpf.c, whose maps and functions it uses. Threads that nobody watches leave each program here at once.
+ */
+#ifndef LATEBOUND_JOBS_BPF_H
+#define LATEBOUND_JOBS_BPF_H
+
+/* Whether jobs are followed. */
+const volatile bool jobs = false;
+/* By the number of a system call: enum lb_call_class. */
+const volatile __u8 call_classes[LB_CALLS] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct lb_site);
+	__type(value, struct lb_site_counts);
+} sites SEC(".maps");
+
+/* By slot: the wait between two jobs; `call` 0 where that is not fixed. Apart from the threads, so that user space can set it in place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_site);
+} job_sites SEC(".maps");
+
+/* The wait between two jobs of a thread; none where it is not fixed. */
+static __always_inline const struct lb_site *job_site(const struct lb_flight_watched *thread)
+{
+	__u32 slot = thread->slot;
+	const struct lb_site *site = bpf_map_lookup_elem(&job_sites, &slot);
+
+	return site && site->call ? site : 0;
+}
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long di, si, dx, r10, ip, orig_ax;
+};
+#define CALL_NUMBER(regs) ((__s32)(regs)->orig_ax)
+#define ARGUMENT_0(regs) ((regs)->di)
+#define ARGUMENT_1(regs) ((regs)->si)
+#define ARGUMENT_2(regs) ((regs)->dx)
+#define USER_ADDRESS(regs) ((regs)->ip)
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	__u64 regs[31];
+	__u64 sp, pc;
+};
+struct pt_regs {
+	__u64 regs[31];
+	__u64 sp, pc;
+	__u64 orig_x0;
+	__s32 syscallno;
+};
+#define CALL_NUMBER(regs) ((regs)->syscallno)
+#define ARGUMENT_0(regs) ((regs)->orig_x0)
+#define ARGUMENT_1(regs) ((regs)->regs[1])
+#define ARGUMENT_2(regs) ((regs)->regs[2])
+#define USER_ADDRESS(regs) ((regs)->pc)
+#endif
+
+/* include/linux/mutex_types.h, rwsem.h and rtmutex.h: the owner is the task's address, with flags in its lowest bits. */
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct mutex {
+	atomic64_t owner;
+};
+
+struct rw_semaphore {
+	atomic64_t owner;
+};
+
+struct rt_mutex_base {
+	struct task_struct *owner;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+#pragma clang attribute pop
+
+/* include/linux/sched.h: __TASK_STOPPED and __TASK_TRACED; TASK_FROZEN since 6.1 (f5d39b020809). */
+#define TASK_STOPPED_OR_TRACED (0x4 | 0x8)
+#define TASK_FROZEN 0x8000
+
+/* include/uapi/linux/stat.h */
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define S_IFREG 0100000
+#define S_IFIFO 0010000
+
+/* include/uapi/linux/futex.h */
+#define FUTEX_CMD_MASK 127
+#define FUTEX_LOCK_PI 6
+#define FUTEX_LOCK_PI2 13
+#define FUTEX_TID_MASK 0x3fffffff
+
+/* include/uapi/linux/time.h */
+#define CLOCK_MONOTONIC 1
+#define TIMER_ABSTIME 1
+
+/* include/trace/events/lock.h */
+#define LCB_F_SPIN (1U << 0)
+#define LCB_F_READ (1U << 1)
+#define LCB_F_WRITE (1U << 2)
+#define LCB_F_RT (1U << 3)
+#define LCB_F_MUTEX (1U << 5)
+
+/* include/linux/mm_types.h */
+#define VM_FAULT_MAJOR 0x4
+
+/* ---- threads that are switched out, whoever they are ---- */
+
+/* The number of the system call that a user thread is in, and 1; 0 of one that is in none. */
+static __always_inline __u16 call_of(struct task_struct *task)
+{
+	struct pt_regs *regs;
+	__s32 call;
+
+	if (task->flags & (PF_KTHREAD | PF_IDLE))
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	call = CALL_NUMBER(regs);
+	return call < 0 || call >= 0xffff ? 0 : call + 1;
+}
+
+static __always_inline __u8 sleep_flags(struct task_struct *task)
+{
+	__u8 flags = LB_FLAG_JOBS;
+
+	if (LB_NUMBER(task, in_iowait))
+		flags |= LB_FLAG_IO_WAIT;
+	if (task->__state & TASK_STOPPED_OR_TRACED)
+		flags |= LB_FLAG_STOPPED;
+	if ((task->__state & TASK_FROZEN) || LB_NUMBER(task, frozen))
+		flags |= LB_FLAG_FROZEN;
+	return flags;
+}
+
+/* ---- watched threads ---- */
+
+/* The current thread, where it is watched. */
+static __always_inline struct lb_flight_watched *watched_current(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	/* Whom the rule does not name can only be watched by name. */
+	if (watch_rule == LB_WATCH_PROCESS && task->tgid != watch_tgid)
+		return 0;
+	return find_watched(task, true);
+}
+
+/* What an open file is. */
+static __noinline __u32 file_kind(__u32 fd)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **all = BPF_CORE_READ(table, fd), *file = 0;
+	char name[12] = {};
+	__u16 mode;
+
+	if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), all + fd) || !file)
+		return LB_OBJECT_FILE;
+	mode = BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+	if (mode == S_IFREG)
+		return LB_OBJECT_REGULAR;
+	if (mode == S_IFIFO)
+		return LB_OBJECT_PIPE;
+	if (mode == S_IFSOCK)
+		return LB_OBJECT_SOCKET;
+	/* fs/eventfd.c, timerfd.c and eventpoll.c name their files so. */
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	if (name[0] != '[')
+		return LB_OBJECT_FILE;
+	if (name[1] == 't' && name[6] == 'f')
+		return LB_OBJECT_TIMERFD;
+	if (name[1] == 'e' && name[6] == 'f')
+		return LB_OBJECT_EVENTFD;
+	if (name[1] == 'e' && name[6] == 'p')
+		return LB_OBJECT_EPOLL;
+	return LB_OBJECT_FILE;
+}
+
+/*
+ * Who holds a lock of user space. A lock that lends priority has its owner's thread id in the word itself (futex(2)). Else the C library's
+ * mutex around the word may have it: glibc keeps it 8 bytes behind (struct __pthread_mutex_s, 2.31 to 2.42), musl 4 (pthread_impl.h, _m_lock of
+ * 1.2: the id is in the lock word of all but the plain kind). A number is taken for an owner only where it is a watched thread.
+ */
+static __noinline __s32 futex_owner(__u64 address, bool inherits)
+{
+	__s32 word = 0, tid;
+	__u64 places[2] = { address + 8, address };
+	int i;
+
+	if (inherits)
+		return bpf_probe_read_user(&word, sizeof(word), (void *)address) ? 0 : word & FUTEX_TID_MASK;
+	for (i = 0; i < 2; i++) {
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)places[i]))
+			continue;
+		tid = word & FUTEX_TID_MASK;
+		if (tid > 1 && tid != current_tid() && bpf_map_lookup_elem(&watched, &tid))
+			return tid;
+	}
+	return 0;
+}
+
+static __always_inline bool same_site(const struct lb_site *a, const struct lb_site *b)
+{
+	return a->call == b->call && a->object_kind == b->object_kind && a->object == b->object;
+}
+
+/* A job is complete at this moment. */
+static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct lb_job *job = &thread->job;
+	struct lb_flight_late *sample;
+	struct lb_flight_cpu *cpu;
+	__u32 slot = thread->slot;
+	__u64 response, *threshold;
+
+	response = now - job->released_at_ns;
+	if ((__s64)response < 0)
+		response = 0;
+	thread->prio = task->prio;
+	thread->policy = task->policy;
+	thread->kernel = 0;
+	copy_comm(thread->comm, task->comm);
+	count_latency(thread, LB_WAKEUP_JOB, response);
+	threshold = bpf_map_lookup_elem(&thresholds, &slot);
+	if (!threshold || response <= *threshold)
+		return 0;
+	sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
+	if (!sample) {
+		cpu = this_cpu();
+		if (cpu)
+			__sync_fetch_and_add(&cpu->late_refused, 1);
+		return 0;
+	}
+	sample->soft_expires_ns = job->by_timer ? job->released_at_ns : 0;
+	sample->waking_at_ns = job->released_at_ns;
+	sample->running_at_ns = job->started_at_ns;
+	sample->completed_at_ns = now;
+	sample->tid = task->pid;
+	sample->cpu = bpf_get_smp_processor_id();
+	sample->prio = task->prio;
+	sample->policy = task->policy;
+	sample->kernel = 0;
+	sample->wakeup = LB_WAKEUP_JOB;
+	copy_comm(sample->comm, task->comm);
+	bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A watched thread went to sleep in a system call at `slept` and was woken at `woken`. */
+static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __u64 woken, bool by_timer)
+{
+	struct lb_site key = thread->job.in;
+	struct lb_site_counts *counts, fresh = {};
+	__u64 interval;
+
+	key.tid = tid;
+	counts = bpf_map_lookup_elem(&sites, &key);
+	if (!counts) {
+		bpf_map_update_elem(&sites, &key, &fresh, BPF_NOEXIST);
+		counts = bpf_map_lookup_elem(&sites, &key);
+		if (!counts)
+			return 0;
+	}
+	/* Only the CPU that switches to a thread counts for it. */
+	counts->waits++;
+	if (woken > thread->job.slept_at_ns)
+		counts->slept_ns += woken - thread->job.slept_at_ns;
+	counts->ended_by_timer += by_timer;
+	if (counts->last_end_ns && woken > counts->last_end_ns) {
+		interval = woken - counts->last_end_ns;
+		counts->intervals++;
+		counts->interval_sum_ns += interval;
+		interval /= 1000;
+		if (interval > LB_LONGEST_INTERVAL_US)
+			interval = LB_LONGEST_INTERVAL_US;
+		counts->interval_squares_us += interval * interval;
+	}
+	counts->last_end_ns = woken;
+	return 0;
+}
+
+/* A watched thread that is switched out goes to sleep. */
+static __always_inline void job_sleeps(struct lb_flight_watched *thread, __u64 now)
+{
+	thread->job.slept_at_ns = now;
+}
+
+/* A watched thread runs that was woken: released at `due`. */
+static __always_inline void job_wakes(struct lb_flight_watched *thread, __s32 tid, __u64 due, bool by_timer, __u64 now)
+{
+	struct lb_job *job = &thread->job;
+
+	if (job->waiting) {
+		job->released_at_ns = due;
+		job->started_at_ns = now;
+		job->by_timer = by_timer;
+	} else if (job->in.call && job->slept_at_ns && !job_site(thread)) {
+		count_wait(thread, tid, due, by_timer);
+	}
+}
+
+/* ---- system calls of watched threads ---- */
+
+/* The place of a system call that is entered, in the thread. */
+static __always_inline __s32 describe_call(struct lb_job *job, struct pt_regs *regs, __u32 number)
+{
+	__u64 first = ARGUMENT_0(regs), second = ARGUMENT_1(regs), time[2];
+	__s32 owner = 0;
+	bool inherits;
+
+	job->in.call = number + 1;
+	job->in.object_kind = LB_OBJECT_NONE;
+	job->in.object = 0;
+	job->absolute_ns = 0;
+	job->slept_at_ns = 0;
+	switch (number < LB_CALLS ? call_classes[number & (LB_CALLS - 1)] : LB_CALL_PLAIN) {
+	case LB_CALL_FUTEX:
+		second &= FUTEX_CMD_MASK;
+		inherits = second == FUTEX_LOCK_PI || second == FUTEX_LOCK_PI2;
+		job->in.object_kind = inherits ? LB_OBJECT_FUTEX_PI : LB_OBJECT_FUTEX;
+		job->in.object = first;
+		owner = futex_owner(first, inherits);
+		break;
+	case LB_CALL_FILE:
+		job->in.object_kind = file_kind(first);
+		job->in.object = (__u32)first;
+		break;
+	case LB_CALL_SLEEP:
+		job->in.object_kind = LB_OBJECT_SLEEP;
+		break;
+	case LB_CALL_CLOCK_SLEEP:
+		if (!(second & TIMER_ABSTIME)) {
+			job->in.object_kind = LB_OBJECT_SLEEP;
+			break;
+		}
+		job->in.object_kind = LB_OBJECT_SLEEP_ABSOLUTE;
+		if (first == CLOCK_MONOTONIC && !bpf_probe_read_user(time, sizeof(time), (void *)ARGUMENT_2(regs)))
+			job->absolute_ns = time[0] * 1000000000 + time[1];
+		break;
+	}
+	return owner;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
+{
+	struct lb_flight_watched *thread = watched_current();
+	struct lb_flight_record *record;
+	const struct lb_site *site;
+	struct lb_job *job;
+	__u64 now, position;
+	__s32 owner;
+
+	if (!thread)
+		return 0;
+	now = bpf_ktime_get_ns();
+	job = &thread->job;
+	owner = describe_call(job, regs, number);
+	job->entered_at_ns = now;
+	record = reserve(this_cpu(), &position);
+	if (record) {
+		record->at_ns = now;
+		record->kind = LB_CALL_ENTRY;
+		record->flags = 0;
+		record->number = number + 1;
+		record->prev_tid = current_tid();
+		record->next_tid = owner;
+		record->value[0] = job->in.object_kind;
+		record->value[1] = job->in.object;
+		record->value[2] = USER_ADDRESS(regs);
+		record->value[3] = 0;
+		publish(&record->sequence, position);
+	}
+	site = job_site(thread);
+	if (site && same_site(site, &job->in)) {
+		if (job->started_at_ns)
+			complete_job(thread, now);
+		job->started_at_ns = 0;
+		job->waiting = 1;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_call_exit)
+{
+	struct lb_flight_watched *thread = watched_current();
+	struct lb_job *job;
+	__u64 now;
+
+	if (!thread)
+		return 0;
+	now = bpf_ktime_get_ns();
+	job = &thread->job;
+	record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0);
+	if (job->waiting && !job->started_at_ns) {
+		/* What it would have waited for was there. A time that had passed is when the job was due. */
+		job->by_timer = job->absolute_ns && job->absolute_ns < now;
+		job->released_at_ns = job->by_timer ? job->absolute_ns : job->entered_at_ns;
+		job->started_at_ns = now;
+	}
+	job->waiting = 0;
+	job->in.call = 0;
+	return 0;
+}
+
+/* ---- what else a watched thread does ---- */
+
+SEC("fentry/handle_mm_fault")
+int BPF_PROG(on_fault_entry, struct vm_area_struct *vma, unsigned long address)
+{
+	struct lb_flight_watched *thread = watched_current();
+	struct lb_flight_record *record;
+	struct file *file;
+	__u64 position;
+
+	if (!thread)
+		return 0;
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return 0;
+	record->at_ns = bpf_ktime_get_ns();
+	record->kind = LB_FAULT_ENTRY;
+	record->flags = 0;
+	record->number = 0;
+	record->prev_tid = current_tid();
+	record->next_tid = 0;
+	record->value[0] = address;
+	record->value[1] = 0;
+	file = vma->vm_file;
+	if (file)
+		bpf_probe_read_kernel_str(&record->value[1], 3 * sizeof(__u64),
+					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	publish(&record->sequence, position);
+	return 0;
+}
+
+SEC("fexit/handle_mm_fault")
+int BPF_PROG(on_fault_exit, struct vm_area_struct *vma, unsigned long address, unsigned int flags, void *regs,
+	     unsigned int result)
+{
+	if (watched_current())
+		record_at(this_cpu(), bpf_ktime_get_ns(), LB_FAULT_EXIT, !!(result & VM_FAULT_MAJOR), 0, 0, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
+{
+	struct task_struct *owner = 0;
+	__s32 tid = 0;
+
+	/* Who spins does not sleep. */
+	if ((flags & LCB_F_SPIN) || !watched_current())
+		return 0;
+	if ((flags & LCB_F_MUTEX) && bpf_core_field_exists(struct mutex, owner))
+		owner = (void *)(BPF_CORE_READ((struct mutex *)lock, owner.counter) & ~7ULL);
+	else if (flags & LCB_F_RT)
+		owner = (void *)((__u64)BPF_CORE_READ((struct rt_mutex_base *)lock, owner) & ~1ULL);
+	else if ((flags & (LCB_F_READ | LCB_F_WRITE)) && bpf_core_field_exists(struct rw_semaphore, owner))
+		owner = (void *)(BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter) & ~7ULL);
+	if (owner)
+		tid = BPF_CORE_READ(owner, pid);
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_BEGIN, 0, tid, (__u64)lock, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(on_contention_end, void *lock)
+{
+	if (watched_current())
+		record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_END, 0, 0, (__u64)lock, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(on_signal, int number, void *info, struct k_sigaction *action)
+{
+	/* SIG_DFL is 0 and SIG_IGN 1: no handler runs. */
+	if ((__u64)action->sa.sa_handler > 1 && watched_current())
+		record_at(this_cpu(), bpf_ktime_get_ns(), LB_SIGNAL, number, 0, 0, 0, 0);
+	return 0;
+}
+
+/* ---- block requests of the whole system ---- */
+
+static __always_inline void record_block(enum lb_block_step step, struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+	__u32 device = 0;
+
+	/* dev_t of the kernel: 20 bits of minor number (include/linux/kdev_t.h). */
+	if (disk)
+		device = (__u32)disk->major << 20 | (__u32)disk->first_minor;
+	record_at(this_cpu(), bpf_ktime_get_ns(), LB_BLOCK, step, rq->__data_len, device, rq->__sector,
+		  LB_NUMBER(rq, cmd_flags) & 1);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(on_block_insert, struct request *rq)
+{
+	record_block(LB_BLOCK_QUEUED, rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_block_issue, struct request *rq)
+{
+	record_block(LB_BLOCK_ISSUED, rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_block_complete, struct request *rq)
+{
+	record_block(LB_BLOCK_COMPLETED, rq);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Jobs of watched threads on the running kernel: the wait between them, their responses, and what they wait for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use latebound_model::{Activation, CallObject, Event, EventKind, FileKind, Nanos, Quantity, SleepKind, Tid};
+use latebound_probe::{Recorder, RecorderOptions, ThreadSite, Watch};
+
+use crate::plant::{self, Class, MS, US};
+
+fn recorder() -> Recorder {
+    let own = Tid(i32::try_from(std::process::id()).unwrap());
+    let options =
+        RecorderOptions { watch: Watch::Process(own), keep: 5, jobs: true, ..RecorderOptions::default() };
+    Recorder::start(options).unwrap()
+}
+
+/// A mutex of the C library, which says who holds it.
+struct Mutex(Box<std::cell::UnsafeCell<libc::pthread_mutex_t>>);
+
+// SAFETY: a pthread mutex is made for several threads.
+unsafe impl Sync for Mutex {}
+// SAFETY: it stays where it is, in its box.
+unsafe impl Send for Mutex {}
+
+impl Mutex {
+    fn new(inherits: bool) -> Mutex {
+        let mutex = Mutex(Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+        // SAFETY: the attributes are made before they are used, and the mutex is not in use yet.
+        unsafe {
+            let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+            assert_eq!(libc::pthread_mutexattr_init(&raw mut attributes), 0);
+            let protocol = if inherits { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
+            assert_eq!(libc::pthread_mutexattr_setprotocol(&raw mut attributes, protocol), 0);
+            assert_eq!(libc::pthread_mutex_init(mutex.0.get(), &raw const attributes), 0);
+        }
+        mutex
+    }
+
+    fn lock(&self) {
+        // SAFETY: the mutex was made and is never destroyed while it is used.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(self.0.get()) }, 0);
+    }
+
+    fn unlock(&self) {
+        // SAFETY: this thread holds it.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(self.0.get()) }, 0);
+    }
+}
+
+/// A loop with a period of 2 ms that spins 200 us in each job, and 5 ms in the one of that number; a lock every 8 jobs. Ends with `stop`.
+struct Loop {
+    tid: Tid,
+    stop: Arc<AtomicBool>,
+    overrun: Arc<AtomicU64>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Loop {
+    fn start() -> Loop {
+        let (stop, overrun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
+        let (send, receive) = mpsc::channel();
+        let thread = {
+            let (stop, overrun) = (stop.clone(), overrun.clone());
+            std::thread::spawn(move || {
+                send.send(plant::become_thread("lb-loop", Class::Fifo(40))).unwrap();
+                let mut due = plant::now() + 2 * MS;
+                let mut job = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    plant::sleep_until(due);
+                    let work = if job == overrun.load(Ordering::Relaxed) { 5 * MS } else { 200 * US };
+                    plant::spin_until(plant::now() + work);
+                    job += 1;
+                    due += 2 * MS;
+                    if overrun.load(Ordering::Relaxed) == u64::MAX - 1 {
+                        overrun.store(job + 10, Ordering::Relaxed);
+                    }
+                }
+            })
+        };
+        Loop { tid: receive.recv().unwrap(), stop, overrun, thread }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+fn pause(millis: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(millis));
+}
+
+#[test]
+fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
+    let mut recorder = recorder();
+    let looping = Loop::start();
+    pause(600);
+    let sites = recorder.sites().unwrap();
+    let mine: Vec<&ThreadSite> = sites.iter().filter(|site| site.tid == looping.tid).collect();
+    let site = mine.iter().max_by_key(|site| site.waits).unwrap_or_else(|| panic!("{sites:?}"));
+    assert_eq!(site.site.call.as_deref(), Some("clock_nanosleep"), "{mine:?}");
+    assert_eq!(site.site.object, Some(CallObject::Sleep { absolute: true }));
+    assert!((150..=300).contains(&site.waits), "{site:?}");
+    assert!(site.ended_by_timer * 10 >= site.waits * 9, "{site:?}");
+    let (count, mean, _) = site.intervals;
+    assert!(count + 1 >= site.waits && (1_900_000..2_300_000).contains(&mean.0), "{site:?}");
+    assert!(site.slept.0 > site.waits * MS, "{site:?}");
+
+    recorder.follow_jobs(site).unwrap();
+    recorder.late().unwrap();
+    looping.overrun.store(u64::MAX - 1, Ordering::Relaxed);
+    pause(600);
+    let late = recorder.late().unwrap();
+    let series = recorder.series();
+    let tid = looping.tid;
+    looping.end();
+    assert!(
+        recorder.sites().unwrap().iter().all(|site| site.tid != tid),
+        "its waits are not counted any more"
+    );
+
+    let own: Vec<&Activation> = late.iter().filter(|late| late.runner_tid() == tid).collect();
+    assert!(!own.is_empty() && own.iter().all(|late| late.ended_at.is_some()), "{own:?}");
+    for job in &own {
+        assert!(job.requested_at <= job.started_at && Some(job.started_at) <= job.ended_at, "{job:?}");
+    }
+    let response = |job: &&&Activation| job.ended_at.unwrap().saturating_sub(job.requested_at);
+    let worst = own.iter().max_by_key(response).unwrap();
+    assert!(response(&worst) >= Nanos(5 * MS), "{worst:?}");
+    // The two jobs behind it were due while it still ran: the kernel's timer did not wake them, their own times say when they were due.
+    let behind = own
+        .iter()
+        .filter(|job| job.requested_at > worst.requested_at && Some(job.requested_at) < worst.ended_at);
+    assert!(behind.count() >= 1, "{own:?}");
+
+    let of_thread = |series: &&latebound_model::Series| {
+        series.subject.task.as_ref().is_some_and(|task| task.tid == tid)
+            && series.quantity == Quantity::Response
+    };
+    let responses = series.iter().find(of_thread).unwrap();
+    assert!((200..=400).contains(&responses.summary.count), "{:?}", responses.summary);
+    let median = responses.histogram.quantile(0.5).unwrap();
+    assert!((200 * US..MS).contains(&median.0), "{median}");
+    assert_eq!(responses.summary.max, Some(response(&worst)));
+    assert_eq!(worst.series, responses.id);
+    plant::assert_nothing_lost(&recorder.losses());
+}
+
+/// The events from the moment at which a thread waits for a lock that another one holds for 5 ms, until it has it.
+fn wait_for_a_lock(inherits: bool) -> (Vec<Event>, Tid, Tid) {
+    let recorder = recorder();
+    let mutex = Arc::new(Mutex::new(inherits));
+    let (send, receive) = mpsc::channel();
+    let holder = {
+        let mutex = mutex.clone();
+        std::thread::spawn(move || {
+            let tid = plant::become_thread("lb-holder", Class::Nice(0));
+            // Once, so that the recorder knows the thread.
+            plant::sleep_until(plant::now() + MS);
+            mutex.lock();
+            send.send(tid).unwrap();
+            plant::sleep_until(plant::now() + 5 * MS);
+            mutex.unlock();
+        })
+    };
+    let holder_tid = receive.recv().unwrap();
+    let waiter = std::thread::spawn(move || {
+        let tid = plant::become_thread("lb-waiter", Class::Fifo(40));
+        let from = plant::now();
+        mutex.lock();
+        let to = plant::now();
+        mutex.unlock();
+        (tid, from, to)
+    });
+    let (tid, from, to) = waiter.join().unwrap();
+    holder.join().unwrap();
+    let events = recorder.events_of_all(Nanos(from), Nanos(to)).unwrap();
+    (events, tid, holder_tid)
+}
+
+#[test]
+fn live_the_holder_of_a_lock_is_known_with_and_without_inheritance() {
+    for inherits in [false, true] {
+        let (events, waiter, holder) = wait_for_a_lock(inherits);
+        let waits = |event: &&Event| {
+            event.current == Some(waiter)
+                && matches!(&event.kind, EventKind::SystemCallEntry { call, object: Some(CallObject::Futex { .. }) } if call == "futex")
+        };
+        let entry = events.iter().find(waits).unwrap_or_else(|| panic!("{events:#?}"));
+        let EventKind::SystemCallEntry { object: Some(object), .. } = &entry.kind else { unreachable!() };
+        let CallObject::Futex { inherits: seen, owner, .. } = *object else { unreachable!() };
+        assert_eq!((seen, owner), (inherits, Some(holder)));
+        let sleeps = |event: &&Event| matches!(&event.kind, EventKind::SwitchedOut { tid, sleep: SleepKind::Plain, call } if *tid == waiter && call.as_deref() == Some("futex"));
+        assert!(events.iter().any(|event| sleeps(&event)), "{events:#?}");
+    }
+}
+
+#[test]
+fn live_a_wait_for_a_pipe_and_a_page_fault_are_seen_with_what_they_are_of() {
+    let recorder = recorder();
+    let mut ends = [0; 2];
+    // SAFETY: the array takes two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let reader = std::thread::spawn(move || {
+        let tid = plant::become_thread("lb-reader", Class::Nice(0));
+        let from = plant::now();
+        let mut byte = [0u8];
+        // SAFETY: the buffer has the byte that is asked for.
+        assert_eq!(unsafe { libc::read(ends[0], byte.as_mut_ptr().cast(), 1) }, 1);
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        // SAFETY: a new mapping of one page, of which one byte is read and which is given back.
+        unsafe {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            std::hint::black_box(page.cast::<u8>().read_volatile());
+            libc::munmap(page, 4096);
+        }
+        (tid, from, plant::now())
+    });
+    pause(20);
+    // SAFETY: one byte is written.
+    assert_eq!(unsafe { libc::write(ends[1], [1u8].as_ptr().cast(), 1) }, 1);
+    let (tid, from, to) = reader.join().unwrap();
+    let events = recorder.events_of_all(Nanos(from), Nanos(to)).unwrap();
+    let own = || events.iter().filter(|event| event.current == Some(tid));
+    let entry = own().find_map(|event| match &event.kind {
+        EventKind::SystemCallEntry { call, object } if call == "read" => *object,
+        _ => None,
+    });
+    assert_eq!(entry, Some(CallObject::File { fd: ends[0], kind: FileKind::Pipe }));
+    let slept = own().any(|event| {
+        matches!(&event.kind, EventKind::SwitchedOut { tid: whose, call: Some(call), .. } if *whose == tid && call == "read")
+    });
+    assert!(slept, "{events:#?}");
+    // A kernel without function tracing lets no program in there, and says so.
+    if recorder.missing().iter().any(|missing| missing.what.starts_with("page faults")) {
+        let is_fault = |event: &&Event| matches!(event.kind, EventKind::PageFaultEntry { .. });
+        assert!(!own().any(|event| is_fault(&event)));
+        return;
+    }
+    let exe = std::fs::read_link("/proc/self/exe").unwrap();
+    let name: String = exe.file_name().unwrap().to_string_lossy().chars().take(23).collect();
+    let fault = own().any(
+        |event| matches!(&event.kind, EventKind::PageFaultEntry { mapping, .. } if name.starts_with(mapping) && !mapping.is_empty()),
+    );
+    assert!(fault, "no fault of {name}: {events:#?}");
+    assert!(own().any(|event| matches!(event.kind, EventKind::PageFaultExit { .. })));
+}
