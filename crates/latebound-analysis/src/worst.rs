@@ -3,7 +3,7 @@
 //!
 //! Owns the selection. Where events come from is for the caller: it reads them only for what is among the worst.
 
-use latebound_model::{Activation, Event, EventKind, Explanation, Nanos};
+use latebound_model::{Activation, Event, EventKind, Explanation, Nanos, Tid};
 
 /// The worst explanations, worst first.
 #[derive(Clone, Debug)]
@@ -18,16 +18,21 @@ impl WorstExplanations {
         WorstExplanations { most, kept: Vec::new() }
     }
 
-    /// Whether an explanation of this latency would be kept: it is asked before events are read, which takes time.
-    pub fn wants(&self, latency: Nanos) -> bool {
+    /// Whether an explanation of this length would be kept: it is asked before events are read, which takes time.
+    pub fn wants(&self, length: Nanos) -> bool {
         let full = self.kept.len() >= self.most;
-        self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| lowest.latency() >= latency))
+        self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| lowest.length() >= length))
+    }
+
+    /// Forgets the wake-ups of a thread: from now on its jobs are explained, which hold them.
+    pub fn forget_wakeups(&mut self, tid: Tid) {
+        self.kept.retain(|kept| kept.task.tid != tid || kept.ended_at.is_some());
     }
 
     /// Keeps an explanation where it is among the worst.
     pub fn take(&mut self, explanation: Explanation) {
-        let latency = explanation.latency();
-        let place = self.kept.partition_point(|kept| kept.latency() >= latency);
+        let length = explanation.length();
+        let place = self.kept.partition_point(|kept| kept.length() >= length);
         self.kept.insert(place, explanation);
         self.kept.truncate(self.most);
     }
@@ -49,7 +54,7 @@ pub fn shows_wakeup(late: &Activation, events: &[Event]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use latebound_model::{Cpu, Mechanism, Task, Tid};
+    use latebound_model::{Cpu, Mechanism, Task};
 
     use super::*;
     use crate::{KernelFacts, explain};

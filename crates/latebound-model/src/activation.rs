@@ -143,6 +143,16 @@ impl Activation {
         self.runner.as_ref().map_or(Tid(0), |runner| runner.tid)
     }
 
+    /// When what is known of it ends: its end, or its start where that is all.
+    pub fn until(&self) -> Nanos {
+        self.ended_at.unwrap_or(self.started_at)
+    }
+
+    /// From the request to its end, or to its start where that is all that is known: how late a job or a wake-up was.
+    pub fn length(&self) -> Nanos {
+        self.until().saturating_sub(self.requested_at)
+    }
+
     /// From the request to the start.
     pub fn latency(&self) -> Nanos {
         self.started_at.saturating_sub(self.requested_at)

@@ -103,14 +103,14 @@ pub fn explain_saved<R: ReadAt>(
     }
     let mut worst = finder.worst;
     worst.extend(found.worst);
-    worst.sort_by_key(|late| std::cmp::Reverse(length(late)));
+    worst.sort_by_key(|late| std::cmp::Reverse(late.length()));
     worst.truncate(keep);
     let mut kept: Vec<Vec<Event>> = vec![Vec::new(); worst.len()];
     let mut cut: Vec<u64> = vec![0; worst.len()];
     visit_saved(open().map_err(again)?, instance, |event| {
         for (place, late) in worst.iter().enumerate() {
             let from = late.requested_at.saturating_sub(MARGIN);
-            if from <= event.at && event.at <= until(late) {
+            if from <= event.at && event.at <= late.until() {
                 if kept[place].len() < EVENTS {
                     kept[place].push(event.clone());
                 } else {
@@ -135,15 +135,6 @@ pub fn explain_saved<R: ReadAt>(
         losses: losses.collect(),
         uname: counted.uname,
     })
-}
-
-/// When what is explained ends.
-fn until(late: &Activation) -> Nanos {
-    late.ended_at.unwrap_or(late.started_at)
-}
-
-fn length(late: &Activation) -> Nanos {
-    until(late).saturating_sub(late.requested_at)
 }
 
 /// Finds the worst jobs of a stream.
@@ -182,9 +173,9 @@ impl JobFinder {
         {
             self.named.push((task, cycle.clone()));
         }
-        let response = length(&job);
+        let response = job.length();
         self.responses.record(response);
-        let place = self.worst.partition_point(|worse| length(worse) >= response);
+        let place = self.worst.partition_point(|worse| worse.length() >= response);
         if place < self.keep {
             self.worst.insert(place, job);
             self.worst.truncate(self.keep);

@@ -9,6 +9,7 @@ mod firmware;
 mod follow;
 mod generate;
 mod helper;
+mod jobs;
 mod live;
 mod live_bound;
 mod load_runner;

@@ -4,7 +4,9 @@
 //! Owns which events are read from the recorder and when; which wake-ups are kept is `latebound-analysis`'s.
 
 use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup};
-use latebound_model::{Activation, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos};
+use latebound_model::{
+    Activation, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
+};
 use latebound_probe::{ProbeError, Recorder};
 
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
@@ -17,8 +19,12 @@ const AFTER: Nanos = Nanos::from_millis(2);
 /// How far back the recorder is asked for what is usual, where that is needed.
 const HISTORY: Nanos = Nanos::from_secs(2);
 
-/// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs.
+/// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs. Whom a job waits for can
+/// have been anywhere.
 fn events(late: &Activation, from: Nanos, recorder: &Recorder) -> Result<Vec<Event>, ProbeError> {
+    if late.ended_at.is_some() {
+        return recorder.events_of_all(from, late.until());
+    }
     let here = recorder.events(late.started_cpu, from, late.started_at)?;
     if shows_wakeup(late, &here) { Ok(here) } else { recorder.events_of_all(from, late.started_at) }
 }
@@ -43,11 +49,11 @@ impl Worst {
         if let Some(recorder) = recorder {
             self.explain(&late, recorder);
         }
-        self.activations.take(late.latency(), || late);
+        self.activations.take(late.length(), || late);
     }
 
     fn explain(&mut self, late: &Activation, recorder: &Recorder) {
-        if !self.explanations.wants(late.latency()) {
+        if !self.explanations.wants(late.length()) {
             return;
         }
         let from = late.requested_at.saturating_sub(MARGIN);
@@ -78,8 +84,13 @@ impl Worst {
     ) -> Result<Explanation, ProbeError> {
         let history = recorder.events(late.started_cpu, from.saturating_sub(HISTORY), late.requested_at)?;
         self.facts.usual = Usual::of(&history);
-        let events = recorder.events_of_all(from, Nanos(late.started_at.0.saturating_add(AFTER.0)))?;
+        let events = recorder.events_of_all(from, Nanos(late.until().0.saturating_add(AFTER.0)))?;
         Ok(explain(late, &events, &self.facts))
+    }
+
+    /// Forgets the wake-ups of a thread whose jobs are followed from now on.
+    pub(crate) fn forget_wakeups(&mut self, tid: Tid) {
+        self.explanations.forget_wakeups(tid);
     }
 
     /// The worst so far.

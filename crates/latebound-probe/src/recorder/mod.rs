@@ -70,11 +70,6 @@ pub use self::options::{Following, RecorderOptions, Watch};
 /// Buckets of a histogram.
 const BUCKETS: usize = LB_FLIGHT_BUCKETS as usize;
 
-/// How late an activation was: a job as long as its response, a wake-up as its latency.
-fn lateness(late: &Activation) -> Nanos {
-    late.ended_at.unwrap_or(late.started_at).saturating_sub(late.requested_at)
-}
-
 /// The waits of a watched thread at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSite {
@@ -386,14 +381,14 @@ impl Recorder {
             let worst = self.worst.entry(wakeup.runner_tid()).or_default();
             if !worst.fixed && self.options.keep < usize::MAX {
                 let full = worst.latencies.len() >= self.options.keep;
-                if full && worst.latencies.first().is_some_and(|lowest| lateness(&wakeup) <= *lowest) {
+                if full && worst.latencies.first().is_some_and(|lowest| wakeup.length() <= *lowest) {
                     continue;
                 }
                 if full && !worst.latencies.is_empty() {
                     worst.latencies.remove(0);
                 }
-                let place = worst.latencies.partition_point(|latency| *latency < lateness(&wakeup));
-                worst.latencies.insert(place, lateness(&wakeup));
+                let place = worst.latencies.partition_point(|latency| *latency < wakeup.length());
+                worst.latencies.insert(place, wakeup.length());
                 touched.insert(wakeup.runner_tid());
             }
             out.push(wakeup);

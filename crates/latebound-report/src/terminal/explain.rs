@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
-use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task};
+use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task, ThreadJobs};
 
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads};
@@ -16,12 +16,45 @@ pub fn explained(run: &Run, style: &Style) -> String {
         return head + "No wake-up of a watched thread was seen.";
     }
     let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
-    let mut text = head + &each.collect::<Vec<_>>().join("\n");
+    let mut text = head + &threads(&run.jobs, style) + &each.collect::<Vec<_>>().join("\n");
     if !run.quotas.is_empty() {
         text.push('\n');
         text.push_str(&quotas(&run.quotas, style));
     }
     text
+}
+
+/// The threads whose jobs were followed, or were to be: a line each.
+fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let mut w = Writer::new(style);
+    for thread in jobs {
+        let Some(cycle) = &thread.cycle else {
+            let text = format!(
+                "{}: no wait between jobs was recognised, so its wake-ups are explained; name the wait with --cycle",
+                task_text(&thread.task)
+            );
+            w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
+            continue;
+        };
+        let mut text = cycle_text(&thread.task, cycle);
+        text.push_str(&format!(" {} completed", grouped(thread.jobs)));
+        if let (Some(deadline), Some(least), Some(most)) =
+            (thread.deadline, thread.late_at_least, thread.late_at_most)
+        {
+            let late = if least == most {
+                grouped(least)
+            } else {
+                format!("{} to {}", grouped(least), grouped(most))
+            };
+            text.push_str(&format!(", {late} after more than {deadline}"));
+        }
+        text.push('.');
+        w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
+    }
+    w.finish() + "\n"
 }
 
 /// What a saved trace explains.

@@ -14,6 +14,7 @@ use latebound_system::{Facts, Root};
 
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
+use crate::jobs::JobFollower;
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -41,8 +42,13 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut run = session::new_run(RunVerb::Explain, doctor, args.duration);
     let mut record = RunWriter::begin(&args.record, None, &run)?;
 
-    let options =
-        RecorderOptions { watch, keep: args.recorder.worst_of_a_thread(), ..args.recorder.options() };
+    let mut jobs = JobFollower::new(args.cycle(), args.deadline);
+    let options = RecorderOptions {
+        watch,
+        keep: args.recorder.worst_of_a_thread(),
+        jobs: jobs.is_on(),
+        ..args.recorder.options()
+    };
     let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
@@ -58,22 +64,25 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         for late in recorder.late()? {
             worst.take(late, Some(&recorder));
         }
+        for tid in jobs.look(&mut recorder)? {
+            worst.forget_wakeups(tid);
+        }
         if over {
             break;
         }
         progress.show(|| {
             let worst =
-                worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.latency().to_string());
+                worst.explanations().first().map_or_else(|| "none".to_owned(), |e| e.length().to_string());
             format!("{} watched, worst {worst}", elapsed())
         });
         if record.is_due() {
-            collect(&mut run, &recorder, &worst, elapsed());
+            collect(&mut run, &recorder, &worst, &jobs, elapsed());
             record.checkpoint(&run);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     progress.clear();
-    collect(&mut run, &recorder, &worst, elapsed());
+    collect(&mut run, &recorder, &worst, &jobs, elapsed());
     quotas.finish(&mut run, &recorder);
     firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
@@ -87,6 +96,9 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     print(&run, output)?;
     written?;
     load_runner::demand_all(&run)?;
+    if jobs.missed_deadline(&run.jobs) {
+        return Ok(Outcome::LimitPassed);
+    }
     Ok(wakeups::outcome(&run, args.max_latency))
 }
 
@@ -200,9 +212,10 @@ impl Quotas {
     }
 }
 
-fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, elapsed: Nanos) {
+fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, jobs: &JobFollower, elapsed: Nanos) {
     run.duration = elapsed;
     run.series = recorder.series();
+    run.jobs = jobs.threads(&run.series);
     run.worst = worst.explanations().to_vec();
     run.losses = recorder.losses();
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The jobs of watched threads: the wait between them is recognised from what the recorder counts, and its jobs followed from then on.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use latebound_analysis::cycle::{CycleChoice, Intervals, SiteCounts};
+use latebound_model::{Cycle, Nanos, Quantity, Series, Task, ThreadJobs, Tid};
+use latebound_probe::{ProbeError, Recorder, ThreadSite};
+
+/// The waits are looked at so often.
+const EVERY: Duration = Duration::from_millis(200);
+/// A thread that waited more often than this shows what it does.
+const ENOUGH_WAITS: u64 = 64;
+/// One that waited less often is given so long.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// What is known of the watched threads' jobs.
+#[derive(Debug)]
+pub(crate) struct JobFollower {
+    choice: CycleChoice,
+    deadline: Option<Nanos>,
+    looked_at: Option<Instant>,
+    /// Since when each thread's waits are counted.
+    since: BTreeMap<Tid, Instant>,
+    cycles: BTreeMap<Tid, Cycle>,
+}
+
+impl JobFollower {
+    pub(crate) fn new(choice: CycleChoice, deadline: Option<Nanos>) -> JobFollower {
+        let (since, cycles) = (BTreeMap::new(), BTreeMap::new());
+        JobFollower { choice, deadline, looked_at: None, since, cycles }
+    }
+
+    /// Whether jobs are followed at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.choice != CycleChoice::Off
+    }
+
+    /// Looks at the waits that were counted, and follows the jobs of each thread whose waits show them. Gives these threads.
+    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> Result<Vec<Tid>, ProbeError> {
+        let (now, mut followed) = (Instant::now(), Vec::new());
+        if !self.is_on() || self.looked_at.is_some_and(|at| now.duration_since(at) < EVERY) {
+            return Ok(followed);
+        }
+        self.looked_at = Some(now);
+        let mut threads: BTreeMap<Tid, Vec<ThreadSite>> = BTreeMap::new();
+        for site in recorder.sites()? {
+            threads.entry(site.tid).or_default().push(site);
+        }
+        for (tid, sites) in threads {
+            let since = *self.since.entry(tid).or_insert(now);
+            let waits: u64 = sites.iter().map(|site| site.waits).sum();
+            if waits < ENOUGH_WAITS && now.duration_since(since) < LONG_ENOUGH {
+                continue;
+            }
+            let counts: Vec<SiteCounts> = sites.iter().map(counts).collect();
+            let Some(cycle) = self.choice.among(&counts) else { continue };
+            if let Some(site) = sites.iter().find(|site| site.site == cycle.site) {
+                recorder.follow_jobs(site)?;
+                self.cycles.insert(tid, cycle);
+                followed.push(tid);
+            }
+        }
+        Ok(followed)
+    }
+
+    /// What is known of each thread that was seen, with its jobs counted in its series.
+    pub(crate) fn threads(&self, series: &[Series]) -> Vec<ThreadJobs> {
+        self.since.keys().map(|tid| self.thread(*tid, series)).collect()
+    }
+
+    /// Whether a job was longer than the deadline that the user gave.
+    pub(crate) fn missed_deadline(&self, jobs: &[ThreadJobs]) -> bool {
+        self.deadline.is_some() && jobs.iter().any(|thread| thread.late_at_least.is_some_and(|late| late > 0))
+    }
+
+    fn thread(&self, tid: Tid, all: &[Series]) -> ThreadJobs {
+        let own = |series: &&Series| series.subject.task.as_ref().is_some_and(|task| task.tid == tid);
+        let cycle = self.cycles.get(&tid).cloned();
+        let responses = all.iter().filter(own).find(|series| series.quantity == Quantity::Response);
+        let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
+        let deadline = self.deadline.or_else(|| cycle.as_ref()?.period);
+        let late = |is_late: &dyn Fn(Nanos, Nanos) -> bool| {
+            let buckets = responses?.histogram.buckets();
+            Some(buckets.filter(|bucket| is_late(bucket.low, bucket.high)).map(|bucket| bucket.count).sum())
+        };
+        ThreadJobs {
+            task: named.unwrap_or_else(|| Task { tid, ..Task::default() }),
+            jobs: responses.map_or(0, |series| series.summary.count),
+            late_at_least: deadline.and_then(|deadline| late(&|low, _| low > deadline)),
+            late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
+            deadline,
+            cycle,
+        }
+    }
+}
+
+fn counts(site: &ThreadSite) -> SiteCounts {
+    let (count, mean, deviation) = site.intervals;
+    SiteCounts {
+        site: site.site.clone(),
+        waits: site.waits,
+        slept: site.slept,
+        ended_by_timer: site.ended_by_timer,
+        intervals: Intervals { count, mean, deviation },
+    }
+}
