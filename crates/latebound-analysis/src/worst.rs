@@ -3,25 +3,47 @@
 //!
 //! Owns the selection. Where events come from is for the caller: it reads them only for what is among the worst.
 
+use std::collections::BTreeMap;
+
 use latebound_model::{Activation, Event, EventKind, Explanation, Nanos, Tid};
 
-/// The worst explanations, worst first.
+/// The worst explanations, worst first: jobs by how much longer than their deadline they took, then all by their length.
 #[derive(Clone, Debug)]
 pub struct WorstExplanations {
     most: usize,
     kept: Vec<Explanation>,
+    deadlines: BTreeMap<Tid, Nanos>,
 }
 
 impl WorstExplanations {
     /// None yet, and never more than `most`.
     pub fn new(most: usize) -> WorstExplanations {
-        WorstExplanations { most, kept: Vec::new() }
+        WorstExplanations { most, kept: Vec::new(), deadlines: BTreeMap::new() }
     }
 
-    /// Whether an explanation of this length would be kept: it is asked before events are read, which takes time.
-    pub fn wants(&self, length: Nanos) -> bool {
+    /// From now on the jobs of this thread have this deadline.
+    pub fn set_deadline(&mut self, tid: Tid, deadline: Nanos) {
+        self.deadlines.insert(tid, deadline);
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.sort_by_key(|kept| std::cmp::Reverse(self.rank_of(kept)));
+        self.kept = kept;
+    }
+
+    /// By how much it missed its deadline, and how long it was.
+    fn rank(&self, tid: Tid, length: Nanos, is_job: bool) -> (Nanos, Nanos) {
+        let deadline = self.deadlines.get(&tid).filter(|_| is_job);
+        (deadline.map_or(Nanos::ZERO, |deadline| length.saturating_sub(*deadline)), length)
+    }
+
+    fn rank_of(&self, kept: &Explanation) -> (Nanos, Nanos) {
+        self.rank(kept.task.tid, kept.length(), kept.ended_at.is_some())
+    }
+
+    /// Whether an explanation of this activation would be kept: it is asked before events are read, which takes time.
+    pub fn wants(&self, late: &Activation) -> bool {
+        let rank = self.rank(late.runner_tid(), late.length(), late.ended_at.is_some());
         let full = self.kept.len() >= self.most;
-        self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| lowest.length() >= length))
+        self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| self.rank_of(lowest) >= rank))
     }
 
     /// Forgets the wake-ups of a thread: from now on its jobs are explained, which hold them.
@@ -31,8 +53,8 @@ impl WorstExplanations {
 
     /// Keeps an explanation where it is among the worst.
     pub fn take(&mut self, explanation: Explanation) {
-        let length = explanation.length();
-        let place = self.kept.partition_point(|kept| kept.length() >= length);
+        let rank = self.rank_of(&explanation);
+        let place = self.kept.partition_point(|kept| self.rank_of(kept) >= rank);
         self.kept.insert(place, explanation);
         self.kept.truncate(self.most);
     }
@@ -69,14 +91,40 @@ mod tests {
     fn explanations_are_wanted_only_where_they_would_be_kept() {
         let mut worst = WorstExplanations::new(2);
         for latency in [30, 10, 40, 30] {
-            if worst.wants(Nanos(latency)) {
+            if worst.wants(&late(1_000, latency)) {
                 worst.take(explain(&late(1_000, latency), &[], &KernelFacts::default()));
             }
         }
         let kept: Vec<u64> = worst.kept().iter().map(|one| one.latency().0).collect();
         assert_eq!(kept, [40, 30]);
-        assert!(!worst.wants(Nanos(30)) && worst.wants(Nanos(31)));
-        assert!(!WorstExplanations::new(0).wants(Nanos(31)));
+        assert!(!worst.wants(&late(7, 30)) && worst.wants(&late(7, 31)));
+        assert!(!WorstExplanations::new(0).wants(&late(7, 31)));
+    }
+
+    #[test]
+    fn a_job_that_missed_its_deadline_goes_before_longer_ones() {
+        let job = |tid: i32, length: u64| {
+            let task = Task { tid: Tid(tid), ..Task::default() };
+            let of = |at| Nanos(1_000 + at);
+            let late = Activation::of_thread("s".into(), Mechanism::TimerWakeup, task, Cpu(0), of(0), of(1));
+            Activation { ended_at: Some(of(length)), ..late }
+        };
+        let mut worst = WorstExplanations::new(3);
+        worst.take(explain(&late(1_000, 90), &[], &KernelFacts::default()));
+        for (tid, length) in [(1, 80), (2, 30), (2, 20)] {
+            worst.take(explain(&job(tid, length), &[], &KernelFacts::default()));
+        }
+        let kept = |worst: &WorstExplanations| -> Vec<u64> {
+            worst.kept().iter().map(|one| one.length().0).collect()
+        };
+        assert_eq!(kept(&worst), [90, 80, 30]);
+        worst.set_deadline(Tid(2), Nanos(10));
+        worst.set_deadline(Tid(1), Nanos(100));
+        assert_eq!(kept(&worst), [30, 90, 80]);
+        assert!(worst.wants(&job(2, 15)) && !worst.wants(&job(2, 9)) && !worst.wants(&job(1, 80)));
+        // Its jobs hold the wake-ups of a thread.
+        worst.forget_wakeups(Tid(7));
+        assert_eq!(kept(&worst), [30, 80]);
     }
 
     #[test]

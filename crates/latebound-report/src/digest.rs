@@ -19,6 +19,7 @@ use latebound_model::{
 pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
 pub(crate) use bound::{blocking, source_class, variable_class};
 
+use crate::job;
 use crate::tail::{Quantile, Tail};
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
 
@@ -217,18 +218,22 @@ pub fn causes(explanation: &Explanation) -> Vec<&Cause> {
 /// What is wrong with an explanation's arithmetic, if anything: only a foreign or torn file shows that.
 pub fn does_not_add_up(explanation: &Explanation) -> Option<String> {
     let sum = total(explanation.causes.iter().map(|cause| cause.duration));
-    let latency = u128::from(explanation.latency().0);
-    (sum != latency).then(|| {
+    let length = u128::from(explanation.length().0);
+    let what = if explanation.ended_at.is_some() { "response" } else { "latency" };
+    (sum != length).then(|| {
         format!(
-            "The causes add up to {} ns, the latency is {} ns: this explanation is not to be trusted.",
+            "The causes add up to {} ns, the {what} is {} ns: this explanation is not to be trusted.",
             grouped(sum),
-            grouped(latency)
+            grouped(length)
         )
     })
 }
 
-/// A cause in words: `preemption off in kworker/1:2`.
+/// A cause in words: `preemption off in kworker/1:2`, behind the chain of waits where there is one.
 pub fn cause_text(cause: &Cause) -> String {
+    if !cause.via.is_empty() {
+        return job::chain_text(cause);
+    }
     let subject = printable(&cause.subject);
     if subject.is_empty() {
         return cause.kind.name().to_owned();
@@ -247,6 +252,11 @@ pub(crate) const fn before_subject(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::PreemptionOff | CauseKind::InterruptDelayed => " in ",
         CauseKind::Quota => ": ",
+        CauseKind::OwnCode | CauseKind::Ran => " of ",
+        CauseKind::SystemCall | CauseKind::PageFault | CauseKind::BlockIo => ": ",
+        CauseKind::OwnSleep => " in ",
+        CauseKind::Circle => " with ",
+        CauseKind::WaitedForInterrupt => ": ",
         _ => " ",
     }
 }
@@ -283,12 +293,12 @@ pub struct Piece {
 pub struct Sentence(pub Vec<Piece>);
 
 impl Sentence {
-    fn say(mut self, text: impl Into<String>) -> Sentence {
+    pub(crate) fn say(mut self, text: impl Into<String>) -> Sentence {
         self.0.push(Piece { text: text.into(), strong: false });
         self
     }
 
-    fn stress(mut self, text: impl Into<String>) -> Sentence {
+    pub(crate) fn stress(mut self, text: impl Into<String>) -> Sentence {
         self.0.push(Piece { text: text.into(), strong: true });
         self
     }
@@ -389,7 +399,10 @@ fn seen(run: &Run) -> Sentence {
             None => sentence.say(". Too few wake-ups for a 99.9 % figure."),
         };
     }
-    if let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) {
+    if let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.length()) {
+        if worst.ended_at.is_some() {
+            return job::at_first_sight(worst, run);
+        }
         let sentence = sentence.stress(worst.latency().to_string()).say(" late: the worst of ");
         return sentence.say(format!("{} wake-ups that were explained. None was measured.", run.worst.len()));
     }
@@ -457,7 +470,7 @@ pub fn settings_text(settings: &MeasureSettings, duration: Nanos) -> String {
 
 fn why(run: &Run) -> Sentence {
     let sentence = Sentence::default();
-    let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.latency()) else {
+    let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.length()) else {
         if let Some(bound) = &run.bound {
             return bound::why(bound);
         }
@@ -469,7 +482,7 @@ fn why(run: &Run) -> Sentence {
             None => sentence.say("Not known: no late wake-up was explained in this Run."),
         };
     };
-    let latency = worst.latency();
+    let latency = worst.length();
     let is_worst = wakeups(run).main().max().is_none_or(|max| latency >= max);
     let which = if is_worst { "The worst one" } else { "The worst one that was explained" };
     let mut sentence = sentence.say(format!("{which} ({latency} on CPU {}): ", worst.cpu));

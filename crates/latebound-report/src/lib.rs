@@ -11,6 +11,7 @@
 
 pub mod digest;
 pub mod html;
+mod job;
 mod junit;
 pub mod live;
 mod markdown;

@@ -20,9 +20,16 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::Throttled => "c-throttled",
         CauseKind::Quota => "c-throttled",
         CauseKind::Scheduler => "c-sched",
-        CauseKind::ReturnToUser => "c-return",
+        CauseKind::ReturnToUser | CauseKind::SystemCall | CauseKind::SignalHandler => "c-return",
+        CauseKind::OwnCode | CauseKind::Ran => "c-own",
+        CauseKind::PageFault => "c-delayed",
         CauseKind::Stolen | CauseKind::StoodStill => "c-stolen",
-        CauseKind::Blocked => "c-blocked",
+        CauseKind::Blocked
+        | CauseKind::BlockIo
+        | CauseKind::OwnSleep
+        | CauseKind::WaitedForInterrupt
+        | CauseKind::Circle => "c-blocked",
+        CauseKind::Stopped | CauseKind::Frozen => "c-throttled",
         _ => "c-unaccounted",
     }
 }
@@ -41,12 +48,24 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         | CauseKind::PreemptionOff
         | CauseKind::Throttled
         | CauseKind::Quota
-        | CauseKind::Blocked => 3,
+        | CauseKind::Blocked
+        | CauseKind::Stopped
+        | CauseKind::Frozen => 3,
         CauseKind::Scheduler | CauseKind::ReturnToUser => 4,
-        _ => 5,
+        CauseKind::OwnCode
+        | CauseKind::Ran
+        | CauseKind::SystemCall
+        | CauseKind::PageFault
+        | CauseKind::SignalHandler => 5,
+        CauseKind::OwnSleep
+        | CauseKind::BlockIo
+        | CauseKind::WaitedForInterrupt
+        | CauseKind::WaitedForUnknown
+        | CauseKind::Circle => 6,
+        _ => 7,
     }
 }
 
 /// The lanes' names, from the hardware up.
-pub(crate) const LANES: [&str; 6] =
-    ["hardware", "interrupts", "softirq", "tasks", "scheduler", "unaccounted"];
+pub(crate) const LANES: [&str; 8] =
+    ["hardware", "interrupts", "softirq", "tasks", "scheduler", "own", "waits", "unaccounted"];

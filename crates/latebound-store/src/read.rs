@@ -124,7 +124,7 @@ fn check(run: &Run, path: &Path) -> Result<(), StoreError> {
             return Err(contradiction(format!(
                 "the causes of worst activation {rank} ({}, {}) do not add up to its latency, or its spans leave gaps",
                 worst.task.comm,
-                worst.latency()
+                worst.length()
             )));
         }
     }

@@ -37,8 +37,9 @@ impl JobFollower {
         self.choice != CycleChoice::Off
     }
 
-    /// Looks at the waits that were counted, and follows the jobs of each thread whose waits show them. Gives these threads.
-    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> Result<Vec<Tid>, ProbeError> {
+    /// Looks at the waits that were counted, and follows the jobs of each thread whose waits show them. Gives these threads
+    /// with their deadlines.
+    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> Result<Vec<(Tid, Option<Nanos>)>, ProbeError> {
         let (now, mut followed) = (Instant::now(), Vec::new());
         if !self.is_on() || self.looked_at.is_some_and(|at| now.duration_since(at) < EVERY) {
             return Ok(followed);
@@ -58,8 +59,8 @@ impl JobFollower {
             let Some(cycle) = self.choice.among(&counts) else { continue };
             if let Some(site) = sites.iter().find(|site| site.site == cycle.site) {
                 recorder.follow_jobs(site)?;
+                followed.push((tid, self.deadline.or(cycle.period)));
                 self.cycles.insert(tid, cycle);
-                followed.push(tid);
             }
         }
         Ok(followed)

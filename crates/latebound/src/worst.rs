@@ -53,7 +53,7 @@ impl Worst {
     }
 
     fn explain(&mut self, late: &Activation, recorder: &Recorder) {
-        if !self.explanations.wants(late.length()) {
+        if !self.explanations.wants(late) {
             return;
         }
         let from = late.requested_at.saturating_sub(MARGIN);
@@ -88,9 +88,12 @@ impl Worst {
         Ok(explain(late, &events, &self.facts))
     }
 
-    /// Forgets the wake-ups of a thread whose jobs are followed from now on.
-    pub(crate) fn forget_wakeups(&mut self, tid: Tid) {
+    /// The jobs of a thread are followed from now on, with this deadline where there is one: its wake-ups are forgotten.
+    pub(crate) fn follow_jobs(&mut self, tid: Tid, deadline: Option<Nanos>) {
         self.explanations.forget_wakeups(tid);
+        if let Some(deadline) = deadline {
+            self.explanations.set_deadline(tid, deadline);
+        }
     }
 
     /// The worst so far.

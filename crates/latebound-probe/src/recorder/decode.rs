@@ -23,6 +23,8 @@ pub(crate) trait Lookup {
     fn function(&self, address: u64) -> String;
     /// The path of the group with this number.
     fn group(&self, id: u64) -> String;
+    /// Whether two threads are of one process, as far as that can be told now.
+    fn of_one_process(&self, one: Tid, other: Tid) -> bool;
     /// Whether this thread flag means "at the next return to user space only".
     fn is_lazy(&self, flag: u16) -> bool;
 }
@@ -185,7 +187,14 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
             if call == "rt_sigreturn" {
                 out.push(Event { at: Nanos(record.at_ns), cpu, kind: EventKind::SignalReturned, current });
             }
-            EventKind::SystemCallEntry { call, object: object(kind, values[1], record.next_tid) }
+            let inherits = kind == wire::Object::FutexPi.raw();
+            let owner = record.next_tid;
+            // The word of a lock that lends priority is the kernel's own; of others the number is a guess.
+            let is_owner = owner > 0 && (inherits || lookup.of_one_process(Tid(record.prev_tid), Tid(owner)));
+            EventKind::SystemCallEntry {
+                call,
+                object: object(kind, values[1], if is_owner { owner } else { 0 }),
+            }
         }
         FlightKind::CallExit => EventKind::SystemCallExit,
         FlightKind::FaultEntry => {

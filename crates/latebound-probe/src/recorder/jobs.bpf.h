@@ -232,7 +232,8 @@ static __noinline __u32 file_kind(__u32 fd)
 /*
  * Who holds a lock of user space. A lock that lends priority has its owner's thread id in the word itself (futex(2)). Else the C library's
  * mutex around the word may have it: glibc keeps it 8 bytes behind (struct __pthread_mutex_s, 2.31 to 2.42), musl 4 (pthread_impl.h, _m_lock of
- * 1.2: the id is in the lock word of all but the plain kind). A number is taken for an owner only where it is a watched thread.
+ * 1.2: the id is in the lock word of all but the plain kind). User space takes the number for an owner only where it is another thread of the same
+ * process.
  */
 static __noinline __s32 futex_owner(__u64 address, bool inherits)
 {
@@ -246,7 +247,8 @@ static __noinline __s32 futex_owner(__u64 address, bool inherits)
 		if (bpf_probe_read_user(&word, sizeof(word), (void *)places[i]))
 			continue;
 		tid = word & FUTEX_TID_MASK;
-		if (tid > 1 && tid != current_tid() && bpf_map_lookup_elem(&watched, &tid))
+		/* Lock words are 0, 1 and 2, and counters small. A thread id that is as small belongs to the kernel. */
+		if (tid > 2 && tid != current_tid())
 			return tid;
 	}
 	return 0;
@@ -300,28 +302,27 @@ static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 	return 0;
 }
 
-/* A watched thread went to sleep in a system call at `slept` and was woken at `woken`. */
-static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __u64 woken, bool by_timer)
+/* The counts of the place at which a watched thread waits. */
+static __always_inline struct lb_site_counts *counts_of(const struct lb_job *job, __s32 tid)
 {
-	struct lb_site key = thread->job.in;
+	struct lb_site key = job->in;
 	struct lb_site_counts *counts, fresh = {};
-	__u64 interval;
 
 	key.tid = tid;
 	counts = bpf_map_lookup_elem(&sites, &key);
-	if (!counts) {
-		bpf_map_update_elem(&sites, &key, &fresh, BPF_NOEXIST);
-		counts = bpf_map_lookup_elem(&sites, &key);
-		if (!counts)
-			return 0;
-	}
-	/* Only the CPU that switches to a thread counts for it. */
-	counts->waits++;
-	if (woken > thread->job.slept_at_ns)
-		counts->slept_ns += woken - thread->job.slept_at_ns;
-	counts->ended_by_timer += by_timer;
-	if (counts->last_end_ns && woken > counts->last_end_ns) {
-		interval = woken - counts->last_end_ns;
+	if (counts)
+		return counts;
+	bpf_map_update_elem(&sites, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&sites, &key);
+}
+
+/* The end of a wait lies at this moment. Only the CPU on which a thread runs, or that switches to it, counts for it. */
+static __always_inline void count_interval(struct lb_site_counts *counts, __u64 end)
+{
+	__u64 interval;
+
+	if (counts->last_end_ns && end > counts->last_end_ns) {
+		interval = end - counts->last_end_ns;
 		counts->intervals++;
 		counts->interval_sum_ns += interval;
 		interval /= 1000;
@@ -329,7 +330,33 @@ static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __
 			interval = LB_LONGEST_INTERVAL_US;
 		counts->interval_squares_us += interval * interval;
 	}
-	counts->last_end_ns = woken;
+	counts->last_end_ns = end;
+}
+
+/* A watched thread slept in a system call and was woken at `woken`. */
+static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __u64 woken, bool by_timer)
+{
+	struct lb_site_counts *counts = counts_of(&thread->job, tid);
+
+	if (!counts)
+		return 0;
+	counts->waits++;
+	if (woken > thread->job.slept_at_ns)
+		counts->slept_ns += woken - thread->job.slept_at_ns;
+	counts->ended_by_timer += by_timer;
+	/* The times that it asks for were counted when it did, of those that it does not sleep for as well. */
+	if (!thread->job.absolute_ns)
+		count_interval(counts, woken);
+	return 0;
+}
+
+/* A watched thread asks to sleep until a time: the distances of these are its period, however late it is. */
+static __noinline int count_absolute(struct lb_flight_watched *thread, __s32 tid)
+{
+	struct lb_site_counts *counts = counts_of(&thread->job, tid);
+
+	if (counts)
+		count_interval(counts, thread->job.absolute_ns);
 	return 0;
 }
 
@@ -426,6 +453,8 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 		publish(&record->sequence, position);
 	}
 	site = job_site(thread);
+	if (!site && job->absolute_ns)
+		count_absolute(thread, current_tid());
 	if (site && same_site(site, &job->in)) {
 		if (job->started_at_ns)
 			complete_job(thread, now);

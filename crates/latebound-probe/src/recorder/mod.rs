@@ -895,6 +895,11 @@ impl Lookup for Names<'_> {
         self.recorder.groups.path(id)
     }
 
+    fn of_one_process(&self, one: Tid, other: Tid) -> bool {
+        // Every thread has a folder of its own name there, which lists those of its process (proc(5), /proc/pid/task).
+        std::path::Path::new(&format!("/proc/{one}/task/{other}")).exists()
+    }
+
     fn is_lazy(&self, flag: u16) -> bool {
         // TIF_NEED_RESCHED is below TIF_NEED_RESCHED_LAZY on x86 (3 and 4, later 4 and 5) and arm64 (1 and 16): the minimum
         // one seen is the urgent one, and type information does not carry the numbers.

@@ -213,7 +213,7 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
         });
         let lost = digest::losses(run).iter().filter(|(_, loss)| loss.count != Some(0)).count();
         if !run.worst.is_empty() {
-            let latency: u128 = run.worst.iter().map(|e| u128::from(e.latency().0)).sum();
+            let latency: u128 = run.worst.iter().map(|e| u128::from(e.length().0)).sum();
             let unaccounted: u128 = run.worst.iter().map(|e| u128::from(e.unaccounted().0)).sum();
             let below = format!("of {} explained cases", run.worst.len());
             tile(m, "unaccounted", &below, &|m| {

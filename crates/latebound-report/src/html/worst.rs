@@ -47,15 +47,19 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
 
 fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
     m.leaf("h3", &[], &format!("#{}", place + 1));
-    m.element("b", &[], |m| value(m, Some(explanation.latency()), 1, any_lost(&explanation.losses)));
-    m.leaf("span", &[], &format!("late on CPU {}", explanation.cpu));
+    m.element("b", &[], |m| value(m, Some(explanation.length()), 1, any_lost(&explanation.losses)));
+    let what = match explanation.ended_at {
+        Some(_) => format!("job, started after {} on CPU {}", time(explanation.latency()), explanation.cpu),
+        None => format!("late on CPU {}", explanation.cpu),
+    };
+    m.leaf("span", &[], &what);
     m.leaf("span", &[], &task_text(&explanation.task));
     m.leaf("span", &[], explanation.mechanism.name());
     m.leaf("span", &[], &since_start(run, explanation.requested_at));
 }
 
 fn head_short(m: &mut Markup, run: &Run, explanation: &Explanation) {
-    m.leaf("b", &[], &time(explanation.latency()));
+    m.leaf("b", &[], &time(explanation.length()));
     let at = since_start(run, explanation.requested_at);
     m.leaf("span", &[("class", "where")], &format!("CPU {}, {at}", explanation.cpu));
 }
@@ -99,7 +103,7 @@ fn body(m: &mut Markup, explanation: &Explanation) {
         });
         table(m, &["Cause", "Time", "Part", "Spans"], &[1, 2, 3], |m| {
             for cause in digest::causes(explanation) {
-                cause_row(m, cause, explanation.latency());
+                cause_row(m, cause, explanation.length());
             }
             m.element("tr", &[("class", "sum")], |m| {
                 let sum = total(explanation.causes.iter().map(|cause| cause.duration));
@@ -108,7 +112,7 @@ fn body(m: &mut Markup, explanation: &Explanation) {
                 m.element("td", &[("class", "n")], |m| {
                     m.leaf("span", &[("title", &title)], &time(to_nanos(sum)));
                 });
-                m.leaf("td", &[("class", "n")], &percent(sum, explanation.latency().0.into()));
+                m.leaf("td", &[("class", "n")], &percent(sum, explanation.length().0.into()));
                 m.leaf("td", &[], "");
             });
         });

@@ -37,9 +37,10 @@ struct Window {
 
 /// The interval of an explanation as lanes over time. `None` where it has no spans to draw.
 pub fn timeline(explanation: &Explanation, width: f64) -> Option<Markup> {
-    let latency = explanation.latency();
-    let window = Window { from: explanation.requested_at, to: explanation.started_at };
-    let label = format!("timeline of {} from due to running on CPU {}", duration(latency), explanation.cpu);
+    let window = Window { from: explanation.requested_at, to: explanation.until() };
+    let to = if explanation.ended_at.is_some() { "completed, started" } else { "running" };
+    let label =
+        format!("timeline of {} from due to {to} on CPU {}", duration(explanation.length()), explanation.cpu);
     draw(explanation, window, width, &label, ("due", "after it was due"))
 }
 
@@ -49,11 +50,11 @@ pub fn enlarged(explanation: &Explanation, width: f64) -> Option<Markup> {
     let took = |span: &&Span| span.end.saturating_sub(span.start);
     let longest = explanation.spans.iter().max_by_key(took)?;
     // Below 85 % the rest can be read in the whole timeline.
-    if u128::from(took(&longest).0) * 100 < u128::from(explanation.latency().0) * 85 {
+    if u128::from(took(&longest).0) * 100 < u128::from(explanation.length().0) * 85 {
         return None;
     }
     let before = Window { from: explanation.requested_at, to: longest.start };
-    let after = Window { from: longest.end, to: explanation.started_at };
+    let after = Window { from: longest.end, to: explanation.until() };
     let length = |window: Window| window.to.saturating_sub(window.from);
     let (window, name) = if length(after) >= length(before) {
         let passed = duration(after.from.saturating_sub(explanation.requested_at));
@@ -107,14 +108,17 @@ fn draw(
         line(m, "marker", (frame.left, frame.top - 4.0), (frame.left, frame.bottom));
         line(m, "marker", (frame.right, frame.top - 4.0), (frame.right, frame.bottom));
         text(m, "mark", (frame.left, 12.0), "start", if whole { "due" } else { "enlarged" });
-        if window.to == explanation.started_at {
-            text(
-                m,
-                "mark",
-                (frame.right, 12.0),
-                "end",
-                &format!("running, {} late", duration(explanation.latency())),
-            );
+        if window.to == explanation.until() {
+            let end = match explanation.ended_at {
+                Some(_) => format!("completed after {}", duration(explanation.length())),
+                None => format!("running, {} late", duration(explanation.latency())),
+            };
+            text(m, "mark", (frame.right, 12.0), "end", &end);
+        }
+        let started = explanation.started_at;
+        if explanation.ended_at.is_some() && window.from < started && started < window.to {
+            let x = axis.at(started.saturating_sub(window.from).0 as f64);
+            line(m, "marker", (x, frame.top - 4.0), (x, frame.bottom));
         }
     }))
 }

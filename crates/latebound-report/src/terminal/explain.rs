@@ -6,8 +6,8 @@ use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nano
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads};
 use super::{Style, Tone, Writer};
-use crate::digest;
 use crate::text::{grouped, loss_text, percent, printable, task_text, to_nanos, total};
+use crate::{digest, job};
 
 /// The worst wake-ups of a Run, worst first, between the loads that failed and the quotas of the watched threads' groups.
 pub fn explained(run: &Run, style: &Style) -> String {
@@ -16,12 +16,31 @@ pub fn explained(run: &Run, style: &Style) -> String {
         return head + "No wake-up of a watched thread was seen.";
     }
     let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
-    let mut text = head + &threads(&run.jobs, style) + &each.collect::<Vec<_>>().join("\n");
+    let mut text =
+        head + &first_sight(run, style) + &threads(&run.jobs, style) + &each.collect::<Vec<_>>().join("\n");
     if !run.quotas.is_empty() {
         text.push('\n');
         text.push_str(&quotas(&run.quotas, style));
     }
     text
+}
+
+/// The worst job in a sentence, and what to change.
+fn first_sight(run: &Run, style: &Style) -> String {
+    let Some(worst) = run.worst.first().filter(|worst| worst.ended_at.is_some()) else {
+        return String::new();
+    };
+    let mut w = Writer::new(style);
+    let sentence = job::at_first_sight(worst, run);
+    let pieces = sentence.0.iter().map(|piece| {
+        let tone = if piece.strong { Tone::Strong } else { Tone::Plain };
+        (tone, piece.text.as_str())
+    });
+    w.paragraph(0, 0, pieces.collect::<Vec<_>>());
+    for hint in job::hints(&run.worst) {
+        w.item(0, (Tone::Note, "Change:"), 9, [(Tone::Plain, hint.as_str())]);
+    }
+    w.finish() + "\n"
 }
 
 /// The threads whose jobs were followed, or were to be: a line each.
@@ -123,15 +142,21 @@ fn quotas(quotas: &[CpuQuota], style: &Style) -> String {
 /// `origin` is the start of the Run.
 fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> String {
     let mut w = Writer::new(style);
-    let latency = explanation.latency();
+    let latency = explanation.length();
     let late = latency.to_string();
-    let rest = format!(
-        " late: {} on CPU {}, {}, due at +{}",
-        task_text(&explanation.task),
-        explanation.cpu,
-        explanation.mechanism,
-        explanation.requested_at.saturating_sub(origin)
-    );
+    let due = explanation.requested_at.saturating_sub(origin);
+    let thread = task_text(&explanation.task);
+    let rest = match explanation.ended_at {
+        None => {
+            format!(" late: {thread} on CPU {}, {}, due at +{due}", explanation.cpu, explanation.mechanism)
+        }
+        Some(_) => format!(
+            " from release to completion: a job of {thread}, {}, due at +{due}, started after {} on CPU {}",
+            explanation.mechanism,
+            explanation.latency(),
+            explanation.cpu
+        ),
+    };
     w.paragraph(0, 2, [(Tone::Strong, late.as_str()), (Tone::Plain, rest.as_str())]);
     for signature in &explanation.signatures {
         w.paragraph(2, 2, [(Tone::Note, signature.sentence())]);
@@ -149,7 +174,8 @@ fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> Strin
     }
     let causes = digest::causes(explanation);
     let sum = total(explanation.causes.iter().map(|cause| cause.duration));
-    let mut lines: Vec<Line> = causes.iter().map(|cause| cause_line(cause, latency)).collect();
+    let mut lines: Vec<Line> = Vec::new();
+    cause_lines(&causes, 0, latency, &mut lines);
     lines.push(Line::Cells(vec![
         Cell::new(Tone::Strong, to_nanos(sum).to_string()),
         Cell::new(Tone::Strong, percent(sum, latency.0.into())),
@@ -165,6 +191,9 @@ fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> Strin
         Column::name("cause"),
     ];
     table::write(&mut w, 2, &heads, &lines);
+    for text in job::links(explanation) {
+        w.paragraph(2, 4, [(Tone::Plain, text.as_str())]);
+    }
     for cause in causes {
         let frames = cause.stack.as_ref().map_or(&[][..], |stack| &stack.0);
         let what = match (&cause.detail, frames.is_empty()) {
@@ -173,7 +202,7 @@ fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> Strin
             (Some(detail), false) => format!(": {detail}; kernel stack:"),
             (None, false) => ": kernel stack:".to_owned(),
         };
-        let name = digest::cause_text(cause);
+        let name = job::last_text(cause);
         w.paragraph(2, 4, [(Tone::Strong, name.as_str()), (Tone::Plain, what.as_str())]);
         for frame in frames {
             w.paragraph(4, 6, [(Tone::Plain, frame.as_str())]);
@@ -182,12 +211,26 @@ fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> Strin
     w.finish()
 }
 
-fn cause_line(cause: &Cause, latency: Nanos) -> Line {
-    Line::Cells(vec![
-        cause.duration.to_string().into(),
-        percent(cause.duration.0.into(), latency.0.into()).into(),
-        bar(cause.duration.0.into(), latency.0.into(), 16).into(),
-        grouped(cause.spans).into(),
-        digest::cause_text(cause).into(),
-    ])
+/// The causes behind the same first `depth` links of their chains: those without a further link, and one line for all that share the next,
+/// with what is behind it below.
+fn cause_lines(causes: &[&Cause], depth: usize, latency: Nanos, lines: &mut Vec<Line>) {
+    let indent = "· ".repeat(depth);
+    for part in job::parts(causes, depth) {
+        let took = job::sum(part.iter().copied());
+        let text = match part[0].via.get(depth) {
+            Some(link) => job::waits_for(link),
+            None => job::last_text(part[0]),
+        };
+        let spans = part.iter().map(|cause| cause.spans).fold(0, u64::saturating_add);
+        lines.push(Line::Cells(vec![
+            took.to_string().into(),
+            percent(took.0.into(), latency.0.into()).into(),
+            if depth == 0 { bar(took.0.into(), latency.0.into(), 16).into() } else { "".into() },
+            grouped(spans).into(),
+            format!("{indent}{text}").into(),
+        ]));
+        if part[0].via.len() > depth {
+            cause_lines(&part, depth + 1, latency, lines);
+        }
+    }
 }

@@ -64,8 +64,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         for late in recorder.late()? {
             worst.take(late, Some(&recorder));
         }
-        for tid in jobs.look(&mut recorder)? {
-            worst.forget_wakeups(tid);
+        for (tid, deadline) in jobs.look(&mut recorder)? {
+            worst.follow_jobs(tid, deadline);
         }
         if over {
             break;
