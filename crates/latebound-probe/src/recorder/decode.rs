@@ -8,7 +8,7 @@ use latebound_model::{
 
 use super::wire::{
     self, FlightKind, FlightLate, FlightRecord, LB_FLAG_FROZEN, LB_FLAG_IO_WAIT, LB_FLAG_JOBS,
-    LB_FLAG_NEXT_KERNEL, LB_FLAG_PREV_KERNEL, LB_FLAG_STILL_RUNNABLE, LB_FLAG_STOPPED,
+    LB_FLAG_NEXT_KERNEL, LB_FLAG_OWNER_WATCHED, LB_FLAG_PREV_KERNEL, LB_FLAG_STILL_RUNNABLE, LB_FLAG_STOPPED,
     LB_FLAG_UNINTERRUPTIBLE, StackOf,
 };
 use crate::calls;
@@ -190,7 +190,10 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
             let inherits = kind == wire::Object::FutexPi.raw();
             let owner = record.next_tid;
             // The word of a lock that lends priority is the kernel's own; of others the number is a guess.
-            let is_owner = owner > 0 && (inherits || lookup.of_one_process(Tid(record.prev_tid), Tid(owner)));
+            let is_owner = owner > 0
+                && (inherits
+                    || flags & LB_FLAG_OWNER_WATCHED != 0
+                    || lookup.of_one_process(Tid(record.prev_tid), Tid(owner)));
             EventKind::SystemCallEntry {
                 call,
                 object: object(kind, values[1], if is_owner { owner } else { 0 }),

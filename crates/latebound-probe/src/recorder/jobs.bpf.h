@@ -232,7 +232,7 @@ static __noinline __u32 file_kind(__u32 fd)
 /*
  * Who holds a lock of user space. A lock that lends priority has its owner's thread id in the word itself (futex(2)). Else the C library's
  * mutex around the word may have it: glibc keeps it 8 bytes behind (struct __pthread_mutex_s, 2.31 to 2.42), musl 4 (pthread_impl.h, _m_lock of
- * 1.2: the id is in the lock word of all but the plain kind). User space takes the number for an owner only where it is another thread of the same
+ * 1.2: the id is in the lock word of all but the plain kind). It is an owner where it is a watched thread, or user space finds it to be of the same
  * process.
  */
 static __noinline __s32 futex_owner(__u64 address, bool inherits)
@@ -443,6 +443,8 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 		record->at_ns = now;
 		record->kind = LB_CALL_ENTRY;
 		record->flags = 0;
+		if (owner && bpf_map_lookup_elem(&watched, &owner))
+			record->flags = LB_FLAG_OWNER_WATCHED;
 		record->number = number + 1;
 		record->prev_tid = current_tid();
 		record->next_tid = owner;

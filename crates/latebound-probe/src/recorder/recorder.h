@@ -90,6 +90,7 @@ enum lb_stack_of {
 #define LB_FLAG_IO_WAIT 32
 #define LB_FLAG_STOPPED 64
 #define LB_FLAG_FROZEN 128
+#define LB_FLAG_OWNER_WATCHED 1 /* a system call: the owner of what it waits for is watched */
 
 /*
  * One event: a cache line. `sequence` is the position in the ring plus one and is written last, so a reader that finds
