@@ -393,39 +393,116 @@ fn live_waits_of_a_worker_are_reported_with_its_waiters_priority() {
     assert_nothing_lost(&probe);
 }
 
+/// The kernel's own events of one inode being written back: when each began and ended, by CLOCK_MONOTONIC in whole microseconds.
+struct Writebacks {
+    instance: std::path::PathBuf,
+}
+
+impl Writebacks {
+    fn record(inode: u64) -> Writebacks {
+        let name = format!("latebound-test-{}", std::process::id());
+        let instance = std::path::Path::new("/sys/kernel/tracing/instances").join(name);
+        fs::create_dir(&instance).unwrap();
+        let recorded = Writebacks { instance };
+        let set = |file: &str, text: &str| fs::write(recorded.instance.join(file), text).unwrap();
+        set("trace_clock", "mono");
+        for event in ["writeback_single_inode_start", "writeback_single_inode"] {
+            set(&format!("events/writeback/{event}/filter"), &format!("ino == {inode}"));
+            set(&format!("events/writeback/{event}/enable"), "1");
+        }
+        recorded
+    }
+
+    /// All that ended so far.
+    fn read(&self) -> Vec<(Nanos, Nanos)> {
+        let text = fs::read_to_string(self.instance.join("trace")).unwrap();
+        let mut began = BTreeMap::new();
+        let mut all = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            // `kworker/u8:1-32 [001] ..... 12.345678: writeback_single_inode: bdi 254:0: ino=…`; a name may have spaces.
+            let (before, event) = line.split_once(": writeback_single_inode").unwrap();
+            let (before, at) = before.trim_end().rsplit_once(' ').unwrap();
+            let thread = before.split_once('[').unwrap().0.trim().to_owned();
+            let (seconds, micros) = at.split_once('.').unwrap();
+            let micros = seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap();
+            let at = Nanos(micros * plant::US);
+            if event.starts_with("_start:") {
+                began.insert(thread, at);
+            } else if let Some(began) = began.remove(&thread) {
+                all.push((began, at));
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+impl Drop for Writebacks {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+/// Which of the writebacks were written to: in the second half of each lie at least two whole writes, each of which makes pages dirty. The first half
+/// is room for a program that begins later than the kernel's own event.
+fn written_to(writebacks: &[(Nanos, Nanos)], writes: &[(Nanos, Nanos)]) -> Vec<bool> {
+    let is_written_to = |&(began, ended): &(Nanos, Nanos)| {
+        let middle = Nanos(began.0 + (ended.0 - began.0) / 2);
+        let first = writes.partition_point(|write| write.0 <= middle);
+        writes.get(first + 1).is_some_and(|second| second.1 < ended)
+    };
+    writebacks.iter().map(is_written_to).collect()
+}
+
 #[test]
 fn live_an_inode_written_to_during_its_writeback_is_not_done_by_that() {
-    const BYTES: u64 = 16 << 20;
+    const BYTES: u64 = 32 << 20;
+    const ENOUGH: usize = 5;
     let _alone = alone();
     let folder = plant::folder();
     let path = folder.path().join("planted");
+    let inode = File::create(&path).unwrap().metadata().unwrap().ino();
+    // Before the probe, whose programs then run after the kernel's own record of the same event.
+    let recorded = Writebacks::record(inode);
     let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
     let here = File::open(folder.path()).unwrap();
-    let writer = std::thread::spawn(move || {
-        at_priority(42, move || {
-            let file = File::create(path).unwrap();
-            let until = Instant::now() + Duration::from_secs(1);
-            let mut place = 0;
-            // Without a pause, so that no writing back of so many pages passes without one that is made dirty meanwhile.
-            while Instant::now() < until {
-                file.write_all_at(&[5; 1 << 14], place % BYTES).unwrap();
-                place += 1 << 14;
-            }
-            (file.metadata().unwrap().ino(), Nanos(plant::now()))
-        })
-    });
-    let (mut seen, mut turns) = (Vec::new(), 0);
-    while !writer.is_finished() {
-        // So many dirty pages that writing them back takes longer than a write.
-        std::thread::sleep(Duration::from_millis(20));
-        // SAFETY: the descriptor is open.
-        assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
-        seen.extend(probe.poll().unwrap());
-        turns += 1;
-    }
-    let (task, (inode, stopped)) = writer.join().unwrap();
     // SAFETY: the descriptor is open.
-    assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
+    let sync = || assert_eq!(unsafe { libc::syncfs(here.as_raw_fd()) }, 0);
+    let stop = Arc::new(AtomicBool::new(false));
+    let writes: Arc<Mutex<Vec<(Nanos, Nanos)>>> = Arc::default();
+    let writer = {
+        let (stop, writes) = (Arc::clone(&stop), Arc::clone(&writes));
+        std::thread::spawn(move || {
+            at_priority(42, move || {
+                let file = OpenOptions::new().write(true).open(path).unwrap();
+                let mut place = 0;
+                // Each write is to pages that are not there yet, so that it makes some dirty.
+                while !stop.load(Ordering::Relaxed) {
+                    if place == BYTES {
+                        file.set_len(0).unwrap();
+                        place = 0;
+                    }
+                    let began = Nanos(plant::now());
+                    file.write_all_at(&[5; 1 << 14], place).unwrap();
+                    writes.lock().unwrap().push((began, Nanos(plant::now())));
+                    place += 1 << 14;
+                }
+            })
+        })
+    };
+    let (mut seen, mut number) = (Vec::new(), 0);
+    let until = Instant::now() + Duration::from_secs(20);
+    // Who gets a processor when decides how many are written to meanwhile, and so how many turns that takes.
+    while number < ENOUGH && Instant::now() < until {
+        // So many dirty pages that writing them back takes longer than some writes.
+        std::thread::sleep(Duration::from_millis(20));
+        sync();
+        seen.extend(probe.poll().unwrap());
+        number = written_to(&recorded.read(), &writes.lock().unwrap()).into_iter().filter(|is| *is).count();
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (task, ()) = writer.join().unwrap();
+    sync();
     seen.extend(probe.poll().unwrap());
     let object = seen.iter().find_map(|one| match *one {
         WaitEvent::Begin { object, task: by, .. }
@@ -445,12 +522,25 @@ fn live_an_inode_written_to_during_its_writeback_is_not_done_by_that() {
             _ => None,
         })
         .collect();
-    let early = done.iter().filter(|&&at| at < stopped).count();
-    println!("{turns} turns, {begun} lives began and {} ended, {early} of those early", done.len());
+    let writebacks = recorded.read();
+    let written_to = written_to(&writebacks, &writes.lock().unwrap());
+    println!(
+        "{begun} lives began and {} ended, in {} writebacks, {number} of them written to",
+        done.len(),
+        writebacks.len()
+    );
     assert_eq!(begun, done.len());
-    // Each turn ends one life or more where those do not count that are made dirty meanwhile. A host may take the processor from the writer for a
-    // while, and the first pages are written before there are many.
-    assert!(early * 2 <= turns, "{early} lives ended in {turns} turns while it was written to");
+    assert!(
+        number >= ENOUGH,
+        "{number} of {} writebacks were written to: nothing is tested",
+        writebacks.len()
+    );
+    // The last writeback that had ended by then ended the life.
+    for at in done {
+        let ended = writebacks.iter().rposition(|writeback| writeback.1 <= at);
+        let ended = ended.unwrap_or_else(|| panic!("ended at {at} by no writeback: {writebacks:?}"));
+        assert!(!written_to[ended], "done at {at} by {:?}, while it was written to", writebacks[ended]);
+    }
     assert_nothing_lost(&probe);
 }
 
