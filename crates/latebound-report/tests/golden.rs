@@ -5,9 +5,10 @@
 mod support;
 
 use latebound_model::{
-    CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness, SystemSnapshot, Task, Tid,
-    ViewKind, WaitSite,
+    CallObject, Cause, CauseKind, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Explanation,
+    Histogram, KnownBy, Load, Loss, LossKind, Mechanism, Nanos, Policy, PreemptionModel, Quantity,
+    RuleViolation, Run, Span, Sureness, SystemSnapshot, Task, ThreadJobs, Tid, ViewKind, WaitLink, WaitSite,
+    WaitThrough,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -91,6 +92,95 @@ fn an_explained_run_begins_with_failed_loads_and_ends_with_quotas() {
         throttled: Some(Nanos::from_millis(840)),
     }];
     golden("quota-explain.txt", &terminal::explained(&run, &PLAIN));
+}
+
+/// A job of a loop that waits for a lock whose holder waits for a server, and is kept from running by a backup.
+fn job() -> Explanation {
+    let task = |tid: i32, comm: &str, policy, prio| Task {
+        tid: Tid(tid),
+        comm: comm.into(),
+        policy: Some(policy),
+        prio: Some(prio),
+        kernel: false,
+    };
+    let control = task(7, "control", Policy::Fifo, 59);
+    let (logger, server) =
+        (task(8, "logger", Policy::Other, 120), task(9, "ser\u{1b}ver", Policy::Other, 130));
+    let backup = task(10, "backup", Policy::Fifo, 89);
+    let held = WaitLink { through: WaitThrough::Futex, task: logger.clone(), known_by: KnownBy::Owner };
+    let answered = WaitLink { through: WaitThrough::Pipe, task: server.clone(), known_by: KnownBy::Waker };
+    let mut spans = Vec::new();
+    let mut causes = Vec::new();
+    let mut at = 0;
+    for (kind, subject, task, via, length) in [
+        (CauseKind::IdleExit, "", None, vec![], 50),
+        (CauseKind::OwnCode, "control", Some(control.clone()), vec![], 250),
+        (CauseKind::TaskFirst, "backup", Some(backup), vec![held.clone()], 4_000),
+        (CauseKind::OwnCode, "logger", Some(logger), vec![held.clone()], 500),
+        (CauseKind::Ran, "server", Some(server), vec![held, answered], 900),
+        (CauseKind::PageFault, "major, libm.so.6", None, vec![], 300),
+        (CauseKind::Unaccounted, "", None, vec![], 0),
+    ] {
+        let cause = causes.len();
+        let duration = Nanos::from_micros(length);
+        causes.push(Cause {
+            kind,
+            subject: subject.into(),
+            irq: None,
+            via,
+            duration,
+            spans: u64::from(length > 0),
+            task,
+            stack: None,
+            detail: None,
+        });
+        if length > 0 {
+            spans.push(Span { start: Nanos::from_micros(at), end: Nanos::from_micros(at + length), cause });
+        }
+        at += length;
+    }
+    Explanation {
+        series: "thread_wakeup/response/control".into(),
+        mechanism: Mechanism::TimerWakeup,
+        task: control,
+        cpu: Cpu(1),
+        requested_at: Nanos(0),
+        started_at: Nanos::from_micros(50),
+        ended_at: Some(Nanos::from_micros(at)),
+        causes,
+        spans,
+        signatures: Vec::new(),
+        standstills: Vec::new(),
+        losses: Vec::new(),
+    }
+}
+
+#[test]
+fn a_job_is_told_at_first_sight_with_its_chains_and_what_to_change() {
+    let mut run = support::rich();
+    run.started_monotonic = Nanos(0);
+    run.worst = vec![job()];
+    assert!(run.worst[0].adds_up());
+    let site = WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true }));
+    let cycle = Cycle { site, sureness: Sureness::Sure, period: Some(Nanos::from_millis(2)) };
+    let thread = |task: Task, cycle: Option<Cycle>, late: (u64, u64)| ThreadJobs {
+        deadline: cycle.as_ref().and_then(|cycle| cycle.period),
+        late_at_least: cycle.as_ref().map(|_| late.0),
+        late_at_most: cycle.as_ref().map(|_| late.1),
+        jobs: 2_404,
+        task,
+        cycle,
+    };
+    let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };
+    run.jobs = vec![thread(run.worst[0].task.clone(), Some(cycle), (35, 39)), thread(other, None, (0, 0))];
+    let text = terminal::explained(&run, &PLAIN);
+    golden("job-explain.txt", &text);
+    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 100));
+    // A hint stands only where its cause was seen.
+    run.worst[0].causes.retain(|cause| cause.via.is_empty() && cause.kind != CauseKind::PageFault);
+    assert!(!terminal::explained(&run, &PLAIN).contains("Change:"));
+    let page = html::page(&Run { worst: vec![job()], ..support::rich() });
+    assert!(page.contains("completed after 6.00 ms") && page.contains("blocked on a lock"));
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl SavedWakeups<'_> {
 pub(super) fn cycle_text(task: &Task, cycle: &Cycle) -> String {
     let (thread, site, sureness) = (task_text(task), &cycle.site, cycle.sureness.name());
     let period = cycle.period.map_or_else(String::new, |period| format!(", every {period}"));
-    printable(&format!("Jobs of {thread}: from one wait in {site} to the next ({sureness}){period}."))
+    printable(&format!("{thread}: from one wait in {site} to the next ({sureness}){period}."))
         .into_owned()
 }
 
