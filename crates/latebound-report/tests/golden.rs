@@ -208,7 +208,7 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
     let lines: Vec<String> = jobs.text(&PLAIN).lines().skip(1).map(str::to_owned).collect();
     assert_eq!(
         lines[1],
-        "Jobs of loop\\x1b (tid 7): from one wait in clock_nanosleep until a time to the next (sure), every 1.00 ms."
+        "Jobs:  loop\\x1b (tid 7): from one wait in clock_nanosleep until a time to the next (sure), every 1.00 ms."
     );
     assert!(lines[0].ends_with(&format!("response up to {}.", two_decades().max().unwrap())), "{lines:?}");
 }

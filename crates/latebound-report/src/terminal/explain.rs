@@ -106,6 +106,7 @@ impl SavedWakeups<'_> {
             text.push_str(&format!("{count} jobs, response up to {max}.\n"));
         }
         for (task, cycle) in self.cycles {
+            text.push_str("Jobs:  ");
             text.push_str(&cycle_text(task, cycle));
             text.push('\n');
         }
