@@ -315,13 +315,19 @@ impl<'m> Job<'m> {
         let issued = of(BlockStep::Issued).map(|(at, _)| at);
         let queued = of(BlockStep::Queued).map(|(at, _)| at);
         // dev_t in the kernel has 20 bits of minor number (include/linux/kdev_t.h).
-        let name = format!("{}:{} {}", device >> 20, device & 0xf_ffff, if write { "write" } else { "read" });
+        let what = match (bytes, write) {
+            // A request without data only flushes the device's cache.
+            (0, _) => "flush",
+            (_, true) => "write",
+            (_, false) => "read",
+        };
+        let name = format!("{}:{} {what}", device >> 20, device & 0xf_ffff);
         let piece = |start: Nanos, end: Nanos, place: &str| {
             let key = Key::named(CauseKind::BlockIo, format!("{name}, {place}"));
             (start < end).then(|| Piece::of(start, end, (key, None)))
         };
         let Some(issued) = issued.map(|at| at.clamp(from, to)) else {
-            let key = Key::named(CauseKind::BlockIo, format!("{name} of {bytes} bytes"));
+            let key = Key::named(CauseKind::BlockIo, name);
             return vec![Piece::of(from, to, (key, None))];
         };
         let queued = queued.map_or(from, |at| at.clamp(from, issued));

@@ -127,6 +127,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	unsigned frozen : 1; /* CONFIG_CGROUPS */
 	struct files_struct *files;
+	unsigned long jobctl;
 	bool throttled; /* CONFIG_CFS_BANDWIDTH, 6.18 and later (e1fad12dcb66) */
 	struct sched_entity se;
 	char comm[16];

@@ -69,10 +69,10 @@ fn switched_out(record: &FlightRecord, flags: u32) -> Option<EventKind> {
     }
     let sleep = if flags & LB_FLAG_STILL_RUNNABLE != 0 {
         SleepKind::Plain
-    } else if flags & LB_FLAG_FROZEN != 0 {
-        SleepKind::Frozen
     } else if flags & LB_FLAG_STOPPED != 0 {
         SleepKind::Stopped
+    } else if flags & LB_FLAG_FROZEN != 0 {
+        SleepKind::Frozen
     } else if flags & LB_FLAG_IO_WAIT != 0 {
         SleepKind::BlockIo
     } else {

@@ -8,8 +8,6 @@
 #ifndef LATEBOUND_JOBS_BPF_H
 #define LATEBOUND_JOBS_BPF_H
 
-/* Whether jobs are followed. */
-const volatile bool jobs = false;
 /* By the number of a system call: enum lb_call_class. */
 const volatile __u8 call_classes[LB_CALLS] = {};
 
@@ -130,6 +128,8 @@ struct k_sigaction {
 /* include/linux/sched.h: __TASK_STOPPED and __TASK_TRACED; TASK_FROZEN since 6.1 (f5d39b020809). */
 #define TASK_STOPPED_OR_TRACED (0x4 | 0x8)
 #define TASK_FROZEN 0x8000
+/* include/linux/sched/jobctl.h, since 5.2 */
+#define JOBCTL_TRAP_FREEZE (1UL << 23)
 
 /* include/uapi/linux/stat.h */
 #define S_IFMT 0170000
@@ -180,7 +180,8 @@ static __always_inline __u8 sleep_flags(struct task_struct *task)
 		flags |= LB_FLAG_IO_WAIT;
 	if (task->__state & TASK_STOPPED_OR_TRACED)
 		flags |= LB_FLAG_STOPPED;
-	if ((task->__state & TASK_FROZEN) || LB_NUMBER(task, frozen))
+	/* task_struct::frozen alone is set of whoever waits for its vfork and of who is stopped as well. */
+	if ((task->__state & TASK_FROZEN) || (LB_NUMBER(task, frozen) && (LB_NUMBER(task, jobctl) & JOBCTL_TRAP_FREEZE)))
 		flags |= LB_FLAG_FROZEN;
 	return flags;
 }

@@ -46,6 +46,8 @@ const volatile bool following_fair = false;
 const volatile __u64 tick_callbacks[2] = {};
 /* Whether another thread can come between two instructions of a program; see LB_ALONE. */
 const volatile bool preemptible = false;
+/* Whether jobs are followed (jobs.bpf.h). */
+const volatile bool jobs = false;
 
 /*
  * Chunks of struct lb_flight_record, each an array of its own: a kernel makes, maps and frees an array in one go, and one that does not preempt
@@ -564,7 +566,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	bool expiring;
 	__u64 now;
 
-	if (!thread && !(following && (following_fair || task->prio < FIRST_FAIR_PRIO)))
+	/* A job waits for whom it will: the chain behind it is made of the wake-ups of all. */
+	if (!thread && !jobs && !(following && (following_fair || task->prio < FIRST_FAIR_PRIO)))
 		return 0;
 	/*
 	 * A thread that is still on its run queue was caught before it slept: it runs on, nothing waits. Since 6.12 a

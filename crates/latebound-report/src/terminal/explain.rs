@@ -125,8 +125,7 @@ impl SavedWakeups<'_> {
 pub(super) fn cycle_text(task: &Task, cycle: &Cycle) -> String {
     let (thread, site, sureness) = (task_text(task), &cycle.site, cycle.sureness.name());
     let period = cycle.period.map_or_else(String::new, |period| format!(", every {period}"));
-    printable(&format!("{thread}: from one wait in {site} to the next ({sureness}){period}."))
-        .into_owned()
+    printable(&format!("{thread}: from one wait in {site} to the next ({sureness}){period}.")).into_owned()
 }
 
 /// The CPU quotas of the groups that the watched threads are in: a paragraph each.
