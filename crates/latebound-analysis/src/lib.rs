@@ -2,10 +2,12 @@
 //! Explanations and bounds of late activations: events in, data out. Never does I/O, never reads a clock, never starts
 //! threads, never makes text beyond the names that causes carry.
 
+mod blame;
 pub mod bound;
 pub mod cycle;
 mod explain;
 mod worst;
 
+pub use blame::{Blame, Culprit, blame};
 pub use explain::{KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
 pub use worst::{WorstExplanations, shows_wakeup};

@@ -8,7 +8,7 @@ mod support;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use latebound_analysis::explain;
+use latebound_analysis::{Culprit, blame, explain};
 use latebound_model::{Explanation, KnownBy};
 
 fn shown(explanation: &Explanation) -> String {
@@ -79,6 +79,8 @@ fn every_case_of_the_corpus_is_explained_as_it_says() {
             let parsed = support::parse(case.events);
             let explanation = explain(&parsed.late, &parsed.events, &parsed.facts);
             assert!(explanation.adds_up(), "{}: {}", file.display(), case.title);
+            let blamed: u128 = blame(std::slice::from_ref(&explanation)).iter().map(|row| row.total).sum();
+            assert_eq!(blamed, u128::from(explanation.length().0), "{}: {}", file.display(), case.title);
             let got = shown(&explanation);
             if got.trim() != case.expected.trim() {
                 write!(wrong, "\n{}: {}\nexpected\n{}got\n{got}", file.display(), case.title, case.expected)
@@ -96,4 +98,29 @@ fn every_case_of_the_corpus_is_explained_as_it_says() {
     }
     assert!(cases >= 20, "only {cases} cases were found");
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn whoever_keeps_the_holder_of_a_lock_is_to_blame_not_the_holder() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/6-job.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let case = support::cases(&text)
+        .into_iter()
+        .find(|case| case.title.ends_with("A lock whose holder is preempted"))
+        .expect("the case");
+    let parsed = support::parse(case.events);
+    let rows = blame(&[explain(&parsed.late, &parsed.events, &parsed.facts)]);
+    let name = |culprit: &Culprit| match culprit {
+        Culprit::Thread(task) => task.comm.clone(),
+        other => format!("{other:?}"),
+    };
+    let shown: Vec<(String, u128, u64)> =
+        rows.iter().map(|row| (name(&row.culprit), row.total, row.longest.0)).collect();
+    let expected = [
+        ("backup", 50_000, 50_000),
+        ("logger", 32_900, 19_000),
+        ("Itself", 16_000, 7_000),
+        ("Interrupt(\"timer\")", 100, 100),
+    ];
+    assert_eq!(shown, expected.map(|(name, total, longest)| (name.to_owned(), total, longest)));
 }
