@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Jobs in words: chains of waits, the answer at first sight, and what to change.
 
+use latebound_analysis::Culprit;
 use latebound_model::{
     Cause, CauseKind, Explanation, KnownBy, Nanos, Run, Task, ThreadJobs, WaitLink, WaitThrough,
 };
@@ -47,6 +48,26 @@ pub(crate) fn links(explanation: &Explanation) -> Vec<String> {
 pub(crate) fn chain_text(cause: &Cause) -> String {
     let links: Vec<String> = cause.via.iter().map(link_text).collect();
     format!("blocked on {}: {}", links.join(", itself blocked on "), last_text(cause))
+}
+
+/// Who took time of jobs, in words.
+pub(crate) fn culprit_text(culprit: &Culprit) -> String {
+    let named = |what: &str, name: &String| match name.as_str() {
+        "" => what.to_owned(),
+        name => format!("{what} {}", printable(name)),
+    };
+    match culprit {
+        Culprit::Itself => "the thread itself".to_owned(),
+        Culprit::Thread(task) => printable(&task_text(task)).into_owned(),
+        Culprit::KernelThread(task) => format!("kernel thread {}", printable(&task_text(task))),
+        Culprit::Interrupt(name) => named("interrupt", name),
+        Culprit::Softirq(name) => named("softirq", name),
+        Culprit::Quota(name) => named("the limit of group", name),
+        Culprit::Processor(name) => named("the idle processor", name),
+        Culprit::Hypervisor => "the hypervisor".to_owned(),
+        Culprit::Device(name) => named("device", name),
+        _ => "nobody who is known".to_owned(),
+    }
 }
 
 /// The time that causes with some property took.

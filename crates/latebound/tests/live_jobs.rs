@@ -413,7 +413,7 @@ fn in_guest(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
         .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "400s", "--"])
-        .args(["env", &format!("{BEFORE_VARIABLE}={BEFORE_IN_A_GUEST}")])
+        .args(["exec", "env", &format!("{BEFORE_VARIABLE}={BEFORE_IN_A_GUEST}")])
         .arg(std::env::current_exe().unwrap())
         .args(["--nocapture", "--exact", "live_planted_things_of_a_job_are_named_each_for_its_time"])
         .current_dir(folder.path())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
+use latebound_analysis::blame;
 use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task, ThreadJobs};
 
 use super::table::{self, Cell, Column, Line};
@@ -18,6 +19,7 @@ pub fn explained(run: &Run, style: &Style) -> String {
     let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
     let mut text =
         head + &first_sight(run, style) + &threads(&run.jobs, style) + &each.collect::<Vec<_>>().join("\n");
+    text.push_str(&blamed(&run.worst, style));
     if !run.quotas.is_empty() {
         text.push('\n');
         text.push_str(&quotas(&run.quotas, style));
@@ -41,6 +43,51 @@ fn first_sight(run: &Run, style: &Style) -> String {
         w.item(0, (Tone::Note, "Change:"), 9, [(Tone::Plain, hint.as_str())]);
     }
     w.finish() + "\n"
+}
+
+/// The rows of the table of blame; what is below is told in one.
+const BLAMED: usize = 8;
+
+/// Who took the time of the jobs that were explained; nothing where none were.
+fn blamed(worst: &[Explanation], style: &Style) -> String {
+    let jobs: Vec<Explanation> = worst.iter().filter(|worst| worst.ended_at.is_some()).cloned().collect();
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let rows = blame(&jobs);
+    let all: u128 = rows.iter().map(|row| row.total).sum();
+    let mut lines: Vec<Line> = Vec::new();
+    let mut line = |total: u128, jobs: String, longest: String, who: String| {
+        lines.push(Line::Cells(vec![
+            to_nanos(total).to_string().into(),
+            percent(total, all).into(),
+            jobs.into(),
+            longest.into(),
+            who.into(),
+        ]));
+    };
+    for row in rows.iter().take(BLAMED) {
+        line(row.total, grouped(row.jobs as u64), row.longest.to_string(), job::culprit_text(&row.culprit));
+    }
+    let rest: u128 = rows.iter().skip(BLAMED).map(|row| row.total).sum();
+    if rest > 0 {
+        line(rest, String::new(), String::new(), format!("{} others", rows.len() - BLAMED));
+    }
+    let mut w = Writer::new(style);
+    let title = match jobs.len() {
+        1 => "Who took the time of this job:".to_owned(),
+        count => format!("Who took the time of these {count} jobs:"),
+    };
+    w.paragraph(0, 0, [(Tone::Strong, title.as_str())]);
+    let heads = [
+        Column::number("time", 0),
+        Column::number("part", 0),
+        Column::number("jobs", 1),
+        Column::number("longest", 1),
+        Column::name("who"),
+    ];
+    table::write(&mut w, 2, &heads, &lines);
+    format!("\n{}", w.finish())
 }
 
 /// The threads whose jobs were followed, or were to be: a line each.
@@ -117,6 +164,7 @@ impl SavedWakeups<'_> {
             text.push('\n');
             text.push_str(&explanation(worst, self.start, style));
         }
+        text.push_str(&blamed(self.worst, style));
         text
     }
 }
