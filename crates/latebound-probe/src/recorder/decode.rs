@@ -262,6 +262,111 @@ pub(crate) fn behind_switch(frames: &[String]) -> Option<Stack> {
 mod tests {
     use super::*;
 
+    /// Names nothing; takes thread 9 for one of thread 7's process.
+    struct Nothing;
+
+    impl Lookup for Nothing {
+        fn stack(&self, _: u64, _: StackOf) -> Option<Stack> {
+            None
+        }
+
+        fn function(&self, _: u64) -> String {
+            String::new()
+        }
+
+        fn group(&self, _: u64) -> String {
+            String::new()
+        }
+
+        fn of_one_process(&self, one: Tid, other: Tid) -> bool {
+            (one, other) == (Tid(7), Tid(9))
+        }
+
+        fn is_lazy(&self, _: u16) -> bool {
+            false
+        }
+    }
+
+    fn decoded(record: FlightRecord) -> Vec<EventKind> {
+        let mut events = Vec::new();
+        decode(&record, Cpu(1), &Nothing, &mut events);
+        assert!(events.iter().all(|event| event.current == Some(Tid(record.prev_tid))), "{events:?}");
+        events.into_iter().map(|event| event.kind).collect()
+    }
+
+    fn record(of: FlightKind, number: u16, next_tid: i32, value: [u64; 4]) -> FlightRecord {
+        FlightRecord { kind: of.raw() as u8, number, prev_tid: 7, next_tid, value, ..FlightRecord::default() }
+    }
+
+    #[test]
+    fn a_switch_says_how_a_thread_sleeps_and_in_which_call() {
+        let read = calls::classes().iter().position(|class| *class == wire::CallClass::ClockSleep).unwrap();
+        let number = u16::try_from(read).unwrap() + 1;
+        for (flags, sleep) in [
+            (LB_FLAG_JOBS, SleepKind::Plain),
+            (LB_FLAG_JOBS | LB_FLAG_IO_WAIT, SleepKind::BlockIo),
+            (LB_FLAG_JOBS | LB_FLAG_STOPPED | LB_FLAG_FROZEN, SleepKind::Stopped),
+            (LB_FLAG_JOBS | LB_FLAG_FROZEN, SleepKind::Frozen),
+            (LB_FLAG_JOBS | LB_FLAG_IO_WAIT | LB_FLAG_STILL_RUNNABLE, SleepKind::Plain),
+        ] {
+            let of = record(FlightKind::Switch, number, 8, [0; 4]);
+            let events = decoded(FlightRecord { flags: flags as u8, ..of });
+            let call = Some("clock_nanosleep".to_owned());
+            assert_eq!(events[0], EventKind::SwitchedOut { tid: Tid(7), sleep, call });
+            assert!(matches!(events[1], EventKind::Switch { .. }) && events.len() == 2);
+        }
+        // Without jobs a switch says no more than it did.
+        assert_eq!(decoded(record(FlightKind::Switch, 0, 8, [0; 4])).len(), 1);
+    }
+
+    #[test]
+    fn the_owner_of_a_futex_is_believed_where_something_vouches_for_it() {
+        let owner = |kind: wire::Object, owner: i32, flags: u32| {
+            let of = record(FlightKind::CallEntry, 1, owner, [u64::from(kind.raw()), 64, 0, 0]);
+            let events = decoded(FlightRecord { flags: flags as u8, ..of });
+            let [
+                EventKind::SystemCallEntry {
+                    object: Some(CallObject::Futex { address: 64, owner, .. }), ..
+                },
+            ] = events[..]
+            else {
+                panic!("{events:?}")
+            };
+            owner
+        };
+        // The kernel's own word, a watched thread, a thread of the same process, and none of these.
+        assert_eq!(owner(wire::Object::FutexPi, 8, 0), Some(Tid(8)));
+        assert_eq!(owner(wire::Object::Futex, 8, LB_FLAG_OWNER_WATCHED), Some(Tid(8)));
+        assert_eq!(owner(wire::Object::Futex, 9, 0), Some(Tid(9)));
+        assert_eq!(owner(wire::Object::Futex, 8, 0), None);
+        assert_eq!(owner(wire::Object::FutexPi, 0, 0), None);
+    }
+
+    #[test]
+    fn what_a_watched_thread_is_at_becomes_an_event_each() {
+        let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+        let kind = u64::from(wire::Object::Socket.raw());
+        let call = decoded(record(FlightKind::CallEntry, u16::MAX, 0, [kind, 5, 0, 0]));
+        let socket = Some(CallObject::File { fd: 5, kind: FileKind::Socket });
+        assert_eq!(call, [EventKind::SystemCallEntry { call: "system call 65534".into(), object: socket }]);
+        assert_eq!(decoded(record(FlightKind::CallExit, 0, 0, [0; 4])), [EventKind::SystemCallExit]);
+        let fault = decoded(record(FlightKind::FaultEntry, 0, 0, [4096, name(b"libm.so\0"), 0, 0]));
+        assert_eq!(fault, [EventKind::PageFaultEntry { address: 4096, mapping: "libm.so".into() }]);
+        let ended = decoded(record(FlightKind::FaultExit, 1, 0, [0; 4]));
+        assert_eq!(ended, [EventKind::PageFaultExit { major: true }]);
+        let lock = decoded(record(FlightKind::LockBegin, 0, 8, [99, 0, 0, 0]));
+        assert_eq!(lock, [EventKind::LockContended { lock: 99, owner: Some(Tid(8)) }]);
+        let taken = decoded(record(FlightKind::LockEnd, 0, 0, [99, 0, 0, 0]));
+        assert_eq!(taken, [EventKind::LockAcquired { lock: 99 }]);
+        let block = decoded(record(FlightKind::Block, 1, 4096, [254 << 20 | 3, 800, 1, 0]));
+        let step = BlockStep::Issued;
+        let device = 254 << 20 | 3;
+        assert_eq!(block, [EventKind::BlockRequest { step, device, sector: 800, bytes: 4096, write: true }]);
+        assert_eq!(decoded(record(FlightKind::Block, 9, 0, [0; 4])), [], "a step that is not known");
+        let signal = decoded(record(FlightKind::Signal, 10, 0, [0; 4]));
+        assert_eq!(signal, [EventKind::SignalDelivered { signal: 10 }]);
+    }
+
     fn frames(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
