@@ -478,7 +478,9 @@ fn live_planted_things_of_a_job_are_named_each_for_its_time() {
     let run: Run = serde_json::from_slice(&explained.stdout).unwrap();
     let notes = std::fs::read_to_string(folder.path().join("notes")).unwrap();
 
-    let control = run.jobs.iter().find(|thread| thread.task.comm == "control").unwrap();
+    let control = run.jobs.iter().find(|thread| thread.task.comm == "control");
+    let control = control
+        .unwrap_or_else(|| panic!("no jobs of control: {:?}\n{:?}\n{said}\n{notes}", run.jobs, run.missing));
     let cycle = control.cycle.as_ref().unwrap_or_else(|| panic!("{:?}", run.jobs));
     assert_eq!(cycle.site.call.as_deref(), Some("clock_nanosleep"));
     assert!(cycle.period.is_some_and(|period| period.0.abs_diff(PERIOD) < PERIOD / 50), "{cycle:?}");

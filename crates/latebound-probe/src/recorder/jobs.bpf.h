@@ -181,7 +181,8 @@ static __always_inline __u8 sleep_flags(struct task_struct *task)
 	if (task->__state & TASK_STOPPED_OR_TRACED)
 		flags |= LB_FLAG_STOPPED;
 	/* task_struct::frozen alone is set of whoever waits for its vfork and of who is stopped as well. */
-	if ((task->__state & TASK_FROZEN) || (LB_NUMBER(task, frozen) && (LB_NUMBER(task, jobctl) & JOBCTL_TRAP_FREEZE)))
+	if ((task->__state & TASK_FROZEN) ||
+	    (LB_NUMBER(task, frozen) && (LB_NUMBER(task, jobctl) & JOBCTL_TRAP_FREEZE)))
 		flags |= LB_FLAG_FROZEN;
 	return flags;
 }
