@@ -95,19 +95,24 @@ fn pause(millis: u64) {
 #[test]
 fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     let mut recorder = recorder();
+    let from = plant::now();
+    // A pause may take longer than it is asked to.
+    let periods = |from: u64| (plant::now() - from) / (2 * MS) + 1;
     let looping = Loop::start();
     pause(600);
     let sites = recorder.sites().unwrap();
+    let most = periods(from);
     let mine: Vec<&ThreadSite> = sites.iter().filter(|site| site.tid == looping.tid).collect();
     let site = mine.iter().max_by_key(|site| site.waits).unwrap_or_else(|| panic!("{sites:?}"));
     assert_eq!(site.site.call.as_deref(), Some("clock_nanosleep"), "{mine:?}");
     assert_eq!(site.site.object, Some(CallObject::Sleep { absolute: true }));
-    assert!((150..=300).contains(&site.waits), "{site:?}");
+    assert!((150..=most).contains(&site.waits), "{site:?}");
     assert!(site.ended_by_timer * 10 >= site.waits * 9, "{site:?}");
     let (count, mean, _) = site.intervals;
     assert!(count + 1 >= site.waits && (1_900_000..2_300_000).contains(&mean.0), "{site:?}");
     assert!(site.slept.0 > site.waits * MS, "{site:?}");
 
+    let followed = plant::now();
     recorder.follow_jobs(site).unwrap();
     recorder.late().unwrap();
     looping.overrun.store(u64::MAX - 1, Ordering::Relaxed);
@@ -116,6 +121,7 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     let tid = looping.tid;
     // Histograms are exact once nothing is counted any more.
     looping.end();
+    let most = periods(followed);
     let series = recorder.series();
     assert!(
         recorder.sites().unwrap().iter().all(|site| site.tid != tid),
@@ -141,7 +147,7 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
             && series.quantity == Quantity::Response
     };
     let responses = series.iter().find(of_thread).unwrap();
-    assert!((200..=400).contains(&responses.summary.count), "{:?}", responses.summary);
+    assert!((200..=most).contains(&responses.summary.count), "{:?}", responses.summary);
     let median = responses.histogram.quantile(0.5).unwrap();
     assert!((200 * US..MS).contains(&median.0), "{median}");
     assert_eq!(responses.summary.max, Some(response(&worst)));
