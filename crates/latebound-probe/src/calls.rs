@@ -20,7 +20,8 @@ pub(crate) fn classes() -> [CallClass; LB_CALLS as usize] {
 
 fn class(name: &str) -> CallClass {
     match name {
-        "futex" | "futex_wait" => CallClass::Futex,
+        "futex" => CallClass::Futex,
+        "futex_wait" => CallClass::FutexWait,
         "clock_nanosleep" => CallClass::ClockSleep,
         "nanosleep" => CallClass::Sleep,
         "rt_sigreturn" => CallClass::SignalReturn,
@@ -45,6 +46,7 @@ mod tests {
         let classes = classes();
         for (call, class) in [
             (Sysno::futex, CallClass::Futex),
+            (Sysno::futex_wait, CallClass::FutexWait),
             (Sysno::read, CallClass::File),
             (Sysno::clock_nanosleep, CallClass::ClockSleep),
             (Sysno::rt_sigreturn, CallClass::SignalReturn),

@@ -139,7 +139,10 @@ struct k_sigaction {
 
 /* include/uapi/linux/futex.h */
 #define FUTEX_CMD_MASK 127
+#define FUTEX_WAIT 0
 #define FUTEX_LOCK_PI 6
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_WAIT_REQUEUE_PI 11
 #define FUTEX_LOCK_PI2 13
 #define FUTEX_TID_MASK 0x3fffffff
 
@@ -400,9 +403,17 @@ static __always_inline __s32 describe_call(struct lb_job *job, struct pt_regs *r
 	case LB_CALL_FUTEX:
 		second &= FUTEX_CMD_MASK;
 		inherits = second == FUTEX_LOCK_PI || second == FUTEX_LOCK_PI2;
+		/* To wake who waits at an address is no wait there: it would end a job of a thread that does both. */
+		if (!inherits && second != FUTEX_WAIT && second != FUTEX_WAIT_BITSET && second != FUTEX_WAIT_REQUEUE_PI)
+			break;
 		job->in.object_kind = inherits ? LB_OBJECT_FUTEX_PI : LB_OBJECT_FUTEX;
 		job->in.object = first;
 		owner = futex_owner(first, inherits);
+		break;
+	case LB_CALL_FUTEX_WAIT:
+		job->in.object_kind = LB_OBJECT_FUTEX;
+		job->in.object = first;
+		owner = futex_owner(first, false);
 		break;
 	case LB_CALL_FILE:
 		job->in.object_kind = file_kind(first);

@@ -58,11 +58,12 @@ enum lb_object {
 /* What a system call's arguments mean, by its number. */
 enum lb_call_class {
 	LB_CALL_PLAIN = 0,
-	LB_CALL_FUTEX = 1, /* an address and an operation */
+	LB_CALL_FUTEX = 1, /* an address and an operation, which may be no wait */
 	LB_CALL_FILE = 2, /* a descriptor */
 	LB_CALL_SLEEP = 3, /* a time */
 	LB_CALL_CLOCK_SLEEP = 4, /* a clock, flags and a time */
 	LB_CALL_SIGNAL_RETURN = 5,
+	LB_CALL_FUTEX_WAIT = 6, /* an address */
 };
 
 /* System calls that are told apart. */

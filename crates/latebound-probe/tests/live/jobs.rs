@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Jobs of watched threads on the running kernel: the wait between them, their responses, and what they wait for.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use latebound_model::{Activation, CallObject, Event, EventKind, FileKind, Nanos, Quantity, SleepKind, Tid};
@@ -255,4 +255,59 @@ fn live_a_wait_for_a_pipe_and_a_page_fault_are_seen_with_what_they_are_of() {
     );
     assert!(fault, "no fault of {name}: {events:#?}");
     assert!(own().any(|event| matches!(event.kind, EventKind::PageFaultExit { .. })));
+}
+
+/// One call of futex(2) with a word of this process.
+fn futex(word: &AtomicU32, operation: i32, value: u32) {
+    // SAFETY: the word outlives the call, which reads no other memory: there is no time to wait until.
+    unsafe {
+        let none = std::ptr::null::<libc::timespec>();
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, none);
+    }
+}
+
+#[test]
+fn live_a_thread_that_wakes_where_it_waits_completes_one_job_a_wait() {
+    const JOBS: u64 = 100;
+    let mut recorder = recorder();
+    let (word, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let (send, receive) = mpsc::channel();
+    let worker = {
+        let (word, stop) = (word.clone(), stop.clone());
+        std::thread::spawn(move || {
+            send.send(plant::become_thread("lb-worker", Class::Fifo(40))).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                futex(&word, libc::FUTEX_WAIT, 0);
+                word.store(0, Ordering::Relaxed);
+                plant::spin_until(plant::now() + 100 * US);
+                // Nobody else waits there, as in a program that says that there is room again.
+                futex(&word, libc::FUTEX_WAKE, 1);
+            }
+        })
+    };
+    let tid = receive.recv().unwrap();
+    let release = || {
+        pause(2);
+        word.store(1, Ordering::Relaxed);
+        futex(&word, libc::FUTEX_WAKE, 1);
+    };
+    (0..50).for_each(|_| release());
+    let sites = recorder.sites().unwrap();
+    let mine = sites.iter().filter(|site| site.tid == tid).max_by_key(|site| site.waits);
+    let site = mine.unwrap_or_else(|| panic!("{sites:?}"));
+    let address = word.as_ptr() as u64;
+    let object = CallObject::Futex { address, inherits: false, owner: None };
+    assert_eq!((site.site.call.as_deref(), site.site.object), (Some("futex"), Some(object)));
+    recorder.follow_jobs(site).unwrap();
+    (0..JOBS).for_each(|_| release());
+    stop.store(true, Ordering::Relaxed);
+    release();
+    worker.join().unwrap();
+    let of_thread = |series: &&latebound_model::Series| {
+        series.subject.task.as_ref().is_some_and(|task| task.tid == tid)
+            && series.quantity == Quantity::Response
+    };
+    let series = recorder.series();
+    let count = series.iter().find(of_thread).unwrap().summary.count;
+    assert!((JOBS - 10..=JOBS + 5).contains(&count), "{count} jobs");
 }
