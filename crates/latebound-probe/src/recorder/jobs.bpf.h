@@ -81,6 +81,11 @@ struct rt_mutex_base {
 	struct task_struct *owner;
 };
 
+/* CONFIG_PREEMPT_RT: what its rw_semaphore and rwlock_t are made of (include/linux/rwbase_rt.h). */
+struct rwbase_rt {
+	struct rt_mutex_base rtmutex;
+};
+
 struct qstr {
 	const unsigned char *name;
 };
@@ -155,6 +160,7 @@ struct k_sigaction {
 #define LCB_F_READ (1U << 1)
 #define LCB_F_WRITE (1U << 2)
 #define LCB_F_RT (1U << 3)
+#define LCB_F_PERCPU (1U << 4)
 #define LCB_F_MUTEX (1U << 5)
 
 /* include/linux/mm_types.h */
@@ -542,23 +548,42 @@ int BPF_PROG(on_fault_exit, struct vm_area_struct *vma, unsigned long address, u
 	return 0;
 }
 
+/* Who holds a lock of the kernel; 0 where the lock does not say. */
+static __always_inline struct task_struct *lock_owner(void *lock, unsigned int flags)
+{
+	if (flags & LCB_F_PERCPU)
+		return 0;
+	if (flags & LCB_F_RT) {
+		/* The waiter's lock is the whole, of which the mutex is a part (kernel/locking/rwbase_rt.c). */
+		if (flags & (LCB_F_READ | LCB_F_WRITE)) {
+			if (!bpf_core_field_exists(struct rwbase_rt, rtmutex))
+				return 0;
+			return (void *)((__u64)BPF_CORE_READ((struct rwbase_rt *)lock, rtmutex.owner) & ~1ULL);
+		}
+		return (void *)((__u64)BPF_CORE_READ((struct rt_mutex_base *)lock, owner) & ~1ULL);
+	}
+	if ((flags & LCB_F_MUTEX) && bpf_core_field_exists(struct mutex, owner))
+		return (void *)(BPF_CORE_READ((struct mutex *)lock, owner.counter) & ~7ULL);
+	if ((flags & (LCB_F_READ | LCB_F_WRITE)) && bpf_core_field_exists(struct rw_semaphore, owner))
+		return (void *)(BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter) & ~7ULL);
+	return 0;
+}
+
 SEC("tp_btf/contention_begin")
 int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
 {
-	struct task_struct *owner = 0;
+	struct task_struct *owner;
 	__s32 tid = 0;
 
 	/* Who spins does not sleep. */
 	if ((flags & LCB_F_SPIN) || !watched_current())
 		return 0;
-	if ((flags & LCB_F_MUTEX) && bpf_core_field_exists(struct mutex, owner))
-		owner = (void *)(BPF_CORE_READ((struct mutex *)lock, owner.counter) & ~7ULL);
-	else if (flags & LCB_F_RT)
-		owner = (void *)((__u64)BPF_CORE_READ((struct rt_mutex_base *)lock, owner) & ~1ULL);
-	else if ((flags & (LCB_F_READ | LCB_F_WRITE)) && bpf_core_field_exists(struct rw_semaphore, owner))
-		owner = (void *)(BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter) & ~7ULL);
+	owner = lock_owner(lock, flags);
 	if (owner)
 		tid = BPF_CORE_READ(owner, pid);
+	/* On PREEMPT_RT a writer that waits for readers holds the mutex already. */
+	if (tid == current_tid())
+		tid = 0;
 	record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_BEGIN, 0, tid, (__u64)lock, 0, 0);
 	return 0;
 }
