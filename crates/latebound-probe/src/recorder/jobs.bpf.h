@@ -441,14 +441,36 @@ static __always_inline __s32 describe_call(struct lb_job *job, struct pt_regs *r
 	return owner;
 }
 
+static __always_inline void record_call(const struct lb_job *job, __u32 number, __s32 owner, __u64 user_address)
+{
+	struct lb_flight_record *record;
+	__u64 position;
+
+	record = reserve(this_cpu(), &position);
+	if (!record)
+		return;
+	record->at_ns = job->entered_at_ns;
+	record->kind = LB_CALL_ENTRY;
+	record->flags = 0;
+	if (owner && bpf_map_lookup_elem(&watched, &owner))
+		record->flags = LB_FLAG_OWNER_WATCHED;
+	record->number = number + 1;
+	record->prev_tid = current_tid();
+	record->next_tid = owner;
+	record->value[0] = job->in.object_kind;
+	record->value[1] = job->in.object;
+	record->value[2] = user_address;
+	record->value[3] = 0;
+	publish(&record->sequence, position);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 {
 	struct lb_flight_watched *thread = watched_current();
-	struct lb_flight_record *record;
 	const struct lb_site *site;
 	struct lb_job *job;
-	__u64 now, position;
+	__u64 now;
 	__s32 owner;
 
 	if (!thread)
@@ -457,22 +479,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	job = &thread->job;
 	owner = describe_call(job, regs, number);
 	job->entered_at_ns = now;
-	record = reserve(this_cpu(), &position);
-	if (record) {
-		record->at_ns = now;
-		record->kind = LB_CALL_ENTRY;
-		record->flags = 0;
-		if (owner && bpf_map_lookup_elem(&watched, &owner))
-			record->flags = LB_FLAG_OWNER_WATCHED;
-		record->number = number + 1;
-		record->prev_tid = current_tid();
-		record->next_tid = owner;
-		record->value[0] = job->in.object_kind;
-		record->value[1] = job->in.object;
-		record->value[2] = USER_ADDRESS(regs);
-		record->value[3] = 0;
-		publish(&record->sequence, position);
-	}
+	LB_ALONE(preemptible, record_call(job, number, owner, USER_ADDRESS(regs)));
 	site = job_site(thread);
 	if (!site && job->absolute_ns)
 		count_absolute(thread, current_tid());
@@ -496,7 +503,7 @@ int BPF_PROG(on_call_exit)
 		return 0;
 	now = bpf_ktime_get_ns();
 	job = &thread->job;
-	record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0);
+	LB_ALONE(preemptible, record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0));
 	if (job->waiting && !job->started_at_ns) {
 		/* What it would have waited for was there. A time that had passed is when the job was due. */
 		job->by_timer = job->absolute_ns && job->absolute_ns < now;
@@ -510,19 +517,14 @@ int BPF_PROG(on_call_exit)
 
 /* ---- what else a watched thread does ---- */
 
-SEC("fentry/handle_mm_fault")
-int BPF_PROG(on_fault_entry, struct vm_area_struct *vma, unsigned long address)
+static __always_inline void record_fault(struct file *file, unsigned long address)
 {
-	struct lb_flight_watched *thread = watched_current();
 	struct lb_flight_record *record;
-	struct file *file;
 	__u64 position;
 
-	if (!thread)
-		return 0;
 	record = reserve(this_cpu(), &position);
 	if (!record)
-		return 0;
+		return;
 	record->at_ns = bpf_ktime_get_ns();
 	record->kind = LB_FAULT_ENTRY;
 	record->flags = 0;
@@ -531,11 +533,18 @@ int BPF_PROG(on_fault_entry, struct vm_area_struct *vma, unsigned long address)
 	record->next_tid = 0;
 	record->value[0] = address;
 	record->value[1] = 0;
-	file = vma->vm_file;
 	if (file)
 		bpf_probe_read_kernel_str(&record->value[1], 3 * sizeof(__u64),
 					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
 	publish(&record->sequence, position);
+}
+
+/* A program of a function can be preempted on every kernel. */
+SEC("fentry/handle_mm_fault")
+int BPF_PROG(on_fault_entry, struct vm_area_struct *vma, unsigned long address)
+{
+	if (watched_current())
+		LB_ALONE(true, record_fault(vma->vm_file, address));
 	return 0;
 }
 
@@ -544,7 +553,8 @@ int BPF_PROG(on_fault_exit, struct vm_area_struct *vma, unsigned long address, u
 	     unsigned int result)
 {
 	if (watched_current())
-		record_at(this_cpu(), bpf_ktime_get_ns(), LB_FAULT_EXIT, !!(result & VM_FAULT_MAJOR), 0, 0, 0, 0);
+		LB_ALONE(true, record_at(this_cpu(), bpf_ktime_get_ns(), LB_FAULT_EXIT, !!(result & VM_FAULT_MAJOR), 0,
+					 0, 0, 0));
 	return 0;
 }
 
@@ -584,7 +594,7 @@ int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
 	/* On PREEMPT_RT a writer that waits for readers holds the mutex already. */
 	if (tid == current_tid())
 		tid = 0;
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_BEGIN, 0, tid, (__u64)lock, 0, 0);
+	LB_ALONE(preemptible, record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_BEGIN, 0, tid, (__u64)lock, 0, 0));
 	return 0;
 }
 
@@ -592,7 +602,7 @@ SEC("tp_btf/contention_end")
 int BPF_PROG(on_contention_end, void *lock)
 {
 	if (watched_current())
-		record_at(this_cpu(), bpf_ktime_get_ns(), LB_LOCK_END, 0, 0, (__u64)lock, 0, 0);
+		record_alone(LB_LOCK_END, 0, (__u64)lock, 0);
 	return 0;
 }
 
@@ -601,7 +611,7 @@ int BPF_PROG(on_signal, int number, void *info, struct k_sigaction *action)
 {
 	/* SIG_DFL is 0 and SIG_IGN 1: no handler runs. */
 	if ((__u64)action->sa.sa_handler > 1 && watched_current())
-		record_at(this_cpu(), bpf_ktime_get_ns(), LB_SIGNAL, number, 0, 0, 0, 0);
+		record_alone(LB_SIGNAL, number, 0, 0);
 	return 0;
 }
 
@@ -615,8 +625,8 @@ static __always_inline void record_block(enum lb_block_step step, struct request
 	/* dev_t of the kernel: 20 bits of minor number (include/linux/kdev_t.h). */
 	if (disk)
 		device = (__u32)disk->major << 20 | (__u32)disk->first_minor;
-	record_at(this_cpu(), bpf_ktime_get_ns(), LB_BLOCK, step, rq->__data_len, device, rq->__sector,
-		  LB_NUMBER(rq, cmd_flags) & 1);
+	LB_ALONE(preemptible, record_at(this_cpu(), bpf_ktime_get_ns(), LB_BLOCK, step, rq->__data_len, device,
+					rq->__sector, LB_NUMBER(rq, cmd_flags) & 1));
 }
 
 SEC("tp_btf/block_rq_insert")
