@@ -17,6 +17,8 @@ fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
                 assert!(found.worst.iter().all(Explanation::adds_up));
                 let wakeups = SavedWakeups {
                     latencies: &found.latencies,
+                cycles: &found.cycles,
+                responses: &found.responses,
                     losses: &found.losses,
                     worst: &found.worst,
                     start: found.start.unwrap_or_default(),
