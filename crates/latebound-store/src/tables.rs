@@ -151,6 +151,13 @@ struct SpanRow<'r> {
     kind: String,
     subject: &'r str,
     task: Option<&'r Task>,
+    via: Option<String>,
+}
+
+/// The chain of waits that a cause lies behind, as the names of those who were waited for, the first one first.
+fn via(cause: &Cause) -> Option<String> {
+    let names: Vec<&str> = cause.via.iter().map(|link| link.task.comm.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(" < "))
 }
 
 pub(crate) fn worst_spans(run: &Run) -> Result<EncodedTable, StoreError> {
@@ -166,6 +173,7 @@ pub(crate) fn worst_spans(run: &Run) -> Result<EncodedTable, StoreError> {
                 kind: word(cause.kind),
                 subject: &cause.subject,
                 task: cause.task.as_ref(),
+                via: via(cause),
             })
         })
     });
@@ -179,6 +187,7 @@ pub(crate) fn worst_spans(run: &Run) -> Result<EncodedTable, StoreError> {
         "subject": Text(|row: &SpanRow| row.subject),
         "tid": OptionalI32(|row: &SpanRow| row.task.map(|task| task.tid.0)),
         "comm": OptionalText(|row: &SpanRow| row.task.map(|task| task.comm.as_str())),
+        "via": OptionalText(|row: &SpanRow| row.via.as_deref()),
     };
     table(WORST_SPANS_FILE, "a span of one of the worst activations; rank 1 is the worst", &columns, rows)
 }
@@ -190,6 +199,7 @@ struct ActivationRow<'a> {
     requester_context: Option<String>,
     cause: Option<&'a Cause>,
     cause_kind: Option<String>,
+    cause_via: Option<String>,
 }
 
 impl ActivationRow<'_> {
@@ -222,6 +232,7 @@ pub(crate) fn activations(
         requester_context: activation.requester_context.map(word),
         cause: cause(activation),
         cause_kind: cause(activation).map(|cause| word(cause.kind)),
+        cause_via: cause(activation).and_then(via),
     });
     let columns = columns! {
         "series": Text(|row: &ActivationRow| &row.activation.series),
@@ -246,6 +257,7 @@ pub(crate) fn activations(
         "cause_kind": OptionalText(|row: &ActivationRow| row.cause_kind.as_deref()),
         "cause_subject": OptionalText(|row: &ActivationRow| row.cause.map(|cause| cause.subject.as_str())),
         "cause_ns": OptionalU64(|row: &ActivationRow| row.cause.map(|cause| cause.duration.0)),
+        "cause_via": OptionalText(|row: &ActivationRow| row.cause_via.as_deref()),
     };
     table(ACTIVATIONS_FILE, "one activation", &columns, rows)
 }

@@ -66,6 +66,8 @@ for read in (with_duckdb, with_pyarrow, with_pandas):
     by_rank = (spans["end_ns"].astype("int64") - spans["start_ns"].astype("int64")).groupby(spans["rank"]).sum()
     assert [int(by_rank[rank]) for rank in sorted(by_rank.index)] == latencies, read.__name__
     assert set(spans["comm"].dropna()) == {"memhog"} and spans["comm"].isna().any(), read.__name__
+    softirqs = spans[spans["via"].notna()]
+    assert set(softirqs["via"]) == {"logger < backup"} and set(softirqs["kind"]) == {"softirq"}, read.__name__
     activations = frames["activations"]
     assert activations["started_ns"].sum() - activations["requested_ns"].sum() == 300 * len(activations)
     for column, every in (("activated_ns", 2), ("ended_ns", 3), ("requester_tid", 5)):
@@ -77,4 +79,5 @@ for read in (with_duckdb, with_pyarrow, with_pandas):
     cause = run["worst"][0]["causes"][0]
     assert named == [(7_000, cause["kind"], cause["duration"])], (read.__name__, named)
     assert list(explained["cause_subject"]) == [cause["subject"]], read.__name__
+    assert list(activations["cause_via"].dropna()) == ["logger < backup"] == list(explained["cause_via"]), read.__name__
     print(json.dumps({"reader": read.__name__, "values": sum(found.values()), "rows": files}))

@@ -8,7 +8,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{activations, output_of, python, repository, sample_run, sources, workload_curves};
+use common::{activations, chain, output_of, python, repository, sample_run, sources, workload_curves};
 use latebound_model::{Cpu, Nanos, RunState};
 use latebound_store::{InterruptRow, RunFolder};
 
@@ -17,13 +17,14 @@ fn write(path: &Path, how_many_activations: u64) {
     let all = activations(how_many_activations);
     // The causes of one of them are known.
     let (late, run) = (&all[7], sample_run(1));
-    let explained = latebound_model::Explanation {
+    let mut explained = latebound_model::Explanation {
         ended_at: None,
         series: late.series.clone(),
         requested_at: late.requested_at,
         started_at: late.started_at,
         ..run.worst[0].clone()
     };
+    explained.causes[0].via = chain();
     folder.write_activations(&all, &[explained]).unwrap();
     let [vector, nmi] = sources();
     let rows = (0..how_many_activations).map(|i| InterruptRow {

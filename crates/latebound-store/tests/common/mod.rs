@@ -9,11 +9,12 @@ use std::process::Command;
 use latebound_model::{
     Activation, BOUND_SCHEMA, BlockMaxima, BlockingWindow, Bound, BoundView, BoundViews, CStateControl,
     Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Evidence, EvidenceLevel, Explanation,
-    FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, Load, Loss, LossKind,
-    MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy, PreemptionModel,
-    Quantity, RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series, Severity, Signature,
-    SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput, Tid, Tool,
-    Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
+    FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, KnownBy, Load, Loss,
+    LossKind, MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy,
+    PreemptionModel, Quantity, RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series,
+    Severity, Signature, SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task,
+    Throughput, Tid, Tool, Variable, Verdict, ViewKind, WaitLink, WaitThrough, WindowEdge, WitnessInterval,
+    WorkloadCurve,
 };
 
 /// A repeatable sequence of latencies with a long tail: xorshift, squared.
@@ -82,7 +83,7 @@ fn explanation(seed: u64) -> Explanation {
                 ])),
                 ..cause(CauseKind::PreemptionOff, "memhog", 60_000, Some(task(4242, "memhog")))
             },
-            cause(CauseKind::Softirq, "NET_RX", 29_000, None),
+            Cause { via: chain(), ..cause(CauseKind::Softirq, "NET_RX", 29_000, None) },
             cause(CauseKind::Unaccounted, "", 1_000, None),
         ],
         spans: vec![
@@ -94,6 +95,13 @@ fn explanation(seed: u64) -> Explanation {
         standstills: Vec::new(),
         losses: Vec::new(),
     }
+}
+
+/// Two threads that were waited for, one behind the other.
+pub(crate) fn chain() -> Vec<WaitLink> {
+    let link =
+        |tid, comm| WaitLink { through: WaitThrough::Futex, task: task(tid, comm), known_by: KnownBy::Owner };
+    vec![link(123, "logger"), link(456, "backup")]
 }
 
 pub(crate) fn activations(how_many: u64) -> Vec<Activation> {
