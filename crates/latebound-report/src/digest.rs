@@ -4,8 +4,10 @@
 //!
 //! Owns the choice and the wording; both the page and the terminal take them from here, so that they agree.
 
+pub mod blame;
 mod bound;
 mod deferred;
+pub mod job;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,7 +21,6 @@ use latebound_model::{
 pub use bound::{Part, evidence_text, growth_text, no_value, parts, variable_text, window_text, worst_first};
 pub(crate) use bound::{blocking, source_class, variable_class};
 
-use crate::job;
 use crate::tail::{Quantile, Tail};
 use crate::text::{any_lost, grouped, listed, percent, printable, task_text, to_nanos, total};
 
@@ -219,20 +220,21 @@ pub fn causes(explanation: &Explanation) -> Vec<&Cause> {
 pub fn does_not_add_up(explanation: &Explanation) -> Option<String> {
     let sum = total(explanation.causes.iter().map(|cause| cause.duration));
     let length = u128::from(explanation.length().0);
-    let what = if explanation.ended_at.is_some() { "response" } else { "latency" };
+    let word = if job::is_job(explanation) { "response" } else { "latency" };
     (sum != length).then(|| {
         format!(
-            "The causes add up to {} ns, the {what} is {} ns: this explanation is not to be trusted.",
+            "The causes add up to {} ns, the {word} is {} ns: this explanation is not to be trusted.",
             grouped(sum),
             grouped(length)
         )
     })
 }
 
-/// A cause in words: `preemption off in kworker/1:2`, behind the chain of waits where there is one.
+/// A cause in words: `preemption off in kworker/1:2`; behind a chain of waits `blocked on a lock (futex) held by logger/123 (nice 0):
+/// waited behind backup/456 (nice 0)`.
 pub fn cause_text(cause: &Cause) -> String {
     if !cause.via.is_empty() {
-        return job::chain_text(cause);
+        return format!("{}: {}", job::chain_texts(&cause.via).join("; "), job::predicate(cause));
     }
     let subject = printable(&cause.subject);
     if subject.is_empty() {
@@ -243,6 +245,7 @@ pub fn cause_text(cause: &Cause) -> String {
             Some(task) => format!("{} ran first", printable(&task_text(task))),
             None => format!("{subject} ran first"),
         },
+        CauseKind::Ran => format!("{subject} ran"),
         kind => format!("{}{}{subject}", kind.name(), before_subject(kind)),
     }
 }
@@ -251,12 +254,14 @@ pub fn cause_text(cause: &Cause) -> String {
 pub(crate) const fn before_subject(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::PreemptionOff | CauseKind::InterruptDelayed => " in ",
-        CauseKind::Quota => ": ",
-        CauseKind::OwnCode | CauseKind::Ran => " of ",
-        CauseKind::SystemCall | CauseKind::PageFault | CauseKind::BlockIo => ": ",
-        CauseKind::OwnSleep => " in ",
+        CauseKind::OwnCode => " of ",
         CauseKind::Circle => " with ",
-        CauseKind::WaitedForInterrupt => ": ",
+        CauseKind::Quota
+        | CauseKind::Ran
+        | CauseKind::PageFault
+        | CauseKind::OwnSleep
+        | CauseKind::BlockIo
+        | CauseKind::WaitedForInterrupt => ": ",
         _ => " ",
     }
 }
@@ -298,8 +303,18 @@ impl Sentence {
         self
     }
 
-    pub(crate) fn stress(mut self, text: impl Into<String>) -> Sentence {
+    fn stress(mut self, text: impl Into<String>) -> Sentence {
         self.0.push(Piece { text: text.into(), strong: true });
+        self
+    }
+
+    /// With a capital letter at its beginning.
+    pub(crate) fn capitalised(mut self) -> Sentence {
+        if let Some(Piece { text, .. }) = self.0.first_mut()
+            && let Some(first) = text.get(..1)
+        {
+            text.replace_range(..1, &first.to_ascii_uppercase());
+        }
         self
     }
 
@@ -399,11 +414,14 @@ fn seen(run: &Run) -> Sentence {
             None => sentence.say(". Too few wake-ups for a 99.9 % figure."),
         };
     }
-    if let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.length()) {
-        if worst.ended_at.is_some() {
-            return job::at_first_sight(worst, run);
+    if let Some(worst) = job::worst(&run.worst) {
+        let sentence = sentence.stress(worst.length().to_string());
+        if job::is_job(worst) {
+            let count = run.worst.len();
+            return sentence
+                .say(format!(" from release to completion: the worst of {count} jobs that were explained."));
         }
-        let sentence = sentence.stress(worst.latency().to_string()).say(" late: the worst of ");
+        let sentence = sentence.say(" late: the worst of ");
         return sentence.say(format!("{} wake-ups that were explained. None was measured.", run.worst.len()));
     }
     let count: u128 = run.series.iter().map(|series| u128::from(series.histogram.count())).sum();
@@ -470,7 +488,7 @@ pub fn settings_text(settings: &MeasureSettings, duration: Nanos) -> String {
 
 fn why(run: &Run) -> Sentence {
     let sentence = Sentence::default();
-    let Some(worst) = run.worst.iter().max_by_key(|explanation| explanation.length()) else {
+    let Some(worst) = job::worst(&run.worst) else {
         if let Some(bound) = &run.bound {
             return bound::why(bound);
         }
@@ -482,7 +500,10 @@ fn why(run: &Run) -> Sentence {
             None => sentence.say("Not known: no late wake-up was explained in this Run."),
         };
     };
-    let latency = worst.length();
+    if job::is_job(worst) {
+        return job::job_answer(worst, &run.jobs).capitalised().say(".");
+    }
+    let latency = worst.latency();
     let is_worst = wakeups(run).main().max().is_none_or(|max| latency >= max);
     let which = if is_worst { "The worst one" } else { "The worst one that was explained" };
     let mut sentence = sentence.say(format!("{which} ({latency} on CPU {}): ", worst.cpu));
@@ -552,6 +573,16 @@ fn change(run: &Run) -> (Sentence, Option<String>) {
             leading.map_or("", CauseKind::name)
         ));
         return (sentence, finding.remedy.clone());
+    }
+    if let Some(hint) = job::hints(&run.worst).into_iter().next() {
+        return (
+            sentence
+                .say(hint.text)
+                .say(" It concerns ")
+                .stress(to_nanos(hint.time).to_string())
+                .say(" of the jobs here."),
+            None,
+        );
     }
     if let Some((kind, advice)) = leading.and_then(|kind| Some((kind, advice(kind, run)?))) {
         let sentence = sentence.say(format!("Most of the time here: {}. ", kind.name())).say(advice);

@@ -11,7 +11,6 @@
 
 pub mod digest;
 pub mod html;
-mod job;
 mod junit;
 pub mod live;
 mod markdown;

@@ -20,19 +20,22 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::Throttled => "c-throttled",
         CauseKind::Quota => "c-throttled",
         CauseKind::Scheduler => "c-sched",
-        CauseKind::ReturnToUser | CauseKind::SystemCall | CauseKind::SignalHandler => "c-return",
-        CauseKind::OwnCode | CauseKind::Ran => "c-own",
-        CauseKind::PageFault => "c-delayed",
+        CauseKind::ReturnToUser => "c-return",
         CauseKind::Stolen | CauseKind::StoodStill => "c-stolen",
-        CauseKind::Blocked
-        | CauseKind::BlockIo
-        | CauseKind::OwnSleep
-        | CauseKind::WaitedForInterrupt
-        | CauseKind::Circle => "c-blocked",
-        CauseKind::Stopped | CauseKind::Frozen => "c-throttled",
+        CauseKind::Blocked => "c-blocked",
+        CauseKind::OwnCode | CauseKind::Ran | CauseKind::SignalHandler => "c-own",
+        CauseKind::SystemCall => "c-call",
+        CauseKind::PageFault => "c-fault",
+        CauseKind::OwnSleep => "c-sleep",
+        CauseKind::BlockIo => "c-disk",
+        CauseKind::WaitedForUnknown | CauseKind::WaitedForInterrupt | CauseKind::Circle => WAITS_CLASS,
+        CauseKind::Stopped | CauseKind::Frozen => "c-stopped",
         _ => "c-unaccounted",
     }
 }
+
+/// The class of a thread that waits for somebody.
+pub(crate) const WAITS_CLASS: &str = "c-waits";
 
 /// The lane of a timeline in which a cause is drawn: the level of execution that held the CPU.
 pub(crate) const fn lane(kind: CauseKind) -> usize {
@@ -48,9 +51,7 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         | CauseKind::PreemptionOff
         | CauseKind::Throttled
         | CauseKind::Quota
-        | CauseKind::Blocked
-        | CauseKind::Stopped
-        | CauseKind::Frozen => 3,
+        | CauseKind::Blocked => 3,
         CauseKind::Scheduler | CauseKind::ReturnToUser => 4,
         CauseKind::OwnCode
         | CauseKind::Ran
@@ -59,13 +60,55 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         | CauseKind::SignalHandler => 5,
         CauseKind::OwnSleep
         | CauseKind::BlockIo
-        | CauseKind::WaitedForInterrupt
         | CauseKind::WaitedForUnknown
-        | CauseKind::Circle => 6,
+        | CauseKind::WaitedForInterrupt
+        | CauseKind::Stopped
+        | CauseKind::Frozen
+        | CauseKind::Circle => WAITS_LANE,
         _ => 7,
     }
 }
 
+/// The lane in which a job waits, by itself or for another thread.
+pub(crate) const WAITS_LANE: usize = 6;
+
 /// The lanes' names, from the hardware up.
 pub(crate) const LANES: [&str; 8] =
-    ["hardware", "interrupts", "softirq", "tasks", "scheduler", "own", "waits", "unaccounted"];
+    ["hardware", "interrupts", "softirq", "tasks", "scheduler", "the job", "it waits", "unaccounted"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_a_cause_has_its_colour_in_light_and_in_dark() {
+        let css = include_str!("html/style.css");
+        let kinds = [
+            CauseKind::OwnCode,
+            CauseKind::Ran,
+            CauseKind::SystemCall,
+            CauseKind::PageFault,
+            CauseKind::SignalHandler,
+            CauseKind::OwnSleep,
+            CauseKind::BlockIo,
+            CauseKind::WaitedForUnknown,
+            CauseKind::WaitedForInterrupt,
+            CauseKind::Stopped,
+            CauseKind::Frozen,
+            CauseKind::Circle,
+            CauseKind::TaskFirst,
+            CauseKind::Unaccounted,
+        ];
+        for kind in kinds {
+            let name = class(kind).strip_prefix("c-").unwrap_or_default();
+            assert!(
+                css.contains(&format!(".c-{name} {{ background: var(--{name}); fill: var(--{name}); }}")),
+                "{name}"
+            );
+            // Print takes the light ones.
+            assert!(css.matches(&format!("--{name}: #")).count() >= 2, "{name}");
+            assert_ne!(class(kind) == "c-unaccounted", kind != CauseKind::Unaccounted, "{name}");
+            assert_eq!(lane(kind) == LANES.len() - 1, kind == CauseKind::Unaccounted, "{name}");
+        }
+    }
+}

@@ -199,6 +199,32 @@ pub(crate) fn task_text(task: &Task) -> String {
     }
 }
 
+/// A thread as `name/123 (FIFO 80)`, printable.
+pub(crate) fn who_text(task: &Task) -> String {
+    let name = if task.comm.is_empty() { "?".into() } else { printable(&task.comm) };
+    with_priority(format!("{name}/{}", task.tid), task)
+}
+
+/// A thread as `name (FIFO 80)`, printable.
+pub(crate) fn name_text(task: &Task) -> String {
+    let name = if task.comm.is_empty() { "?".into() } else { printable(&task.comm) };
+    with_priority(name.into_owned(), task)
+}
+
+/// [`Task::priority_text`] of a task that a foreign file may hold.
+pub(crate) fn priority_text(task: &Task) -> String {
+    task.priority_text_checked()
+}
+
+fn with_priority(name: String, task: &Task) -> String {
+    let priority = task.priority_text_checked();
+    match (task.is_idle(), priority.is_empty()) {
+        (true, _) => "idle task".to_owned(),
+        (_, true) => name,
+        (_, false) => format!("{name} ({priority})"),
+    }
+}
+
 /// [`Task::priority_text`] for priorities that a foreign file may hold: arithmetic on them must not overflow.
 trait CheckedPriority {
     fn priority_text_checked(&self) -> String;

@@ -159,8 +159,8 @@ fn check_numbers(run: &Run, dom: &str) {
         }
     }
     for explanation in &run.worst {
-        holds(&dom, &format!(">{}<", explanation.latency()));
-        holds(&dom, &nanoseconds(explanation.latency().0));
+        holds(&dom, &format!(">{}<", explanation.length()));
+        holds(&dom, &nanoseconds(explanation.length().0));
         for cause in &explanation.causes {
             holds(&dom, cause.kind.name());
             holds(&dom, &nanoseconds(cause.duration.0));
@@ -191,6 +191,16 @@ fn a_rich_run_draws_and_holds_its_numbers_in_a_real_browser() {
     page.screenshot("rich-wide-dark", 1400, 5200, true);
     page.screenshot("rich-phone", 480, 9000, false);
     page.screenshot("rich-phone-dark", 480, 9000, true);
+}
+
+#[test]
+fn jobs_draw_their_chains_and_hold_their_numbers_in_a_real_browser() {
+    let run = support::jobs();
+    let page = Page::of(&run);
+    check_numbers(&run, &page.dom());
+    page.screenshot("jobs-wide", 1400, 3600, false);
+    page.screenshot("jobs-wide-dark", 1400, 3600, true);
+    page.screenshot("jobs-phone", 480, 5200, false);
 }
 
 #[test]

@@ -5,10 +5,9 @@
 mod support;
 
 use latebound_model::{
-    CallObject, Cause, CauseKind, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Explanation,
-    Histogram, KnownBy, Load, Loss, LossKind, Mechanism, Nanos, Policy, PreemptionModel, Quantity,
-    RuleViolation, Run, Span, Sureness, SystemSnapshot, Task, ThreadJobs, Tid, ViewKind, WaitLink, WaitSite,
-    WaitThrough,
+    CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, Load, Loss, LossKind,
+    Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness, SystemSnapshot, Task,
+    ThreadJobs, Tid, ViewKind, WaitSite,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -49,6 +48,9 @@ fn terminal_texts_are_as_they_were() {
             golden(&format!("{fixture}-{verb}.txt"), &text);
         }
     }
+    golden("jobs-explain.txt", &terminal::explained(&support::jobs(), &PLAIN));
+    golden("jobs-explain-52.txt", &terminal::explained(&support::jobs(), &STYLES[2]));
+    golden("jobs-check.txt", &terminal::check_summary(&support::jobs(), None, &PLAIN));
     golden("bounded-check.txt", &terminal::check_summary(&support::bounded(), None, &PLAIN));
     golden("rich-check-colour.txt", &terminal::check_summary(&support::rich(), None, &STYLES[1]));
     golden("worst-activations.txt", &terminal::worst_activations(&support::activations(), &PLAIN));
@@ -94,75 +96,18 @@ fn an_explained_run_begins_with_failed_loads_and_ends_with_quotas() {
     golden("quota-explain.txt", &terminal::explained(&run, &PLAIN));
 }
 
-/// A job of a loop that waits for a lock whose holder waits for a server, and is kept from running by a backup.
-fn job() -> Explanation {
-    let task = |tid: i32, comm: &str, policy, prio| Task {
-        tid: Tid(tid),
-        comm: comm.into(),
-        policy: Some(policy),
-        prio: Some(prio),
-        kernel: false,
-    };
-    let control = task(7, "control", Policy::Fifo, 59);
-    let (logger, server) =
-        (task(8, "logger", Policy::Other, 120), task(9, "ser\u{1b}ver", Policy::Other, 130));
-    let backup = task(10, "backup", Policy::Fifo, 89);
-    let held = WaitLink { through: WaitThrough::Futex, task: logger.clone(), known_by: KnownBy::Owner };
-    let answered = WaitLink { through: WaitThrough::Pipe, task: server.clone(), known_by: KnownBy::Waker };
-    let mut spans = Vec::new();
-    let mut causes = Vec::new();
-    let mut at = 0;
-    for (kind, subject, task, via, length) in [
-        (CauseKind::IdleExit, "", None, vec![], 50),
-        (CauseKind::OwnCode, "control", Some(control.clone()), vec![], 250),
-        (CauseKind::TaskFirst, "backup", Some(backup), vec![held.clone()], 4_000),
-        (CauseKind::OwnCode, "logger", Some(logger), vec![held.clone()], 500),
-        (CauseKind::Ran, "server", Some(server), vec![held, answered], 900),
-        (CauseKind::PageFault, "major, libm.so.6", None, vec![], 300),
-        (CauseKind::Unaccounted, "", None, vec![], 0),
-    ] {
-        let cause = causes.len();
-        let duration = Nanos::from_micros(length);
-        causes.push(Cause {
-            kind,
-            subject: subject.into(),
-            irq: None,
-            via,
-            duration,
-            spans: u64::from(length > 0),
-            task,
-            stack: None,
-            detail: None,
-        });
-        if length > 0 {
-            spans.push(Span { start: Nanos::from_micros(at), end: Nanos::from_micros(at + length), cause });
-        }
-        at += length;
-    }
-    Explanation {
-        series: "thread_wakeup/response/control".into(),
-        mechanism: Mechanism::TimerWakeup,
-        task: control,
-        cpu: Cpu(1),
-        requested_at: Nanos(0),
-        started_at: Nanos::from_micros(50),
-        ended_at: Some(Nanos::from_micros(at)),
-        causes,
-        spans,
-        signatures: Vec::new(),
-        standstills: Vec::new(),
-        losses: Vec::new(),
+/// The wait between the jobs of a loop of 1 ms.
+fn regular() -> Cycle {
+    Cycle {
+        site: WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true })),
+        sureness: Sureness::Sure,
+        period: Some(Nanos::from_millis(1)),
     }
 }
 
 #[test]
-fn a_job_is_told_at_first_sight_with_its_chains_and_what_to_change() {
-    let mut run = support::rich();
-    run.started_monotonic = Nanos(0);
-    run.worst = vec![job()];
-    assert!(run.worst[0].adds_up());
-    let site = WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true }));
-    let cycle = Cycle { site, sureness: Sureness::Sure, period: Some(Nanos::from_millis(2)) };
+fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
+    let mut run = support::jobs();
     let thread = |task: Task, cycle: Option<Cycle>, late: (u64, u64)| ThreadJobs {
         deadline: cycle.as_ref().and_then(|cycle| cycle.period),
         late_at_least: cycle.as_ref().map(|_| late.0),
@@ -172,15 +117,10 @@ fn a_job_is_told_at_first_sight_with_its_chains_and_what_to_change() {
         cycle,
     };
     let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };
-    run.jobs = vec![thread(run.worst[0].task.clone(), Some(cycle), (35, 39)), thread(other, None, (0, 0))];
-    let text = terminal::explained(&run, &PLAIN);
-    golden("job-explain.txt", &text);
-    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 100));
-    // A hint stands only where its cause was seen.
-    run.worst[0].causes.retain(|cause| cause.via.is_empty() && cause.kind != CauseKind::PageFault);
-    assert!(!terminal::explained(&run, &PLAIN).contains("Change:"));
-    let page = html::page(&Run { worst: vec![job()], ..support::rich() });
-    assert!(page.contains("completed after 6.00 ms") && page.contains("blocked on a lock"));
+    run.worst.truncate(1);
+    run.jobs =
+        vec![thread(run.worst[0].task.clone(), Some(regular()), (35, 39)), thread(other, None, (0, 0))];
+    golden("job-explain.txt", &terminal::explained(&run, &PLAIN));
 }
 
 #[test]
@@ -198,11 +138,7 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
     golden("saved-explain.txt", &wakeups.text(&PLAIN));
     let none = terminal::SavedWakeups { latencies: &Histogram::new(), losses: &[], worst: &[], ..wakeups };
     assert_eq!(none.text(&PLAIN), "No wake-up of a watched thread is in the trace.\n");
-    let cycle = Cycle {
-        site: WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true })),
-        sureness: Sureness::Sure,
-        period: Some(Nanos::from_millis(1)),
-    };
+    let cycle = regular();
     let task = Task { tid: Tid(7), comm: "loop\u{1b}".into(), ..Task::default() };
     let jobs = terminal::SavedWakeups { cycles: &[(task, cycle)], responses: &two_decades(), ..none };
     let lines: Vec<String> = jobs.text(&PLAIN).lines().skip(1).map(str::to_owned).collect();
@@ -211,6 +147,25 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
         "Jobs:  loop\\x1b (tid 7): from one wait in clock_nanosleep until a time to the next (sure), every 1.00 ms."
     );
     assert!(lines[0].ends_with(&format!("response up to {}.", two_decades().max().unwrap())), "{lines:?}");
+}
+
+#[test]
+fn jobs_of_a_saved_trace_have_the_answer_first_and_who_made_them_late_last() {
+    let run = support::jobs();
+    let wakeups = terminal::SavedWakeups {
+        latencies: &two_decades(),
+        cycles: &[],
+        responses: &Histogram::new(),
+        losses: &[],
+        worst: &run.worst[..1],
+        start: run.started_monotonic,
+    };
+    let text = wakeups.text(&PLAIN);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is not in {text}"));
+    assert!(at("Worst job 6.02 ms: ") < at("app/101: response "), "{text}");
+    assert!(
+        at("sum of the causes") < at("Who made whom late") && at("Who made") < at("PTHREAD_PRIO_INHERIT")
+    );
 }
 
 #[test]
@@ -260,7 +215,7 @@ fn bare(line: &str) -> String {
 
 #[test]
 fn every_line_fits_the_width_save_commands_and_the_shortest_numbers() {
-    for run in [support::rich(), support::empty(), support::bounded()] {
+    for run in [support::rich(), support::empty(), support::bounded(), support::jobs()] {
         let commands: Vec<&str> = run.findings.iter().filter_map(|f| f.remedy.as_deref()).collect();
         for style in STYLES {
             for (verb, text) in texts(&run, &style) {
@@ -278,7 +233,7 @@ fn every_line_fits_the_width_save_commands_and_the_shortest_numbers() {
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    for run in [support::rich(), support::empty(), support::hostile(), support::bounded()] {
+    for run in [support::rich(), support::empty(), support::hostile(), support::bounded(), support::jobs()] {
         let coloured = texts(&run, &Style { color: true, ..PLAIN });
         for ((verb, plain), (_, coloured)) in texts(&run, &PLAIN).into_iter().zip(coloured) {
             assert!(!plain.contains('\x1b'), "{verb}");
@@ -291,7 +246,7 @@ fn colours_change_nothing_but_colours() {
 
 #[test]
 fn no_name_reaches_the_terminal_as_a_control_sequence() {
-    for (run, style) in [support::hostile(), support::hostile_bound()]
+    for (run, style) in [support::hostile(), support::hostile_bound(), support::hostile_jobs()]
         .into_iter()
         .flat_map(|run| STYLES.map(|style| (run.clone(), style)))
     {
@@ -333,6 +288,9 @@ fn pictures_are_as_they_were() {
     golden("spark.svg", &lines(svg::spark(&histogram, Nanos(1_000), Nanos(1_000_000)).unwrap()));
     for (place, explanation) in run.worst.iter().enumerate().take(2) {
         golden(&format!("timeline-{place}.svg"), &lines(svg::timeline(explanation, 700.0).unwrap()));
+    }
+    for (name, job) in [("lock", support::behind_a_lock()), ("server", support::behind_a_server())] {
+        golden(&format!("timeline-{name}.svg"), &lines(svg::timeline(&job, 700.0).unwrap()));
     }
     let series = run.series.iter().find(|s| s.quantity == Quantity::Latency).unwrap();
     let layer = MaximaLayer { name: "CPU 0", maxima: series.block_maxima.as_ref().unwrap() };

@@ -57,6 +57,8 @@ fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
         support::bounded(),
         support::hostile_bound(),
         support::deferred(),
+        support::jobs(),
+        support::hostile_jobs(),
     ] {
         let page = html::page(&run);
         assert!(!page.contains("NaN") && !page.contains(">inf<"));
@@ -123,6 +125,29 @@ fn a_number_with_losses_is_marked_and_the_loss_is_reported() {
     assert!(page.matches(marked).count() > before);
     assert!(page.contains("an unknown number of late wake-ups not kept (CPU 0)"));
     assert!(page.contains("the true figures may be worse"));
+}
+
+#[test]
+fn a_job_has_its_answer_its_chains_who_made_it_late_and_what_to_change() {
+    let page = html::page(&support::jobs());
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text:?} is not on the page"));
+    assert!(at("id=\"worst\"") < at("id=\"blame\"") && at("id=\"blame\"") < at("id=\"hints\""));
+    for said in [
+        "<b>6.02\u{202f}ms</b>: ",
+        "blocked on a lock (futex) held by logger/123 (nice 0):",
+        "server was blocked on a lock of the kernel held by kworker/1:2/302 (nice 0):",
+        ">waits for logger<",
+        ">waits for kworker/1:2<",
+        ">completion, 6.02 ms<",
+        "PTHREAD_PRIO_INHERIT",
+        "kernel thread kworker/1:2/302 (nice 0)",
+    ] {
+        at(said);
+    }
+    let page = html::page(&support::rich());
+    for only_of_jobs in ["id=\"blame\"", "id=\"hints\"", "waits for", "completion"] {
+        assert!(!page.contains(only_of_jobs), "{only_of_jobs}");
+    }
 }
 
 #[test]

@@ -156,17 +156,23 @@ proptest! {
     #[test]
     fn timelines_stay_inside_their_view_box(
         due in latency(), ran in latency(), spans in prop::collection::vec((latency(), latency(), 0usize..16), 0..40),
-        name in "\\PC{0,15}",
+        name in "\\PC{0,15}", ended in prop::option::of(latency()),
+        chains in prop::collection::vec(prop::collection::vec(0..7i32, 0..7), 4..5),
     ) {
-        let kinds = [CauseKind::TaskFirst, CauseKind::Softirq, CauseKind::IdleExit, CauseKind::Unaccounted];
-        let cause = |kind: &CauseKind| Cause {
-            via: Vec::new(),
+        let kinds = [CauseKind::TaskFirst, CauseKind::OwnCode, CauseKind::IdleExit, CauseKind::Unaccounted];
+        let link = |tid: &i32| WaitLink {
+            through: WaitThrough::Futex,
+            task: Task { tid: Tid(*tid), comm: name.clone(), ..Task::default() },
+            known_by: KnownBy::Owner,
+        };
+        let cause = |(kind, chain): (&CauseKind, &Vec<i32>)| Cause {
+            via: chain.iter().map(link).collect(),
             kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
         };
         let explanation = Explanation {
-            ended_at: None,
+            ended_at: ended.map(Nanos),
             series: String::new(), mechanism: Mechanism::TimerWakeup, task: Task::default(), cpu: Cpu(0),
-            requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().map(cause).collect(),
+            requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().zip(&chains).map(cause).collect(),
             spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
             signatures: Vec::new(), losses: Vec::new(),
             standstills: Vec::new(),

@@ -213,11 +213,11 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
         });
         let lost = digest::losses(run).iter().filter(|(_, loss)| loss.count != Some(0)).count();
         if !run.worst.is_empty() {
-            let latency: u128 = run.worst.iter().map(|e| u128::from(e.length().0)).sum();
+            let length: u128 = run.worst.iter().map(|e| u128::from(e.length().0)).sum();
             let unaccounted: u128 = run.worst.iter().map(|e| u128::from(e.unaccounted().0)).sum();
             let below = format!("of {} explained cases", run.worst.len());
             tile(m, "unaccounted", &below, &|m| {
-                m.text(&crate::text::percent(unaccounted, latency));
+                m.text(&crate::text::percent(unaccounted, length));
             });
         }
         let below = if lost == 0 { "nothing was lost" } else { "see losses below" };
@@ -233,6 +233,7 @@ fn nav(m: &mut Markup, run: &Run) {
         ("#wakeups", "Wake-ups", has_wakeups(run, &digest::wakeups(run))),
         ("#worst", "Worst cases", !run.worst.is_empty()),
         ("#causes", "Causes", !run.worst.is_empty()),
+        ("#blame", "Who made whom late", digest::job::any_job(&run.worst)),
         ("#bound", "Bound", run.bound.is_some()),
         ("#deferred", "Work put off", deferred::is_deferred(run)),
         ("#observed", "Mechanisms", has_observed(run)),

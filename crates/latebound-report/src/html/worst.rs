@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst cases, each as a timeline beside causes that add up, and the causes over all of them.
 
-use latebound_model::{Cause, Explanation, Nanos, Run};
+use latebound_analysis::Culprit;
+use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run};
 
 use super::parts::{number, picture, prose, section, table, time, value};
 use super::since_start;
-use crate::digest;
+use crate::digest::blame::{blamed, culprit_text};
+use crate::digest::{self, job};
 use crate::markup::Markup;
 use crate::palette;
 use crate::svg;
@@ -20,7 +22,13 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     if run.worst.is_empty() {
         return;
     }
-    let lead = "From the moment the thread was due to the moment it ran. The causes fill the interval without a gap.";
+    let has_jobs = job::any_job(&run.worst);
+    let lead = match has_jobs {
+        true => "From the release of a job to its completion. The causes fill the interval without a gap.",
+        false => {
+            "From the moment the thread was due to the moment it ran. The causes fill the interval without a gap."
+        }
+    };
     section(m, "worst", "The worst cases", lead, |m| {
         for (place, explanation) in run.worst.iter().enumerate() {
             if place < OPEN {
@@ -43,16 +51,20 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
         }
     });
     causes(m, run);
+    if has_jobs {
+        blame_table(m, run);
+        changes(m, run);
+    }
 }
 
 fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
     m.leaf("h3", &[], &format!("#{}", place + 1));
     m.element("b", &[], |m| value(m, Some(explanation.length()), 1, any_lost(&explanation.losses)));
-    let what = match explanation.ended_at {
-        Some(_) => format!("job, started after {} on CPU {}", time(explanation.latency()), explanation.cpu),
-        None => format!("late on CPU {}", explanation.cpu),
-    };
-    m.leaf("span", &[], &what);
+    let what = if job::is_job(explanation) { "response" } else { "late" };
+    m.leaf("span", &[], &format!("{what} on CPU {}", explanation.cpu));
+    if job::is_job(explanation) {
+        m.leaf("span", &[], &format!("{} to the start", time(explanation.latency())));
+    }
     m.leaf("span", &[], &task_text(&explanation.task));
     m.leaf("span", &[], explanation.mechanism.name());
     m.leaf("span", &[], &since_start(run, explanation.requested_at));
@@ -102,9 +114,7 @@ fn body(m: &mut Markup, explanation: &Explanation) {
             picture(m, "", "", 700.0, |width| svg::enlarged(explanation, width));
         });
         table(m, &["Cause", "Time", "Part", "Spans"], &[1, 2, 3], |m| {
-            for cause in digest::causes(explanation) {
-                cause_row(m, cause, explanation.length());
-            }
+            cause_rows(m, explanation);
             m.element("tr", &[("class", "sum")], |m| {
                 let sum = total(explanation.causes.iter().map(|cause| cause.duration));
                 m.leaf("td", &[], "Sum of the causes");
@@ -119,7 +129,35 @@ fn body(m: &mut Markup, explanation: &Explanation) {
     });
 }
 
-fn cause_row(m: &mut Markup, cause: &Cause, latency: Nanos) {
+/// The causes, those behind one chain of waits together under it.
+fn cause_rows(m: &mut Markup, explanation: &Explanation) {
+    let chains = job::chains(explanation);
+    let is_chained = chains.iter().any(|chain| !chain.via.is_empty());
+    for chain in &chains {
+        if is_chained {
+            m.element("tr", &[], |m| {
+                let attributes = [("class", "group"), ("colspan", "4"), ("scope", "rowgroup")];
+                m.element("th", &attributes, |m| {
+                    for (place, text) in chain.head().iter().enumerate() {
+                        if place > 0 {
+                            m.empty("br", &[]);
+                        }
+                        m.text(&prose(text));
+                    }
+                });
+            })
+            .line();
+        }
+        for cause in &chain.causes {
+            cause_row(m, cause, explanation.length());
+        }
+    }
+    for cause in job::rest(explanation) {
+        cause_row(m, cause, explanation.length());
+    }
+}
+
+fn cause_row(m: &mut Markup, cause: &Cause, length: Nanos) {
     m.element("tr", &[], |m| {
         m.element("td", &[("class", "name")], |m| {
             m.leaf("i", &[("class", &format!("swatch {}", palette::class(cause.kind)))], "");
@@ -153,7 +191,7 @@ fn cause_row(m: &mut Markup, cause: &Cause, latency: Nanos) {
             }
         });
         m.element("td", &[("class", "n")], |m| value(m, Some(cause.duration), 1, false));
-        m.leaf("td", &[("class", "n")], &percent(cause.duration.0.into(), latency.0.into()));
+        m.leaf("td", &[("class", "n")], &percent(cause.duration.0.into(), length.0.into()));
         m.leaf("td", &[("class", "n")], &number(cause.spans));
     })
     .line();
@@ -192,6 +230,68 @@ fn causes(m: &mut Markup, run: &Run) {
                         names.push(format!("{} more", total.subjects.len() - SUBJECTS));
                     }
                     m.leaf("td", &[("class", "main")], &names.join(", "));
+                })
+                .line();
+            }
+        });
+    });
+}
+
+/// Whom the time of the jobs belongs to.
+fn blame_table(m: &mut Markup, run: &Run) {
+    let rows = blamed(&run.worst);
+    let sum: u128 = rows.iter().map(|row| row.total).sum();
+    let longest = rows.first().map_or(1, |row| row.total.max(1));
+    let lead =
+        format!("{} in all jobs above. Of a chain of waits, whoever kept the last one.", to_nanos(sum));
+    section(m, "blame", "Who made whom late", &lead, |m| {
+        table(m, &["Who", "", "Jobs", "Time", "Part", "Longest"], &[2, 3, 4, 5], |m| {
+            for row in &rows {
+                m.element("tr", &[], |m| {
+                    m.leaf("td", &[("class", "name")], &culprit_text(&row.culprit));
+                    m.element("td", &[("class", "bar-cell")], |m| {
+                        let width = format!("width:{:.2}%", row.total as f64 / longest as f64 * 100.0);
+                        m.leaf("i", &[("class", culprit_class(&row.culprit)), ("style", &width)], "");
+                    });
+                    m.leaf("td", &[("class", "n")], &number(row.jobs as u64));
+                    m.leaf("td", &[("class", "n")], &time(to_nanos(row.total)));
+                    m.leaf("td", &[("class", "n")], &percent(row.total, sum));
+                    m.element("td", &[("class", "n")], |m| value(m, Some(row.longest), 1, false));
+                })
+                .line();
+            }
+        });
+    });
+}
+
+/// The colour of a culprit: that of the cause which it stands for most often.
+const fn culprit_class(culprit: &Culprit) -> &'static str {
+    palette::class(match culprit {
+        Culprit::Itself => CauseKind::OwnCode,
+        Culprit::Thread(_) | Culprit::KernelThread(_) => CauseKind::TaskFirst,
+        Culprit::Interrupt(_) => CauseKind::Interrupt,
+        Culprit::Softirq(_) => CauseKind::Softirq,
+        Culprit::Quota(_) => CauseKind::Quota,
+        Culprit::Processor(_) => CauseKind::IdleExit,
+        Culprit::Hypervisor => CauseKind::Stolen,
+        Culprit::Device(_) => CauseKind::BlockIo,
+        _ => CauseKind::Unaccounted,
+    })
+}
+
+/// What to change, by what the jobs met.
+fn changes(m: &mut Markup, run: &Run) {
+    let hints = job::hints(&run.worst);
+    if hints.is_empty() {
+        return;
+    }
+    let lead = "One line a kind of cause that was seen, by the time that it concerns.";
+    section(m, "hints", "What to change in these jobs", lead, |m| {
+        table(m, &["Time", "What to change"], &[0], |m| {
+            for hint in &hints {
+                m.element("tr", &[], |m| {
+                    m.leaf("td", &[("class", "n")], &time(to_nanos(hint.time)));
+                    m.leaf("td", &[("class", "name")], &prose(&hint.text));
                 })
                 .line();
             }

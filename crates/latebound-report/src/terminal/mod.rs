@@ -6,6 +6,7 @@
 //! `unicode` everything is.
 
 mod advice;
+mod blame;
 mod bound;
 pub(crate) mod compare;
 mod defer;

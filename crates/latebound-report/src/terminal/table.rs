@@ -45,11 +45,13 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A row: cells, or a heading over the rows that follow.
+/// A row: cells, a heading over the rows that follow, or a text over them that is broken where it is too long, further indented by so
+/// many columns.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
     Cells(Vec<Cell>),
     Group(String),
+    Text(usize, String),
 }
 
 /// Names are not made shorter than this while a column can be left out instead.
@@ -65,7 +67,7 @@ pub(super) fn write(w: &mut Writer<'_>, indent: usize, heads: &[Column<'_>], lin
         .map(|(i, head)| {
             let cells = lines.iter().filter_map(|line| match line {
                 Line::Cells(cells) => cells.get(i),
-                Line::Group(_) => None,
+                Line::Group(_) | Line::Text(..) => None,
             });
             cells.map(|cell| columns(&cell.text)).max().unwrap_or(0).max(columns(head.title))
         })
@@ -106,6 +108,10 @@ pub(super) fn write(w: &mut Writer<'_>, indent: usize, heads: &[Column<'_>], lin
                 w.put(Tone::Plain, &" ".repeat(indent));
                 w.put(Tone::Strong, &shorten(name, room));
                 w.end();
+            }
+            Line::Text(further, text) => {
+                let at = indent + further;
+                w.paragraph(at, at + 2, [(Tone::Strong, text.as_str())]);
             }
         }
     }

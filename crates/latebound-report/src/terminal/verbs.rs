@@ -173,7 +173,7 @@ fn bound_table(w: &mut Writer<'_>, run: &Run, most: usize) {
     }
 }
 
-fn say(w: &mut Writer<'_>, lead: &str, sentence: &Sentence) {
+pub(super) fn say(w: &mut Writer<'_>, lead: &str, sentence: &Sentence) {
     let pieces =
         sentence.0.iter().map(|p| (if p.strong { Tone::Strong } else { Tone::Plain }, p.text.as_str()));
     w.paragraph(0, 0, [(Tone::Soft, lead)].into_iter().chain(pieces));

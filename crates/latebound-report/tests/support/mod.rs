@@ -5,12 +5,14 @@
 mod bound;
 mod deferred;
 mod golden;
+mod jobs;
 
 use latebound_model::*;
 
 pub(crate) use bound::{bounded, hostile_bound, observations};
 pub(crate) use deferred::deferred;
 pub(crate) use golden::golden;
+pub(crate) use jobs::{behind_a_lock, behind_a_server, by_itself, hostile_jobs, jobs};
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);
@@ -98,6 +100,7 @@ fn measured(cpu: u32, seed: u64, wakeups: usize, typical: f64, worst: &[Nanos]) 
 /// Builds an explanation from (kind, subject, nanoseconds) in order of time, so that it adds up.
 pub(crate) struct Story {
     explanation: Explanation,
+    job_started: Option<Nanos>,
 }
 
 impl Story {
@@ -116,26 +119,43 @@ impl Story {
             standstills: Vec::new(),
             losses: Vec::new(),
         };
-        Story { explanation }
+        Story { explanation, job_started: None }
     }
 
-    pub(crate) fn then(mut self, kind: CauseKind, subject: &str, ns: u64) -> Story {
+    pub(crate) fn then(self, kind: CauseKind, subject: &str, ns: u64) -> Story {
+        self.behind(&[], kind, subject, ns)
+    }
+
+    /// Of this thread.
+    pub(crate) fn of(mut self, task: Task) -> Story {
+        self.explanation.task = task;
+        self
+    }
+
+    /// The job starts here, and completes where the story ends.
+    pub(crate) fn starts(mut self) -> Story {
+        self.job_started = Some(self.explanation.started_at);
+        self
+    }
+
+    /// The same behind a chain of waits.
+    pub(crate) fn behind(mut self, via: &[WaitLink], kind: CauseKind, subject: &str, ns: u64) -> Story {
         let e = &mut self.explanation;
-        let cause =
-            e.causes.iter().position(|c| c.kind == kind && c.subject == subject).unwrap_or_else(|| {
-                e.causes.push(Cause {
-                    via: Vec::new(),
-                    kind,
-                    subject: subject.into(),
-                    irq: subject.strip_prefix("irq 27 ").map(|_| 27),
-                    duration: Nanos::ZERO,
-                    spans: 0,
-                    task: None,
-                    stack: None,
-                    detail: None,
-                });
-                e.causes.len() - 1
+        let same = |c: &Cause| c.kind == kind && c.subject == subject && c.via == via;
+        let cause = e.causes.iter().position(same).unwrap_or_else(|| {
+            e.causes.push(Cause {
+                via: via.to_vec(),
+                kind,
+                subject: subject.into(),
+                irq: subject.strip_prefix("irq 27 ").map(|_| 27),
+                duration: Nanos::ZERO,
+                spans: 0,
+                task: None,
+                stack: None,
+                detail: None,
             });
+            e.causes.len() - 1
+        });
         e.causes[cause].duration += Nanos(ns);
         e.causes[cause].spans += 1;
         let end = e.started_at + Nanos(ns);
@@ -176,11 +196,15 @@ impl Story {
 
     /// Sorts the causes, longest first, `Unaccounted` last and always there.
     pub(crate) fn end(mut self) -> Explanation {
-        if !self.explanation.causes.iter().any(|c| c.kind == CauseKind::Unaccounted) {
+        let is_rest = |c: &Cause| c.kind == CauseKind::Unaccounted && c.via.is_empty();
+        if !self.explanation.causes.iter().any(is_rest) {
             self = self.then(CauseKind::Unaccounted, "", 0);
             self.explanation.spans.pop();
         }
         let mut e = self.explanation;
+        if let Some(started) = self.job_started {
+            e.ended_at = Some(std::mem::replace(&mut e.started_at, started));
+        }
         let mut order: Vec<usize> = (0..e.causes.len()).collect();
         order.sort_by_key(|&i| {
             (e.causes[i].kind == CauseKind::Unaccounted, std::cmp::Reverse(e.causes[i].duration))
