@@ -21,10 +21,10 @@ fn results(folder: &Path, name: &str, factor: u64, count: u64) -> Vec<String> {
             let lines: String =
                 (10..40).map(|value| format!("{:06} {}\n", value * factor + at, 100 + 7 * at)).collect();
             let total = 30 * (100 + 7 * at);
-            let max = 39 * factor + at;
-            let text = format!(
-                "# Histogram\n{lines}# Total: {total:09}\n# Max Latencies: {max:05}\n# Histogram Overflows: 00000\n"
-            );
+            let (min, max) = (10 * factor + at, 39 * factor + at);
+            let ends = format!("# Min Latencies: {min:05}\n# Max Latencies: {max:05}\n");
+            let text =
+                format!("# Histogram\n{lines}# Total: {total:09}\n{ends}# Histogram Overflows: 00000\n");
             fs::write(folder.join(&file), text).unwrap();
             file
         })
