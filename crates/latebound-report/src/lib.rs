@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs rendered for people: terminal text, lines of live screens, one HTML page, SVG pictures.
+//! Runs rendered for people: terminal text, lines of live screens, one HTML page, SVG pictures, a Perfetto trace.
 //!
-//! Everything here is a pure function from a [`latebound_model::Run`], a part of one, or what was computed for one, to a `String`. This crate owns
+//! Everything here is a pure function from a [`latebound_model::Run`], a part of one, or what was computed for one, to a `String`; [`perfetto`] to bytes. This crate owns
 //! wording, layout and colours; it never reads a clock, a file or the system, and never computes a latency
 //! that the Run does not hold.
 //!
@@ -17,6 +17,7 @@ mod markdown;
 mod markup;
 mod metrics;
 mod palette;
+pub mod perfetto;
 mod rows;
 mod scope;
 pub mod svg;
