@@ -51,7 +51,7 @@ test  linux-perf        the same events, counted by another program
 test  postgresql        transactions of a real database, a load
 test  procps            looks after load processes
 test  python3           reads Runs without latebound
-test  python3-venv      keeps duckdb, pyarrow, pandas, jsonschema and virtme-ng apart from the system's Python
+test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonschema and virtme-ng apart from the system's Python
 test  qemu-system-x86   the lab's machines
 test  rt-tests          cyclictest and hackbench, to compare with
 test  shellcheck        checks the scripts

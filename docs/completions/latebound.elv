@@ -99,6 +99,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --deadline 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2'
             cand --duration 'How long to observe [default: until Ctrl-C]'
             cand --max-latency 'End with exit status 2 if a wake-up took longer than this'
+            cand --perfetto 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced'
             cand --worst 'How many of the worst wake-ups are explained'
             cand --keep 'The activations that are written to the Run''s `activations.parquet`, at most 1 048 576 [default: those that are explained]'
             cand --recorder-memory 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads'

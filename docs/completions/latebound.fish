@@ -106,6 +106,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cycle -d
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l perfetto -d 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l keep -d 'The activations that are written to the Run\'s `activations.parquet`, at most 1 048 576 [default: those that are explained]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l recorder-memory -d 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads' -r

@@ -169,6 +169,7 @@ Examples:
   latebound explain --rt --duration 1m --load ipc
   latebound explain latebound-check.run --worst 3
   latebound explain --trace trace.dat --rt
+  latebound explain latebound-check.run --perfetto worst.pftrace
 
 {EXIT_STATUS}"))]
 pub(crate) struct ExplainArgs {
@@ -214,6 +215,11 @@ pub(crate) struct ExplainArgs {
     /// End with exit status 2 if a wake-up took longer than this.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_latency: Option<Nanos>,
+
+    /// Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is
+    /// replaced.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) recorder: RecorderArgs,

@@ -24,7 +24,7 @@ enum When {
     Run,
     /// Where loads or a command run beside.
     Load,
-    /// Where a page or metrics are written.
+    /// Where a page, metrics or a Perfetto trace are written.
     File,
     /// Where /proc shows tasks of others to few.
     HiddenTasks,
@@ -69,7 +69,7 @@ const PRIORITIES: CapabilityRule =
 /// has_pid_permissions(), ptrace_may_access()): a kernel thread that cannot be seen would be taken for one that has ended.
 const TASKS: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::HiddenTasks };
-/// A page or metrics, in a folder that may be another user's.
+/// A page, metrics or a Perfetto trace, in a folder that may be another user's.
 const FILE: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
 
@@ -114,7 +114,8 @@ impl Work {
         match self {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
-            Work::Observe | Work::Explain => &[MAPS, FOLDER, LOADS],
+            Work::Observe => &[MAPS, FOLDER, LOADS],
+            Work::Explain => &[MAPS, FOLDER, LOADS, FILE],
             Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
             Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
             Work::TuneMap => &[MAPS, FILE],
@@ -151,7 +152,7 @@ pub(crate) struct Needs {
     pub(crate) run: bool,
     /// Whether loads run beside.
     pub(crate) load: bool,
-    /// Whether a page or metrics are written.
+    /// Whether a page, metrics or a Perfetto trace are written.
     pub(crate) file: bool,
 }
 
@@ -250,7 +251,7 @@ mod tests {
                     When::OldKernel => " (kernels before 5.19)",
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
-                    When::File => " (where a page or metrics are written)",
+                    When::File => " (where a page, metrics or a Perfetto trace are written)",
                     When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound explain`: the worst wake-ups of any thread, cause by cause; live, or of a Run that is there already.
 
+use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
-use latebound_model::{CpuQuota, Nanos, Run, RunState, RunVerb, Tid};
+use latebound_files::Folder;
+use latebound_model::{CpuQuota, Explanation, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
-use latebound_report::{html, terminal};
+use latebound_report::{html, perfetto, terminal};
 use latebound_saved::{Watched, explain_saved};
 use latebound_system::{Facts, Root};
 
@@ -24,14 +27,16 @@ use crate::wakeups;
 use crate::worst::Worst;
 
 pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
+    let perfetto = PerfettoFile::begin(args.perfetto.as_deref())?;
     if let Some(path) = &args.run {
         let mut run = latebound_store::read_run(path)?;
         run.worst.truncate(args.recorder.worst);
         print(&run, output)?;
+        perfetto.write(&run.worst)?;
         return Ok(wakeups::outcome(&run, args.max_latency));
     }
     if let Some(path) = &args.trace {
-        return saved(path, args, output);
+        return saved(path, args, &perfetto, output);
     }
     let loads = Loads::parse(&args.load)?;
     let watch = watched(args)?;
@@ -52,7 +57,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
-    let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
+    let needs =
+        Needs { run: record.path().is_some(), load: !loads.is_empty(), file: args.perfetto.is_some() };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
@@ -94,7 +100,10 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(record.take_problem());
     let written = record.finish(&mut run, output, html::page);
     print(&run, output)?;
+    // Neither keeps the other from being written.
+    let drawn = perfetto.write(&run.worst);
     written?;
+    drawn?;
     load_runner::demand_all(&run)?;
     if jobs.missed_deadline(&run.jobs) {
         return Ok(Outcome::LimitPassed);
@@ -103,7 +112,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// The worst wake-ups of a saved trace. Nothing of this system bears on them.
-fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
+fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &Output) -> Result<Outcome> {
     let watched = match &args.comm {
         Some(comm) => Watched::Comm(comm.clone()),
         None if args.rt => Watched::RealTime,
@@ -133,11 +142,36 @@ fn saved(path: &Path, args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         };
         output.text(&text.text(&output.style()))?;
     }
+    perfetto.write(&found.worst)?;
     let worst = found.latencies.max();
     Ok(match args.max_latency {
         Some(limit) if worst.is_some_and(|worst| worst > limit) => Outcome::LimitPassed,
         _ => Outcome::Done,
     })
+}
+
+/// The file of `--perfetto`, where there is to be one.
+struct PerfettoFile<'a>(Option<(&'a Path, Folder, OsString)>);
+
+impl<'a> PerfettoFile<'a> {
+    /// Looks whether the file can be written, before anything takes time.
+    fn begin(path: Option<&'a Path>) -> Result<PerfettoFile<'a>> {
+        let Some(path) = path else { return Ok(PerfettoFile(None)) };
+        let (folder, name) = Folder::above(path)
+            .and_then(|(folder, name)| folder.can_replace(&name).map(|()| (folder, name)))
+            .with_context(|| {
+                format!("cannot write {}; name a file in a folder that is there", path.display())
+            })?;
+        Ok(PerfettoFile(Some((path, folder, name))))
+    }
+
+    /// Writes the file whole or not at all.
+    fn write(&self, explanations: &[Explanation]) -> Result<()> {
+        let Some((path, folder, name)) = &self.0 else { return Ok(()) };
+        folder
+            .replace(name, |file| file.write_all(&perfetto::trace(explanations)))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
 fn watched(args: &ExplainArgs) -> Result<Watch> {

@@ -13,6 +13,7 @@ mod foreign;
 mod loads;
 mod older;
 mod output;
+mod perfetto;
 mod pipeline;
 mod places;
 mod privileges;
