@@ -198,15 +198,21 @@ static __always_inline __u8 sleep_flags(struct task_struct *task)
 
 /* ---- watched threads ---- */
 
+/*
+ * Whether a thread can have jobs, by what the rule says of it alone: threads that nobody watches ask no map. Where there is a rule, the jobs of
+ * threads that are watched by name besides are not followed.
+ */
+static __always_inline bool may_have_jobs(const struct task_struct *task)
+{
+	return watch_rule == LB_WATCH_NAMED || rule_names(task);
+}
+
 /* The current thread, where it is watched. */
 static __always_inline struct lb_flight_watched *watched_current(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	/* Whom the rule does not name can only be watched by name. */
-	if (watch_rule == LB_WATCH_PROCESS && task->tgid != watch_tgid)
-		return 0;
-	return find_watched(task, true);
+	return may_have_jobs(task) ? find_watched(task, true) : 0;
 }
 
 /* What an open file is. */
@@ -378,16 +384,22 @@ static __always_inline void job_sleeps(struct lb_flight_watched *thread, __u64 n
 }
 
 /* A watched thread runs that was woken: released at `due`. */
-static __always_inline void job_wakes(struct lb_flight_watched *thread, __s32 tid, __u64 due, bool by_timer, __u64 now)
+static __always_inline void job_wakes(struct lb_flight_watched *thread, struct task_struct *task, __u64 due,
+				      bool by_timer, __u64 now)
 {
 	struct lb_job *job = &thread->job;
 
+	if (!may_have_jobs(task)) {
+		/* It was renamed, or is no real-time thread any more: its calls are not seen, and its job has no end. */
+		__builtin_memset(job, 0, sizeof(*job));
+		return;
+	}
 	if (job->waiting) {
 		job->released_at_ns = due;
 		job->started_at_ns = now;
 		job->by_timer = by_timer;
 	} else if (job->in.call && job->slept_at_ns && !job_site(thread)) {
-		count_wait(thread, tid, due, by_timer);
+		count_wait(thread, task->pid, due, by_timer);
 	}
 }
 
@@ -479,6 +491,8 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	job = &thread->job;
 	owner = describe_call(job, regs, number);
 	job->entered_at_ns = now;
+	/* Set where the end of the call before it was not seen. */
+	job->waiting = 0;
 	LB_ALONE(preemptible, record_call(job, number, owner, USER_ADDRESS(regs)));
 	site = job_site(thread);
 	if (!site && job->absolute_ns)

@@ -61,7 +61,8 @@ pub struct RecorderOptions {
     /// switches, the scheduler and interrupts. Callbacks of timers and work items are left out.
     pub following: Following,
     /// Whether the jobs of watched threads are followed: their system calls, page faults, waits for locks and signals are recorded, with
-    /// block requests of the whole system and how each thread sleeps that is switched out.
+    /// block requests of the whole system and how each thread sleeps that is switched out. A thread that is watched by name besides a rule
+    /// has no jobs.
     pub jobs: bool,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
     pub measure_cost: bool,

@@ -733,7 +733,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		count_latency(thread, wakeup, latency);
 	if (jobs) {
 		if (wakeup != LB_WAKEUP_QUOTA)
-			job_wakes(thread, next->pid, due, wakeup == LB_WAKEUP_TIMER, now);
+			job_wakes(thread, next, due, wakeup == LB_WAKEUP_TIMER, now);
 		/* Of a thread whose jobs are followed these are what is late. */
 		if (job_site(thread)) {
 			thread->waking_at_ns = 0;

@@ -108,7 +108,9 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     assert_eq!(site.site.object, Some(CallObject::Sleep { absolute: true }));
     assert!((150..=most).contains(&site.waits), "{site:?}");
     assert!(site.ended_by_timer * 10 >= site.waits * 9, "{site:?}");
-    let (count, mean, _) = site.intervals;
+    let (count, mean, deviation) = site.intervals;
+    // The times that it asks for have exactly the period between them, however late it is.
+    assert!(deviation < Nanos(10 * US), "{site:?}");
     assert!(count + 1 >= site.waits && (1_900_000..2_300_000).contains(&mean.0), "{site:?}");
     assert!(site.slept.0 > site.waits * MS, "{site:?}");
 
@@ -153,6 +155,55 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     assert_eq!(responses.summary.max, Some(response(&worst)));
     assert_eq!(worst.series, responses.id);
     plant::assert_nothing_lost(&recorder.losses());
+}
+
+#[test]
+fn live_programs_of_jobs_are_loaded_for_jobs_alone() {
+    let programs = |jobs: bool| -> Vec<String> {
+        let recorder = Recorder::start(RecorderOptions { jobs, ..RecorderOptions::default() }).unwrap();
+        recorder.cost().programs.into_iter().map(|program| program.program).collect()
+    };
+    let (with, without) = (programs(true), programs(false));
+    let of_jobs = |name: &&String| {
+        ["on_call_entry", "on_call_exit", "on_fault_", "on_contention_", "on_signal", "on_block_"]
+            .iter()
+            .any(|of| name.starts_with(of))
+    };
+    assert!(with.iter().filter(of_jobs).count() >= 2, "{with:?}");
+    assert_eq!(without.iter().find(of_jobs), None);
+    let others: Vec<&String> = with.iter().filter(|name| !of_jobs(name)).collect();
+    assert_eq!(others.len(), without.len(), "{with:?} {without:?}");
+}
+
+#[test]
+fn live_jobs_end_with_the_name_that_a_thread_is_watched_by() {
+    let options =
+        RecorderOptions { watch: Watch::Comm("lb-loop".into()), jobs: true, ..RecorderOptions::default() };
+    let recorder = Recorder::start(options).unwrap();
+    let sleeps = |name: &str| {
+        let tid = plant::become_thread(name, Class::Nice(0));
+        let from = plant::now();
+        (0..5).for_each(|_| plant::sleep_until(plant::now() + MS));
+        (tid, from, plant::now())
+    };
+    let thread = std::thread::spawn(move || [sleeps("lb-loop"), sleeps("lb-loops"), sleeps("lb-loop")]);
+    let times = thread.join().unwrap();
+    let calls = |(tid, from, to): (Tid, u64, u64)| {
+        let events = recorder.events_of_all(Nanos(from), Nanos(to)).unwrap();
+        let is_sleep = |event: &&Event| {
+            event.current == Some(tid)
+                && matches!(&event.kind, EventKind::SystemCallEntry { call, .. } if call == "clock_nanosleep")
+        };
+        events.iter().filter(is_sleep).count()
+    };
+    assert_eq!(times.map(calls), [5, 0, 5]);
+    // Those between are not counted as waits either.
+    let sites = recorder.sites().unwrap();
+    let is_sleep = |site: &&ThreadSite| {
+        site.tid == times[0].0 && site.site.object == Some(CallObject::Sleep { absolute: true })
+    };
+    let site = sites.iter().find(is_sleep).unwrap_or_else(|| panic!("{sites:?}"));
+    assert!((1..=10).contains(&site.waits), "{sites:?}");
 }
 
 /// The events from the moment at which a thread waits for a lock that another one holds for 5 ms, until it has it.
