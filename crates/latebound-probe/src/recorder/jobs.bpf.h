@@ -324,13 +324,18 @@ static __always_inline struct lb_site_counts *counts_of(const struct lb_job *job
 {
 	struct lb_site key = job->in;
 	struct lb_site_counts *counts, fresh = {};
+	struct lb_flight_cpu *cpu;
 
 	key.tid = tid;
 	counts = bpf_map_lookup_elem(&sites, &key);
 	if (counts)
 		return counts;
-	bpf_map_update_elem(&sites, &key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&sites, &key);
+	if (!bpf_map_update_elem(&sites, &key, &fresh, BPF_NOEXIST))
+		return bpf_map_lookup_elem(&sites, &key);
+	cpu = this_cpu();
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waits_refused, 1);
+	return 0;
 }
 
 /* The end of a wait lies at this moment. Only the CPU on which a thread runs, or that switches to it, counts for it. */
@@ -354,12 +359,16 @@ static __always_inline void count_interval(struct lb_site_counts *counts, __u64 
 static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __u64 woken, bool by_timer)
 {
 	struct lb_site_counts *counts = counts_of(&thread->job, tid);
+	__u64 slept = 0;
 
 	if (!counts)
 		return 0;
 	counts->waits++;
 	if (woken > thread->job.slept_at_ns)
-		counts->slept_ns += woken - thread->job.slept_at_ns;
+		slept = woken - thread->job.slept_at_ns;
+	counts->slept_ns += slept;
+	if (slept > counts->slept_most_ns)
+		counts->slept_most_ns = slept;
 	counts->ended_by_timer += by_timer;
 	/* The times that it asks for were counted when it did, of those that it does not sleep for as well. */
 	if (!thread->job.absolute_ns)
@@ -523,6 +532,8 @@ int BPF_PROG(on_call_exit)
 		job->by_timer = job->absolute_ns && job->absolute_ns < now;
 		job->released_at_ns = job->by_timer ? job->absolute_ns : job->entered_at_ns;
 		job->started_at_ns = now;
+		/* Since when it was there is not seen. */
+		thread->releases_unknown += !job->by_timer;
 	}
 	job->waiting = 0;
 	job->in.call = 0;

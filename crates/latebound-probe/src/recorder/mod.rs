@@ -79,8 +79,10 @@ pub struct ThreadSite {
     pub site: WaitSite,
     /// How often it slept there.
     pub waits: u64,
-    /// For how long in all.
+    /// For how long in all, from the switch to the wake-up.
     pub slept: Nanos,
+    /// The longest of these sleeps.
+    pub slept_most: Nanos,
     /// How often a timer ended the sleep.
     pub ended_by_timer: u64,
     /// Distances between the ends of waits: how many, their mean and standard deviation. One above 4 s counts as 4 s in the deviation.
@@ -102,6 +104,7 @@ impl ThreadSite {
             site: WaitSite::of_call(&call, object),
             waits: counts.waits,
             slept: Nanos(counts.slept_ns),
+            slept_most: Nanos(counts.slept_most_ns),
             ended_by_timer: counts.ended_by_timer,
             intervals: (count, Nanos(mean as u64), Nanos(variance.sqrt() as u64)),
             key,
@@ -423,6 +426,12 @@ impl Recorder {
         Ok(found)
     }
 
+    /// How many jobs of a thread were released at a time that is not known: it did not have to wait, and asked for no time that had passed. Such
+    /// a job counts from the entry of that wait. 0 of a thread that is not watched.
+    pub fn unknown_releases(&self, tid: Tid) -> u64 {
+        self.watched_thread(tid).map_or(0, |thread| thread.releases_unknown)
+    }
+
     /// From now on the jobs of a thread are followed, which go from one wait at this place to the next; other waits of the thread are no
     /// longer counted, and its wake-ups are not late.
     pub fn follow_jobs(&mut self, site: &ThreadSite) -> Result<(), ProbeError> {
@@ -573,6 +582,11 @@ impl Recorder {
                 LossKind::Unpaired,
                 format!("flight recorder, waits for a quota, CPU {cpu}"),
                 state.quotas_missed,
+            );
+            lost(
+                LossKind::MapFull,
+                format!("flight recorder, places of waits, CPU {cpu}"),
+                state.waits_refused,
             );
             lost(
                 LossKind::SampleDropped,

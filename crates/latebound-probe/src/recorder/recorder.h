@@ -138,6 +138,7 @@ struct lb_flight_cpu {
 	__u64 stolen_ns;
 	__u64 stolen_read_at_ns;
 	__u64 quotas_missed; /* waits whose slot was gone at their end */
+	__u64 waits_refused; /* waits and sleeps at a place that there was no room to count */
 };
 
 /* As many groups with a quota are followed at once on each CPU. A power of two. */
@@ -184,6 +185,7 @@ struct lb_site {
 struct lb_site_counts {
 	__u64 waits;
 	__u64 slept_ns;
+	__u64 slept_most_ns; /* the longest of them */
 	__u64 ended_by_timer;
 	__u64 last_end_ns;
 	__u64 intervals;
@@ -219,6 +221,7 @@ struct lb_flight_watched {
 	__u64 quota_from_ns; /* since when it waits there */
 	__u64 quota_base_ns; /* for how long that queue had been held by then */
 	struct lb_job job;
+	__u64 releases_unknown; /* jobs counted from the entry of their wait, because what they would have waited for was there */
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
 };
 

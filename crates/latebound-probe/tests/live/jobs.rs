@@ -113,6 +113,8 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     assert!(deviation < Nanos(10 * US), "{site:?}");
     assert!(count + 1 >= site.waits && (1_900_000..2_300_000).contains(&mean.0), "{site:?}");
     assert!(site.slept.0 > site.waits * MS, "{site:?}");
+    let most_slept = site.slept_most.0;
+    assert!(most_slept * site.waits >= site.slept.0 && most_slept < site.slept.0, "{site:?}");
 
     let followed = plant::now();
     recorder.follow_jobs(site).unwrap();
@@ -361,4 +363,49 @@ fn live_a_thread_that_wakes_where_it_waits_completes_one_job_a_wait() {
     let series = recorder.series();
     let count = series.iter().find(of_thread).unwrap().summary.count;
     assert!((JOBS - 10..=JOBS + 5).contains(&count), "{count} jobs");
+}
+
+#[test]
+fn live_jobs_that_did_not_have_to_wait_are_released_at_a_time_unknown() {
+    const AT_ONCE: u64 = 20;
+    let mut recorder = recorder();
+    let mut ends = [0; 2];
+    // SAFETY: the array takes two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let write = |bytes: &[u8]| {
+        // SAFETY: as many bytes are written as there are.
+        let written = unsafe { libc::write(ends[1], bytes.as_ptr().cast(), bytes.len()) };
+        assert_eq!(usize::try_from(written).unwrap(), bytes.len());
+    };
+    let (send, receive) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        send.send(plant::become_thread("lb-reader", Class::Fifo(40))).unwrap();
+        let mut byte = [1u8];
+        while byte[0] != 0 {
+            // SAFETY: the buffer has the byte that is asked for.
+            assert_eq!(unsafe { libc::read(ends[0], byte.as_mut_ptr().cast(), 1) }, 1);
+        }
+    });
+    let tid = receive.recv().unwrap();
+    for _ in 0..10 {
+        pause(2);
+        write(&[1]);
+    }
+    pause(2);
+    let sites = recorder.sites().unwrap();
+    let is_pipe = |site: &&ThreadSite| site.tid == tid && site.site.call.as_deref() == Some("read");
+    let site = sites.iter().find(is_pipe).unwrap_or_else(|| panic!("{sites:?}"));
+    recorder.follow_jobs(site).unwrap();
+    // One that waits, so that the place is met; then many at once: the first of them wakes, the others are there.
+    write(&[1]);
+    pause(5);
+    let before = recorder.unknown_releases(tid);
+    let mut burst = vec![1u8; 1 + usize::try_from(AT_ONCE).unwrap()];
+    burst.push(0);
+    write(&burst);
+    reader.join().unwrap();
+    // The last byte is read without a wait as well.
+    assert_eq!((before, recorder.unknown_releases(tid)), (0, AT_ONCE + 1));
+    assert_eq!(recorder.unknown_releases(Tid(1)), 0);
+    plant::assert_nothing_lost(&recorder.losses());
 }
