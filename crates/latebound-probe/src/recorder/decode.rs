@@ -343,6 +343,46 @@ mod tests {
     }
 
     #[test]
+    fn the_return_of_a_signal_handler_is_its_end_and_a_call() {
+        let number =
+            calls::classes().iter().position(|class| *class == wire::CallClass::SignalReturn).unwrap();
+        let events = decoded(record(FlightKind::CallEntry, u16::try_from(number).unwrap() + 1, 0, [0; 4]));
+        let call = EventKind::SystemCallEntry { call: "rt_sigreturn".into(), object: None };
+        assert_eq!(events, [EventKind::SignalReturned, call]);
+    }
+
+    #[test]
+    fn each_kind_of_object_is_decoded_to_its_own() {
+        let file = |kind| Some(CallObject::File { fd: 64, kind });
+        let futex = |inherits| Some(CallObject::Futex { address: 64, inherits, owner: None });
+        let expected = [
+            None,
+            futex(false),
+            futex(true),
+            Some(CallObject::Sleep { absolute: false }),
+            Some(CallObject::Sleep { absolute: true }),
+            file(FileKind::Regular),
+            file(FileKind::Pipe),
+            file(FileKind::Socket),
+            file(FileKind::EventFd),
+            file(FileKind::TimerFd),
+            file(FileKind::Epoll),
+            file(FileKind::Other),
+        ];
+        assert_eq!(wire::Object::ALL.map(|kind| object(kind.raw(), 64, 0)), expected);
+        assert_eq!(object(u32::MAX, 64, 0), None, "a kind that is not known");
+    }
+
+    #[test]
+    fn each_step_of_a_block_request_is_decoded_to_its_own() {
+        let step = |number: u16| match decoded(record(FlightKind::Block, number, 0, [0; 4]))[..] {
+            [EventKind::BlockRequest { step, write: false, .. }] => step,
+            ref other => panic!("{other:?}"),
+        };
+        assert_eq!([0, 1, 2].map(step), [BlockStep::Queued, BlockStep::Issued, BlockStep::Completed]);
+    }
+
+    #[test]
     fn what_a_watched_thread_is_at_becomes_an_event_each() {
         let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
         let kind = u64::from(wire::Object::Socket.raw());
