@@ -800,7 +800,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --cycle --deadline --duration --max-latency --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --cycle --deadline --duration --max-latency --perfetto --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -835,6 +835,10 @@ _latebound() {
                     return 0
                     ;;
                 --max-latency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --perfetto)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
