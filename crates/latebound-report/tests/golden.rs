@@ -150,7 +150,7 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
 }
 
 #[test]
-fn jobs_of_a_saved_trace_have_the_answer_first_and_who_made_them_late_last() {
+fn jobs_of_a_saved_trace_begin_with_the_answer_and_end_with_blame() {
     let run = support::jobs();
     let wakeups = terminal::SavedWakeups {
         latencies: &two_decades(),

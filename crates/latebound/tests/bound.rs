@@ -541,7 +541,18 @@ fn the_worst_wake_ups_of_a_saved_trace_are_explained_without_root() {
 #[test]
 fn the_worst_wake_up_of_the_real_trace_is_explained_to_the_nanosecond() {
     let Some(path) = real_trace() else { return };
-    let ran = explain(&["--trace", &path, "--comm", "cyclictest", "--worst", "1", "--format", "json"]);
+    let ran = explain(&[
+        "--trace",
+        &path,
+        "--comm",
+        "cyclictest",
+        "--cycle",
+        "off",
+        "--worst",
+        "1",
+        "--format",
+        "json",
+    ]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let worst: Value = serde_json::from_str(&ran.out).unwrap();
     let one = &worst[0];

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_a_kind_are_added_and_one_without_a_count_makes_the_sum_unknown() {
+    fn losses_of_a_kind_add_up_and_one_without_a_count_is_unknown() {
         let loss = |kind, place: &str, count| Loss { kind, place: place.to_owned(), count };
         let mut losses =
             vec![loss(LossKind::MapFull, "work", Some(3)), loss(LossKind::RingFull, "", Some(0))];

@@ -321,6 +321,6 @@ fn last_text(cause: &Cause) -> String {
     match cause.kind {
         // The thread's own name stands beside.
         CauseKind::Ran | CauseKind::OwnCode => "it ran".to_owned(),
-        _ => cause_text(cause),
+        _ => cause_text(&Cause { via: Vec::new(), ..cause.clone() }),
     }
 }
