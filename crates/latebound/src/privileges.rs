@@ -24,7 +24,7 @@ enum When {
     Run,
     /// Where loads or a command run beside.
     Load,
-    /// Where a page, metrics or a Perfetto trace are written.
+    /// Where a page or metrics or a Perfetto trace are written.
     File,
     /// Where /proc shows tasks of others to few.
     HiddenTasks,
@@ -152,7 +152,7 @@ pub(crate) struct Needs {
     pub(crate) run: bool,
     /// Whether loads run beside.
     pub(crate) load: bool,
-    /// Whether a page, metrics or a Perfetto trace are written.
+    /// Whether a page or metrics or a Perfetto trace are written.
     pub(crate) file: bool,
 }
 
@@ -251,7 +251,7 @@ mod tests {
                     When::OldKernel => " (kernels before 5.19)",
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
-                    When::File => " (where a page, metrics or a Perfetto trace are written)",
+                    When::File => " (where a page or metrics or a Perfetto trace are written)",
                     When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)

@@ -34,7 +34,19 @@ fn live_explain_keeps_every_wake_up_of_a_watched_thread() {
     let folder = folder();
     let mut sleeper = Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]).spawn().unwrap();
     let pid = sleeper.id().to_string();
-    let explain = ["explain", "--pid", &pid, "--duration", "1s", "--keep", "all", "--output", "a.run"];
+    let explain = [
+        "explain",
+        "--pid",
+        &pid,
+        "--cycle",
+        "off",
+        "--duration",
+        "1s",
+        "--keep",
+        "all",
+        "--output",
+        "a.run",
+    ];
     let explained = ran(latebound(folder.path()).args(explain));
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();

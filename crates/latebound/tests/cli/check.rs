@@ -190,7 +190,8 @@ fn live_explain_tells_of_a_running_thread_why_it_woke_late() {
             }
         });
         let tid = tid.recv().unwrap();
-        let arguments = ["explain", "--tid", &tid.to_string(), "--duration", "500ms", "--worst", "4"];
+        let arguments =
+            ["explain", "--tid", &tid.to_string(), "--cycle", "off", "--duration", "500ms", "--worst", "4"];
         let json = ran(latebound(folder.path()).args(arguments).args(["--format", "json"]));
         let text = ran(latebound(folder.path()).args(arguments));
         stop.store(true, Ordering::Relaxed);
