@@ -49,7 +49,7 @@ test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run 
 	@if [ -n "$(CI)" ] || scripts/book.sh --is-there; then scripts/book.sh; fi
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
-# Fuzzing belongs to a whole run where no one waits for it. There each run draws the same numbers, so a longer one would repeat more.
+# Fuzzing belongs to a whole run where no one waits for it. There each run begins with the same inputs; `make fuzz` runs longer.
 	@scripts/run-tests.sh all $(if $(CI),20,0)
 
 .PHONY: test-live

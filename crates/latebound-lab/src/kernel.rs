@@ -86,10 +86,10 @@ fn find(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
 }
 
 /// Says, in a kernel's folder of modules, that it is ready to boot.
-const READY: &str = "latebound-ready-2";
+const READY: &str = "latebound-ready";
 
-/// What a machine loads while it boots. Distributions pack and sign their modules. An emulated processor takes as long as a third
-/// of the boot to unpack these six, and as long as a quarter to check their signatures.
+/// What a machine loads while it boots. Distributions pack their modules, and unpacking these six takes an emulated processor
+/// as long as a third of the boot.
 const BOOT_MODULES: [&str; 9] = [
     "drivers/block",
     "drivers/char",
@@ -120,35 +120,6 @@ fn unpack_modules(folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The end of a signed module, and the size of its `struct module_signature` in bytes (include/linux/module_signature.h, 6.12). That
-/// structure stands before the end, and its last four bytes are the length of the signature, which stands before the structure.
-const SIGNED: &[u8] = b"~Module signature appended~\n";
-const SIGNATURE_HEADER: usize = 12;
-
-/// More than any module has, in bytes.
-const MAX_MODULE: u64 = 256 << 20;
-
-/// The length of a module without its signature; `None` where it has none.
-fn without_signature(module: &[u8]) -> Option<usize> {
-    let header_end = module.len().checked_sub(SIGNED.len()).filter(|&at| &module[at..] == SIGNED)?;
-    let header = header_end.checked_sub(SIGNATURE_HEADER)?;
-    let length = u32::from_be_bytes(module[header_end - 4..header_end].try_into().ok()?);
-    header.checked_sub(usize::try_from(length).ok()?)
-}
-
-/// Takes the signatures off the unpacked modules in a folder itself. A kernel that does not insist on signatures loads such a module,
-/// and marks itself as tainted (`E`).
-fn take_signatures_off(folder: &Path) -> Result<(), LabError> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    for path in entries.filter(|path| path.extension().is_some_and(|extension| extension == "ko")) {
-        let bytes = latebound_files::read(&path, MAX_MODULE).map_err(LabError::io("read", &path))?;
-        if let Some(length) = without_signature(&bytes) {
-            latebound_files::write(&path, &bytes[..length]).map_err(LabError::io("write", &path))?;
-        }
-    }
-    Ok(())
-}
-
 /// The kernel in an unpacked image package.
 fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, LabError> {
     let boot = files.join("boot");
@@ -170,9 +141,7 @@ fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, La
         if !ready.is_file() {
             lab.progress(&format!("making {release} ready to boot"));
             for folder in BOOT_MODULES {
-                let folder = modules.join("kernel").join(folder);
-                unpack_modules(&folder)?;
-                take_signatures_off(&folder)?;
+                unpack_modules(&modules.join("kernel").join(folder))?;
             }
             let depmod = program::find("depmod").unwrap_or_else(|| "depmod".into());
             program::output(
@@ -277,21 +246,6 @@ pub(crate) fn module_build_folder(lab: &Lab<'_>, kernel: &Kernel) -> Result<Path
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_modules_signature_is_cut_off_and_nothing_else() {
-        let signed = |signature: &[u8], length: u32| {
-            let header = [&[0; 8], length.to_be_bytes().as_slice()].concat();
-            [b"module", signature, header.as_slice(), SIGNED].concat()
-        };
-        assert_eq!(without_signature(&signed(b"0123456789", 10)), Some(6));
-        assert_eq!(without_signature(&signed(b"", 0)), Some(6));
-        // A length that is more than there is, the mark alone, and no mark.
-        assert_eq!(without_signature(&signed(b"0123456789", 17)), None);
-        assert_eq!(without_signature(SIGNED), None);
-        assert_eq!(without_signature(b"module"), None);
-        assert_eq!(without_signature(b""), None);
-    }
 
     #[test]
     fn a_preemption_model_that_the_kernel_does_not_know_is_refused() {

@@ -496,7 +496,13 @@ fn live_planted_things_of_a_job_are_named_each_for_its_time() {
     let followed_from = jobs.map(|job| job.requested_at.0).min().unwrap();
     plants.values_mut().for_each(|plants| plants.retain(|plant| plant.due >= followed_from));
     // The rest is the program's own way into and out of the wait, which an emulated machine takes longer for, with the programs of BPF in it.
-    let least = if std::env::var_os(BEFORE_VARIABLE).is_some() { 85.0 } else { 90.0 };
+    let in_guest = std::env::var_os(BEFORE_VARIABLE).is_some();
+    // A fast disk is done before the ways to it and back are small.
+    let least_of = |plant: &str| match plant {
+        "fsync" => 60.0,
+        _ if in_guest => 85.0,
+        _ => 90.0,
+    };
     let mut wrong = String::new();
     for (name, plants) in &plants {
         let (mut found, mut expected, mut machines, mut unaccounted, mut all) = (0, 0, 0, 0, 0);
@@ -532,7 +538,7 @@ fn live_planted_things_of_a_job_are_named_each_for_its_time() {
         );
         if found != plants.len()
             || found < TIMES / 2
-            || percent(expected) < least
+            || percent(expected) < least_of(name)
             || percent(unaccounted) > 2.0
         {
             wrong += &format!("{name}: {found} of {} jobs, {:.1} %\n", plants.len(), percent(expected));
