@@ -24,7 +24,6 @@ fn class(name: &str) -> CallClass {
         "futex_wait" => CallClass::FutexWait,
         "clock_nanosleep" => CallClass::ClockSleep,
         "nanosleep" => CallClass::Sleep,
-        "rt_sigreturn" => CallClass::SignalReturn,
         "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev" | "pwrite64" | "pwritev"
         | "pwritev2" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept"
         | "accept4" | "connect" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "fsync" | "fdatasync"
@@ -49,7 +48,7 @@ mod tests {
             (Sysno::futex_wait, CallClass::FutexWait),
             (Sysno::read, CallClass::File),
             (Sysno::clock_nanosleep, CallClass::ClockSleep),
-            (Sysno::rt_sigreturn, CallClass::SignalReturn),
+            (Sysno::rt_sigreturn, CallClass::Plain),
             (Sysno::getpid, CallClass::Plain),
         ] {
             assert_eq!(classes[number(call) as usize], class, "{call:?}");

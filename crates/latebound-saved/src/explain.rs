@@ -82,7 +82,9 @@ pub fn explain_saved<R: ReadAt>(
     let counted = visit_saved(open().map_err(again)?, instance, |event| {
         usual.observe(&event);
         finder.observe(&event);
-        if let Some(wait) = waits.observe(&event, |task| watched.has(task)) {
+        if *cycle != CycleChoice::Off
+            && let Some(wait) = waits.observe(&event, |task| watched.has(task))
+        {
             counter.observe(&wait);
         }
     })?;

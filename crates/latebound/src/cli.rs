@@ -200,12 +200,12 @@ pub(crate) struct ExplainArgs {
 
     /// The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain
     /// wake-ups alone [default: auto; with --rt: off].
-    #[arg(long, value_name = "CALL", value_parser = parse_cycle)]
+    #[arg(long, value_name = "CALL", value_parser = parse_cycle, conflicts_with = "run")]
     pub(crate) cycle: Option<CycleChoice>,
 
     /// The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one
     /// ends with exit status 2.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "run")]
     pub(crate) deadline: Option<Nanos>,
 
     /// How long to observe [default: until Ctrl-C].

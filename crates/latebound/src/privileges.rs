@@ -251,7 +251,7 @@ mod tests {
                     When::OldKernel => " (kernels before 5.19)",
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
-                    When::File => " (where a page or metrics or a Perfetto trace are written)",
+                    When::File => " (where an option names a file to write)",
                     When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)

@@ -300,8 +300,7 @@ mod tests {
 
     #[test]
     fn a_switch_says_how_a_thread_sleeps_and_in_which_call() {
-        let read = calls::classes().iter().position(|class| *class == wire::CallClass::ClockSleep).unwrap();
-        let number = u16::try_from(read).unwrap() + 1;
+        let number = u16::try_from(syscalls::Sysno::clock_nanosleep.id()).unwrap() + 1;
         for (flags, sleep) in [
             (LB_FLAG_JOBS, SleepKind::Plain),
             (LB_FLAG_JOBS | LB_FLAG_IO_WAIT, SleepKind::BlockIo),
@@ -344,8 +343,7 @@ mod tests {
 
     #[test]
     fn the_return_of_a_signal_handler_is_its_end_and_a_call() {
-        let number =
-            calls::classes().iter().position(|class| *class == wire::CallClass::SignalReturn).unwrap();
+        let number = syscalls::Sysno::rt_sigreturn.id();
         let events = decoded(record(FlightKind::CallEntry, u16::try_from(number).unwrap() + 1, 0, [0; 4]));
         let call = EventKind::SystemCallEntry { call: "rt_sigreturn".into(), object: None };
         assert_eq!(events, [EventKind::SignalReturned, call]);

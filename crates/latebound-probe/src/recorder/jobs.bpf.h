@@ -39,21 +39,15 @@ static __always_inline const struct lb_site *job_site(const struct lb_flight_wat
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long di, si, dx, r10, ip, orig_ax;
+	unsigned long di, si, dx, orig_ax;
 };
 #define CALL_NUMBER(regs) ((__s32)(regs)->orig_ax)
 #define ARGUMENT_0(regs) ((regs)->di)
 #define ARGUMENT_1(regs) ((regs)->si)
 #define ARGUMENT_2(regs) ((regs)->dx)
-#define USER_ADDRESS(regs) ((regs)->ip)
 #elif defined(__TARGET_ARCH_arm64)
-struct user_pt_regs {
-	__u64 regs[31];
-	__u64 sp, pc;
-};
 struct pt_regs {
 	__u64 regs[31];
-	__u64 sp, pc;
 	__u64 orig_x0;
 	__s32 syscallno;
 };
@@ -61,7 +55,6 @@ struct pt_regs {
 #define ARGUMENT_0(regs) ((regs)->orig_x0)
 #define ARGUMENT_1(regs) ((regs)->regs[1])
 #define ARGUMENT_2(regs) ((regs)->regs[2])
-#define USER_ADDRESS(regs) ((regs)->pc)
 #endif
 
 /* include/linux/mutex_types.h, rwsem.h and rtmutex.h: the owner is the task's address, with flags in its lowest bits. */
@@ -248,8 +241,8 @@ static __noinline __u32 file_kind(__u32 fd)
 
 /*
  * Who holds a lock of user space. A lock that lends priority has its owner's thread id in the word itself (futex(2)). Else the C library's
- * mutex around the word may have it: glibc keeps it 8 bytes behind (struct __pthread_mutex_s, 2.31 to 2.42), musl 4 (pthread_impl.h, _m_lock of
- * 1.2: the id is in the lock word of all but the plain kind). It is an owner where it is a watched thread, or user space finds it to be of the same
+ * mutex around the word may have it: glibc keeps it 8 bytes behind (struct __pthread_mutex_s, 2.31 to 2.42), musl in the word itself of all but
+ * the plain kind (pthread_impl.h, _m_lock of 1.2). It is an owner where it is a watched thread, or user space finds it to be of the same
  * process.
  */
 static __noinline __s32 futex_owner(__u64 address, bool inherits)
@@ -281,10 +274,7 @@ static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct lb_job *job = &thread->job;
-	struct lb_flight_late *sample;
-	struct lb_flight_cpu *cpu;
-	__u32 slot = thread->slot;
-	__u64 response, *threshold;
+	__u64 response;
 
 	response = now - job->released_at_ns;
 	if ((__s64)response < 0)
@@ -294,28 +284,8 @@ static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 	thread->kernel = 0;
 	copy_comm(thread->comm, task->comm);
 	count_latency(thread, LB_WAKEUP_JOB, response);
-	threshold = bpf_map_lookup_elem(&thresholds, &slot);
-	if (!threshold || response <= *threshold)
-		return 0;
-	sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
-	if (!sample) {
-		cpu = this_cpu();
-		if (cpu)
-			__sync_fetch_and_add(&cpu->late_refused, 1);
-		return 0;
-	}
-	sample->soft_expires_ns = job->by_timer ? job->released_at_ns : 0;
-	sample->waking_at_ns = job->released_at_ns;
-	sample->running_at_ns = job->started_at_ns;
-	sample->completed_at_ns = now;
-	sample->tid = task->pid;
-	sample->cpu = bpf_get_smp_processor_id();
-	sample->prio = task->prio;
-	sample->policy = task->policy;
-	sample->kernel = 0;
-	sample->wakeup = LB_WAKEUP_JOB;
-	copy_comm(sample->comm, task->comm);
-	bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+	submit_late(task, thread->slot, response, LB_WAKEUP_JOB, job->by_timer ? job->released_at_ns : 0,
+		    job->released_at_ns, job->started_at_ns, now);
 	return 0;
 }
 
@@ -462,7 +432,7 @@ static __always_inline __s32 describe_call(struct lb_job *job, struct pt_regs *r
 	return owner;
 }
 
-static __always_inline void record_call(const struct lb_job *job, __u32 number, __s32 owner, __u64 user_address)
+static __always_inline void record_call(const struct lb_job *job, __u32 number, __s32 owner)
 {
 	struct lb_flight_record *record;
 	__u64 position;
@@ -480,7 +450,7 @@ static __always_inline void record_call(const struct lb_job *job, __u32 number, 
 	record->next_tid = owner;
 	record->value[0] = job->in.object_kind;
 	record->value[1] = job->in.object;
-	record->value[2] = user_address;
+	record->value[2] = 0;
 	record->value[3] = 0;
 	publish(&record->sequence, position);
 }
@@ -502,7 +472,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	job->entered_at_ns = now;
 	/* Set where the end of the call before it was not seen. */
 	job->waiting = 0;
-	LB_ALONE(preemptible, record_call(job, number, owner, USER_ADDRESS(regs)));
+	LB_ALONE(preemptible, record_call(job, number, owner));
 	site = job_site(thread);
 	if (!site && job->absolute_ns)
 		count_absolute(thread, current_tid());

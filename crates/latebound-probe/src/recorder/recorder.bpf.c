@@ -325,6 +325,38 @@ static __always_inline void count_latency(struct lb_flight_watched *thread, __u3
 	all->sum_ns += latency;
 }
 
+/* Reports what took longer than its thread's threshold; the moments are those of lb_flight_late. */
+static __always_inline void submit_late(const struct task_struct *task, __u32 slot, __u64 length, __u32 wakeup,
+					__u64 soft_expires, __u64 waking, __u64 running, __u64 completed)
+{
+	__u64 *threshold = bpf_map_lookup_elem(&thresholds, &slot);
+	struct lb_flight_late *sample;
+	struct lb_flight_cpu *cpu;
+
+	if (!threshold || length <= *threshold)
+		return;
+	sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
+	if (!sample) {
+		cpu = this_cpu();
+		if (cpu)
+			__sync_fetch_and_add(&cpu->late_refused, 1);
+		return;
+	}
+	sample->soft_expires_ns = soft_expires;
+	sample->waking_at_ns = waking;
+	sample->running_at_ns = running;
+	sample->completed_at_ns = completed;
+	sample->tid = task->pid;
+	sample->cpu = bpf_get_smp_processor_id();
+	sample->prio = task->prio;
+	sample->policy = task->policy;
+	sample->kernel = !!(task->flags & PF_KTHREAD);
+	sample->wakeup = wakeup;
+	copy_comm(sample->comm, task->comm);
+	/* Nobody is woken for it: user space looks when it has time. */
+	bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+}
+
 /* MAX_RT_PRIO (include/linux/sched/prio.h, 5.15 to 6.18): fair threads begin here. */
 #define FIRST_FAIR_PRIO 100
 /* include/uapi/linux/sched.h */
@@ -649,9 +681,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct lb_flight_cpu *cpu = this_cpu();
 	struct lb_flight_watched *thread;
 	struct lb_flight_record *record;
-	struct lb_flight_late *sample;
-	__u32 slot, wakeup;
-	__u64 position, now, latency, due, held = 0, *threshold;
+	__u32 wakeup;
+	__u64 position, now, latency, due, held = 0;
 
 	if (!cpu)
 		return 0;
@@ -740,28 +771,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			return 0;
 		}
 	}
-	slot = thread->slot;
-	threshold = bpf_map_lookup_elem(&thresholds, &slot);
-	if (threshold && latency > *threshold) {
-		sample = bpf_ringbuf_reserve(&late, sizeof(*sample), 0);
-		if (sample) {
-			sample->soft_expires_ns = wakeup == LB_WAKEUP_TIMER ? thread->soft_expires_ns : 0;
-			sample->waking_at_ns = wakeup == LB_WAKEUP_QUOTA ? due : thread->waking_at_ns;
-			sample->running_at_ns = now;
-			sample->completed_at_ns = 0;
-			sample->tid = next->pid;
-			sample->cpu = bpf_get_smp_processor_id();
-			sample->prio = next->prio;
-			sample->policy = next->policy;
-			sample->kernel = !!(next->flags & PF_KTHREAD);
-			sample->wakeup = wakeup;
-			copy_comm(sample->comm, next->comm);
-			/* Nobody is woken for it: user space looks when it has time. */
-			bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
-		} else {
-			__sync_fetch_and_add(&cpu->late_refused, 1);
-		}
-	}
+	submit_late(next, thread->slot, latency, wakeup, wakeup == LB_WAKEUP_TIMER ? thread->soft_expires_ns : 0,
+		    wakeup == LB_WAKEUP_QUOTA ? due : thread->waking_at_ns, now, 0);
 	thread->waking_at_ns = 0;
 	return 0;
 }

@@ -62,7 +62,6 @@ enum lb_call_class {
 	LB_CALL_FILE = 2, /* a descriptor */
 	LB_CALL_SLEEP = 3, /* a time */
 	LB_CALL_CLOCK_SLEEP = 4, /* a clock, flags and a time */
-	LB_CALL_SIGNAL_RETURN = 5,
 	LB_CALL_FUTEX_WAIT = 6, /* an address */
 };
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
 use latebound_files::Folder;
-use latebound_model::{CpuQuota, Explanation, Nanos, Run, RunState, RunVerb, Tid};
+use latebound_model::{CpuQuota, Explanation, Histogram, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
 use latebound_saved::{Watched, explain_saved};
@@ -143,11 +143,10 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
         output.text(&text.text(&output.style()))?;
     }
     perfetto.write(&found.worst)?;
-    let worst = found.latencies.max();
-    Ok(match args.max_latency {
-        Some(limit) if worst.is_some_and(|worst| worst > limit) => Outcome::LimitPassed,
-        _ => Outcome::Done,
-    })
+    let passes =
+        |limit: Option<Nanos>, of: &Histogram| limit.zip(of.max()).is_some_and(|(limit, max)| max > limit);
+    let passed = passes(args.max_latency, &found.latencies) || passes(args.deadline, &found.responses);
+    Ok(if passed { Outcome::LimitPassed } else { Outcome::Done })
 }
 
 /// The file of `--perfetto`, where there is to be one.

@@ -41,7 +41,7 @@ fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
         (is_old || !kept.contains("kernels before 5.19"))
             && (has_run || !kept.contains("where a Run is written"))
             && (has_load || !kept.contains("where a load runs beside"))
-            && !kept.contains("where a page or metrics or a Perfetto trace are written")
+            && !kept.contains("where an option names a file to write")
             // /proc of a test's machine hides nothing.
             && !kept.contains("where /proc hides tasks")
     });
