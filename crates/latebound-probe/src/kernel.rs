@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libbpf_rs::btf::types::{Enum, FuncProto, Typedef};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
@@ -38,7 +39,7 @@ pub(crate) enum Lack {
 }
 
 /// The trace points and functions that the running kernel's type information names.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct KernelBtf {
     tracepoints: HashSet<String>,
     /// Some 60,000 names, one after the other, of which a handful is ever asked for.
@@ -47,14 +48,21 @@ pub struct KernelBtf {
     functions: Vec<(usize, u32)>,
     /// How the words of a work item are laid out (include/linux/workqueue.h): `WORK_…` of enumerations that have no name in most kernels.
     work_constants: HashMap<String, i64>,
+    /// The members of structures that were asked for so far, and whether they are there.
+    fields: Mutex<HashMap<(String, String), bool>>,
 }
 
 impl KernelBtf {
-    /// Reads `/sys/kernel/btf/vmlinux`.
-    pub fn load() -> Result<KernelBtf, ProbeError> {
+    /// What `/sys/kernel/btf/vmlinux` says. It is the kernel's own, so it does not change while this process runs, and is read once.
+    pub fn load() -> Result<&'static KernelBtf, ProbeError> {
+        static LOADED: OnceLock<KernelBtf> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(loaded);
+        }
         log::take_over();
         let btf = Btf::from_vmlinux().map_err(|error| ProbeError::NoBtf(error.to_string()))?;
-        Ok(KernelBtf::of(&btf))
+        let read = KernelBtf::of(&btf);
+        Ok(LOADED.get_or_init(|| read))
     }
 
     pub(crate) fn of(btf: &Btf<'_>) -> KernelBtf {
@@ -119,9 +127,12 @@ impl KernelBtf {
 
     /// Whether the running kernel's structure of this name has a member of this name.
     pub fn has_field(&self, structure: &str, member: &str) -> bool {
-        let Ok(btf) = Btf::from_vmlinux() else { return false };
-        let found = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>(structure);
-        found.is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+        let mut fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
+        *fields.entry((structure.to_owned(), member.to_owned())).or_insert_with(|| {
+            let Ok(btf) = Btf::from_vmlinux() else { return false };
+            let found = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>(structure);
+            found.is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+        })
     }
 
     /// A constant of work items, `WORK_…`.

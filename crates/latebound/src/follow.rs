@@ -77,7 +77,7 @@ pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Fol
 
 /// In this order. The module is no help where the kernel lacks the events themselves.
 fn ways() -> Vec<FollowBy> {
-    let lacks_events = KernelBtf::load().is_ok_and(|kernel| !BoundProbe::lacking(&kernel).is_empty());
+    let lacks_events = KernelBtf::load().is_ok_and(|kernel| !BoundProbe::lacking(kernel).is_empty());
     let mut ways = vec![FollowBy::Bpf, FollowBy::Module, FollowBy::Estimate];
     ways.retain(|&way| way != FollowBy::Module || BoundModule::is_there() || !lacks_events);
     ways

@@ -56,7 +56,7 @@ impl StockKernel {
             [Context::TASK, Context::SOFTIRQ].into_iter().filter_map(move |context| part(mechanism, context))
         };
         let parts: Vec<DeferPart> = mechanisms.iter().flat_map(both).collect();
-        let mut lacking = DeferPart::lacking(&parts, &KernelBtf::load()?);
+        let mut lacking = DeferPart::lacking(&parts, KernelBtf::load()?);
         let is_lacking = lacking.iter().any(|(part, _)| *part == DeferPart::Read);
         if parts.contains(&DeferPart::Read) && !is_lacking {
             lacking.extend(Disk::refused(disk)?.map(|why| (DeferPart::Read, why)));

@@ -118,7 +118,7 @@ impl BoundProbe {
         version: (u32, u32),
     ) -> Result<BoundProbe, ProbeError> {
         let kernel = KernelBtf::load()?;
-        let lacking = BoundProbe::lacking(&kernel);
+        let lacking = BoundProbe::lacking(kernel);
         if !lacking.is_empty() {
             return Err(lacking_events(&lacking));
         }
@@ -133,7 +133,7 @@ impl BoundProbe {
             return Err(ProbeError::NothingToSee(format!("there is no CPU {cpu}, but {possible} in all")));
         }
         let table = callers.table().map_err(|error| ProbeError::NothingToSee(error.to_string()))?;
-        let setup = Setup::new(&kernel, &table, version, possible)?;
+        let setup = Setup::new(kernel, &table, version, possible)?;
         let load::Attached { links, skeleton: skel, refused } = load::attached(&setup)?;
         if let Some(one) = refused.iter().find(|one| NEEDED.contains(&one.program.as_str())) {
             return Err(ProbeError::NothingToSee(one.reason()));
@@ -319,8 +319,7 @@ mod tests {
         let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
         let table = table.unwrap();
-        let load =
-            |version| load::attached(&Setup::new(&kernel, &table, version, possible).unwrap()).unwrap();
+        let load = |version| load::attached(&Setup::new(kernel, &table, version, possible).unwrap()).unwrap();
         let attached = load(version);
         assert_eq!(attached.refused, []);
         let loaded = program::programs(attached.skeleton.object()).filter(|(_, fd)| *fd >= 0).count();
@@ -335,7 +334,7 @@ mod tests {
         let table = CallerClasses::from_symbols([Symbol { start: 0x1000, name: "__schedule" }]).unwrap();
         let possible = libbpf_rs::num_possible_cpus().unwrap();
         let table = table.table().unwrap();
-        let setup = Setup::new(&kernel, &table, (5, 15), possible).unwrap();
+        let setup = Setup::new(kernel, &table, (5, 15), possible).unwrap();
         let attached = crate::load::spoilt::with(&["irq_handler_exit"], || load::attached(&setup).unwrap());
         let [refused] = attached.refused.as_slice() else { panic!("{:?}", attached.refused) };
         assert_eq!(refused.program, "irq_handler_exit");

@@ -132,7 +132,7 @@ impl Observer {
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| ProbeError::bpf("counting CPUs", error))?;
         let sizes = Sizes::new(options, u32::try_from(cpus).unwrap_or(u32::MAX));
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
-        let setup = Setup::new(&options.mechanisms, &kernel, sizes)?;
+        let setup = Setup::new(&options.mechanisms, kernel, sizes)?;
         let load::Running { links, skeleton, missing } = load::start(&setup)?;
         let mut observer = Observer::map(skeleton, sizes, setup.plan.into_inner().mechanisms, statistics)?;
         observer.missing = missing;

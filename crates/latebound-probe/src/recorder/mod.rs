@@ -38,6 +38,7 @@ pub(crate) mod wire {
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use latebound_model::{
@@ -198,7 +199,7 @@ pub struct Recorder {
     flight: ChunkedArray<FlightRecord>,
     stacks: ChunkedArray<FlightStack>,
     buckets: ChunkedArray<u64>,
-    symbols: Symbols,
+    symbols: Arc<Symbols>,
     groups: Groups,
     options: RecorderOptions,
     online: Vec<Cpu>,
@@ -239,7 +240,7 @@ fn online_cpus() -> Result<Vec<Cpu>, ProbeError> {
 impl Recorder {
     /// Loads and attaches the programs that this kernel has trace points for.
     pub fn start(options: RecorderOptions) -> Result<Recorder, ProbeError> {
-        let setup = Setup::new(options, &KernelBtf::load()?)?;
+        let setup = Setup::new(options, KernelBtf::load()?)?;
         let running = load::start(&setup)?;
         let statistics = setup.options.measure_cost.then(enable_statistics).transpose()?;
         let mut recorder = Recorder::of(setup, running, statistics)?;
@@ -679,7 +680,7 @@ struct Setup {
     buckets: Chunks<u64>,
     /// CPUs that there may be.
     possible: u32,
-    symbols: Symbols,
+    symbols: Arc<Symbols>,
     plan: Plan,
     has_quotas: bool,
     /// Of the object that was loaded last.

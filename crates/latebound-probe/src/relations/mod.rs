@@ -109,7 +109,7 @@ impl std::fmt::Debug for RelationProbe {
 impl RelationProbe {
     /// Loads and attaches what the running kernel has trace points for.
     pub fn start(options: RelationOptions) -> Result<RelationProbe, ProbeError> {
-        let plan = Plan::of(&KernelBtf::load()?, options)?;
+        let plan = Plan::of(KernelBtf::load()?, options)?;
         let statistics = options.measure_cost.then(enable_statistics).transpose()?;
         let load::Running { links, skeleton: skel, missing } = load::start(&plan)?;
         let (reported, malformed) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(0)));

@@ -7,7 +7,7 @@ use latebound_probe::{Answered, DeferOverflow, DeferPart, DeferProbe, KernelBtf}
 
 /// What this kernel has of them, loaded alone and together.
 fn available() -> Vec<DeferPart> {
-    let lacking = DeferPart::lacking(&DeferPart::ALL, &KernelBtf::load().unwrap());
+    let lacking = DeferPart::lacking(&DeferPart::ALL, KernelBtf::load().unwrap());
     DeferPart::ALL.into_iter().filter(|part| lacking.iter().all(|(other, _)| other != part)).collect()
 }
 

@@ -36,7 +36,7 @@ fn live_every_program_that_this_kernel_has_a_hook_for_loads() {
     let timed = [DeferPart::Timer, DeferPart::SoftDirect, DeferPart::SoftTimer, DeferPart::SoftWork];
     let kernel = KernelBtf::load().unwrap();
     let others: Vec<DeferPart> = DeferPart::ALL.into_iter().filter(|part| !timed.contains(part)).collect();
-    let lacking = DeferPart::lacking(&others, &kernel);
+    let lacking = DeferPart::lacking(&others, kernel);
     assert!(lacking.iter().all(|(_, why)| why.contains("has no")), "{lacking:?}");
     let had: Vec<DeferPart> =
         others.into_iter().filter(|part| lacking.iter().all(|(lacks, _)| lacks != part)).collect();
