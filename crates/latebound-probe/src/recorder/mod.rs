@@ -38,7 +38,6 @@ pub(crate) mod wire {
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use latebound_model::{
@@ -199,7 +198,7 @@ pub struct Recorder {
     flight: ChunkedArray<FlightRecord>,
     stacks: ChunkedArray<FlightStack>,
     buckets: ChunkedArray<u64>,
-    symbols: Arc<Symbols>,
+    symbols: Symbols,
     groups: Groups,
     options: RecorderOptions,
     online: Vec<Cpu>,
@@ -680,7 +679,7 @@ struct Setup {
     buckets: Chunks<u64>,
     /// CPUs that there may be.
     possible: u32,
-    symbols: Arc<Symbols>,
+    symbols: Symbols,
     plan: Plan,
     has_quotas: bool,
     /// Of the object that was loaded last.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names for kernel addresses, from the text of `/proc/kallsyms`.
-
-use std::sync::{Arc, Mutex, PoisonError};
+//! Names for kernel addresses, from the text of `/proc/kallsyms`. Never reads anything else.
 
 /// The kernel's functions by address. Empty where the kernel hides addresses from this user.
 #[derive(Debug, Default)]
@@ -10,25 +8,9 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// What `/proc/kallsyms` says; empty where it cannot be read or shows only zeros (`kernel.kptr_restrict`). The text is 10 MB, so it is read
-    /// again only where other modules are loaded than before.
-    pub(crate) fn load() -> Arc<Symbols> {
-        static LOADED: Mutex<Option<(String, Arc<Symbols>)>> = Mutex::new(None);
-        let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-        // Name and address: how often a module is in use does not matter.
-        let column = |line: &str, column: usize| line.split(' ').nth(column).unwrap_or_default().to_owned();
-        let modules: String =
-            modules.lines().map(|line| column(line, 0) + " " + &column(line, 5) + "\n").collect();
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*loaded {
-            Some((of, symbols)) if *of == modules && !symbols.is_empty() => symbols.clone(),
-            _ => {
-                let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-                let symbols = Arc::new(Symbols::parse(&text));
-                *loaded = Some((modules, symbols.clone()));
-                symbols
-            }
-        }
+    /// Reads `/proc/kallsyms`; empty where it cannot be read or shows only zeros (`kernel.kptr_restrict`).
+    pub(crate) fn load() -> Symbols {
+        std::fs::read_to_string("/proc/kallsyms").map(|text| Symbols::parse(&text)).unwrap_or_default()
     }
 
     /// From lines of `address type name`. Data symbols are left out, as is the padding before functions (`__pfx_`).
