@@ -43,6 +43,10 @@ for line in open(sys.argv[1]):
 PYTHON
 [ -s "$work/programs" ] || { printf 'latebound: no test program was built\n' >&2; exit 1; }
 
+# The names of the tests of a program.
+#     tests FOLDER PROGRAM [OPTION...]
+tests() { (cd "$1" && "$2" --list --format terse "${@:3}") | sed -n 's/: test$//p'; }
+
 # Notes what failed with the end of its log, which is far above by the time the run ends.
 #     failed LOG NAME
 failed() {
@@ -67,8 +71,9 @@ one() {
         cat "$log"
     ) 9>"$work/lock"
     if [ "$status" -ne 0 ]; then
-        # What failed, where it is named and all of it touches a kernel.
-        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log" >"$log.names"
+        # What failed, where it is named and all of it touches a kernel. A log has the lines of tests in guests as well: only the
+        # program's own tests count.
+        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log" | grep -xFf <(tests "$folder" "$1" 2>/dev/null) >"$log.names" || :
         if [ -s "$log.names" ] && ! grep -qvE '(^|::)live_' "$log.names"; then
             while read -r name; do printf '%s\t%s\t%s\t%s\n' "$folder" "$1" "$name" "$log.first"; done <"$log.names" >>"$work/again"
             cp "$log" "$log.first"
@@ -103,8 +108,6 @@ again() {
 }
 
 includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
-
-tests() { (cd "$1" && "$2" --list --format terse "${@:3}") | sed -n 's/: test$//p'; }
 
 # What takes long comes first, so that the last to end has little left to do alone.
 if [ "$fuzz" -gt 0 ]; then
