@@ -72,6 +72,17 @@ impl Loads {
     ///
     /// Call it from the main thread: they end with the thread that started them.
     pub(crate) fn start(self, duration: Option<Nanos>, cpus: &CpuSet, stop: &Stop) -> Result<Running> {
+        self.start_while(duration, cpus, stop, || Ok(()))
+    }
+
+    /// The same, and calls `meanwhile` every few milliseconds until they have begun: for who has rings that fill.
+    pub(crate) fn start_while(
+        self,
+        duration: Option<Nanos>,
+        cpus: &CpuSet,
+        stop: &Stop,
+        mut meanwhile: impl FnMut() -> Result<()>,
+    ) -> Result<Running> {
         let duration = duration.map_or(OPEN_ENDED, |duration| duration + SLACK);
         let program = Path::new("/proc/self/exe");
         let processes = self.specs.iter().map(|spec| {
@@ -88,6 +99,7 @@ impl Loads {
                 BEGINNING.as_secs()
             );
             progress.show(|| "waiting until all loads have begun".to_owned());
+            meanwhile()?;
             std::thread::sleep(POLL);
         }
         progress.clear();

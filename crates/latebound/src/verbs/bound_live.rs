@@ -95,8 +95,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     let mut record = RunWriter::begin(&args.record, None, &run)?;
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
-    // Loads first: starting them may wait for a disk, and nobody takes records meanwhile.
-    let loads = loads.start(args.duration, &allowed, &stop)?;
+    // Before the loads: the kernel takes seconds of processor time to check the programs, of which a load leaves little.
     let mut watch = Watch {
         follower: follow::start(args.by, &target)?,
         cpus: cpus.iter().count(),
@@ -104,6 +103,7 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         measurement: None,
         worst: Worst::new(),
     };
+    let loads = loads.start_while(args.duration, &allowed, &stop, || watch.take())?;
     if !args.no_measure {
         let options = MeasureOptions { duration: args.duration, worst_kept: 1, ..MeasureOptions::new(cpus) };
         match Measurement::start(options) {
