@@ -10,7 +10,7 @@ use latebound_model::{
 };
 
 use super::machine::Machine;
-use super::precedence::goes_before;
+use super::precedence::{goes_before, is_real_time};
 use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
@@ -211,6 +211,7 @@ impl<'m> Case<'m> {
                 let mut entered: Option<Nanos> = None;
                 for event in events.iter().filter(|event| start <= event.at && event.at < end) {
                     let here = self.life.place(event.at) == Some(*cpu);
+                    let woken = self.life.wakings.iter().any(|(at, _)| *at == start);
                     let local = self.life.wakings.iter().any(|(at, waker)| *at == start && waker == cpu);
                     let margin = if local { Nanos::ZERO } else { limits::QUEUED_REMOTELY };
                     let settled = event.at.saturating_sub(start) >= margin;
@@ -230,7 +231,12 @@ impl<'m> Case<'m> {
                         _ => continue,
                     };
                     let lower = chosen.is_some_and(|chosen| {
-                        chosen.tid != self.task.tid && goes_before(&self.task, &chosen) == Some(true)
+                        // No CPU idles beside a fair thread on its queue. What another CPU woke may not be there yet: the
+                        // interrupt that queues it waits as long as a hypervisor holds the CPU.
+                        let unqueued = chosen.is_idle() && woken && !local && !is_real_time(&self.task);
+                        chosen.tid != self.task.tid
+                            && !unqueued
+                            && goes_before(&self.task, &chosen) == Some(true)
                     });
                     // Whom a quota holds the scheduler passes over for that reason.
                     if here && settled && lower && !self.quota.passes_over(event.at, *cpu) {
