@@ -30,6 +30,8 @@ pub use defer::{
 pub use error::ProbeError;
 pub use kernel::KernelBtf;
 pub use observe::{ObserveOptions, Observer, ProbeCost};
-pub use recorder::{Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite, Watch};
+pub use recorder::{
+    EndedThreads, Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite, Watch,
+};
 pub use relations::{RelationOptions, RelationProbe};
 pub use responses::ResponseProbe;

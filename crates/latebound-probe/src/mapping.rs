@@ -90,7 +90,7 @@ pub(crate) fn page_bytes() -> usize {
     usize::try_from(bytes).ok().filter(|&bytes| bytes > 0).unwrap_or(4096)
 }
 
-/// A BPF array map of `T`, which must be a plain record of integers: any bytes are a value of it. Read-only.
+/// A BPF array map of `T`, which must be a plain record of integers: any bytes are a value of it.
 #[derive(Debug)]
 pub(crate) struct MappedArray<T> {
     memory: Mapping,
@@ -101,6 +101,12 @@ impl<T: Copy> MappedArray<T> {
     /// Maps `entries` values of an array map with `BPF_F_MMAPABLE`.
     pub(crate) fn map(fd: BorrowedFd<'_>, entries: usize) -> Result<MappedArray<T>, ProbeError> {
         let memory = Mapping::read_only(fd, entries * size_of::<T>(), "a BPF array")?;
+        Ok(MappedArray { memory, of: PhantomData })
+    }
+
+    /// As [`MappedArray::map`], to be written to as well.
+    pub(crate) fn map_writable(fd: BorrowedFd<'_>, entries: usize) -> Result<MappedArray<T>, ProbeError> {
+        let memory = Mapping::writable(fd, entries * size_of::<T>(), "a BPF array")?;
         Ok(MappedArray { memory, of: PhantomData })
     }
 
@@ -122,6 +128,16 @@ impl<T: Copy> MappedArray<T> {
         // volatile copies here, and read-only.
         let sequence = unsafe { AtomicU64::from_ptr(self.at(index).cast::<u64>().cast_mut()) };
         sequence.load(Ordering::Acquire)
+    }
+}
+
+impl MappedArray<u64> {
+    /// Sets a value of a writable mapping to 0. One that is 0 is only read, so that its page stays nobody's.
+    pub(crate) fn clear(&self, index: usize) {
+        let value = &self.memory.words(8 * index, 1)[0];
+        if value.load(Ordering::Relaxed) != 0 {
+            value.store(0, Ordering::Relaxed);
+        }
     }
 }
 

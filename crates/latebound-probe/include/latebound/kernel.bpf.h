@@ -39,6 +39,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -233,6 +234,7 @@ extern void bpf_preempt_enable(void) __attribute__((section(".ksyms"))) __attrib
 
 /* include/linux/sched.h */
 #define PF_IDLE 0x00000002
+#define PF_EXITING 0x00000004
 #define PF_WQ_WORKER 0x00000020
 #define PF_KSWAPD 0x00020000
 #define PF_KTHREAD 0x00200000

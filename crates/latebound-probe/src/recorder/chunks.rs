@@ -6,7 +6,7 @@
 //! how large a chunk is, and the way to fill the array of maps. What lies in it is for others to know.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys::{self, bpf_map_create_opts};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenMapMut};
@@ -55,6 +55,19 @@ impl<T: Copy> Chunks<T> {
 
     /// Makes all chunks, puts them into the array of maps, and maps them into this process. Each call makes its own.
     pub(super) fn fill(&self, outer: &MapHandle) -> Result<ChunkedArray<T>, ProbeError> {
+        self.fill_with(outer, MappedArray::map)
+    }
+
+    /// As [`Chunks::fill`], for an array that this process writes to as well.
+    pub(super) fn fill_writable(&self, outer: &MapHandle) -> Result<ChunkedArray<T>, ProbeError> {
+        self.fill_with(outer, MappedArray::map_writable)
+    }
+
+    fn fill_with(
+        &self,
+        outer: &MapHandle,
+        mapped: fn(BorrowedFd<'_>, usize) -> Result<MappedArray<T>, ProbeError>,
+    ) -> Result<ChunkedArray<T>, ProbeError> {
         let (count, shift) = (self.count(), self.shift);
         let mut parts = Vec::with_capacity(count as usize);
         for begin in (0..count).step_by(AT_ONCE) {
@@ -62,7 +75,7 @@ impl<T: Copy> Chunks<T> {
             let mut maps = Vec::with_capacity(numbers.len());
             for _ in &numbers {
                 let map = chunk::<T>(shift)?;
-                parts.push(MappedArray::map(map.as_fd(), 1 << shift)?);
+                parts.push(mapped(map.as_fd(), 1 << shift)?);
                 maps.push(map);
             }
             put(outer, &numbers, &maps)?;
@@ -131,6 +144,14 @@ impl<T: Copy> ChunkedArray<T> {
     }
 }
 
+impl ChunkedArray<u64> {
+    /// As [`MappedArray::clear`].
+    pub(super) fn clear(&self, index: usize) {
+        let (part, index) = self.place(index);
+        part.clear(index);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,7 +182,7 @@ mod tests {
             };
             MapHandle::create(MapType::ArrayOfMaps, Some("lb_outer"), 4, 4, chunks.count(), &options).unwrap()
         };
-        let array = chunks.fill(&outer).unwrap();
+        let array = chunks.fill_writable(&outer).unwrap();
         for index in [0u32, 16_383, 16_384, 39_999] {
             let id = outer.lookup(&(index >> 14).to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
             let part = MapHandle::from_map_id(u32::from_ne_bytes(id.try_into().unwrap())).unwrap();
@@ -170,6 +191,8 @@ mod tests {
             assert_eq!((array.copy(index as usize), array.sequence(index as usize)), (value, value));
         }
         assert_eq!(array.copy(1), 0);
+        array.clear(39_999);
+        assert_eq!((array.copy(39_999), array.copy(16_384)), (0, 16_385));
         // What is smaller than a chunk takes no more than it needs.
         assert_eq!(Chunks::<u64>::of(100).unwrap().shift(), 7);
     }

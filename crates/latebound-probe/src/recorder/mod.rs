@@ -5,11 +5,12 @@
 //! Owns the rings, the set of watched threads, and the way from records to events. It never explains: it gives the events
 //! of an interval, with what was lost of them, to whoever does.
 //!
-//! Limits: a thread id that the kernel gives to a new thread inherits the numbers of the old one; a wake-up from an
+//! Limits: a thread id that the kernel gives to a new thread inherits the numbers of the old one, unless the place of that was freed; a wake-up from an
 //! interrupt that came in the middle of a timer's softirq callback is counted to that timer.
 
 mod chunks;
 mod decode;
+mod ended;
 mod follow;
 mod groups;
 mod options;
@@ -50,6 +51,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
 
 use self::chunks::{ChunkedArray, Chunks};
 use self::decode::Lookup;
+use self::ended::Ended;
 use self::follow::Stream;
 use self::groups::Groups;
 use self::plan::Plan;
@@ -65,6 +67,7 @@ use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
 use crate::{calls, mapping, task};
 
+pub use self::ended::EndedThreads;
 pub use self::options::{Following, RecorderOptions, Watch};
 
 /// Buckets of a histogram.
@@ -195,6 +198,9 @@ pub struct Recorder {
     late: MapHandle,
     sites: MapHandle,
     job_sites: MapHandle,
+    places: MapHandle,
+    free_places: MapHandle,
+    ended: Ended,
     flight: ChunkedArray<FlightRecord>,
     stacks: ChunkedArray<FlightStack>,
     buckets: ChunkedArray<u64>,
@@ -274,6 +280,9 @@ impl Recorder {
             late: handle(&maps.late, "late")?,
             sites: handle(&maps.sites, "sites")?,
             job_sites: handle(&maps.job_sites, "job_sites")?,
+            places: handle(&maps.places, "places")?,
+            free_places: handle(&maps.free_places, "free_places")?,
+            ended: Ended::default(),
             flight,
             stacks,
             buckets,
@@ -320,12 +329,14 @@ impl Recorder {
             return Ok(());
         }
         let slots = self.slots();
-        if self.named >= slots {
+        let freed = self.ended.named.last().copied();
+        if freed.is_none() && self.named >= slots {
             return Err(ProbeError::NothingToSee(format!(
                 "thread {tid} is one too many to watch; the recorder was started for {slots} named threads"
             )));
         }
-        let mut fresh = FlightWatched { slot: slots + self.named, ..Default::default() };
+        let slot = freed.unwrap_or(slots + self.named);
+        let mut fresh = FlightWatched { slot, ..Default::default() };
         if let Ok(name) = std::fs::read(format!("/proc/{tid}/comm")) {
             for (to, from) in fresh.comm.iter_mut().take(15).zip(name.iter().filter(|&&byte| byte != b'\n')) {
                 *to = *from;
@@ -334,7 +345,10 @@ impl Recorder {
         self.watched
             .update(&key, &fresh.to_bytes(), MapFlags::NO_EXIST)
             .map_err(|error| ProbeError::bpf(format!("flight recorder: watching thread {tid}"), error))?;
-        self.named += 1;
+        match freed {
+            Some(_) => drop(self.ended.named.pop()),
+            None => self.named += 1,
+        }
         Ok(())
     }
 
@@ -381,18 +395,22 @@ impl Recorder {
         let mut touched = BTreeSet::new();
         for late in found {
             let wakeup = late_activation(&late);
+            let above = self.options.report_above.is_some_and(|limit| wakeup.length() > limit);
             let worst = self.worst.entry(wakeup.runner_tid()).or_default();
             if !worst.fixed && self.options.keep < usize::MAX {
                 let full = worst.latencies.len() >= self.options.keep;
-                if full && worst.latencies.first().is_some_and(|lowest| wakeup.length() <= *lowest) {
+                let among = !full || worst.latencies.first().is_none_or(|lowest| wakeup.length() > *lowest);
+                if !among && !above {
                     continue;
                 }
-                if full && !worst.latencies.is_empty() {
-                    worst.latencies.remove(0);
+                if among {
+                    if full && !worst.latencies.is_empty() {
+                        worst.latencies.remove(0);
+                    }
+                    let place = worst.latencies.partition_point(|latency| *latency < wakeup.length());
+                    worst.latencies.insert(place, wakeup.length());
+                    touched.insert(wakeup.runner_tid());
                 }
-                let place = worst.latencies.partition_point(|latency| *latency < wakeup.length());
-                worst.latencies.insert(place, wakeup.length());
-                touched.insert(wakeup.runner_tid());
             }
             out.push(wakeup);
         }
@@ -403,7 +421,9 @@ impl Recorder {
                     .flatten()
             });
             if let (Some(lowest), Some(thread)) = (lowest, self.watched_thread(tid)) {
-                put_threshold(&self.thresholds, thread.slot, lowest.max(self.options.least_late))?;
+                let threshold = lowest.max(self.options.least_late);
+                let most = self.options.report_above.unwrap_or(Nanos(u64::MAX));
+                put_threshold(&self.thresholds, thread.slot, threshold.min(most))?;
             }
         }
         Ok(out)
@@ -496,32 +516,31 @@ impl Recorder {
         FlightCpu::from_bytes(all.get(cpu.0 as usize)?)
     }
 
-    /// The wake-up latencies of every watched thread, one series for each way it was woken.
+    /// The wake-up latencies of every watched thread, one series for each way it was woken; of threads whose places others have
+    /// ([`Recorder::free_ended`]), one for each name.
     pub fn series(&self) -> Vec<Series> {
-        let mut all = Vec::new();
-        for key in self.watched.keys() {
-            let Ok(tid) = key.try_into().map(i32::from_ne_bytes).map(Tid) else { continue };
-            for wakeup in Wakeup::ALL.into_iter().take(histograms(&self.options) as usize) {
-                let (mechanism, quantity) = wakeup_series(wakeup);
-                if let Some((thread, histogram)) = self.read_histogram(tid, wakeup) {
-                    let (policy, kernel) = (thread.policy, thread.kernel != 0);
-                    let task = task::task(tid.0, &thread.comm, policy, thread.prio, kernel);
-                    let subject = subject_of(&task);
-                    let mut series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
-                    let clipped = thread.latencies[wakeup.raw() as usize].clipped;
-                    if clipped > 0 {
-                        series.losses.push(Loss {
-                            kind: LossKind::Clipped,
-                            place: format!("flight recorder, {}", series.id),
-                            count: Some(clipped),
-                        });
-                    }
-                    all.push(series);
-                }
-            }
-        }
+        let keys = self.watched.keys();
+        let threads = keys.filter_map(|key| Some(Tid(i32::from_ne_bytes(key.try_into().ok()?))));
+        let mut all: Vec<Series> =
+            threads.flat_map(|tid| self.series_of(tid)).map(|(_, series, _)| series).collect();
+        all.extend(self.ended.series());
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
+    }
+
+    /// The series of one thread, by how it was woken.
+    fn series_of(&self, tid: Tid) -> Vec<(Wakeup, Series, FlightWatched)> {
+        let wakeups = Wakeup::ALL.into_iter().take(histograms(&self.options) as usize);
+        let of = |wakeup: Wakeup| {
+            let (mechanism, quantity) = wakeup_series(wakeup);
+            let (thread, histogram) = self.read_histogram(tid, wakeup)?;
+            let (policy, kernel) = (thread.policy, thread.kernel != 0);
+            let subject = subject_of(&task::task(tid.0, &thread.comm, policy, thread.prio, kernel));
+            let series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
+            let clipped = thread.latencies[wakeup.raw() as usize].clipped;
+            Some((wakeup, ended::with_clipped(series, clipped), thread))
+        };
+        wakeups.filter_map(of).collect()
     }
 
     /// One thread's histogram. The kernel counts on meanwhile: what does not belong together is read again.
@@ -789,6 +808,7 @@ impl Probe for Setup {
         self.stacks.shape(&mut maps.stacks)?;
         self.buckets.shape(&mut maps.buckets)?;
         maps.watched.set_max_entries(2 * slots)?;
+        maps.free_places.set_max_entries(slots)?;
         maps.thresholds.set_max_entries(2 * slots)?;
         maps.sites.set_max_entries(site_entries(&self.options))?;
         maps.job_sites.set_max_entries(if self.options.jobs { 2 * slots } else { 1 })?;
@@ -801,7 +821,7 @@ impl Probe for Setup {
         *self.rings.borrow_mut() = Some(Rings {
             flight: self.records.fill(&handle(&maps.flight, "flight")?)?,
             stacks: self.stacks.fill(&handle(&maps.stacks, "stacks")?)?,
-            buckets: self.buckets.fill(&handle(&maps.buckets, "buckets")?)?,
+            buckets: self.buckets.fill_writable(&handle(&maps.buckets, "buckets")?)?,
         });
         for slot in 0..2 * slots(&self.options) {
             put_threshold(&maps.thresholds, slot, self.options.least_late)?;

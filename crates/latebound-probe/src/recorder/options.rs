@@ -49,12 +49,14 @@ pub struct RecorderOptions {
     pub memory_per_cpu: u64,
     /// Whose wake-ups are watched.
     pub watch: Watch,
-    /// How many threads can be met by the rule, and as many again can be named.
+    /// How many threads at once can be met by the rule, and as many again can be named.
     pub max_threads: u32,
     /// How many of the worst wake-ups are kept of each thread.
     pub keep: usize,
     /// At or below this a wake-up is never late.
     pub least_late: Nanos,
+    /// What is later than this is always reported, however many worse ones a thread had.
+    pub report_above: Option<Nanos>,
     /// From which wait on the outgoing thread's kernel stack is taken.
     pub stack_threshold: Nanos,
     /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): wake-ups, whoever is watched, and
@@ -76,6 +78,7 @@ impl Default for RecorderOptions {
             max_threads: 128,
             keep: 16,
             least_late: Nanos::ZERO,
+            report_above: None,
             stack_threshold: Nanos::from_micros(20),
             following: Following::Nobody,
             jobs: false,

@@ -19,7 +19,7 @@ const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_exec
 const OF_JOBS: [&str; 5] = ["sys_e", "handle_mm_fault", "contention_", "signal_deliver", "block_rq_"];
 
 /// What is seen by a trace point or function, by how its name begins; the others are those of processor vectors.
-const SEEN_BY: [(&str, &str); 16] = [
+const SEEN_BY: [(&str, &str); 17] = [
     ("sys_e", "system calls of watched threads"),
     ("handle_mm_fault", "page faults of watched threads"),
     ("contention_", "waits of watched threads for locks of the kernel"),
@@ -30,6 +30,7 @@ const SEEN_BY: [(&str, &str); 16] = [
     ("sched_switch", "switches between threads"),
     ("sched_migrate_task", "threads that move to another CPU"),
     ("sched_set_need_resched_tp", "requests that a thread gives way"),
+    ("sched_process_exit", "ends of watched threads, whose places others need"),
     ("sched_e", "scheduler entry"),
     ("nmi_handler", "NMIs"),
     ("hrtimer_expire", "timer expiry"),

@@ -114,8 +114,21 @@ struct {
 	__type(value, struct lb_flight_quota);
 } quotas SEC(".maps");
 
-/* Slots given away here, from 0 up; user space gives away those from watch_slots up. */
-__u32 slots_taken;
+/* Those from watch_slots up are for user space to give away. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_places);
+} places SEC(".maps");
+
+/* Places whose threads have ended: user space puts them here once they are clean. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 1);
+	__uint(value_size, sizeof(__u32));
+} free_places SEC(".maps");
+
 /* Set with the first slot of `quotas`; until then nobody looks at them. */
 __u32 quotas_met;
 
@@ -260,19 +273,30 @@ static __always_inline bool rule_names(const struct task_struct *task)
 static __noinline int adopt(__s32 tid)
 {
 	struct lb_flight_watched fresh = {};
+	struct lb_flight_places *all;
 	struct lb_flight_cpu *cpu;
 	long failed = -1;
+	__u32 zero = 0;
 
-	fresh.slot = __sync_fetch_and_add(&slots_taken, 1);
+	all = bpf_map_lookup_elem(&places, &zero);
+	if (!all)
+		return 0;
+	if (bpf_map_pop_elem(&free_places, &fresh.slot)) {
+		fresh.slot = __sync_fetch_and_add(&all->fresh, 1);
+		if (fresh.slot >= watch_slots)
+			all->fresh = watch_slots;
+	}
 	if (fresh.slot < watch_slots)
 		failed = bpf_map_update_elem(&watched, &tid, &fresh, BPF_NOEXIST);
-	else
-		slots_taken = watch_slots;
-	if (failed) {
-		cpu = this_cpu();
-		if (cpu)
-			__sync_fetch_and_add(&cpu->threads_refused, 1);
+	if (!failed) {
+		__sync_fetch_and_add(&all->given, 1);
+		return 0;
 	}
+	if (fresh.slot < watch_slots)
+		bpf_map_push_elem(&free_places, &fresh.slot, 0);
+	cpu = this_cpu();
+	if (cpu)
+		__sync_fetch_and_add(&cpu->threads_refused, 1);
 	return 0;
 }
 
@@ -284,7 +308,8 @@ static __always_inline struct lb_flight_watched *find_watched(const struct task_
 	if (!tid)
 		return 0;
 	thread = bpf_map_lookup_elem(&watched, &tid);
-	if (thread || !may_adopt || !rule_names(task))
+	/* One that ends has no place any more once user space has seen its end. */
+	if (thread || !may_adopt || !rule_names(task) || (task->flags & PF_EXITING))
 		return thread;
 	adopt(tid);
 	return bpf_map_lookup_elem(&watched, &tid);
@@ -774,6 +799,22 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	submit_late(next, thread->slot, latency, wakeup, wakeup == LB_WAKEUP_TIMER ? thread->soft_expires_ns : 0,
 		    wakeup == LB_WAKEUP_QUOTA ? due : thread->waking_at_ns, now, 0);
 	thread->waking_at_ns = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_end, struct task_struct *task)
+{
+	struct lb_flight_watched *thread = find_watched(task, false);
+	struct lb_flight_places *all;
+	__u32 zero = 0;
+
+	if (!thread || thread->ended_at_ns)
+		return 0;
+	thread->ended_at_ns = bpf_ktime_get_ns();
+	all = bpf_map_lookup_elem(&places, &zero);
+	if (all)
+		__sync_fetch_and_add(&all->ended, 1);
 	return 0;
 }
 

@@ -220,8 +220,17 @@ struct lb_flight_watched {
 	__u64 quota_from_ns; /* since when it waits there */
 	__u64 quota_base_ns; /* for how long that queue had been held by then */
 	struct lb_job job;
+	__u64 ended_at_ns; /* 0 where it has not ended */
 	__u64 releases_unknown; /* jobs counted from the entry of their wait, because what they would have waited for was there */
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
+};
+
+/* Places of watched threads that the rule names. */
+struct lb_flight_places {
+	__u64 given; /* how often one was given to a thread */
+	__u64 ended; /* how many watched threads have ended, of those that user space named as well */
+	__u32 fresh; /* places that were given for the first time, from 0 up */
+	__u32 zero;
 };
 
 /* A watched thread ran later than its threshold, or its job took longer. */

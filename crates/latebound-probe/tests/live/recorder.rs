@@ -2,7 +2,7 @@
 //! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
 
 use crate::plant::{self, Class, MS, US};
-use latebound_model::{Activation, Cpu, EventKind, Mechanism, Nanos};
+use latebound_model::{Activation, Cpu, EventKind, LossKind, Mechanism, Nanos};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 
 #[test]
@@ -130,4 +130,60 @@ fn live_a_ring_that_is_too_small_says_what_it_lost_and_what_it_costs() {
     }
     println!("{} events, {runs} runs of {each} ns", cost.events);
     assert!(each < 5_000, "a program's run takes {each} ns");
+}
+
+/// Names this thread and sleeps a few times.
+fn named_sleeper() {
+    // SAFETY: the name lives through the call and ends with a zero.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, c"short-lived".as_ptr()) }, 0);
+    for _ in 0..SLEEPS {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+const SLEEPS: u64 = 5;
+
+#[test]
+fn live_threads_that_end_leave_their_places_to_more_than_there_are_places() {
+    const PLACES: u32 = 8;
+    const THREADS: u64 = 30 * PLACES as u64;
+    let run = |frees: bool| {
+        let watch = Watch::Comm("short-lived".to_owned());
+        let options = RecorderOptions { watch, max_threads: PLACES, ..RecorderOptions::default() };
+        let mut recorder = Recorder::start(options).unwrap();
+        let mut ended = 0;
+        for _ in 0..THREADS / 2 {
+            std::thread::scope(|scope| drop([(); 2].map(|()| scope.spawn(named_sleeper))));
+            recorder.late().unwrap();
+            if frees && let Some(freed) = recorder.free_ended().unwrap() {
+                let own = |series: &latebound_model::Series| {
+                    series.subject.task.as_ref().is_some_and(|task| freed.threads.contains(&task.tid))
+                };
+                assert!(freed.series.iter().all(own), "{:?}", freed.threads);
+                ended += freed.threads.len() as u64;
+            }
+            // A place is free a little after the end of its thread.
+            std::thread::sleep(std::time::Duration::from_millis(15));
+        }
+        let losses = recorder.losses();
+        let refused: u64 =
+            losses.iter().filter(|loss| loss.kind == LossKind::MapFull).filter_map(|loss| loss.count).sum();
+        let counted: u64 = recorder
+            .series()
+            .iter()
+            .filter(|series| series.mechanism == Mechanism::TimerWakeup)
+            .inspect(|series| assert!(series.subject.name.starts_with("short-lived"), "{series:?}"))
+            .map(|series| series.summary.count)
+            .sum();
+        println!("{THREADS} threads: {counted} wake-ups, {ended} freed, {refused} refused");
+        (refused, counted, ended)
+    };
+    let (refused, counted, ended) = run(true);
+    assert_eq!(refused, 0);
+    assert!(ended + 3 * u64::from(PLACES) >= THREADS, "{ended} of {THREADS} were freed");
+    // The first sleep of a thread may be the one that it is met by; a sleep may be over before it begins.
+    assert!((THREADS * (SLEEPS - 1)..=THREADS * SLEEPS).contains(&counted), "{counted}");
+    let (refused, counted, _) = run(false);
+    assert!(refused > 0, "places that nobody frees last for {PLACES} threads");
+    assert!(counted <= u64::from(PLACES) * SLEEPS, "{counted}");
 }
