@@ -39,6 +39,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand schema 'Print the JSON Schema of run.json'
             cand generate 'Write man pages or completions, all made from the definition of the options'
             cand __load 'Run one built-in load in this process; used by the other verbs'
+            cand late-commands 'Run the commands of `--do` for the process that started this one'
         }
         &'latebound;check'= {
             cand --cpus 'The CPUs to measure, with one thread on each, such as 0-3,6 [default: all that this process may use]'
@@ -91,7 +92,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;explain'= {
-            cand --trace 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root. Needs --comm, --tid or --rt'
+            cand --trace 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data, ftrace text, or a Run of --do save), without root. Needs --comm, --tid or --rt'
             cand --pid 'Observe every thread of this process, including threads that it starts later'
             cand --tid 'Observe this thread; may be given more than once'
             cand --comm 'Observe every thread with this name (comm, at most 15 bytes)'
@@ -100,6 +101,12 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --duration 'How long to observe [default: until Ctrl-C]'
             cand --max-latency 'End with exit status 2 if a wake-up took longer than this'
             cand --perfetto 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced'
+            cand --on-late 'Do something when a wake-up or job of a watched thread took longer than this'
+            cand --do 'What is done then; may be given more than once, and is done in this order: "save" the events before it, "run:COMMAND" with sh, "signal:NAME" to the late thread''s process or "signal:NAME:PID", "marker" in the trace of the kernel, "stop" at last, as with Ctrl-C [default: save]'
+            cand --rest 'For so long after a trigger another late wake-up or job is counted and does nothing'
+            cand --before 'How much time before the end of the late wake-up or job a save holds, as far as the recorder''s memory reaches'
+            cand --saves 'How many saves are kept at most: the first ones. Later triggers are counted'
+            cand --command-limit 'A command of --do that runs longer is ended'
             cand --worst 'How many of the worst wake-ups are explained'
             cand --keep 'The activations that are written to the Run''s `activations.parquet`, at most 1 048 576 [default: those that are explained]'
             cand --recorder-memory 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads'
@@ -579,6 +586,14 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;__load'= {
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;late-commands'= {
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'

@@ -46,6 +46,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run la
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "schema" -d 'Print the JSON Schema of run.json'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "generate" -d 'Write man pages or completions, all made from the definition of the options'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "__load" -d 'Run one built-in load in this process; used by the other verbs'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "late-commands" -d 'Run the commands of `--do` for the process that started this one'
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l cpus -d 'The CPUs to measure, with one thread on each, such as 0-3,6 [default: all that this process may use]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l policy -d 'The scheduling policy of the measuring threads [default: fifo, or other if the kernel refuses fifo]' -r -f -a "fifo\t''
 rr\t''
@@ -98,7 +99,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand measure" -l keep-arg
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -l force -d 'Replace an existing Run'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand measure" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace -d 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root. Needs --comm, --tid or --rt' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace -d 'Explain the worst wake-ups of this saved trace (trace.dat, perf.data, ftrace text, or a Run of --do save), without root. Needs --comm, --tid or --rt' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l pid -d 'Observe every thread of this process, including threads that it starts later' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l tid -d 'Observe this thread; may be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 'Observe every thread with this name (comm, at most 15 bytes)' -r
@@ -107,6 +108,12 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l perfetto -d 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l on-late -d 'Do something when a wake-up or job of a watched thread took longer than this' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l do -d 'What is done then; may be given more than once, and is done in this order: "save" the events before it, "run:COMMAND" with sh, "signal:NAME" to the late thread\'s process or "signal:NAME:PID", "marker" in the trace of the kernel, "stop" at last, as with Ctrl-C [default: save]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l rest -d 'For so long after a trigger another late wake-up or job is counted and does nothing' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l before -d 'How much time before the end of the late wake-up or job a save holds, as far as the recorder\'s memory reaches' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l saves -d 'How many saves are kept at most: the first ones. Later triggers are counted' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l command-limit -d 'A command of --do that runs longer is ended' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l worst -d 'How many of the worst wake-ups are explained' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l keep -d 'The activations that are written to the Run\'s `activations.parquet`, at most 1 048 576 [default: those that are explained]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l recorder-memory -d 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads' -r
@@ -580,3 +587,10 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand __load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand __load" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand late-commands" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand late-commands" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand late-commands" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand late-commands" -s V -l version -d 'Print version'

@@ -51,6 +51,13 @@ impl WorstExplanations {
         self.kept.retain(|kept| kept.task.tid != tid || kept.ended_at.is_some());
     }
 
+    /// A thread has ended: its deadline is known for as long as something of it is kept.
+    pub fn forget_thread(&mut self, tid: Tid) {
+        if !self.kept.iter().any(|kept| kept.task.tid == tid) {
+            self.deadlines.remove(&tid);
+        }
+    }
+
     /// Keeps an explanation where it is among the worst.
     pub fn take(&mut self, explanation: Explanation) {
         let rank = self.rank_of(&explanation);

@@ -89,6 +89,8 @@ fn run(values: &[f64]) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -108,6 +108,8 @@ fn run(seed: u64, cpus: u32) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -97,6 +97,8 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

@@ -33,6 +33,8 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: vec![Missing {

@@ -14,6 +14,7 @@ mod finding;
 mod histogram;
 mod job;
 mod keep;
+mod late;
 mod mechanism;
 mod migrate;
 mod priority;
@@ -41,6 +42,7 @@ pub use histogram::{
 };
 pub use job::{Cycle, Sureness, ThreadJobs, WaitSite};
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
+pub use late::{Late, LateAction, OnLate, Save, Stretch};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Policy, Priority, Scheduling};
 pub use response::Response;

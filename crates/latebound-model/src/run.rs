@@ -13,6 +13,7 @@ use crate::cause::Explanation;
 use crate::evidence::{EvidenceLevel, Loss, Missing};
 use crate::finding::Finding;
 use crate::job::ThreadJobs;
+use crate::late::{OnLate, Stretch};
 use crate::priority::Policy;
 use crate::series::Series;
 use crate::system::{CpuQuota, SystemSnapshot};
@@ -250,6 +251,12 @@ pub struct Run {
     /// The threads whose jobs were followed, or were to be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<ThreadJobs>,
+    /// What was done where a thread was late, where something was to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_late: Option<OnLate>,
+    /// Of a Run that holds a saved stretch of time: which one. Its events are in `events.parquet`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<Stretch>,
     /// Work done beside the latencies.
     #[serde(default)]
     pub throughput: Vec<Throughput>,

@@ -8,6 +8,7 @@ pub mod blame;
 mod bound;
 mod deferred;
 pub mod job;
+pub(crate) mod late;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

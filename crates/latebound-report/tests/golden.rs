@@ -51,6 +51,9 @@ fn terminal_texts_are_as_they_were() {
     golden("jobs-explain.txt", &terminal::explained(&support::jobs(), &PLAIN));
     golden("jobs-explain-52.txt", &terminal::explained(&support::jobs(), &STYLES[2]));
     golden("jobs-check.txt", &terminal::check_summary(&support::jobs(), None, &PLAIN));
+    let [done, saved] = support::late();
+    golden("late-explain.txt", &terminal::explained(&done, &PLAIN));
+    golden("late-saved.txt", &terminal::explained(&saved, &PLAIN));
     golden("bounded-check.txt", &terminal::check_summary(&support::bounded(), None, &PLAIN));
     golden("rich-check-colour.txt", &terminal::check_summary(&support::rich(), None, &STYLES[1]));
     golden("worst-activations.txt", &terminal::worst_activations(&support::activations(), &PLAIN));
@@ -246,7 +249,8 @@ fn colours_change_nothing_but_colours() {
 
 #[test]
 fn no_name_reaches_the_terminal_as_a_control_sequence() {
-    for (run, style) in [support::hostile(), support::hostile_bound(), support::hostile_jobs()]
+    let [done, saved] = support::hostile_late();
+    for (run, style) in [support::hostile(), support::hostile_bound(), support::hostile_jobs(), done, saved]
         .into_iter()
         .flat_map(|run| STYLES.map(|style| (run.clone(), style)))
     {

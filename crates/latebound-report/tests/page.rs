@@ -59,6 +59,8 @@ fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
         support::deferred(),
         support::jobs(),
         support::hostile_jobs(),
+        support::hostile_late()[0].clone(),
+        support::hostile_late()[1].clone(),
     ] {
         let page = html::page(&run);
         assert!(!page.contains("NaN") && !page.contains(">inf<"));

@@ -17,7 +17,7 @@ use latebound_model::{
 use latebound_trace::{ReadAt, TraceError};
 
 use crate::error::SavedError;
-use crate::events::visit_saved;
+use crate::events::{ReadTallies, visit_saved};
 
 /// Events from so long before the interval tell what was on the CPU when it began.
 const MARGIN: Nanos = Nanos::from_millis(5);
@@ -76,10 +76,39 @@ pub fn explain_saved<R: ReadAt>(
     keep: usize,
     facts: &KernelFacts,
 ) -> Result<SavedExplanations, SavedError> {
+    let each = |visit: &mut dyn FnMut(Event)| visit_saved(open().map_err(again)?, instance, visit);
+    explain_each(&each, watched, cycle, keep, facts)
+}
+
+/// As [`explain_saved`], of events that are there, by time.
+pub fn explain_events(
+    events: &[Event],
+    watched: &Watched,
+    cycle: &CycleChoice,
+    keep: usize,
+    facts: &KernelFacts,
+) -> Result<SavedExplanations, SavedError> {
+    let each = |visit: &mut dyn FnMut(Event)| {
+        events.iter().cloned().for_each(visit);
+        Ok(ReadTallies::default())
+    };
+    explain_each(&each, watched, cycle, keep, facts)
+}
+
+/// Gives all events to who asks for them.
+type Each<'a> = &'a dyn Fn(&mut dyn FnMut(Event)) -> Result<ReadTallies, SavedError>;
+
+fn explain_each(
+    each: Each<'_>,
+    watched: &Watched,
+    cycle: &CycleChoice,
+    keep: usize,
+    facts: &KernelFacts,
+) -> Result<SavedExplanations, SavedError> {
     let mut finder = Finder::new(watched, keep);
     let mut usual = UsualCounter::default();
     let (mut waits, mut counter) = (Waits::default(), SiteCounter::default());
-    let counted = visit_saved(open().map_err(again)?, instance, |event| {
+    let counted = each(&mut |event| {
         usual.observe(&event);
         finder.observe(&event);
         if *cycle != CycleChoice::Off
@@ -98,7 +127,7 @@ pub fn explain_saved<R: ReadAt>(
     if !found.cycles.is_empty() {
         // A thread whose jobs are explained has its wake-ups in them.
         finder = Finder { without: found.cycles.keys().copied().collect(), ..Finder::new(watched, keep) };
-        visit_saved(open().map_err(again)?, instance, |event| {
+        each(&mut |event| {
             finder.observe(&event);
             found.observe(&event, watched);
         })?;
@@ -109,7 +138,7 @@ pub fn explain_saved<R: ReadAt>(
     worst.truncate(keep);
     let mut kept: Vec<Vec<Event>> = vec![Vec::new(); worst.len()];
     let mut cut: Vec<u64> = vec![0; worst.len()];
-    visit_saved(open().map_err(again)?, instance, |event| {
+    each(&mut |event| {
         for (place, late) in worst.iter().enumerate() {
             let from = late.requested_at.saturating_sub(MARGIN);
             if from <= event.at && event.at <= late.until() {

@@ -17,7 +17,7 @@ mod wakeups;
 
 pub use error::SavedError;
 pub use events::{ReadTallies, visit_saved};
-pub use explain::{SavedExplanations, Watched, explain_saved};
+pub use explain::{SavedExplanations, Watched, explain_events, explain_saved};
 pub use observe::{SavedOptions, observe_saved};
 pub use saved::{Saved, Violation};
 pub use views::{bound_of, views};

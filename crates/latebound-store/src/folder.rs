@@ -12,10 +12,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use latebound_files::{Folder, is_temporary};
-use latebound_model::{Activation, Explanation, Run, Table, WorkloadCurve};
+use latebound_model::{Activation, Event, Explanation, Run, Table, WorkloadCurve};
 use serde::Deserialize;
 
 use crate::error::StoreError;
+use crate::events;
 use crate::read::{MAX_RUN_BYTES, encode_run, parse_run};
 use crate::tables::{self, EncodedTable, InterruptRow};
 use crate::{REPORT_FILE, RUN_FILE, TRACE_FILE};
@@ -64,6 +65,24 @@ impl RunFolder {
         let path = resolve(path.as_ref())?;
         let make = |source| StoreError::MakeFolder { path: path.clone(), source };
         let (parent, name) = Folder::above(&path).map_err(make)?;
+        RunFolder::in_folder(parent, name, path, overwrite)
+    }
+
+    /// As [`RunFolder::create`], for a Run of this name in a folder that is held open, whatever becomes of the names above it. `path` is
+    /// only named in errors. Nothing is replaced.
+    pub fn create_in(parent: &Folder, name: &OsStr, path: PathBuf) -> Result<RunFolder, StoreError> {
+        let make = |source| StoreError::MakeFolder { path: path.clone(), source };
+        let same = parent.child(".".as_ref()).map_err(make)?;
+        RunFolder::in_folder(same, name.to_owned(), path, false)
+    }
+
+    fn in_folder(
+        parent: Folder,
+        name: OsString,
+        path: PathBuf,
+        overwrite: bool,
+    ) -> Result<RunFolder, StoreError> {
+        let make = |source| StoreError::MakeFolder { path: path.clone(), source };
         what_is_there(&parent, &name, &path, overwrite)?;
         remove_what_dead_writers_left(&parent);
         let (hidden, folder) = parent.make_locked(FOLDER_MODE).map_err(make)?;
@@ -89,6 +108,11 @@ impl RunFolder {
         explained: &[Explanation],
     ) -> Result<(), StoreError> {
         self.write_table(tables::activations(activations, explained)?)
+    }
+
+    /// Writes events of the kernel as a table, in the order in which they come.
+    pub fn write_events(&mut self, events: impl IntoIterator<Item = Event>) -> Result<(), StoreError> {
+        self.write_table(events::table(events)?)
     }
 
     /// Writes single interrupts as a table.

@@ -9,6 +9,8 @@
 mod columns;
 mod error;
 #[cfg(feature = "write")]
+mod events;
+#[cfg(feature = "write")]
 mod folder;
 mod read;
 #[cfg(feature = "write")]
@@ -16,11 +18,13 @@ mod tables;
 
 pub use error::StoreError;
 #[cfg(feature = "write")]
+pub use events::{has_events, visit_events};
+#[cfg(feature = "write")]
 pub use folder::RunFolder;
 pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
 #[cfg(feature = "write")]
 pub use tables::{
-    ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,
+    ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, EVENTS_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,
     WORKLOAD_CURVES_FILE, WORST_SPANS_FILE,
 };
 

@@ -11,7 +11,7 @@ use latebound_model::{
 };
 use serde::Serialize;
 
-use crate::columns::{Column, Get, encode};
+use crate::columns::{Column, encode};
 use crate::error::StoreError;
 
 /// Every bucket of every series that is not empty.
@@ -28,8 +28,12 @@ pub const INTERRUPTS_FILE: &str = "interrupts.parquet";
 /// Corners of workload curves.
 pub const WORKLOAD_CURVES_FILE: &str = "workload_curves.parquet";
 
+/// Events of the kernel in a stretch of time.
+pub const EVENTS_FILE: &str = "events.parquet";
+
 /// All of them.
-pub(crate) const FILES: [&str; 6] = [
+pub(crate) const FILES: [&str; 7] = [
+    EVENTS_FILE,
     HISTOGRAMS_FILE,
     BLOCK_MAXIMA_FILE,
     WORST_SPANS_FILE,
@@ -59,7 +63,7 @@ pub(crate) struct EncodedTable {
     pub(crate) bytes: Vec<u8>,
 }
 
-fn table<R>(
+pub(crate) fn table<R>(
     file: &'static str,
     description: &'static str,
     columns: &[Column<R>],
@@ -76,8 +80,11 @@ fn word(value: impl Serialize) -> String {
 }
 
 macro_rules! columns {
-    ($($name:literal: $kind:ident($get:expr)),+ $(,)?) => { [$(Column { name: $name, get: Get::$kind($get) }),+] };
+    ($($name:literal: $kind:ident($get:expr)),+ $(,)?) => {
+        [$($crate::columns::Column { name: $name, get: $crate::columns::Get::$kind($get) }),+]
+    };
 }
+pub(crate) use columns;
 
 struct HistogramRow<'r> {
     series_id: &'r str,

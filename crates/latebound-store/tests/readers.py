@@ -15,7 +15,7 @@ import pyarrow.parquet
 folder = pathlib.Path(sys.argv[1])
 run = json.loads((folder / "run.json").read_text())
 files = {table["file"]: table["rows"] for table in run["tables"]}
-names = {"histograms", "block_maxima", "worst_spans", "activations", "interrupts", "workload_curves"}
+names = {"histograms", "block_maxima", "worst_spans", "activations", "interrupts", "workload_curves", "events"}
 assert {f"{name}.parquet" for name in names} == set(files), files
 
 counts = {s["id"]: s["histogram"]["count"] for s in run["series"] if s["histogram"]["count"]}

@@ -35,6 +35,7 @@ fn write(path: &Path, how_many_activations: u64) {
     });
     folder.write_interrupts(rows).unwrap();
     folder.write_workload_curves(&workload_curves()).unwrap();
+    folder.write_events(common::events(how_many_activations)).unwrap();
     let mut run = sample_run(1);
     run.state = RunState::Complete;
     folder.finish(&run, None).unwrap();

@@ -65,6 +65,8 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: saved.losses.clone(),
         missing,

@@ -6,6 +6,7 @@ mod bound;
 mod compare;
 mod defer;
 mod lab;
+mod late;
 mod tune;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use defer::{
     KeepArgs, TrainArgs, TriggerName,
 };
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
+pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,
     TuneRunArgs, TuneShowArgs, TuneTasksArgs, TuneUndoArgs,
@@ -99,7 +101,13 @@ pub(crate) enum Verb {
     Generate(GenerateArgs),
     #[command(name = LoadProcess::ENTRY, hide = true)]
     Load(LoadArgs),
+    /// Run the commands of `--do` for the process that started this one
+    #[command(name = LATE_COMMANDS, hide = true)]
+    LateCommands,
 }
+
+/// The hidden verb of the process that runs the commands of `--do`.
+pub(crate) const LATE_COMMANDS: &str = "late-commands";
 
 /// Measure this system, explain its worst wake-ups and write a report
 ///
@@ -170,6 +178,7 @@ Examples:
   latebound explain latebound-check.run --worst 3
   latebound explain --trace trace.dat --rt
   latebound explain latebound-check.run --perfetto worst.pftrace
+  latebound explain --comm control --on-late 2ms --do save --do marker --do stop
 
 {EXIT_STATUS}"))]
 pub(crate) struct ExplainArgs {
@@ -177,8 +186,8 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "RUN", group = "whom", conflicts_with_all = ["duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) run: Option<PathBuf>,
 
-    /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data or ftrace text), without root. Needs
-    /// --comm, --tid or --rt.
+    /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data, ftrace text, or a Run of --do save), without
+    /// root. Needs --comm, --tid or --rt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) trace: Option<PathBuf>,
 
@@ -221,6 +230,8 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) late: LateArgs,
     #[command(flatten)]
     pub(crate) recorder: RecorderArgs,
     #[command(flatten)]

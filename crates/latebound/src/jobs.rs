@@ -24,12 +24,14 @@ pub(crate) struct JobFollower {
     /// Since when each thread's waits are counted.
     since: BTreeMap<Tid, Instant>,
     cycles: BTreeMap<Tid, Cycle>,
+    /// Of threads that have ended: jobs that surely exceeded their deadline.
+    late_of_ended: u64,
 }
 
 impl JobFollower {
     pub(crate) fn new(choice: CycleChoice, deadline: Option<Nanos>) -> JobFollower {
         let (since, cycles) = (BTreeMap::new(), BTreeMap::new());
-        JobFollower { choice, deadline, looked_at: None, since, cycles }
+        JobFollower { choice, deadline, looked_at: None, since, cycles, late_of_ended: 0 }
     }
 
     /// Whether jobs are followed at all.
@@ -71,9 +73,19 @@ impl JobFollower {
         self.since.keys().map(|tid| self.thread(*tid, series)).collect()
     }
 
+    /// These threads have ended, and the recorder gave their places away. `series` are those that they had.
+    pub(crate) fn forget(&mut self, ended: &[Tid], series: &[Series]) {
+        for tid in ended.iter().filter(|tid| self.since.contains_key(tid)) {
+            self.late_of_ended += self.thread(*tid, series).late_at_least.unwrap_or(0);
+        }
+        self.since.retain(|tid, _| !ended.contains(tid));
+        self.cycles.retain(|tid, _| !ended.contains(tid));
+    }
+
     /// Whether a job was longer than the deadline that the user gave.
     pub(crate) fn missed_deadline(&self, jobs: &[ThreadJobs]) -> bool {
-        self.deadline.is_some() && jobs.iter().any(|thread| thread.late_at_least.is_some_and(|late| late > 0))
+        let late = |thread: &ThreadJobs| thread.late_at_least.is_some_and(|late| late > 0);
+        self.deadline.is_some() && (self.late_of_ended > 0 || jobs.iter().any(late))
     }
 
     fn thread(&self, tid: Tid, all: &[Series]) -> ThreadJobs {

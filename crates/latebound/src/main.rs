@@ -10,6 +10,7 @@ mod follow;
 mod generate;
 mod helper;
 mod jobs;
+mod late;
 mod live;
 mod live_bound;
 mod load_runner;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
             .map(|()| Outcome::Done),
         Verb::Generate(args) => generate::generate(args.what, &args.folder).map(|()| Outcome::Done),
         Verb::Load(args) => load_runner::run_as_load(&args.arguments).map(|()| Outcome::Done),
+        Verb::LateCommands => late::commands::serve().map(|()| Outcome::Done),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -26,6 +26,8 @@ enum When {
     Load,
     /// Where a page or metrics or a Perfetto trace are written.
     File,
+    /// Where signals are sent to processes of others.
+    Signal,
     /// Where /proc shows tasks of others to few.
     HiddenTasks,
 }
@@ -51,6 +53,9 @@ const FOLDER: CapabilityRule = CapabilityRule {
 /// A load may have become another user.
 const LOADS: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::KILL, name: "CAP_KILL", when: When::Load };
+/// The thread that is late may be another user's.
+const SIGNALS: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::KILL, name: "CAP_KILL", when: When::Signal };
 const READ: CapabilityRule = CapabilityRule {
     capability: CapabilitySet::DAC_READ_SEARCH,
     name: "CAP_DAC_READ_SEARCH",
@@ -115,7 +120,7 @@ impl Work {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe => &[MAPS, FOLDER, LOADS],
-            Work::Explain => &[MAPS, FOLDER, LOADS, FILE],
+            Work::Explain => &[MAPS, FOLDER, LOADS, SIGNALS, FILE],
             Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
             Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
             Work::TuneMap => &[MAPS, FILE],
@@ -154,6 +159,8 @@ pub(crate) struct Needs {
     pub(crate) load: bool,
     /// Whether a page or metrics or a Perfetto trace are written.
     pub(crate) file: bool,
+    /// Whether signals are sent to processes of others.
+    pub(crate) signal: bool,
 }
 
 /// What of this machine decides over the lines of the table.
@@ -189,6 +196,7 @@ fn set(work: Work, needs: Needs, machine: Machine) -> CapabilitySet {
         When::Run => needs.run,
         When::Load => needs.load,
         When::File => needs.file,
+        When::Signal => needs.signal,
     };
     work.kept().iter().filter(is_kept).fold(CapabilitySet::empty(), |all, kept| all | kept.capability)
 }
@@ -252,6 +260,7 @@ mod tests {
                     When::Run => " (where a Run is written)",
                     When::Load => " (where a load runs beside)",
                     When::File => " (where an option names a file to write)",
+                    When::Signal => " (where it sends signals)",
                     When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)
@@ -270,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_follows_from_what_is_done() {
-        let all = Needs { run: true, load: true, file: true };
+        let all = Needs { run: true, load: true, file: true, signal: true };
         let none = Needs::default();
         let new = Machine { maps_by_file: true, hides_tasks: false };
         let old = Machine { maps_by_file: false, hides_tasks: true };

@@ -19,7 +19,7 @@ use latebound_store::{RunFolder, StoreError};
 pub(crate) use latebound_syscall::clock::now as monotonic;
 use latebound_system::Doctor;
 
-use crate::cli::RecordArgs;
+use crate::cli::{RecordArgs, recorded_command};
 use crate::output::Output;
 
 /// How often a Run in progress is written again. Each time costs a few milliseconds of a CPU and one small file, so
@@ -80,14 +80,27 @@ pub(crate) fn command_line() -> Vec<String> {
     recorded(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))
 }
 
-/// The words without those of another command behind `--`, which may hold secrets of its own; with them, where `--keep-arguments` is
-/// among the words before.
+/// The words without those of another command behind `--` or in `--do run:`, which may hold secrets of its own; with them, where
+/// `--keep-arguments` is among the words before.
 fn recorded(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = words.collect();
-    if let Some(at) = words.iter().position(|word| word == "--")
-        && !words[..at].iter().any(|word| word == "--keep-arguments")
-    {
-        words.truncate(at + 1);
+    let end = words.iter().position(|word| word == "--");
+    let kept = words[..end.unwrap_or(words.len())].iter().any(|word| word == "--keep-arguments");
+    if kept {
+        return words;
+    }
+    if let Some(end) = end {
+        words.truncate(end + 1);
+    }
+    for at in 1..words.len() {
+        // --do run:COMMAND and --do=run:COMMAND
+        let (option, action) = match words[at].strip_prefix("--do=") {
+            Some(action) => ("--do=", Some(action)),
+            None => ("", (words[at - 1] == "--do").then_some(words[at].as_str())),
+        };
+        if let Some(command) = action.and_then(|action| action.strip_prefix("run:")) {
+            words[at] = option.to_owned() + &recorded_command(command);
+        }
     }
     words
 }
@@ -116,6 +129,8 @@ pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> 
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
@@ -310,7 +325,7 @@ impl RunWriter {
 
 /// What to type where sudo(8) made this process root: a Run is its owner's, and that is root then. It is not given away here: root writes to it
 /// until the end, and never to what is another user's.
-fn for_who_typed_sudo(path: &Path) -> Option<String> {
+pub(crate) fn for_who_typed_sudo(path: &Path) -> Option<String> {
     let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     // SAFETY: no arguments.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -349,5 +364,18 @@ mod tests {
         let kept = "latebound check --keep-arguments -- job --token x -- y";
         assert_eq!(of(kept), kept);
         assert_eq!(of("latebound measure --cpus 1"), "latebound measure --cpus 1");
+        let words = ["latebound", "explain", "--do", "run:mail -p x", "--do=run:mail y", "--do", "save"];
+        let mut kept = vec!["latebound", "explain", "--keep-arguments"];
+        kept.extend(&words[2..]);
+        let without = [
+            "latebound",
+            "explain",
+            "--do",
+            "run:mail (2 words not kept)",
+            "--do=run:mail (1 words not kept)",
+        ];
+        let given = |words: &[&str]| recorded(words.iter().map(|&word| word.to_owned()));
+        assert_eq!(given(&words)[..5], without);
+        assert_eq!(given(&kept), kept);
     }
 }

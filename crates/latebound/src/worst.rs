@@ -56,22 +56,28 @@ impl Worst {
         if !self.explanations.wants(late) {
             return;
         }
-        let from = late.requested_at.saturating_sub(MARGIN);
-        let events = match events(late, from, recorder) {
-            Ok(events) => events,
-            Err(error) => {
-                self.failed = Some(error.to_string());
-                return;
-            }
-        };
-        let mut explanation = explain(late, &events, &self.facts);
-        if may_be_standstill(&events, late) {
-            match self.with_history(late, from, recorder) {
-                Ok(again) => explanation = again,
-                Err(error) => self.failed = Some(error.to_string()),
-            }
+        match self.explanation(late, recorder) {
+            Ok(explanation) => self.explanations.take(explanation),
+            Err(error) => self.failed = Some(error.to_string()),
         }
-        self.explanations.take(explanation);
+    }
+
+    /// The explanation of a late wake-up or job, whether or not it is among the worst.
+    pub(crate) fn explanation(
+        &mut self,
+        late: &Activation,
+        recorder: &Recorder,
+    ) -> Result<Explanation, ProbeError> {
+        let from = late.requested_at.saturating_sub(MARGIN);
+        let events = events(late, from, recorder)?;
+        let explanation = explain(late, &events, &self.facts);
+        if !may_be_standstill(&events, late) {
+            return Ok(explanation);
+        }
+        self.with_history(late, from, recorder).or_else(|error| {
+            self.failed = Some(error.to_string());
+            Ok(explanation)
+        })
     }
 
     /// The same with the events of all CPUs and with what is usual on that one: reading these takes some milliseconds, and few
@@ -94,6 +100,11 @@ impl Worst {
         if let Some(deadline) = deadline {
             self.explanations.set_deadline(tid, deadline);
         }
+    }
+
+    /// These threads have ended: what is kept of them stays, and nothing else.
+    pub(crate) fn forget(&mut self, ended: &[Tid]) {
+        ended.iter().for_each(|tid| self.explanations.forget_thread(*tid));
     }
 
     /// The worst so far.

@@ -267,6 +267,8 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -7,6 +7,7 @@
 mod bound;
 mod compare;
 mod deferred;
+mod late;
 mod matrix;
 mod observed;
 mod parts;
@@ -50,6 +51,7 @@ pub fn page(run: &Run) -> String {
                 wakeups::write(m, run, &wakeups);
             }
             worst::write(m, run);
+            late::write(m, run);
             bound::write(m, run);
             deferred::write(m, run);
             // A bound is not made of mechanisms, and a saved trace says nothing of loads.
@@ -172,6 +174,7 @@ fn top(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>, answer: &digest
     if let Some(text) = digest::state_text(run) {
         m.leaf("p", &[("class", "banner"), ("id", "state")], &prose(&text)).line();
     }
+    late::stretch(m, run);
     m.element("h1", &[("id", "answer")], |m| sentence(m, &answer.late)).line();
     m.element("dl", &[("class", "why")], |m| {
         m.leaf("dt", &[], "Why");
@@ -234,6 +237,7 @@ fn nav(m: &mut Markup, run: &Run) {
         ("#worst", "Worst cases", !run.worst.is_empty()),
         ("#causes", "Causes", !run.worst.is_empty()),
         ("#blame", "Who made whom late", digest::job::any_job(&run.worst)),
+        ("#late", "Late ones", late::has_late(run)),
         ("#bound", "Bound", run.bound.is_some()),
         ("#deferred", "Work put off", deferred::is_deferred(run)),
         ("#observed", "Mechanisms", has_observed(run)),

@@ -4,6 +4,7 @@
 use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task, ThreadJobs};
 
 use super::blame::blame_table;
+use super::late::late_lines;
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads, say};
 use super::{Style, Tone, Writer};
@@ -12,7 +13,7 @@ use crate::text::{grouped, loss_text, percent, printable, priority_text, task_te
 
 /// The worst wake-ups of a Run, worst first, between the loads that failed and the quotas of the watched threads' groups.
 pub fn explained(run: &Run, style: &Style) -> String {
-    let head = failed_loads(run, style);
+    let head = failed_loads(run, style) + &late_lines(run, style);
     if run.worst.is_empty() {
         return head + "No wake-up of a watched thread was seen.";
     }

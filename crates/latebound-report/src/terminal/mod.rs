@@ -12,6 +12,7 @@ pub(crate) mod compare;
 mod defer;
 mod explain;
 mod import;
+mod late;
 mod lost;
 mod scope;
 mod table;

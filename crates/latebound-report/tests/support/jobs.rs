@@ -110,3 +110,67 @@ pub(crate) fn hostile_jobs() -> Run {
     }
     run
 }
+
+/// What was done while the same jobs were late, and a stretch that was saved of them.
+pub(crate) fn late() -> [Run; 2] {
+    let (run, worst) = (jobs(), behind_a_lock());
+    let late = Late {
+        task: worst.task.clone(),
+        cpu: worst.cpu,
+        requested_at: worst.requested_at,
+        length: worst.length(),
+        is_job: true,
+    };
+    let action = |action: &str, done| LateAction { action: action.to_owned(), done, ..LateAction::default() };
+    let (limit, rest) = (Nanos::from_millis(5), Nanos::from_secs(1));
+    let done = OnLate {
+        limit,
+        rest,
+        triggers: 7,
+        resting: 12,
+        actions: vec![
+            action("save", 1),
+            LateAction {
+                failed: 3,
+                timed_out: 1,
+                cancelled: 1,
+                last_failure: Some("it ended with status 3".to_owned()),
+                ..action("run:mail (2 words not kept)", 2)
+            },
+            action("signal:USR1", 7),
+        ],
+        folder: Some("/tmp/app.run.late".to_owned()),
+        saves: vec![Save { run: "1.run".to_owned(), late: late.clone() }],
+        unsaved: 6,
+    };
+    let (from, to) = (late.requested_at.saturating_sub(Nanos::from_millis(994)), worst.until());
+    let events = Table { file: "events.parquet".to_owned(), description: String::new(), rows: 123_456 };
+    let saved = Run {
+        stretch: Some(Stretch { from, to, trigger: 1, limit, late }),
+        worst: vec![worst],
+        tables: vec![events],
+        ..run.clone()
+    };
+    [Run { on_late: Some(done), ..run }, saved]
+}
+
+/// As [`late`], with names that steer a terminal or a page in every place.
+pub(crate) fn hostile_late() -> [Run; 2] {
+    let mut names = super::HOSTILE_NAMES.iter().cycle();
+    let mut name = || (*names.next().unwrap_or(&"")).to_owned();
+    late().map(|mut run| {
+        if let Some(done) = &mut run.on_late {
+            done.folder = Some(name());
+            for action in &mut done.actions {
+                (action.action, action.last_failure) = (name(), Some(name()));
+            }
+            for save in &mut done.saves {
+                (save.run, save.late.task.comm) = (name(), name());
+            }
+        }
+        if let Some(stretch) = &mut run.stretch {
+            stretch.late.task.comm = name();
+        }
+        run
+    })
+}

@@ -12,7 +12,7 @@ use latebound_model::*;
 pub(crate) use bound::{bounded, hostile_bound, observations};
 pub(crate) use deferred::deferred;
 pub(crate) use golden::golden;
-pub(crate) use jobs::{behind_a_lock, behind_a_server, by_itself, hostile_jobs, jobs};
+pub(crate) use jobs::{behind_a_lock, behind_a_server, by_itself, hostile_jobs, hostile_late, jobs, late};
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);
@@ -471,6 +471,8 @@ pub(crate) fn rich() -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: vec![Throughput {
             name: "ipc messages".into(),
             unit: "messages".into(),
@@ -578,6 +580,8 @@ pub(crate) fn empty() -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use latebound_model::{
     Activation, BOUND_SCHEMA, BlockMaxima, BlockingWindow, Bound, BoundView, BoundViews, CStateControl,
-    Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Evidence, EvidenceLevel, Explanation,
-    FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, KnownBy, Load, Loss,
-    LossKind, MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy,
+    Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Event, Evidence, EvidenceLevel,
+    Explanation, FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, KnownBy, Load,
+    Loss, LossKind, MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy,
     PreemptionModel, Quantity, RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series,
     Severity, Signature, SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task,
     Throughput, Tid, Tool, Variable, Verdict, ViewKind, WaitLink, WaitThrough, WindowEdge, WitnessInterval,
@@ -191,6 +191,8 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         system_management_interrupts: None,
         quotas: Vec::new(),
         jobs: Vec::new(),
+        on_late: None,
+        stretch: None,
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),
@@ -377,4 +379,36 @@ pub(crate) fn output_of(command: &mut Command) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     text
+}
+
+/// Events of many kinds, with hostile names and the largest times.
+pub(crate) fn events(how_many: u64) -> Vec<Event> {
+    use latebound_model::{BlockStep, CallObject, EventKind, InterruptKind, SleepKind, SwitchReason};
+    let kinds = [
+        EventKind::Switch { prev: task(7, "a\u{1b}\""), reason: SwitchReason::Preempted, next: task(8, "b") },
+        EventKind::Waking { task: task(9, "") },
+        EventKind::SchedulerEntry,
+        EventKind::InterruptEntry(InterruptKind::Device { irq: 3, name: "eth0".to_owned() }),
+        EventKind::SystemCallEntry {
+            call: "futex".to_owned(),
+            object: Some(CallObject::Sleep { absolute: true }),
+        },
+        EventKind::SwitchedOut { tid: Tid(7), sleep: SleepKind::Frozen, call: None },
+        EventKind::KernelStack { stack: Stack(vec!["f+0x1".to_owned(); 61]) },
+        EventKind::BlockRequest {
+            step: BlockStep::Issued,
+            device: 8 << 20,
+            sector: u64::MAX,
+            bytes: 4096,
+            write: true,
+        },
+        EventKind::Lost { events: None },
+    ];
+    let event = |number: u64| Event {
+        at: Nanos(u64::MAX - how_many + number),
+        cpu: Cpu((number % 3) as u32),
+        kind: kinds[number as usize % kinds.len()].clone(),
+        current: (!number.is_multiple_of(4)).then_some(Tid(number as i32)),
+    };
+    (0..how_many).map(event).collect()
 }

@@ -12,12 +12,13 @@ use latebound_files::Folder;
 use latebound_model::{CpuQuota, Explanation, Histogram, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
-use latebound_saved::{Watched, explain_saved};
+use latebound_saved::{Watched, explain_events, explain_saved};
 use latebound_system::{Facts, Root};
 
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
 use crate::jobs::JobFollower;
+use crate::late::{Hands, LateActions};
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -46,19 +47,26 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let allowed = doctor.system.allowed.clone().unwrap_or_default();
     let mut run = session::new_run(RunVerb::Explain, doctor, args.duration);
     let mut record = RunWriter::begin(&args.record, None, &run)?;
+    let mut late_actions = LateActions::begin(args)?;
 
     let mut jobs = JobFollower::new(args.cycle(), args.deadline);
     let options = RecorderOptions {
         watch,
         keep: args.recorder.worst_of_a_thread(),
         jobs: jobs.is_on(),
+        report_above: args.late.on_late,
         ..args.recorder.options()
     };
     let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
-    let needs =
-        Needs { run: record.path().is_some(), load: !loads.is_empty(), file: args.perfetto.is_some() };
+    let acts = |what: fn(&LateActions) -> bool| late_actions.as_ref().is_some_and(what);
+    let needs = Needs {
+        run: record.path().is_some() || acts(LateActions::saves),
+        load: !loads.is_empty(),
+        file: args.perfetto.is_some(),
+        signal: acts(LateActions::sends_signals),
+    };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
@@ -66,14 +74,32 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     loop {
-        let over = stop.is_set() || args.duration.is_some_and(|planned| elapsed() >= planned);
+        let over = args.duration.is_some_and(|planned| elapsed() >= planned);
+        let stopped = stop.is_set();
         for late in recorder.late()? {
+            if let Some(actions) = &mut late_actions {
+                let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
+                actions.take(&late, &mut Hands { recorder, worst, jobs, run, stop: &stop });
+            }
             worst.take(late, Some(&recorder));
         }
         for (tid, deadline) in jobs.look(&mut recorder)? {
             worst.follow_jobs(tid, deadline);
         }
-        if over {
+        if let Some(actions) = &mut late_actions {
+            let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
+            actions.go_on(&mut Hands { recorder, worst, jobs, run, stop: &stop });
+            if over {
+                actions.close();
+            }
+        }
+        if let Some(ended) = recorder.free_ended()? {
+            jobs.forget(&ended.threads, &ended.series);
+            worst.forget(&ended.threads);
+        }
+        // What has begun is done to its end, unless the user has waited enough.
+        let acts = late_actions.as_ref().is_some_and(LateActions::is_busy);
+        if stopped || (over && !acts) {
             break;
         }
         progress.show(|| {
@@ -83,12 +109,20 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         });
         if record.is_due() {
             collect(&mut run, &recorder, &worst, &jobs, elapsed());
+            run.on_late = late_actions.as_ref().map(LateActions::so_far);
             record.checkpoint(&run);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     progress.clear();
     collect(&mut run, &recorder, &worst, &jobs, elapsed());
+    if let Some(actions) = late_actions {
+        run.on_late = Some(actions.finish());
+        let folder = run.on_late.as_ref().and_then(|done| done.folder.as_deref());
+        if let Some(note) = folder.and_then(|folder| session::for_who_typed_sudo(Path::new(folder))) {
+            output.note(&note);
+        }
+    }
     quotas.finish(&mut run, &recorder);
     firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
@@ -111,24 +145,28 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     Ok(wakeups::outcome(&run, args.max_latency))
 }
 
-/// The worst wake-ups of a saved trace. Nothing of this system bears on them.
+/// The worst wake-ups of a saved trace, or of the events that `--do save` wrote. Nothing of this system bears on them.
 fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &Output) -> Result<Outcome> {
     let watched = match &args.comm {
         Some(comm) => Watched::Comm(comm.clone()),
         None if args.rt => Watched::RealTime,
         None => Watched::Threads(args.tid.clone()),
     };
-    let file = session::open_trace(path)?;
-    // The second reading is of the same open file, whatever becomes of its name.
-    let found = explain_saved(
-        || file.try_clone(),
-        "",
-        &watched,
-        &args.cycle(),
-        args.recorder.worst,
-        &KernelFacts::default(),
-    )
-    .with_context(|| format!("cannot explain {}", path.display()))?;
+    let failed = || format!("cannot explain {}", path.display());
+    let (cycle, worst) = (args.cycle(), args.recorder.worst);
+    let found = if latebound_store::has_events(path) {
+        let facts = KernelFacts::from(&latebound_store::read_run(path)?.system);
+        let mut events = Vec::new();
+        latebound_store::visit_events(path, |event| events.push(event))?;
+        // Stable: events of one CPU at one moment stay in their order.
+        events.sort_by_key(|event| event.at);
+        explain_events(&events, &watched, &cycle, worst, &facts).with_context(failed)?
+    } else {
+        let file = session::open_trace(path)?;
+        // The second reading is of the same open file, whatever becomes of its name.
+        explain_saved(|| file.try_clone(), "", &watched, &cycle, worst, &KernelFacts::default())
+            .with_context(failed)?
+    };
     if output.is_json() {
         output.json(&found.worst)?;
     } else {

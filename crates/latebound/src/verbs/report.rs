@@ -28,6 +28,10 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
             })?;
         }
         None if output.is_json() => output.json(&run)?,
+        // What was saved of something late, or acted on it, is about that.
+        None if run.stretch.is_some() || run.on_late.is_some() => {
+            output.text(&terminal::explained(&run, &output.style()))?;
+        }
         None => output.text(&terminal::check_summary(&run, None, &output.style()))?,
     }
     Ok(Outcome::Done)

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of the kernel's events in a stretch of time, and the way back from it.
+//!
+//! A row has what people ask for in columns of its own, and the whole event as JSON, as in the model. Reading takes that alone. Every file is
+//! taken for one from elsewhere.
+
+use std::fs::File;
+use std::path::Path;
+
+use latebound_files::Folder;
+use latebound_model::{Cpu, Event, EventKind, Nanos, Task, Tid};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use crate::error::StoreError;
+use crate::tables::{EVENTS_FILE, EncodedTable, columns};
+
+/// The largest file that is read, in bytes.
+const MAX_BYTES: u64 = 4 << 30;
+/// So many rows are read at once.
+const ROWS: usize = 1 << 14;
+/// An event as JSON is no longer: a stack has 61 frames of names.
+const MAX_EVENT_BYTES: usize = 1 << 16;
+
+const AT: &str = "at_ns";
+const CPU: &str = "cpu";
+const CURRENT: &str = "current_tid";
+const EVENT: &str = "event";
+
+struct Row {
+    event: Event,
+    /// The word of the model.
+    kind: String,
+    json: String,
+}
+
+impl Row {
+    fn of(event: Event) -> Row {
+        let json = serde_json::to_string(&event.kind).unwrap_or_default();
+        // {"switch":{…}}, or "scheduler_entry" where there is no more to say.
+        let kind = json.split('"').nth(1).unwrap_or_default().to_owned();
+        Row { event, kind, json }
+    }
+
+    /// The thread that it is about: of a switch, the one that runs from then on.
+    fn task(&self) -> Option<&Task> {
+        match &self.event.kind {
+            EventKind::Waking { task } => Some(task),
+            EventKind::Switch { next, .. } => Some(next),
+            _ => None,
+        }
+    }
+
+    fn tid(&self) -> Option<i32> {
+        match &self.event.kind {
+            EventKind::Migrate { tid, .. } | EventKind::NeedResched { tid, .. } => Some(tid.0),
+            EventKind::SwitchedOut { tid, .. } => Some(tid.0),
+            _ => self.task().map(|task| task.tid.0),
+        }
+    }
+}
+
+pub(crate) fn table(events: impl IntoIterator<Item = Event>) -> Result<EncodedTable, StoreError> {
+    let columns = columns! {
+        "at_ns": U64(|row: &Row| row.event.at.0),
+        "cpu": U32(|row: &Row| row.event.cpu.0),
+        "kind": Text(|row: &Row| &row.kind),
+        "current_tid": OptionalI32(|row: &Row| row.event.current.map(|tid| tid.0)),
+        "tid": OptionalI32(|row: &Row| row.tid()),
+        "comm": OptionalText(|row: &Row| row.task().map(|task| task.comm.as_str())),
+        "event": Text(|row: &Row| &row.json),
+    };
+    let rows = events.into_iter().map(Row::of);
+    crate::tables::table(EVENTS_FILE, "one event of the kernel in the saved stretch", &columns, rows)
+}
+
+/// Whether the folder of a Run has a table of events.
+pub fn has_events(run: &Path) -> bool {
+    Folder::open(run).is_ok_and(|folder| folder.has_file(EVENTS_FILE.as_ref()))
+}
+
+/// Gives the events of the folder of a Run to `visit`, in the order of the table: CPU by CPU, by time.
+pub fn visit_events(run: &Path, mut visit: impl FnMut(Event)) -> Result<(), StoreError> {
+    let path = run.join(EVENTS_FILE);
+    let read = |source| StoreError::Read { path: path.clone(), source };
+    let file = Folder::open(run).and_then(|folder| folder.open_file(EVENTS_FILE.as_ref())).map_err(read)?;
+    let bytes = file.metadata().map_err(read)?.len();
+    if bytes > MAX_BYTES {
+        return Err(StoreError::TooLarge { path, found: bytes, limit: MAX_BYTES, unit: "bytes" });
+    }
+    rows(file, bytes, &mut visit).map_err(|why| StoreError::Inconsistent { path: path.clone(), why })
+}
+
+fn rows(file: File, bytes: u64, visit: &mut impl FnMut(Event)) -> Result<(), String> {
+    let text = |error: ParquetError| error.to_string();
+    let reader = SerializedFileReader::new(file).map_err(text)?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let place = |name: &str| {
+        let found = schema.columns().iter().position(|column| column.name() == name);
+        found.ok_or_else(|| format!("it has no column {name}"))
+    };
+    let places = [place(AT)?, place(CPU)?, place(CURRENT)?, place(EVENT)?];
+    check(reader.metadata(), bytes)?;
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(text)?;
+        let column = |at: usize| group.get_column_reader(places[at]).map_err(text);
+        let (ColumnReader::Int64ColumnReader(at), ColumnReader::Int32ColumnReader(cpu)) =
+            (column(0)?, column(1)?)
+        else {
+            return Err("its times or CPUs are no numbers".to_owned());
+        };
+        let (ColumnReader::Int32ColumnReader(current), ColumnReader::ByteArrayColumnReader(json)) =
+            (column(2)?, column(3)?)
+        else {
+            return Err("its threads are no numbers, or its events no texts".to_owned());
+        };
+        let mut columns = Columns {
+            at: Values::<Int64Type>::new(at),
+            cpu: Values::<Int32Type>::new(cpu),
+            current: Values::<Int32Type>::new(current),
+            json: Values::<ByteArrayType>::new(json),
+        };
+        while let Some(events) = columns.next().map_err(|error| error.to_string())? {
+            events.into_iter().for_each(&mut *visit);
+        }
+    }
+    Ok(())
+}
+
+/// Whether all columns lie within the file: the reader takes that for granted.
+fn check(metadata: &ParquetMetaData, bytes: u64) -> Result<(), String> {
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+        let end = start.checked_add(column.compressed_size());
+        let within = start >= 0
+            && column.compressed_size() >= 0
+            && column.num_values() >= 0
+            && end.is_some_and(|end| u64::try_from(end).is_ok_and(|end| end <= bytes));
+        if !within {
+            return Err("a column lies outside the file".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// The columns of a group of rows, read a part at a time.
+struct Columns {
+    at: Values<Int64Type>,
+    cpu: Values<Int32Type>,
+    current: Values<Int32Type>,
+    json: Values<ByteArrayType>,
+}
+
+impl Columns {
+    fn next(&mut self) -> Result<Option<Vec<Event>>, String> {
+        let count = self.at.read()?;
+        if [self.cpu.read()?, self.current.read()?, self.json.read()?] != [count; 3] {
+            return Err("its columns differ in length".to_owned());
+        }
+        let mut events = Vec::with_capacity(count);
+        for row in 0..count {
+            let event = |why: &str| format!("row {row} of a group {why}");
+            let (Some(at), Some(cpu), Some(json)) =
+                (self.at.value(row), self.cpu.value(row), self.json.value(row))
+            else {
+                return Err(event("has no time, CPU or event"));
+            };
+            if json.len() > MAX_EVENT_BYTES {
+                return Err(event("is too long"));
+            }
+            let kind = serde_json::from_slice(json.data())
+                .map_err(|error| event(&format!("is no event: {error}")))?;
+            let current = self.current.value(row).map(|tid| Tid(*tid));
+            let (at, cpu) = (Nanos(at.cast_unsigned()), Cpu(cpu.cast_unsigned()));
+            events.push(Event { at, cpu, kind, current });
+        }
+        Ok((count > 0).then_some(events))
+    }
+}
+
+/// The values of one column, a part at a time.
+struct Values<T: DataType> {
+    reader: ColumnReaderImpl<T>,
+    values: Vec<T::T>,
+    /// Of each row whether it has a value.
+    defined: Vec<i16>,
+    /// Of each row which of the values is its own.
+    places: Vec<Option<usize>>,
+}
+
+impl<T: DataType> Values<T> {
+    fn new(reader: ColumnReaderImpl<T>) -> Values<T> {
+        Values { reader, values: Vec::new(), defined: Vec::new(), places: Vec::new() }
+    }
+
+    /// Reads the next rows. Returns how many.
+    fn read(&mut self) -> Result<usize, String> {
+        self.values.clear();
+        self.defined.clear();
+        let (rows, _, _) = self
+            .reader
+            .read_records(ROWS, Some(&mut self.defined), None, &mut self.values)
+            .map_err(|error| error.to_string())?;
+        // A column that every row has gives no word of it.
+        let all = self.defined.is_empty();
+        let mut next = 0..;
+        let has = (0..rows).map(|row| all || self.defined.get(row) == Some(&1));
+        self.places = has.map(|has| if has { next.next() } else { None }).collect();
+        Ok(rows)
+    }
+
+    fn value(&self, row: usize) -> Option<&T::T> {
+        self.values.get((*self.places.get(row)?)?)
+    }
+}
