@@ -231,9 +231,10 @@ impl<'m> Case<'m> {
                         _ => continue,
                     };
                     let lower = chosen.is_some_and(|chosen| {
-                        // No CPU idles beside a fair thread on its queue. What another CPU woke may not be there yet: the
-                        // interrupt that queues it waits as long as a hypervisor holds the CPU.
-                        let unqueued = chosen.is_idle() && woken && !local && !is_real_time(&self.task);
+                        // No CPU idles beside a fair thread on its queue. What another CPU woke or moved may not be there yet: the
+                        // interrupt that queues it, or has the queue looked at, waits as long as a hypervisor holds the CPU.
+                        let sent = woken && !local || self.life.moves(start, event.at);
+                        let unqueued = chosen.is_idle() && sent && !is_real_time(&self.task);
                         chosen.tid != self.task.tid
                             && !unqueued
                             && goes_before(&self.task, &chosen) == Some(true)

@@ -137,6 +137,11 @@ impl Life {
         (start, end.map(|(end, _)| *end))
     }
 
+    /// Whether it was moved to another queue while it waited from the first moment to the second.
+    pub(super) fn moves(&self, from: Nanos, to: Nanos) -> bool {
+        self.places.iter().any(|(at, _)| from < *at && *at <= to)
+    }
+
     /// On which CPU's queue it was at this moment, as far as that was seen.
     pub(super) fn place(&self, at: Nanos) -> Option<Cpu> {
         let after = self.places.partition_point(|(start, _)| *start <= at);
