@@ -5,14 +5,26 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{Activation, Event, EventKind, Explanation, Nanos, Tid};
+use latebound_model::{Activation, Event, EventKind, Explanation, Nanos, Task, Tid};
 
-/// The worst explanations, worst first: jobs by how much longer than their deadline they took, then all by their length.
+use crate::explain::is_real_time;
+
+/// The worst explanations, worst first: jobs by how much longer than their deadline they took, those of real-time threads before others, then all by
+/// their length.
 #[derive(Clone, Debug)]
 pub struct WorstExplanations {
     most: usize,
     kept: Vec<Explanation>,
     deadlines: BTreeMap<Tid, Nanos>,
+}
+
+/// What goes first, the greatest before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// A real-time thread missed its deadline: whose deadline it is was said by whoever gave it that class.
+    real_time: bool,
+    missed_by: Nanos,
+    length: Nanos,
 }
 
 impl WorstExplanations {
@@ -29,19 +41,20 @@ impl WorstExplanations {
         self.kept = kept;
     }
 
-    /// By how much it missed its deadline, and how long it was.
-    fn rank(&self, tid: Tid, length: Nanos, is_job: bool) -> (Nanos, Nanos) {
-        let deadline = self.deadlines.get(&tid).filter(|_| is_job);
-        (deadline.map_or(Nanos::ZERO, |deadline| length.saturating_sub(*deadline)), length)
+    fn rank(&self, task: Option<&Task>, length: Nanos, is_job: bool) -> Rank {
+        let deadline = task.and_then(|task| self.deadlines.get(&task.tid)).filter(|_| is_job);
+        let missed_by = deadline.map_or(Nanos::ZERO, |deadline| length.saturating_sub(*deadline));
+        let real_time = missed_by > Nanos::ZERO && task.is_some_and(is_real_time);
+        Rank { real_time, missed_by, length }
     }
 
-    fn rank_of(&self, kept: &Explanation) -> (Nanos, Nanos) {
-        self.rank(kept.task.tid, kept.length(), kept.ended_at.is_some())
+    fn rank_of(&self, kept: &Explanation) -> Rank {
+        self.rank(Some(&kept.task), kept.length(), kept.ended_at.is_some())
     }
 
     /// Whether an explanation of this activation would be kept: it is asked before events are read, which takes time.
     pub fn wants(&self, late: &Activation) -> bool {
-        let rank = self.rank(late.runner_tid(), late.length(), late.ended_at.is_some());
+        let rank = self.rank(late.runner.as_ref(), late.length(), late.ended_at.is_some());
         let full = self.kept.len() >= self.most;
         self.most > 0 && !(full && self.kept.last().is_some_and(|lowest| self.rank_of(lowest) >= rank))
     }
@@ -83,7 +96,7 @@ pub fn shows_wakeup(late: &Activation, events: &[Event]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use latebound_model::{Cpu, Mechanism, Task};
+    use latebound_model::{Cpu, Mechanism, Policy};
 
     use super::*;
     use crate::{KernelFacts, explain};
@@ -132,6 +145,27 @@ mod tests {
         // Its jobs hold the wake-ups of a thread.
         worst.forget_wakeups(Tid(7));
         assert_eq!(kept(&worst), [30, 80]);
+    }
+
+    #[test]
+    fn of_jobs_that_missed_deadlines_real_time_threads_go_first() {
+        let job = |tid: i32, policy, length: u64| {
+            let prio = if policy == Policy::Fifo { 19 } else { 120 };
+            let task = Task { tid: Tid(tid), policy: Some(policy), prio: Some(prio), ..Task::default() };
+            let of = |at| Nanos(1_000 + at);
+            let late = Activation::of_thread("s".into(), Mechanism::TimerWakeup, task, Cpu(0), of(0), of(1));
+            Activation { ended_at: Some(of(length)), ..late }
+        };
+        let mut worst = WorstExplanations::new(4);
+        worst.set_deadline(Tid(1), Nanos(10));
+        worst.set_deadline(Tid(2), Nanos(10));
+        for (tid, policy, length) in
+            [(1, Policy::Other, 90), (2, Policy::Fifo, 9), (2, Policy::Fifo, 20), (1, Policy::Other, 5)]
+        {
+            worst.take(explain(&job(tid, policy, length), &[], &KernelFacts::default()));
+        }
+        let kept: Vec<u64> = worst.kept().iter().map(|one| one.length().0).collect();
+        assert_eq!(kept, [20, 90, 9, 5]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ use latebound_model::{
 };
 
 pub use self::facts::KernelFacts;
+pub(crate) use self::precedence::is_real_time;
 pub use self::usual::{Usual, UsualCounter};
 
 use self::classify::{Case, Key, Subject};

@@ -38,7 +38,7 @@ pub(super) fn goes_before(mine: &Task, other: &Task) -> Option<bool> {
 }
 
 /// Whether a thread is of the real-time, deadline or stop class.
-pub(super) fn is_real_time(task: &Task) -> bool {
+pub(crate) fn is_real_time(task: &Task) -> bool {
     rank(task).is_some_and(|rank| rank < 100)
 }
 
