@@ -25,7 +25,7 @@ printf 'man pages and completions: as generated\n'
 listed=$(benches/all --list)
 for bench in benches/*; do
     name=${bench#benches/}
-    if [ -x "$bench" ] && [ "$name" != all ] && ! grep -qxF "$name" <<<"$listed"; then
+    if [ -f "$bench" ] && [ -x "$bench" ] && [ "$name" != all ] && ! grep -qxF "$name" <<<"$listed"; then
         printf 'benches/all does not run %s: add it there, with its sizes\n' "$name" >&2
         exit 1
     fi

@@ -65,7 +65,10 @@ test  zstd              unpacks the lab's stock kernels, which boot faster so
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
 bench iputils-ping      echo requests over loopback, a load
+bench jackd2            a real-time server, whose client is explained
+bench libjack-jackd2-dev builds its client
 bench linux-perf        the overhead to compare with
+bench postgresql        a database, a backend of which is explained
 bench python3           runs the comparisons
 bench rt-tests          cyclictest, to compare with, and hackbench, the load
 bench trace-cmd         the reader of traces to compare with
