@@ -5,6 +5,7 @@
 //! taken for one from elsewhere.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use latebound_files::Folder;
@@ -91,7 +92,10 @@ pub fn visit_events(run: &Path, mut visit: impl FnMut(Event)) -> Result<(), Stor
     if bytes > MAX_BYTES {
         return Err(StoreError::TooLarge { path, found: bytes, limit: MAX_BYTES, unit: "bytes" });
     }
-    rows(file, bytes, &mut visit).map_err(|why| StoreError::Inconsistent { path: path.clone(), why })
+    // The reader of Parquet trusts what it has checked, and panics where that contradicts itself.
+    let read = catch_unwind(AssertUnwindSafe(|| rows(file, bytes, &mut visit)));
+    let read = read.unwrap_or_else(|_| Err("its reader met a contradiction; the file is damaged".to_owned()));
+    read.map_err(|why| StoreError::Inconsistent { path, why })
 }
 
 fn rows(file: File, bytes: u64, visit: &mut impl FnMut(Event)) -> Result<(), String> {
