@@ -20,6 +20,7 @@ fuzz_target!(init: latebound_fuzz::begin(), |bytes: &[u8]| {
                 cycles: &found.cycles,
                 responses: &found.responses,
                     losses: &found.losses,
+                    missing: &found.missing,
                     worst: &found.worst,
                     start: found.start.unwrap_or_default(),
                 };

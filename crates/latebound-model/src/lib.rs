@@ -7,6 +7,7 @@
 
 mod activation;
 mod bound;
+mod call;
 mod cause;
 mod event;
 mod evidence;
@@ -31,6 +32,7 @@ pub use bound::{
     InterruptRecord, MeasuredWakeup, RuleViolation, SourceKind, SourceName, SourceShare, SourceSummary,
     Variable, Verdict, ViewKind, WindowEdge, WitnessInterval, WorkloadCurve,
 };
+pub use call::CallArguments;
 pub use cause::{
     Cause, CauseKind, Explanation, KnownBy, Signature, Span, Stack, Standstill, WaitLink, WaitThrough,
 };

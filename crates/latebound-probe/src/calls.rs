@@ -3,6 +3,7 @@
 //!
 //! Calls of 32-bit programs on a 64-bit kernel have numbers of their own and are taken for others.
 
+use latebound_model::CallArguments;
 use syscalls::Sysno;
 
 use crate::recorder::wire::{CallClass, LB_CALLS};
@@ -19,17 +20,13 @@ pub(crate) fn classes() -> [CallClass; LB_CALLS as usize] {
 }
 
 fn class(name: &str) -> CallClass {
-    match name {
-        "futex" => CallClass::Futex,
-        "futex_wait" => CallClass::FutexWait,
-        "clock_nanosleep" => CallClass::ClockSleep,
-        "nanosleep" => CallClass::Sleep,
-        "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev" | "pwrite64" | "pwritev"
-        | "pwritev2" | "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept"
-        | "accept4" | "connect" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "fsync" | "fdatasync"
-        | "sync_file_range" | "syncfs" | "ftruncate" | "fallocate" | "getdents64" | "flock" | "ioctl"
-        | "sendfile" | "splice" | "io_uring_enter" | "mq_timedsend" | "mq_timedreceive" => CallClass::File,
-        _ => CallClass::Plain,
+    match CallArguments::of(name) {
+        CallArguments::Plain => CallClass::Plain,
+        CallArguments::Futex => CallClass::Futex,
+        CallArguments::FutexWait => CallClass::FutexWait,
+        CallArguments::ClockSleep => CallClass::ClockSleep,
+        CallArguments::Sleep => CallClass::Sleep,
+        CallArguments::File => CallClass::File,
     }
 }
 

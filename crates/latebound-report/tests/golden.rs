@@ -6,8 +6,8 @@ mod support;
 
 use latebound_model::{
     CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    Mechanism, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness, SystemSnapshot, Task,
-    ThreadJobs, Tid, ViewKind, WaitSite,
+    Mechanism, Missing, MissingKind, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness,
+    SystemSnapshot, Task, ThreadJobs, Tid, ViewKind, WaitSite,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -135,6 +135,7 @@ fn wake_ups_of_a_saved_trace_are_as_they_were() {
         cycles: &[],
         responses: &Histogram::new(),
         losses: &[lost(LossKind::Overwritten, Some(12_345)), lost(LossKind::RingFull, None)],
+        missing: &[],
         worst: &run.worst[..2],
         start: run.started_monotonic,
     };
@@ -160,11 +161,16 @@ fn jobs_of_a_saved_trace_begin_with_the_answer_and_end_with_blame() {
         cycles: &[],
         responses: &Histogram::new(),
         losses: &[],
+        missing: &[Missing::new(MissingKind::Events, "locks\u{1b}", "the trace has none", "record them")],
         worst: &run.worst[..1],
         start: run.started_monotonic,
     };
     let text = wakeups.text(&PLAIN);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is not in {text}"));
+    assert!(
+        at("Missing: locks\\x1b: the trace has none; record them\n") < at("Worst job 6.02 ms: "),
+        "{text}"
+    );
     assert!(at("Worst job 6.02 ms: ") < at("app/101: response "), "{text}");
     assert!(
         at("sum of the causes") < at("Who made whom late") && at("Who made") < at("PTHREAD_PRIO_INHERIT")

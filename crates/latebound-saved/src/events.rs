@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use latebound_model::{Cpu, Event, Nanos};
 use latebound_trace::{
-    Buffer, Clock, Converter, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceEvent, TraceFile, TraceItem,
-    TraceKind, for_each_event, lost_event,
+    Buffer, Clock, Converter, Machine, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceEvent, TraceFile,
+    TraceItem, TraceKind, for_each_event, lost_event,
 };
 
 use crate::error::SavedError;
@@ -68,7 +68,7 @@ pub(crate) fn of_perf<R: ReadAt>(
     visit: impl FnMut(Event),
 ) -> Result<ReadTallies, SavedError> {
     let (vectors, symbols) = (trace.decoder().vector_names().to_vec(), trace.symbols().clone());
-    let take = converted(&vectors, &symbols, visit);
+    let take = converted(&vectors, &symbols, trace.machine(), visit);
     Ok(ReadTallies { tallies: trace.for_each(take)?, uname: None })
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn of_text<R: ReadAt>(
     visit: impl FnMut(Event),
 ) -> Result<ReadTallies, SavedError> {
     let symbols = trace.symbols();
-    let take = converted(trace.vector_names(), &symbols, visit);
+    let take = converted(trace.vector_names(), &symbols, Machine::of(None), visit);
     Ok(ReadTallies { tallies: trace.for_each(take)?, uname: None })
 }
 
@@ -85,20 +85,19 @@ pub(crate) fn of_text<R: ReadAt>(
 fn converted(
     vectors: &[String],
     symbols: &Symbols,
+    machine: Machine,
     mut visit: impl FnMut(Event),
 ) -> impl FnMut(TraceItem<'_>) {
-    let mut converter = Converter::new();
-    move |item| {
-        let event = match item {
-            TraceItem::Event(TraceEvent { cpu, at, decoded, .. }) => converter
-                .convert(vectors, symbols, cpu, at, &decoded.record)
-                .map(|event| Event { current: Some(decoded.tid), ..event }),
-            TraceItem::Discontinuity(discontinuity) => {
-                lost_event(&discontinuity, Nanos(discontinuity.after.unwrap_or(0)))
+    let mut converter = Converter::new(machine);
+    move |item| match item {
+        TraceItem::Event(TraceEvent { cpu, at, decoded, .. }) => {
+            converter.convert(vectors, symbols, (cpu, at), &decoded, &mut visit);
+        }
+        TraceItem::Discontinuity(discontinuity) => {
+            if let Some(lost) = lost_event(&discontinuity, Nanos(discontinuity.after.unwrap_or(0))) {
+                converter.forget();
+                visit(lost);
             }
-        };
-        if let Some(event) = event {
-            visit(event);
         }
     }
 }

@@ -12,7 +12,8 @@ use std::io;
 use latebound_analysis::cycle::{CycleChoice, Jobs, SiteCounter, Waits};
 use latebound_analysis::{KernelFacts, UsualCounter, explain};
 use latebound_model::{
-    Activation, Cpu, Cycle, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Nanos, Task, Tid,
+    Activation, Cpu, Cycle, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Missing, MissingKind,
+    Nanos, Task, Tid,
 };
 use latebound_trace::{ReadAt, TraceError};
 
@@ -63,6 +64,8 @@ pub struct SavedExplanations {
     pub start: Option<Nanos>,
     /// What the trace lacks.
     pub losses: Vec<Loss>,
+    /// Events that jobs are explained by and that the trace has none of.
+    pub missing: Vec<Missing>,
     /// System, name, release and machine of the traced system, where the trace says.
     pub uname: Option<String>,
 }
@@ -108,9 +111,11 @@ fn explain_each(
     let mut finder = Finder::new(watched, keep);
     let mut usual = UsualCounter::default();
     let (mut waits, mut counter) = (Waits::default(), SiteCounter::default());
+    let mut shown = Shown::default();
     let counted = each(&mut |event| {
         usual.observe(&event);
         finder.observe(&event);
+        shown.observe(&event.kind);
         if *cycle != CycleChoice::Off
             && let Some(wait) = waits.observe(&event, |task| watched.has(task))
         {
@@ -124,7 +129,8 @@ fn explain_each(
     let cycles = counter.threads().into_iter().filter_map(|tid| Some((tid, cycle.among(&counter.of(tid))?)));
     let mut found = JobFinder::new(cycles.collect(), keep);
     let latencies = finder.latencies.clone();
-    if !found.cycles.is_empty() {
+    let follows_jobs = !found.cycles.is_empty();
+    if follows_jobs {
         // A thread whose jobs are explained has its wake-ups in them.
         finder = Finder { without: found.cycles.keys().copied().collect(), ..Finder::new(watched, keep) };
         each(&mut |event| {
@@ -164,8 +170,76 @@ fn explain_each(
         responses: found.responses,
         start: finder.start,
         losses: losses.collect(),
+        missing: if follows_jobs { shown.missing() } else { Vec::new() },
         uname: counted.uname,
     })
+}
+
+/// Which events of jobs a trace has.
+#[derive(Debug, Default)]
+struct Shown {
+    timers: bool,
+    interrupts: bool,
+    calls: bool,
+    requests: bool,
+    locks: bool,
+    signals: bool,
+}
+
+impl Shown {
+    fn observe(&mut self, kind: &EventKind) {
+        let seen = match kind {
+            EventKind::HrtimerExpireEntry { .. } => &mut self.timers,
+            EventKind::InterruptEntry(_) => &mut self.interrupts,
+            EventKind::SystemCallEntry { .. } => &mut self.calls,
+            EventKind::BlockRequest { .. } => &mut self.requests,
+            EventKind::LockContended { .. } => &mut self.locks,
+            EventKind::SignalDelivered { .. } => &mut self.signals,
+            _ => return,
+        };
+        *seen = true;
+    }
+
+    /// What is not told from other time without them. A trace does not say which events it was to have: one without locks may
+    /// just have met none.
+    fn missing(&self) -> Vec<Missing> {
+        let lacks = [
+            (
+                self.timers,
+                "timers",
+                "a wait that a timer ends passes for one that an interrupt ends",
+                "timer",
+            ),
+            (
+                self.interrupts,
+                "interrupts",
+                "their time belongs to whom they interrupt",
+                "irq -e irq_vectors",
+            ),
+            (
+                self.calls,
+                "system calls",
+                "they are not told from own code, nor one wait of a thread from another, nor the end of a page fault",
+                "raw_syscalls",
+            ),
+            (
+                self.requests,
+                "block requests",
+                "a wait for a disk is one for an interrupt or a thread",
+                "block",
+            ),
+            (self.locks, "locks of the kernel", "a wait for one is one for the thread that ended it", "lock"),
+            (self.signals, "signal handlers", "their time is own code", "signal:signal_deliver"),
+        ];
+        let lacks = lacks.into_iter().filter(|(seen, ..)| !seen);
+        let missing = lacks.map(|(_, what, why, events)| Missing {
+            kind: MissingKind::Events,
+            what: what.to_owned(),
+            why: format!("the trace has none: {why}"),
+            remedy: format!("record them as well: trace-cmd record -e {events}"),
+        });
+        missing.collect()
+    }
 }
 
 /// Finds the worst jobs of a stream.

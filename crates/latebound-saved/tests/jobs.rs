@@ -103,12 +103,15 @@ fn the_worst_job_of_a_loop_is_explained_through_its_wait() {
     assert_eq!((behind.subject.as_str(), behind.via[0].task.comm.as_str()), ("backup", "logger"));
     assert_eq!(behind.via[0].known_by, KnownBy::Waker);
     assert_eq!(worst.unaccounted(), Nanos(0));
+    let missing: Vec<&str> = found.missing.iter().map(|missing| missing.what.as_str()).collect();
+    let all = ["interrupts", "system calls", "block requests", "locks of the kernel", "signal handlers"];
+    assert_eq!(missing, all);
 }
 
 #[test]
 fn without_a_cycle_wake_ups_are_explained() {
     let found = explained(&CycleChoice::Off);
-    assert!(found.cycles.is_empty() && found.responses.count() == 0);
+    assert!(found.cycles.is_empty() && found.responses.count() == 0 && found.missing.is_empty());
     assert_eq!(found.latencies.count(), 22);
     assert!(found.worst.iter().all(|worst| worst.ended_at.is_none()));
     // No call is shown, so none of that name is found.

@@ -11,27 +11,36 @@ use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::record::{TaskRef, TraceRecord, VectorId, switch_reason};
+use crate::record::{Decoded, TaskRef, TraceRecord, VectorId, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
+use crate::threads::{Machine, Threads};
 
 /// How many timers and interrupt names are remembered; beyond that all are forgotten and learnt again.
 const MEMORY: usize = 1 << 16;
 
 /// Turns typed records into events of the model. Records must come in the order of time, over all CPUs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Converter {
     /// Soft and hard expiry of every timer that was started.
     timers: HashMap<u64, (Nanos, Nanos)>,
     /// The names of the handlers of device interrupts, by number: their exits do not repeat them.
     handlers: HashMap<(Cpu, u32), String>,
     unstarted: u64,
+    machine: Machine,
+    threads: Threads,
 }
 
 impl Converter {
-    /// A converter that has seen nothing.
-    pub fn new() -> Converter {
-        Converter::default()
+    /// A converter that has seen nothing, for records of this machine.
+    pub fn new(machine: Machine) -> Converter {
+        let (timers, handlers, threads) = (HashMap::new(), HashMap::new(), Threads::default());
+        Converter { timers, handlers, unstarted: 0, machine, threads }
+    }
+
+    /// Events are missing here: what threads were at is not known any more.
+    pub fn forget(&mut self) {
+        self.threads.forget();
     }
 
     /// Timers that expired without their start having been seen; no expiry is known for them, so they give no event.
@@ -39,18 +48,44 @@ impl Converter {
         self.unstarted
     }
 
-    /// The event that a record means; `None` for one that the model has no word for. `vectors` are the names by
-    /// [`VectorId`], of the decoder or the text that gave the record.
+    /// Gives the events that a record means to `visit`: none for one that the model has no word for, and more than one where it
+    /// tells of something else as well. `vectors` are the names by [`VectorId`], of the decoder or the text that gave the record.
     pub fn convert(
         &mut self,
         vectors: &[String],
         symbols: &Symbols,
+        (cpu, at): (Cpu, Nanos),
+        decoded: &Decoded<'_>,
+        visit: &mut impl FnMut(Event),
+    ) {
+        let event = |kind, tid| Event { at, cpu, kind, current: Some(tid) };
+        if let Some(own) = self.threads.own(self.machine, decoded.tid, &decoded.record) {
+            return visit(event(own, decoded.tid));
+        }
+        let Some(kind) = self.kind(vectors, symbols, cpu, &decoded.record) else { return };
+        let turns = match &kind {
+            EventKind::Switch { prev, reason, next } => Some((prev.tid, *reason, next.tid)),
+            _ => None,
+        };
+        let fault = turns.and_then(|(prev, reason, _)| self.threads.sleeps(prev, reason));
+        fault.into_iter().for_each(|fault| visit(event(fault, decoded.tid)));
+        visit(event(kind, decoded.tid));
+        if let Some((_, _, next)) = turns
+            && let Some(end) = self.threads.runs(next)
+        {
+            visit(event(end, next));
+        }
+    }
+
+    fn kind(
+        &mut self,
+        vectors: &[String],
+        symbols: &Symbols,
         cpu: Cpu,
-        at: Nanos,
         record: &TraceRecord<'_>,
-    ) -> Option<Event> {
+    ) -> Option<EventKind> {
         let nanos = |value: i64| Nanos(u64::try_from(value).unwrap_or(0));
-        let kind = match *record {
+        Some(match *record {
             TraceRecord::VectorEntry { vector, .. } => {
                 EventKind::InterruptEntry(vector_kind(vectors, vector))
             }
@@ -108,9 +143,11 @@ impl Converter {
                 let frames = frames.iter().map(|address| symbols.describe(address)).collect();
                 EventKind::KernelStack { stack: Stack(frames) }
             }
+            TraceRecord::Block { step, device, sector, bytes, write } => {
+                EventKind::BlockRequest { step, device, sector, bytes, write }
+            }
             _ => return None,
-        };
-        Some(Event::new(at, cpu, kind))
+        })
     }
 }
 
@@ -144,7 +181,7 @@ pub fn for_each_event<R: ReadAt>(
     mut visit: impl FnMut(Event),
 ) -> Result<Vec<(Cpu, Tally)>, TraceError> {
     let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
-    let mut converter = Converter::new();
+    let mut converter = Converter::new(Machine::of(trace.uname()));
     let mut stream = trace.events(buffer)?;
     // A discontinuity is reported when its CPU's next event is looked for, which other CPUs' events may come before.
     let mut discontinuities: BTreeMap<Cpu, Vec<Discontinuity>> = BTreeMap::new();
@@ -158,15 +195,12 @@ pub fn for_each_event<R: ReadAt>(
         };
         let at = buffer.clock.nanos(event.time);
         if !discontinuities.is_empty() {
+            converter.forget();
             let here = discontinuities.remove(&event.cpu).into_iter().flatten();
             here.filter_map(|discontinuity| lost_event(&discontinuity, at)).for_each(&mut visit);
         }
         let decoded = decoder.decode(event.data);
-        converter
-            .convert(decoder.vector_names(), &symbols, event.cpu, at, &decoded.record)
-            .map(|event| Event { current: Some(decoded.tid), ..event })
-            .into_iter()
-            .for_each(&mut visit);
+        converter.convert(decoder.vector_names(), &symbols, (event.cpu, at), &decoded, &mut visit);
     }
     for discontinuity in discontinuities.values().flatten() {
         let at = buffer.clock.nanos(discontinuity.after.unwrap_or(0));

@@ -19,6 +19,7 @@ mod record;
 mod source;
 mod symbols;
 mod text;
+mod threads;
 mod typed;
 
 /// More CPUs than any kernel has (`NR_CPUS` goes to 8192); what follows a trace keeps something for each.
@@ -41,4 +42,5 @@ pub use record::{
 pub use source::ReadAt;
 pub use symbols::{CommandLines, PrintkStrings, Symbols, TextOffset};
 pub use text::TextTrace;
+pub use threads::Machine;
 pub use typed::{TraceEvent, TraceItem};

@@ -22,6 +22,7 @@ use crate::format::Formats;
 use crate::record::Decoder;
 use crate::source::{ReadAt, Reader};
 use crate::symbols::{PrintkStrings, Symbols};
+use crate::threads::Machine;
 use crate::typed::{TraceEvent, TraceItem};
 
 /// The most that the sections which are held in memory may have together.
@@ -66,6 +67,7 @@ pub struct PerfTrace<R: ReadAt> {
     decoder: Decoder,
     symbols: Symbols,
     clock: Clock,
+    machine: Machine,
 }
 
 fn refused(why: impl std::fmt::Display) -> TraceError {
@@ -98,7 +100,13 @@ impl<R: ReadAt> PerfTrace<R> {
         let strings = PrintkStrings::parse(&description.printk);
         let decoder = Decoder::new(&description.formats, big_endian, &strings);
         let symbols = Symbols::parse(description.kallsyms);
-        Ok(PerfTrace { file, records, formats: description.formats, decoder, symbols, clock })
+        let machine = Machine::of(guarded(|| file.arch())?);
+        Ok(PerfTrace { file, records, formats: description.formats, decoder, symbols, clock, machine })
+    }
+
+    /// The machine that was traced; this one where the file does not say.
+    pub fn machine(&self) -> Machine {
+        self.machine
     }
 
     /// The descriptions of the events.

@@ -9,7 +9,7 @@ mod turn;
 
 use std::fmt;
 
-use latebound_model::{SwitchReason, Tid};
+use latebound_model::{BlockStep, SwitchReason, Tid};
 
 pub use self::turn::{Turn, Turned};
 
@@ -262,6 +262,52 @@ pub enum TraceRecord<'a> {
         /// The item's address.
         work: u64,
     },
+    /// `raw_syscalls:sys_enter` or `syscalls:sys_enter_*`: the current thread enters a system call.
+    CallEntry {
+        /// Its number on the traced machine; negative where the thread tried one that there is not.
+        number: i64,
+        /// Its first two arguments.
+        arguments: [u64; 2],
+    },
+    /// `raw_syscalls:sys_exit` or `syscalls:sys_exit_*`.
+    CallExit,
+    /// `exceptions:page_fault_user`: the current thread's own code met a page that is not accessible.
+    PageFault {
+        /// The address.
+        address: u64,
+    },
+    /// `block:block_rq_insert`, `block_rq_issue` or `block_rq_complete`.
+    Block {
+        /// How far the request has come.
+        step: BlockStep,
+        /// The device (`dev_t` of the kernel).
+        device: u32,
+        /// The first sector.
+        sector: u64,
+        /// Its length.
+        bytes: u32,
+        /// Whether it writes or discards.
+        write: bool,
+    },
+    /// `lock:contention_begin`.
+    ContentionBegin {
+        /// The lock's address.
+        lock: u64,
+        /// Whether it spins, so that it does not sleep.
+        spins: bool,
+    },
+    /// `lock:contention_end`.
+    ContentionEnd {
+        /// The lock's address.
+        lock: u64,
+    },
+    /// `signal:signal_deliver`.
+    SignalDeliver {
+        /// The signal.
+        signal: u32,
+        /// The address of the handler; 0 for the default action and 1 where it is ignored.
+        handler: u64,
+    },
     /// `ftrace:kernel_stack`: the stack at the event before it on this CPU.
     KernelStack {
         /// The return addresses.
@@ -375,6 +421,13 @@ impl Place {
         })
     }
 
+    /// A word of 64 bits in an array, so many bytes behind its beginning.
+    fn of_word(field: &Field, behind: u32) -> Option<Place> {
+        let inside = behind + 8 <= field.size && field.size.is_multiple_of(8);
+        let offset = u16::try_from(field.offset.checked_add(behind)?).ok()?;
+        inside.then_some(Place { offset, size: 8, signed: false })
+    }
+
     fn end(self) -> usize {
         usize::from(self.offset) + usize::from(self.size)
     }
@@ -440,6 +493,15 @@ enum Kind {
     HrtimerExpireExit,
     WorkStart,
     WorkEnd,
+    CallEntry,
+    CallExit,
+    PageFault,
+    BlockInsert,
+    BlockIssue,
+    BlockComplete,
+    ContentionBegin,
+    ContentionEnd,
+    SignalDeliver,
     KernelStack,
     IrqNoise,
     NmiNoise,
@@ -478,6 +540,15 @@ const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
     ("timer", "hrtimer_expire_exit", Kind::HrtimerExpireExit, &["hrtimer"]),
     ("workqueue", "workqueue_execute_start", Kind::WorkStart, &["work", "function"]),
     ("workqueue", "workqueue_execute_end", Kind::WorkEnd, &["work"]),
+    ("raw_syscalls", "sys_enter", Kind::CallEntry, &["id", "args", "args+8"]),
+    ("raw_syscalls", "sys_exit", Kind::CallExit, &["id"]),
+    ("exceptions", "page_fault_user", Kind::PageFault, &["address"]),
+    ("block", "block_rq_insert", Kind::BlockInsert, &["dev", "sector", "bytes", "rwbs"]),
+    ("block", "block_rq_issue", Kind::BlockIssue, &["dev", "sector", "bytes", "rwbs"]),
+    ("block", "block_rq_complete", Kind::BlockComplete, &["dev", "sector", "nr_sector", "rwbs"]),
+    ("lock", "contention_begin", Kind::ContentionBegin, &["lock_addr", "flags"]),
+    ("lock", "contention_end", Kind::ContentionEnd, &["lock_addr"]),
+    ("signal", "signal_deliver", Kind::SignalDeliver, &["sig", "sa_handler"]),
     ("ftrace", "kernel_stack", Kind::KernelStack, &["caller"]),
     ("osnoise", "irq_noise", Kind::IrqNoise, &["start", "duration", "vector", "desc"]),
     ("osnoise", "nmi_noise", Kind::NmiNoise, &["start", "duration"]),
@@ -522,6 +593,12 @@ const PLACE_NONE: Place = Place { offset: 0, size: 0, signed: false };
 const COMMON: [(&str, u32, u32); 4] =
     [("common_type", 0, 2), ("common_flags", 2, 1), ("common_preempt_count", 3, 1), ("common_pid", 4, 4)];
 const COMMON_LENGTH: usize = 8;
+
+/// The number and the first two arguments of a `syscalls:sys_enter_*` event, by the names of their fields.
+fn own_call_fields(event: &EventFormat) -> Vec<String> {
+    let own = event.fields.iter().filter(|field| !field.name.starts_with("common_"));
+    own.take(3).map(|field| field.name.clone()).collect()
+}
 
 fn has_common_fields(event: &EventFormat) -> bool {
     COMMON.iter().all(|&(name, offset, size)| {
@@ -606,6 +683,15 @@ impl Decoder {
             let known = KNOWN.iter().find(|known| (known.0, known.1) == (&event.system, &event.name));
             known.map_or((Kind::Other, 0, &[]), |known| (known.2, 0, known.3))
         };
+        // Each system call's own event has its number first, and then its arguments by their names, a word each.
+        let arguments = own_call_fields(event);
+        let named: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (kind, fields) = match event.name.as_str() {
+            _ if event.system != "syscalls" => (kind, fields),
+            name if name.starts_with("sys_enter_") => (Kind::CallEntry, named.as_slice()),
+            name if name.starts_with("sys_exit_") => (Kind::CallExit, &named[..named.len().min(1)]),
+            _ => (kind, fields),
+        };
         if !has_common_fields(event) {
             self.problems
                 .push(format!("{}:{} does not begin with struct trace_entry", event.system, event.name));
@@ -614,8 +700,16 @@ impl Decoder {
         let mut slot = Slot { kind, vector, ..Slot::UNKNOWN };
         let mut length = COMMON_LENGTH;
         for (place, name) in slot.places.iter_mut().zip(fields) {
+            let (name, element) = name.split_once('+').unwrap_or((name, ""));
             let field = event.field(name);
-            let Some(found) = field.and_then(Place::of) else {
+            let found = match field {
+                Some(field) if kind == Kind::CallEntry && field.kind == FieldKind::Array => {
+                    Place::of_word(field, element.parse().unwrap_or(0))
+                }
+                Some(_) if !element.is_empty() => None,
+                field => field.and_then(Place::of),
+            };
+            let Some(found) = found else {
                 self.problems.push(format!("{}:{} has no usable field {name}", event.system, event.name));
                 return Slot::UNKNOWN;
             };
@@ -729,6 +823,32 @@ impl Decoder {
             Kind::HrtimerExpireExit => TraceRecord::HrtimerExpireExit { timer: number(0) as u64 },
             Kind::WorkStart => TraceRecord::WorkStart { work: number(0) as u64, function: number(1) as u64 },
             Kind::WorkEnd => TraceRecord::WorkEnd { work: number(0) as u64 },
+            Kind::CallEntry => {
+                TraceRecord::CallEntry { number: number(0), arguments: [number(1) as u64, number(2) as u64] }
+            }
+            Kind::CallExit => TraceRecord::CallExit,
+            Kind::PageFault => TraceRecord::PageFault { address: number(0) as u64 },
+            Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete => {
+                let (step, length) = match slot.kind {
+                    Kind::BlockInsert => (BlockStep::Queued, number(2) as u32),
+                    Kind::BlockIssue => (BlockStep::Issued, number(2) as u32),
+                    _ => (BlockStep::Completed, (number(2) as u32).saturating_mul(SECTOR)),
+                };
+                TraceRecord::Block {
+                    step,
+                    device: number(0) as u32,
+                    sector: number(1) as u64,
+                    bytes: length,
+                    write: writes(slot.places[3].bytes(data)),
+                }
+            }
+            Kind::ContentionBegin => {
+                TraceRecord::ContentionBegin { lock: number(0) as u64, spins: number(1) & LCB_F_SPIN != 0 }
+            }
+            Kind::ContentionEnd => TraceRecord::ContentionEnd { lock: number(0) as u64 },
+            Kind::SignalDeliver => {
+                TraceRecord::SignalDeliver { signal: number(0) as u32, handler: number(1) as u64 }
+            }
             Kind::KernelStack => TraceRecord::KernelStack {
                 frames: Frames {
                     bytes: data.get(usize::from(slot.places[0].offset)..).unwrap_or_default(),
@@ -761,5 +881,92 @@ impl Decoder {
     }
 }
 
+/// A sector of the block layer (include/linux/blk_types.h, SECTOR_SHIFT).
+pub(crate) const SECTOR: u32 = 512;
+
+/// Somebody spins for the lock (include/trace/events/lock.h).
+const LCB_F_SPIN: i64 = 1;
+
+/// Whether a request writes, by its letters: `W`, or `D` of a discard, which the kernel counts as one (`op_is_write`,
+/// include/linux/blk_types.h; blk_fill_rwbs, kernel/trace/blktrace.c).
+pub(crate) fn writes(letters: &[u8]) -> bool {
+    letters.iter().take_while(|&&letter| letter != 0).any(|letter| matches!(letter, b'W' | b'D'))
+}
+
 /// The vector of an inter-processor interrupt whose reason the trace does not spell out: always the first.
 const UNNAMED_IPI: u16 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a record of one event with these fields behind the common ones: name, bytes, and whether it is an array.
+    fn decoded(system: &str, name: &str, fields: &[(&str, u32)], words: &[u64], big_endian: bool) -> String {
+        use std::fmt::Write as _;
+        let mut text = format!(
+            "name: {name}\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+             \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+             \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+             \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+        );
+        let mut offset = 8;
+        for (field, size) in fields {
+            let array = if *size > 8 { format!("[{}]", size / 8) } else { String::new() };
+            writeln!(
+                text,
+                "\tfield:unsigned long {field}{array};\toffset:{offset};\tsize:{size};\tsigned:0;"
+            )
+            .unwrap();
+            offset += size.next_multiple_of(8);
+        }
+        let mut formats = Formats::default();
+        formats.add(system, text.as_bytes());
+        formats.finish();
+        let decoder = Decoder::new(&formats, big_endian, &PrintkStrings::default());
+        let (id, tid) = (7u16, 77i32);
+        let mut data = match big_endian {
+            true => [&id.to_be_bytes()[..], &[0, 0], &tid.to_be_bytes()].concat(),
+            false => [&id.to_le_bytes()[..], &[0, 0], &tid.to_le_bytes()].concat(),
+        };
+        for word in words {
+            data.extend(if big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
+        }
+        let whole = format!("{:?}", decoder.decode(&data).record);
+        for length in 0..data.len() {
+            let cut = decoder.decode(&data[..length]).record;
+            assert!(cut == TraceRecord::Short || format!("{cut:?}") == whole, "{length} bytes: {cut:?}");
+        }
+        whole
+    }
+
+    #[test]
+    fn a_system_call_is_read_from_the_event_of_all_and_from_its_own() {
+        let entry = "CallEntry { number: 202, arguments: [64, 128] }";
+        for big_endian in [false, true] {
+            let of = |system, name, fields: &[(&str, u32)], words: &[u64]| {
+                decoded(system, name, fields, words, big_endian)
+            };
+            let raw = [("id", 8), ("args", 48)];
+            assert_eq!(of("raw_syscalls", "sys_enter", &raw, &[202, 64, 128, 0, 0, 0, 0]), entry);
+            let own = [("__syscall_nr", 8), ("uaddr", 8), ("op", 8), ("val", 8)];
+            assert_eq!(of("syscalls", "sys_enter_futex", &own, &[202, 64, 128, 0]), entry);
+            // One without arguments has its number alone.
+            let alone = of("syscalls", "sys_enter_getpid", &[("__syscall_nr", 8)], &[39]);
+            assert_eq!(alone, "CallEntry { number: 39, arguments: [0, 0] }");
+            assert_eq!(of("raw_syscalls", "sys_exit", &[("id", 8), ("ret", 8)], &[202, 0]), "CallExit");
+            let exit = of("syscalls", "sys_exit_futex", &[("__syscall_nr", 8), ("ret", 8)], &[202, 0]);
+            assert_eq!(exit, "CallExit");
+            assert_eq!(of("raw_syscalls", "sys_enter", &[("id", 8), ("args", 8)], &[1, 2]), "Unknown");
+        }
+    }
+
+    #[test]
+    fn a_request_writes_by_its_letters() {
+        for (letters, does) in
+            [("WS", true), ("RM", false), ("FF", false), ("FWFS", true), ("D", true), ("", false)]
+        {
+            assert_eq!(writes(letters.as_bytes()), does, "{letters}");
+        }
+        assert!(!writes(b"R\0W"));
+    }
+}

@@ -91,6 +91,29 @@ fn the_text_with_latencies_says_what_the_binary_trace_says() {
     assert!(TextTrace::open(fixture("v7-zstd.latency.txt")).unwrap().has_flags());
 }
 
+#[test]
+fn system_calls_and_what_threads_wait_for_read_alike_from_text_and_from_a_binary_trace() {
+    let of_jobs = |said: &str| {
+        let begins = ["Call", "PageFault", "Block", "Contention", "Signal"];
+        begins.iter().any(|begin| said.starts_with(begin))
+    };
+    let (mut events, ..) = text(&fixture("jobs.report.txt"), 1, false);
+    let mut expected = binary("jobs.trace.dat", 1, false);
+    expected.retain(|event| of_jobs(&event.5));
+    for event in &mut expected {
+        (event.3, event.4) = (0, 0);
+    }
+    events.sort();
+    expected.sort();
+    assert_eq!(events, expected);
+    // By the lines of trace-cmd: 50 calls with their ends, 48 faults, 17 steps of requests, a lock, a signal.
+    assert_eq!(events.len(), 50 + 50 + 48 + 17 + 2 + 1);
+    let said = |what: &str| events.iter().any(|event| event.5 == what);
+    assert!(said("CallEntry { number: 230, arguments: [1, 1] }"));
+    assert!(said("Block { step: Queued, device: 266338304, sector: 518, bytes: 1024, write: false }"));
+    assert!(said("Block { step: Completed, device: 266338304, sector: 518, bytes: 1024, write: false }"));
+}
+
 /// Three events of two CPUs, and a stack, as tracefs writes them.
 fn counted(promised: u64) -> String {
     format!(

@@ -210,13 +210,19 @@ impl<'m> Job<'m> {
             return whole(nameless(CauseKind::WaitedForUnknown));
         };
         let waking = thread.case.life.wakings.iter().rev().find(|(at, _)| *at == end);
+        // A saved trace does not tell how a thread sleeps, and shows what was done just before the thread was woken.
+        if sleep.is_none() && waking.is_some_and(|(at, cpu)| self.completed_a_request(*at, *cpu)) {
+            return self.block_io(end, from, to);
+        }
         match waking.map(|(at, cpu)| self.waker(*at, *cpu)) {
             Some(Waker::Thread(waker)) if waker != tid => {
                 self.waited(tid, waker, through, KnownBy::Waker, (from, to), waiting)
             }
             Some(Waker::Timer) => {
-                let call = sleep.and_then(|sleep| sleep.call.clone()).unwrap_or_default();
-                whole((Key::named(CauseKind::OwnSleep, call), None))
+                let call = sleep.and_then(|sleep| sleep.call.clone());
+                // A saved trace tells the call by its entry alone.
+                let entered = || Some(thread.story.doing(at)?.call.as_ref()?.name.clone());
+                whole((Key::named(CauseKind::OwnSleep, call.or_else(entered).unwrap_or_default()), None))
             }
             Some(Waker::Handler { .. }) if sleep.is_some_and(|sleep| sleep.kind == SleepKind::BlockIo) => {
                 self.block_io(end, from, to)
@@ -235,6 +241,21 @@ impl<'m> Job<'m> {
                 whole(nameless(unknown))
             }
         }
+    }
+
+    /// Whether what runs on a CPU at this moment has completed a block request, and nothing else began or ended there since.
+    fn completed_a_request(&self, at: Nanos, cpu: Cpu) -> bool {
+        let mut before = self.machine.sorted.iter().rev().filter(|event| event.cpu == cpu && event.at <= at);
+        let told = before.find_map(|event| match &event.kind {
+            EventKind::BlockRequest { step: BlockStep::Completed, .. } => Some(true),
+            EventKind::InterruptEntry(_)
+            | EventKind::InterruptExit(_)
+            | EventKind::SoftirqEntry { .. }
+            | EventKind::SoftirqExit { .. }
+            | EventKind::Switch { .. } => Some(false),
+            _ => None,
+        });
+        told.unwrap_or(false)
     }
 
     /// The thread waited for another one.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
-use latebound_model::{Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Nanos, Run, Task, ThreadJobs};
+use latebound_model::{
+    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Missing, Nanos, Run, Task, ThreadJobs,
+};
 
 use super::blame::blame_table;
 use super::late::late_lines;
@@ -42,6 +44,8 @@ pub struct SavedWakeups<'a> {
     pub responses: &'a Histogram,
     /// What the trace lacks.
     pub losses: &'a [Loss],
+    /// Events that jobs are explained by and that the trace has none of.
+    pub missing: &'a [Missing],
     /// The worst wake-ups, worst first.
     pub worst: &'a [Explanation],
     /// The begin of the trace, from which times are counted.
@@ -66,6 +70,11 @@ impl SavedWakeups<'_> {
         for loss in self.losses {
             text.push_str(&format!("Lost: {}\n", loss_text(loss)));
         }
+        let mut w = Writer::new(style);
+        for missing in self.missing {
+            w.item(0, (Tone::Note, "Missing:"), 9, [(Tone::Plain, missing.to_string().as_str())]);
+        }
+        text.push_str(&w.finish());
         let answer = job_answer(self.worst, &[], style);
         if !answer.is_empty() {
             text.push('\n');

@@ -2,9 +2,9 @@
 //! What an event's line says, typed. tracefs and perf write `key=value` by the kernel's print formats; trace-cmd's
 //! plugins have their own words for a few events.
 
-use latebound_model::Tid;
+use latebound_model::{BlockStep, Tid};
 
-use crate::record::{Comm, TaskRef, TraceRecord};
+use crate::record::{Comm, SECTOR, TaskRef, TraceRecord, writes};
 use crate::text::line::Line;
 use crate::text::names::{Names, function, pointer};
 
@@ -114,6 +114,21 @@ fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
             function: names.address(args.rsplit_once("function ")?.1),
         },
         "workqueue_execute_end" => TraceRecord::WorkEnd { work: work()? },
+        "sys_enter" => call(args)?,
+        "sys_exit" => args.starts_with("NR ").then_some(TraceRecord::CallExit)?,
+        "page_fault_user" => TraceRecord::PageFault { address: pointer(value(args, "address=")?)? },
+        "block_rq_insert" => block(args, BlockStep::Queued)?,
+        "block_rq_issue" => block(args, BlockStep::Issued)?,
+        "block_rq_complete" => block(args, BlockStep::Completed)?,
+        "contention_begin" => {
+            let (lock, flags) = args.split_once(" (flags=")?;
+            TraceRecord::ContentionBegin { lock: pointer(lock)?, spins: flags.contains("SPIN") }
+        }
+        "contention_end" => TraceRecord::ContentionEnd { lock: pointer(args.split(' ').next()?)? },
+        "signal_deliver" => TraceRecord::SignalDeliver {
+            signal: number(args, "sig=")?,
+            handler: pointer(value(args, "sa_handler=")?)?,
+        },
         name => match vector(line) {
             Some(text) if name.ends_with("_entry") => {
                 TraceRecord::VectorEntry { vector: names.vector(text), number: number(args, "vector=") }
@@ -123,6 +138,38 @@ fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
             }
             None => TraceRecord::Other,
         },
+    })
+}
+
+/// `NR 35 (7ffc, 0, 0, 0, 0, 0)`.
+fn call(args: &str) -> Option<TraceRecord<'_>> {
+    let (number, arguments) = args.strip_prefix("NR ")?.split_once(" (")?;
+    let mut words = arguments.trim_end_matches(')').split(", ").map(pointer);
+    let arguments = [words.next()??, words.next()??];
+    Some(TraceRecord::CallEntry { number: number.parse().ok()?, arguments })
+}
+
+/// `254,0 WS 4096 () 2048 + 8 none,0,0 [dd]`; of a request that is complete without its bytes. The command in the brackets is that of a
+/// SCSI device, and what follows the length came with 6.5.
+fn block(args: &str, step: BlockStep) -> Option<TraceRecord<'_>> {
+    let (head, tail) = args.split_once(" (")?;
+    let mut head = head.split(' ');
+    let (major, minor) = head.next()?.split_once(',')?;
+    // dev_t of the kernel: 20 bits of minor number (include/linux/kdev_t.h).
+    let device = major.parse::<u32>().ok()?.checked_mul(1 << 20)?.checked_add(minor.parse().ok()?)?;
+    let letters = head.next()?;
+    let (sector, length) = tail.split_once(") ")?.1.split_once(" + ")?;
+    let sectors: u32 = length.split(' ').next()?.parse().ok()?;
+    let bytes = match head.next() {
+        Some(bytes) => bytes.parse().ok()?,
+        None => sectors.saturating_mul(SECTOR),
+    };
+    Some(TraceRecord::Block {
+        step,
+        device,
+        sector: sector.parse().ok()?,
+        bytes,
+        write: writes(letters.as_bytes()),
     })
 }
 

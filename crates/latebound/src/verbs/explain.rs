@@ -175,6 +175,7 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
             cycles: &found.cycles,
             responses: &found.responses,
             losses: &found.losses,
+            missing: &found.missing,
             worst: &found.worst,
             start: found.start.unwrap_or_default(),
         };
