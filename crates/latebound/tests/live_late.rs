@@ -155,8 +155,28 @@ fn reported(path: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The kernel's trace, switched on until dropped.
+struct TracingOn(String);
+
+const TRACING_ON: &str = "/sys/kernel/tracing/tracing_on";
+
+impl TracingOn {
+    fn set(on: &str) -> TracingOn {
+        let before = std::fs::read_to_string(TRACING_ON).unwrap();
+        std::fs::write(TRACING_ON, on).unwrap();
+        TracingOn(before)
+    }
+}
+
+impl Drop for TracingOn {
+    fn drop(&mut self) {
+        let _ = std::fs::write(TRACING_ON, &self.0);
+    }
+}
+
 #[test]
 fn live_late_jobs_are_acted_on_in_order_and_each_action_is_counted() {
+    let _tracing = TracingOn::set("1");
     let late = Late::every(900);
     let note = "run:echo \"$LATEBOUND_TRIGGER $LATEBOUND_KIND $LATEBOUND_COMM $LATEBOUND_TID $LATEBOUND_LATE_NS $LATEBOUND_SAVE\" >> $LINES_FILE";
     let arguments = ["--rest", "0ns", "--saves", "2", "--do", "save", "--do", note, "--do", "signal:USR1"];
@@ -239,8 +259,11 @@ fn live_late_jobs_within_the_rest_are_counted_and_stop_ends_the_run() {
     assert!((2..=4).contains(&done.triggers) && done.resting >= 10, "{done:?}");
     assert_eq!((done.saves.len(), done.unsaved), (1, done.triggers - 1));
 
-    let started = Instant::now();
-    let run = late.run("60s", &["--force", "--do", "signal:USR1", "--do", "stop"]);
+    let (started, _tracing) = (Instant::now(), TracingOn::set("0"));
+    let run = late.run("60s", &["--force", "--do", "signal:USR1", "--do", "marker", "--do", "stop"]);
+    let marker = &on_late(&run).actions[1];
+    assert_eq!((marker.done, marker.failed), (0, 1));
+    assert!(marker.last_failure.as_ref().unwrap().contains("tracing_on"), "{marker:?}");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!((run.state, on_late(&run).triggers), (RunState::Interrupted, 1));
     assert_eq!(late.lines(), ["signal"]);

@@ -2,7 +2,7 @@
 //! Actions that are done at once: a signal, and a line in the kernel's trace.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use latebound_model::{Activation, Tid};
@@ -33,12 +33,19 @@ impl Marker {
     }
 
     /// Writes one line, in one call: the kernel makes one event of each.
-    pub(super) fn write(&mut self, trigger: u64, late: &Activation) -> io::Result<()> {
+    pub(super) fn write(&mut self, trigger: u64, late: &Activation) -> Result<()> {
         let line = line(trigger, late);
-        match self.0.write(line.as_bytes())? {
-            written if written == line.len() => Ok(()),
-            _ => Err(io::ErrorKind::WriteZero.into()),
+        match self.0.write(line.as_bytes()) {
+            Ok(written) => {
+                anyhow::ensure!(written == line.len(), "only {written} bytes of the line were taken")
+            }
+            // What the kernel says where its trace is off (tracing_mark_write, kernel/trace/trace.c, 6.12).
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => {
+                anyhow::bail!("the kernel's trace is off; type: echo 1 > /sys/kernel/tracing/tracing_on")
+            }
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
     }
 }
 
