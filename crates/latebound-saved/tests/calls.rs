@@ -8,13 +8,14 @@ use latebound_analysis::cycle::CycleChoice;
 use latebound_model::{CallObject, Cause, CauseKind, Explanation, Tid, WaitThrough};
 use latebound_saved::{SavedExplanations, Watched, explain_saved};
 
-const TRACE: &[u8] = include_bytes!("../../latebound-trace/tests/fixtures/jobs.trace.dat");
+const TRACE_DAT: &[u8] = include_bytes!("../../latebound-trace/tests/fixtures/jobs.trace.dat");
+const PERF_DATA: &[u8] = include_bytes!("../../latebound-trace/tests/fixtures/jobs.perf.data");
 /// What of it is not of the scheduler.
 const TEXT: &[u8] = include_bytes!("../../latebound-trace/tests/fixtures/jobs.report.txt");
 
-fn explained() -> SavedExplanations {
+fn explained(trace: &[u8]) -> SavedExplanations {
     let watched = Watched::Comm("control".to_owned());
-    explain_saved(|| Ok(TRACE), "", &watched, &CycleChoice::Recognised, 30, &KernelFacts::default()).unwrap()
+    explain_saved(|| Ok(trace), "", &watched, &CycleChoice::Recognised, 30, &KernelFacts::default()).unwrap()
 }
 
 /// The longest time that one job spent so.
@@ -25,10 +26,19 @@ fn longest(worst: &[Explanation], fits: impl Fn(&Cause) -> bool) -> u64 {
 }
 
 #[test]
-fn jobs_of_a_saved_trace_are_explained_by_their_system_calls() {
-    let found = explained();
+fn jobs_of_a_trace_dat_are_explained_by_their_system_calls() {
+    are_explained(TRACE_DAT, Tid(202));
+}
+
+#[test]
+fn jobs_of_a_perf_data_are_explained_by_their_system_calls() {
+    are_explained(PERF_DATA, Tid(201));
+}
+
+fn are_explained(trace: &[u8], tid: Tid) {
+    let found = explained(trace);
     let (task, cycle) = &found.cycles[0];
-    assert_eq!((task.tid, task.comm.as_str()), (Tid(202), "control"));
+    assert_eq!((task.tid, task.comm.as_str()), (tid, "control"));
     assert_eq!(cycle.site.call.as_deref(), Some("clock_nanosleep"));
     assert_eq!(cycle.site.object, Some(CallObject::Sleep { absolute: true }));
     // 24 jobs and what came before the first of them.
