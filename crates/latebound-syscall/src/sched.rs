@@ -85,10 +85,16 @@ pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
 
 /// The CPUs that the calling thread may use.
 pub fn affinity() -> io::Result<CpuSet> {
+    affinity_of(Tid(0))
+}
+
+/// The CPUs that a thread may use; 0 is the calling one.
+pub fn affinity_of(tid: Tid) -> io::Result<CpuSet> {
     let mut mask = vec![0u64; CpuSet::MAX_CPUS as usize / 64];
     // SAFETY: the kernel writes at most that many bytes into a live buffer, and returns how many.
-    let bytes =
-        check(unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, mask.len() * 8, mask.as_mut_ptr()) })?;
+    let bytes = check(unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, tid.0, mask.len() * 8, mask.as_mut_ptr())
+    })?;
     let bits = (0..bytes as u32 * 8).filter(|&bit| mask[bit as usize / 64] >> (bit % 64) & 1 == 1);
     Ok(CpuSet::new(bits.map(Cpu)))
 }

@@ -23,6 +23,7 @@ mod prove;
 mod recording;
 mod reserved;
 mod session;
+mod stay_away;
 mod system_threads;
 mod tune_account;
 mod tune_actuator;

@@ -519,13 +519,18 @@ impl Recorder {
     /// The wake-up latencies of every watched thread, one series for each way it was woken; of threads whose places others have
     /// ([`Recorder::free_ended`]), one for each name.
     pub fn series(&self) -> Vec<Series> {
-        let keys = self.watched.keys();
-        let threads = keys.filter_map(|key| Some(Tid(i32::from_ne_bytes(key.try_into().ok()?))));
+        let threads = self.watched_threads().into_iter();
         let mut all: Vec<Series> =
             threads.flat_map(|tid| self.series_of(tid)).map(|(_, series, _)| series).collect();
         all.extend(self.ended.series());
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
+    }
+
+    /// The threads that are watched.
+    pub fn watched_threads(&self) -> Vec<Tid> {
+        let keys = self.watched.keys();
+        keys.filter_map(|key| Some(Tid(i32::from_ne_bytes(key.try_into().ok()?)))).collect()
     }
 
     /// The series of one thread, by how it was woken.

@@ -24,6 +24,7 @@ use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
+use crate::stay_away::StayAway;
 use crate::wakeups;
 use crate::worst::Worst;
 
@@ -70,12 +71,14 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args);
+    let mut stay_away = StayAway::new(&allowed);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     loop {
         let over = args.duration.is_some_and(|planned| elapsed() >= planned);
         let stopped = stop.is_set();
+        stay_away.look(&recorder);
         for late in recorder.late()? {
             if let Some(actions) = &mut late_actions {
                 let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
