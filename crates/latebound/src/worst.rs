@@ -3,9 +3,11 @@
 //!
 //! Owns which events are read from the recorder and when; which wake-ups are kept is `latebound-analysis`'s.
 
+use std::collections::BTreeMap;
+
 use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup};
 use latebound_model::{
-    Activation, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
+    Activation, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
 };
 use latebound_probe::{ProbeError, Recorder};
 
@@ -18,6 +20,10 @@ const AFTER: Nanos = Nanos::from_millis(2);
 
 /// How far back the recorder is asked for what is usual, where that is needed.
 const HISTORY: Nanos = Nanos::from_secs(2);
+
+/// What is usual on a CPU stays so for so long: where a machine stands still often, to read it anew for each activation takes longer than
+/// the recorder holds its events.
+const USUAL_FOR: Nanos = Nanos::from_secs(1);
 
 /// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs. Whom a job waits for can
 /// have been anywhere.
@@ -36,12 +42,14 @@ pub(crate) struct Worst {
     explanations: WorstExplanations,
     activations: KeptActivations,
     failed: Option<String>,
+    /// What is usual on each CPU, with the activation for which it was read.
+    usual_of: BTreeMap<Cpu, (Nanos, Usual)>,
 }
 
 impl Worst {
     pub(crate) fn new(most: usize, keep: Keep, facts: KernelFacts) -> Worst {
         let (explanations, activations) = (WorstExplanations::new(most), KeptActivations::new(keep));
-        Worst { facts, explanations, activations, failed: None }
+        Worst { facts, explanations, activations, failed: None, usual_of: BTreeMap::new() }
     }
 
     /// Explains a late wake-up, where it is among the worst and its events were recorded, and keeps it.
@@ -88,8 +96,13 @@ impl Worst {
         from: Nanos,
         recorder: &Recorder,
     ) -> Result<Explanation, ProbeError> {
-        let history = recorder.events(late.started_cpu, from.saturating_sub(HISTORY), late.requested_at)?;
-        self.facts.usual = Usual::of(&history);
+        let cpu = late.started_cpu;
+        let is_fresh = |at: &Nanos| late.requested_at.saturating_sub(*at) < USUAL_FOR;
+        if !self.usual_of.get(&cpu).is_some_and(|(at, _)| is_fresh(at)) {
+            let history = recorder.events(cpu, from.saturating_sub(HISTORY), late.requested_at)?;
+            self.usual_of.insert(cpu, (late.requested_at, Usual::of(&history)));
+        }
+        self.facts.usual = self.usual_of.get(&cpu).map(|(_, usual)| usual.clone()).unwrap_or_default();
         let events = recorder.events_of_all(from, Nanos(late.until().0.saturating_add(AFTER.0)))?;
         Ok(explain(late, &events, &self.facts))
     }

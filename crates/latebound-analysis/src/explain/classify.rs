@@ -9,12 +9,12 @@ use latebound_model::{
     WaitThrough, softirq_name,
 };
 
+use super::limits;
 use super::machine::Machine;
 use super::precedence::{goes_before, is_real_time};
 use super::quota::Quotas;
 use super::thread::{Life, State};
 use super::timeline::{Frame, OpenFrame, Timeline, Top, What};
-use super::{limits, standstill};
 
 /// What makes two instants belong to the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ pub(super) struct Case<'m> {
     /// When a quota held the thread.
     pub(super) quota: Quotas,
     /// Where the CPUs stood still, or may have, around the interval.
-    standstills: Vec<Standstill>,
+    standstills: Rc<[Standstill]>,
     woken: Option<(Nanos, Cpu)>,
     carrier: Carrier,
     slack_end: Nanos,
@@ -143,7 +143,7 @@ impl<'m> Case<'m> {
             timelines: &machine.timelines,
             stacks: Vec::new(),
             quota: Quotas::new(&machine.sorted, tid, to),
-            standstills: Vec::new(),
+            standstills: machine.standstills(from, to),
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
@@ -152,10 +152,6 @@ impl<'m> Case<'m> {
         case.find_carrier(subject.mechanism);
         case.find_throttled();
         case.find_stacks();
-        let usual = &machine.facts.usual;
-        let find = |cpu: &Cpu| standstill::find(*cpu, from, to, case.events, case.timelines, usual);
-        let standstills: Vec<Standstill> = case.events.keys().flat_map(find).collect();
-        case.standstills = standstills;
         case
     }
 

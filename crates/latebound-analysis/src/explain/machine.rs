@@ -2,11 +2,14 @@
 //! All CPUs in the time around one late activation: the events of each, and what was on top of it. Every thread of a chain of
 //! waits is looked at on the same machine.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use latebound_model::{Cpu, Event, PreemptionModel};
+use latebound_model::{Cpu, Event, Nanos, PreemptionModel, Standstill};
 
 use super::facts::KernelFacts;
+use super::standstill;
 use super::timeline::Timeline;
 
 /// The events, and what follows from them for each CPU.
@@ -19,6 +22,8 @@ pub(super) struct Machine<'e> {
     pub(super) timelines: BTreeMap<Cpu, Timeline>,
     /// What is known of the kernel.
     pub(super) facts: &'e KernelFacts,
+    /// Where the CPUs stood still, by the interval that was looked at: all threads of a chain have the same one.
+    standstills: RefCell<BTreeMap<(Nanos, Nanos), Rc<[Standstill]>>>,
 }
 
 impl<'e> Machine<'e> {
@@ -33,6 +38,15 @@ impl<'e> Machine<'e> {
         let preemptible = facts.preemption == Some(PreemptionModel::Rt);
         let timelines =
             by_cpu.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, preemptible))).collect();
-        Machine { sorted, events: by_cpu, timelines, facts }
+        Machine { sorted, events: by_cpu, timelines, facts, standstills: RefCell::default() }
+    }
+
+    /// The standstills of all CPUs that overlap `[from, to]`.
+    pub(super) fn standstills(&self, from: Nanos, to: Nanos) -> Rc<[Standstill]> {
+        let find =
+            |cpu: &Cpu| standstill::find(*cpu, from, to, &self.events, &self.timelines, &self.facts.usual);
+        let mut known = self.standstills.borrow_mut();
+        let found = known.entry((from, to)).or_insert_with(|| self.events.keys().flat_map(find).collect());
+        Rc::clone(found)
     }
 }

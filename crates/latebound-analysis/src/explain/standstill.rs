@@ -44,6 +44,13 @@ fn is_own(event: &Event) -> bool {
     )
 }
 
+/// The events in `[from, to]`, of events in order of time.
+fn between<'s, 'e>(events: &'s [&'e Event], from: Nanos, to: Nanos) -> &'s [&'e Event] {
+    let begin = events.partition_point(|event| event.at < from);
+    let end = events.partition_point(|event| event.at <= to);
+    events.get(begin..end).unwrap_or_default()
+}
+
 fn gaps<'e>(events: &'e [&Event]) -> impl Iterator<Item = Gap> + 'e {
     let mut own = events.iter().filter(|event| is_own(event)).map(|event| event.at);
     let mut before = own.next();
@@ -80,9 +87,9 @@ pub(super) fn find(
         if timeline.stolen_within(gap.start, gap.end).0 >= gap.length().0 / 2 {
             continue;
         }
-        let lost = own.iter().any(|event| {
-            matches!(event.kind, EventKind::Lost { .. }) && gap.start < event.at && event.at <= gap.end
-        });
+        let lost = between(own, gap.start, gap.end)
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::Lost { .. }) && gap.start < event.at);
         if lost {
             continue;
         }
@@ -167,7 +174,7 @@ impl<'u> Within<'u> {
 
 /// Whether a timer's callback was running, which may take as long as it likes.
 fn in_callback(events: &[&Event], at: Nanos) -> bool {
-    let last = events.iter().rev().filter(|event| event.at <= at).find(|event| {
+    let last = between(events, Nanos::ZERO, at).iter().rev().find(|event| {
         matches!(
             event.kind,
             EventKind::HrtimerExpireEntry { .. }
@@ -195,16 +202,19 @@ fn held_up_too(
 ) -> Vec<Other> {
     let near = Nanos(gap.length().0 / 10);
     let early = Nanos(gap.start.0.saturating_add(near.0));
-    let ends_with = |other: &Gap| other.start <= early && other.end.0.abs_diff(gap.end.0) <= near.0;
+    let late = |at: Nanos| Nanos(at.0.saturating_add(near.0));
     let mut found = Vec::new();
     for (cpu, events) in events.iter().filter(|(cpu, _)| **cpu != own) {
-        let Some(other) = gaps(events).find(ends_with) else { continue };
-        let overdue = events.iter().any(|event| match &event.kind {
+        let earliest = gap.end.saturating_sub(near);
+        let before = between(events, Nanos::ZERO, earliest).iter().rev();
+        let before = before.skip_while(|event| event.at == earliest).find(|event| is_own(event));
+        let near_end = between(events, earliest, late(gap.end));
+        let ends: Vec<&Event> = before.into_iter().chain(near_end).copied().collect();
+        let Some(other) = gaps(&ends).find(|other| other.start <= early) else { continue };
+        let overdue = between(events, other.end, late(other.end)).iter().any(|event| match &event.kind {
+            // Due early enough in the gap that it was late by a good part of it.
             EventKind::HrtimerExpireEntry { expires, .. } => {
-                let behind = other.end <= event.at && event.at.saturating_sub(other.end) <= near;
-                // Due early enough in the gap that it was late by a good part of it.
-                let due = gap.start <= *expires && expires.0 <= gap.end.0 - gap.length().0 / 4;
-                behind && due
+                gap.start <= *expires && expires.0 <= gap.end.0 - gap.length().0 / 4
             }
             _ => false,
         });
