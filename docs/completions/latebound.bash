@@ -803,7 +803,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --cycle --deadline --duration --max-latency --perfetto --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --deadline --duration --max-latency --perfetto --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -822,6 +822,18 @@ _latebound() {
                     return 0
                     ;;
                 --comm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgroup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --container)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -103,6 +103,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace -d
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l pid -d 'Observe every thread of this process, including threads that it starts later' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l tid -d 'Observe this thread; may be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l comm -d 'Observe every thread with this name (comm, at most 15 bytes)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cgroup -d 'Observe every thread of this control group (version 2) and of the groups below it, including threads that join later, by the group\'s path such as /system.slice/nginx.service' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l unit -d 'Observe every thread of this unit of systemd; without a kind the name is that of a service' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l container -d 'Observe every thread of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cycle -d 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r

@@ -86,7 +86,7 @@ pub fn blame(explanations: &[Explanation]) -> Vec<Blame> {
 }
 
 /// Whom a cause belongs to, of an explanation of this thread.
-fn culprit(cause: &Cause, own: &Task) -> Culprit {
+pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
     let kept = cause.via.last().map_or(own, |link| &link.task);
     let subject = || cause.subject.clone();
     match cause.kind {
@@ -191,6 +191,7 @@ mod tests {
             spans: Vec::new(),
             signatures: Vec::new(),
             standstills: Vec::new(),
+            members: Vec::new(),
             losses: Vec::new(),
         };
         let mut at = Nanos(100);

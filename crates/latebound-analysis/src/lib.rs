@@ -3,11 +3,13 @@
 //! threads, never makes text beyond the names that causes carry.
 
 mod blame;
+mod blame_groups;
 pub mod bound;
 pub mod cycle;
 mod explain;
 mod worst;
 
 pub use blame::{Blame, Culprit, blame};
+pub use blame_groups::blame_groups;
 pub use explain::{KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
 pub use worst::{WorstExplanations, shows_wakeup};

@@ -91,6 +91,7 @@ fn run(values: &[f64]) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

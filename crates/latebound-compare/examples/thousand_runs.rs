@@ -110,6 +110,7 @@ fn run(seed: u64, cpus: u32) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -99,6 +99,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

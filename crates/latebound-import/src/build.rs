@@ -35,6 +35,7 @@ pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: vec![Missing {

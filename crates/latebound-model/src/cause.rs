@@ -5,9 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::Task;
+use crate::cgroup::Membership;
 use crate::evidence::Loss;
 use crate::mechanism::Mechanism;
-use crate::units::{Cpu, Nanos};
+use crate::units::{Cpu, Nanos, Tid};
 
 /// What kind of thing took the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -331,6 +332,10 @@ pub struct Explanation {
     /// Where a CPU stood still within the interval, or may have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub standstills: Vec<Standstill>,
+    /// Processes and control groups of the threads that are named here, as they were when it was explained, by thread. Empty where the
+    /// recording does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Membership>,
     /// What was lost within the interval.
     pub losses: Vec<Loss>,
 }
@@ -349,6 +354,25 @@ impl Explanation {
     /// From due to completed, or to running where that is all that is explained. The causes add up to it.
     pub fn length(&self) -> Nanos {
         self.until().saturating_sub(self.requested_at)
+    }
+
+    /// The threads that it names, each once, by their ids: the late one, those that held it up, those that it waited for. Without the idle
+    /// task.
+    pub fn threads(&self) -> Vec<Tid> {
+        let of_cause = |cause: &'_ Cause| {
+            let waited = cause.via.iter().map(|link| link.task.tid);
+            waited.chain(cause.task.as_ref().map(|task| task.tid)).collect::<Vec<_>>()
+        };
+        let mut threads: Vec<Tid> = self.causes.iter().flat_map(of_cause).chain([self.task.tid]).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads.retain(|tid| tid.0 != 0);
+        threads
+    }
+
+    /// To whom a thread belongs, where that is known.
+    pub fn member(&self, tid: Tid) -> Option<&Membership> {
+        self.members.iter().find(|member| member.tid == tid)
     }
 
     /// The part that nothing accounts for.

@@ -9,6 +9,7 @@ mod activation;
 mod bound;
 mod call;
 mod cause;
+mod cgroup;
 mod event;
 mod evidence;
 mod finding;
@@ -36,6 +37,7 @@ pub use call::CallArguments;
 pub use cause::{
     Cause, CauseKind, Explanation, KnownBy, Signature, Span, Stack, Standstill, WaitLink, WaitThrough,
 };
+pub use cgroup::{GroupBlame, GroupName, Membership, Owner};
 pub use event::{BlockStep, CallObject, Event, EventKind, FileKind, InterruptKind, SleepKind, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind};
 pub use finding::{Finding, Severity};

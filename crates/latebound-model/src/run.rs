@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::activation::Activation;
 use crate::bound::Bound;
 use crate::cause::Explanation;
+use crate::cgroup::GroupBlame;
 use crate::evidence::{EvidenceLevel, Loss, Missing};
 use crate::finding::Finding;
 use crate::job::ThreadJobs;
@@ -257,6 +258,9 @@ pub struct Run {
     /// Of a Run that holds a saved stretch of time: which one. Its events are in `events.parquet`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretch: Option<Stretch>,
+    /// Who made the threads of which group late, by what `worst` explains; most time first. Empty where no group is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blame: Vec<GroupBlame>,
     /// Work done beside the latencies.
     #[serde(default)]
     pub throughput: Vec<Throughput>,

@@ -7,6 +7,7 @@
 pub mod blame;
 mod bound;
 mod deferred;
+pub mod groups;
 pub mod job;
 pub(crate) mod late;
 

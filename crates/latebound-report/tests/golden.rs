@@ -50,6 +50,8 @@ fn terminal_texts_are_as_they_were() {
     }
     golden("jobs-explain.txt", &terminal::explained(&support::jobs(), &PLAIN));
     golden("jobs-explain-52.txt", &terminal::explained(&support::jobs(), &STYLES[2]));
+    golden("groups-explain.txt", &terminal::explained(&support::grouped(), &PLAIN));
+    golden("groups-explain-52.txt", &terminal::explained(&support::grouped(), &STYLES[2]));
     golden("jobs-check.txt", &terminal::check_summary(&support::jobs(), None, &PLAIN));
     let [done, saved] = support::late();
     golden("late-explain.txt", &terminal::explained(&done, &PLAIN));

@@ -153,6 +153,22 @@ fn a_job_has_its_answer_its_chains_who_made_it_late_and_what_to_change() {
 }
 
 #[test]
+fn whoever_made_a_group_late_stands_under_it_by_what_the_paths_say() {
+    let page = html::page(&support::grouped());
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text:?} is not on the page"));
+    assert!(at("id=\"blame\"") < at("id=\"groups\"") && at("id=\"groups\"") < at("id=\"hints\""));
+    at("<a href=\"#groups\">");
+    let section = page.split("<section id=\"groups\">").nth(1).unwrap().split("</section>").next().unwrap();
+    let at = |text: &str| section.find(text).unwrap_or_else(|| panic!("{text:?} is not in {section}"));
+    let (first, second) =
+        (at("threads of unit control.service: "), at("threads of container 3f2a9d1c0b7e: "));
+    assert!(first < at("the thread itself") && at("its process") < second);
+    assert!(first < at("unit backup.service") && section.rfind("unit backup.service").unwrap() > second);
+    assert!(at("CPU limit of cgroup /pods/a") < second && second < section.rfind("interrupts").unwrap());
+    assert!(!html::page(&support::jobs()).contains("id=\"groups\""));
+}
+
+#[test]
 fn a_loss_counter_at_zero_marks_nothing() {
     let mut run = support::empty();
     run.losses.push(Loss { kind: LossKind::RingFull, place: "observe".into(), count: Some(0) });

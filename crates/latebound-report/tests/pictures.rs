@@ -176,6 +176,7 @@ proptest! {
             spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
             signatures: Vec::new(), losses: Vec::new(),
             standstills: Vec::new(),
+            members: Vec::new(),
         };
         for width in [400.0, 700.0] {
             let drawn = svg::timeline(&explanation, width);
@@ -302,6 +303,7 @@ fn what_one_long_span_hides_is_enlarged() {
         ],
         signatures: Vec::new(),
         standstills: Vec::new(),
+        members: Vec::new(),
         losses: Vec::new(),
     };
     let drawn = svg::enlarged(&explanation, 700.0).unwrap().into_string();
@@ -343,6 +345,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
         spans: (0..10_000).map(span).collect(),
         signatures: Vec::new(),
         standstills: Vec::new(),
+        members: Vec::new(),
         losses: Vec::new(),
     };
     let drawn = svg::timeline(&explanation, 700.0).unwrap().into_string();

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -167,6 +168,27 @@ impl Root {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// The names of the folders in a folder, sorted; links are none.
+    pub(crate) fn folders(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        let fail = |source| ReadError::Os { path: path.to_owned(), source };
+        let entries = fs::read_dir(self.locate(path)?).map_err(fail)?.filter_map(Result::ok);
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut names: Vec<String> =
+            folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The number of the inode of a folder.
+    pub(crate) fn folder_number(&self, path: &str) -> Result<u64, ReadError> {
+        let fail = |source| ReadError::Os { path: path.to_owned(), source };
+        let status = fs::symlink_metadata(self.locate(path)?).map_err(fail)?;
+        if !status.is_dir() {
+            return Err(fail(io::Error::from_raw_os_error(libc::ENOTDIR)));
+        }
+        Ok(status.ino())
     }
 
     /// Whether there is something by this name that may be looked at.

@@ -67,6 +67,7 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: saved.losses.clone(),
         missing,

@@ -5,6 +5,7 @@
 mod bound;
 mod compare;
 mod defer;
+mod group;
 mod lab;
 mod late;
 mod tune;
@@ -22,6 +23,7 @@ pub(crate) use defer::{
     DeferAdviseArgs, DeferArgs, DeferBy, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs,
     KeepArgs, TrainArgs, TriggerName,
 };
+pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
 pub(crate) use tune::{
@@ -175,6 +177,8 @@ Examples:
   latebound explain --pid 4711 --cycle epoll_wait --deadline 2ms
   latebound explain --comm jackd --worst 20
   latebound explain --rt --duration 1m --load ipc
+  latebound explain --unit nginx --duration 1m
+  latebound explain --container 3f2a9d1c --cycle off
   latebound explain latebound-check.run --worst 3
   latebound explain --trace trace.dat --rt
   latebound explain latebound-check.run --perfetto worst.pftrace
@@ -188,7 +192,7 @@ pub(crate) struct ExplainArgs {
 
     /// Explain the worst wake-ups of this saved trace (trace.dat, perf.data, ftrace text, or a Run of --do save), without
     /// root. Needs --comm, --tid or --rt.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "duration", "load", "command", "output", "recorder_memory"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "pid", "cgroup", "unit", "container", "duration", "load", "command", "output", "recorder_memory"])]
     pub(crate) trace: Option<PathBuf>,
 
     /// Observe every thread of this process, including threads that it starts later.
@@ -206,6 +210,9 @@ pub(crate) struct ExplainArgs {
     /// Observe every thread that runs with a real-time or deadline policy.
     #[arg(long, group = "whom")]
     pub(crate) rt: bool,
+
+    #[command(flatten)]
+    pub(crate) group: GroupArgs,
 
     /// The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain
     /// wake-ups alone [default: auto; with --rt: off].

@@ -8,6 +8,7 @@ mod cli;
 mod firmware;
 mod follow;
 mod generate;
+mod group;
 mod helper;
 mod jobs;
 mod late;

@@ -131,6 +131,7 @@ pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> 
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

@@ -78,14 +78,15 @@ impl Worst {
     ) -> Result<Explanation, ProbeError> {
         let from = late.requested_at.saturating_sub(MARGIN);
         let events = events(late, from, recorder)?;
-        let explanation = explain(late, &events, &self.facts);
-        if !may_be_standstill(&events, late) {
-            return Ok(explanation);
+        let mut explanation = explain(late, &events, &self.facts);
+        if may_be_standstill(&events, late) {
+            match self.with_history(late, from, recorder) {
+                Ok(again) => explanation = again,
+                Err(error) => self.failed = Some(error.to_string()),
+            }
         }
-        self.with_history(late, from, recorder).or_else(|error| {
-            self.failed = Some(error.to_string());
-            Ok(explanation)
-        })
+        recorder.name_members(&mut explanation);
+        Ok(explanation)
     }
 
     /// The same with the events of all CPUs and with what is usual on that one: reading these takes some milliseconds, and few

@@ -12,6 +12,9 @@ use super::facts::KernelFacts;
 use super::standstill;
 use super::timeline::Timeline;
 
+/// The standstills of all CPUs in one interval.
+type Found = Rc<[Standstill]>;
+
 /// The events, and what follows from them for each CPU.
 pub(super) struct Machine<'e> {
     /// All events, in order of time.
@@ -23,7 +26,7 @@ pub(super) struct Machine<'e> {
     /// What is known of the kernel.
     pub(super) facts: &'e KernelFacts,
     /// Where the CPUs stood still, by the interval that was looked at: all threads of a chain have the same one.
-    standstills: RefCell<BTreeMap<(Nanos, Nanos), Rc<[Standstill]>>>,
+    standstills: RefCell<BTreeMap<(Nanos, Nanos), Found>>,
 }
 
 impl<'e> Machine<'e> {
@@ -42,7 +45,7 @@ impl<'e> Machine<'e> {
     }
 
     /// The standstills of all CPUs that overlap `[from, to]`.
-    pub(super) fn standstills(&self, from: Nanos, to: Nanos) -> Rc<[Standstill]> {
+    pub(super) fn standstills(&self, from: Nanos, to: Nanos) -> Found {
         let find =
             |cpu: &Cpu| standstill::find(*cpu, from, to, &self.events, &self.timelines, &self.facts.usual);
         let mut known = self.standstills.borrow_mut();

@@ -121,6 +121,7 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
         spans,
         signatures: Vec::new(),
         standstills: case.standstills_inside(),
+        members: Vec::new(),
         losses: losses(&machine.sorted, &case, ended.unwrap_or(started)),
     };
     explanation.signatures = signature::recognise(&explanation, &case, facts);

@@ -269,6 +269,7 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),

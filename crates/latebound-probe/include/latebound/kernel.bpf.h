@@ -75,12 +75,21 @@ struct kernfs_node {
 	u64 id;
 };
 
-struct cgroup {
-	struct kernfs_node *kn;
-};
+struct cgroup;
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+/* CONFIG_CGROUPS; of its groups the one of version 2. */
+struct css_set {
+	struct cgroup *dfl_cgrp;
 };
 
 /* CONFIG_CFS_BANDWIDTH */
@@ -128,6 +137,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	unsigned frozen : 1; /* CONFIG_CGROUPS */
 	struct files_struct *files;
+	struct css_set *cgroups; /* CONFIG_CGROUPS */
 	unsigned long jobctl;
 	bool throttled; /* CONFIG_CFS_BANDWIDTH, 6.18 and later (e1fad12dcb66) */
 	struct sched_entity se;

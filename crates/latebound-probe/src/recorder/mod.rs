@@ -42,8 +42,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use latebound_model::{
-    Activation, Cpu, Event, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
-    Quantity, Series, Stack, Subject, Task, Tid, WaitSite, bucket_bounds,
+    Activation, Cpu, Event, Evidence, Explanation, Histogram, Loss, LossKind, Mechanism, Membership, Missing,
+    MissingKind, Nanos, Quantity, Series, Stack, Subject, Task, Tid, WaitSite, bucket_bounds,
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -59,7 +59,7 @@ use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use self::wire::{
     FlightCpu, FlightLate, FlightLatencies, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS,
-    LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
+    LB_MEMBERS, LB_NOTED, LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
 };
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf, Need};
@@ -194,6 +194,7 @@ pub struct Recorder {
     programs: Vec<Program>,
     cpus: MapHandle,
     watched: MapHandle,
+    members: MapHandle,
     thresholds: MapHandle,
     late: MapHandle,
     sites: MapHandle,
@@ -276,6 +277,7 @@ impl Recorder {
             programs: programs?,
             cpus: handle(&maps.cpus, "cpus")?,
             watched: handle(&maps.watched, "watched")?,
+            members: handle(&maps.members, "members")?,
             thresholds: handle(&maps.thresholds, "thresholds")?,
             late: handle(&maps.late, "late")?,
             sites: handle(&maps.sites, "sites")?,
@@ -582,6 +584,27 @@ impl Recorder {
         Some((thread, Histogram::from_parts(counts, low, high, sum)?))
     }
 
+    /// Says of each thread that an explanation names to which process and control group it belongs: as it was when the thread was last seen
+    /// to run, else as it is. Threads of which neither is known are left out.
+    /// Nothing where groups are not noted ([`RecorderOptions::groups`]).
+    pub fn name_members(&self, explanation: &mut Explanation) {
+        if !self.options.groups {
+            return;
+        }
+        let noted = |tid: Tid| {
+            let value = self.members.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY).ok()??;
+            let member = wire::Member::from_bytes(&value)?;
+            Some(Membership {
+                tid,
+                process: Tid(member.process),
+                group: self.groups.of_members(member.group),
+            })
+        };
+        let threads = explanation.threads().into_iter();
+        explanation.members =
+            threads.filter_map(|tid| noted(tid).or_else(|| groups::member_now(tid))).collect();
+    }
+
     /// What was lost so far. Overwritten events are not in it: they are told with the interval that misses them.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses: Vec<Loss> = program::skipped("flight recorder, ", self.loaded()).collect();
@@ -752,6 +775,7 @@ impl Setup {
         rodata.watch_slots = slots(options);
         rodata.histograms = histograms(options);
         rodata.jobs = options.jobs;
+        rodata.groups_noted = options.groups;
         for (to, class) in rodata.call_classes.iter_mut().zip(calls::classes()) {
             *to = class.raw() as u8;
         }
@@ -766,6 +790,7 @@ impl Setup {
                     *to = std::ffi::c_char::from_ne_bytes([from]);
                 }
             }
+            Watch::Group(number) => rodata.watch_group = *number,
             Watch::Threads(_) | Watch::RealTime => {}
         }
         for (callback, name) in
@@ -817,6 +842,8 @@ impl Probe for Setup {
         maps.thresholds.set_max_entries(2 * slots)?;
         maps.sites.set_max_entries(site_entries(&self.options))?;
         maps.job_sites.set_max_entries(if self.options.jobs { 2 * slots } else { 1 })?;
+        maps.members.set_max_entries(if self.options.groups { LB_MEMBERS } else { 1 })?;
+        maps.noted.set_max_entries(if self.options.groups { LB_NOTED } else { 1 })?;
         maps.quotas.set_max_entries(self.possible.saturating_mul(LB_QUOTA_SLOTS))?;
         Ok(open)
     }
@@ -931,7 +958,7 @@ impl Lookup for Names<'_> {
     }
 
     fn group(&self, id: u64) -> String {
-        self.recorder.groups.path(id)
+        self.recorder.groups.of_quotas(id)
     }
 
     fn of_one_process(&self, one: Tid, other: Tid) -> bool {

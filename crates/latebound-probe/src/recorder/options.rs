@@ -16,6 +16,9 @@ pub enum Watch {
     Comm(String),
     /// Every thread of this process, those that it starts later included.
     Process(Tid),
+    /// Every thread of this control group of version 2 and of the groups below it, those that join later included. The number is that of
+    /// the inode of its folder. A thread that leaves stays watched, but a job of it that is not complete by then has no end.
+    Group(u64),
 }
 
 impl Watch {
@@ -26,6 +29,7 @@ impl Watch {
             Watch::RealTime => WatchRule::RealTime,
             Watch::Comm(_) => WatchRule::Comm,
             Watch::Process(_) => WatchRule::Process,
+            Watch::Group(_) => WatchRule::Group,
         }
     }
 }
@@ -66,6 +70,8 @@ pub struct RecorderOptions {
     /// block requests of the whole system and how each thread sleeps that is switched out. A thread that is watched by name besides a rule
     /// has no jobs.
     pub jobs: bool,
+    /// Whether it is noted to which process and control group each thread belongs that runs ([`super::Recorder::name_members`]).
+    pub groups: bool,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
     pub measure_cost: bool,
 }
@@ -82,6 +88,7 @@ impl Default for RecorderOptions {
             stack_threshold: Nanos::from_micros(20),
             following: Following::Nobody,
             jobs: false,
+            groups: false,
             measure_cost: false,
         }
     }

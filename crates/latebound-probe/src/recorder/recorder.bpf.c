@@ -240,6 +240,8 @@ static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, _
 
 /* ---- watched threads ---- */
 
+#include "groups.bpf.h"
+
 static __always_inline bool same_comm(const struct task_struct *task)
 {
 	int i;
@@ -264,6 +266,8 @@ static __always_inline bool rule_names(const struct task_struct *task)
 		return same_comm(task);
 	case LB_WATCH_PROCESS:
 		return task->tgid == watch_tgid;
+	case LB_WATCH_GROUP:
+		return in_watched_group(task);
 	default:
 		return false;
 	}
@@ -713,6 +717,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	now = bpf_ktime_get_ns();
 	read_stolen(cpu, next, now);
+	note_group(next, now);
 	record = reserve(cpu, &position);
 	if (record) {
 		__u8 flags = 0;

@@ -254,6 +254,27 @@ enum lb_watch_rule {
 	LB_WATCH_REAL_TIME = 1,
 	LB_WATCH_COMM = 2,
 	LB_WATCH_PROCESS = 3,
+	LB_WATCH_GROUP = 4,
 };
+
+/* Where a thread belongs. */
+struct lb_member {
+	__u64 group; /* the number of its control group of version 2 */
+	__s32 process;
+	__u32 zero;
+};
+
+/* A thread that was noted. */
+struct lb_noted {
+	__u64 at_ns;
+	struct lb_member member;
+	__s32 tid;
+	__u32 zero;
+};
+
+/* So many threads are remembered on each CPU. A power of two. */
+#define LB_NOTED 1024
+/* Of so many threads it is known where they belong. */
+#define LB_MEMBERS 32768
 
 #endif

@@ -451,6 +451,7 @@ mod tests {
             spans,
             signatures: Vec::new(),
             standstills: Vec::new(),
+            members: Vec::new(),
             losses: Vec::new(),
         }
     }

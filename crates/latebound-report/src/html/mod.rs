@@ -7,6 +7,7 @@
 mod bound;
 mod compare;
 mod deferred;
+mod groups;
 mod late;
 mod matrix;
 mod observed;
@@ -238,6 +239,7 @@ fn nav(m: &mut Markup, run: &Run) {
         ("#causes", "Causes", !run.worst.is_empty()),
         ("#blame", "Who made whom late", digest::job::any_job(&run.worst)),
         ("#late", "Late ones", late::has_late(run)),
+        ("#groups", "By group", !digest::groups::blamed_groups(&run.worst).is_empty()),
         ("#bound", "Bound", run.bound.is_some()),
         ("#deferred", "Work put off", deferred::is_deferred(run)),
         ("#observed", "Mechanisms", has_observed(run)),

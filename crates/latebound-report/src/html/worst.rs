@@ -4,6 +4,7 @@
 use latebound_analysis::Culprit;
 use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run};
 
+use super::groups;
 use super::parts::{number, picture, prose, section, table, time, value};
 use super::since_start;
 use crate::digest::blame::{blamed, culprit_text};
@@ -53,6 +54,9 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     causes(m, run);
     if has_jobs {
         blame_table(m, run);
+    }
+    groups::write(m, &run.worst);
+    if has_jobs {
         changes(m, run);
     }
 }

@@ -55,6 +55,7 @@ fn explained(tid: i32, release: u64, spans: &[(u64, usize, Vec<i32>)], is_job: b
         spans: cut,
         signatures: Vec::new(),
         standstills: Vec::new(),
+        members: Vec::new(),
         losses: Vec::new(),
     }
 }

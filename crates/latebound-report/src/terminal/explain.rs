@@ -6,6 +6,7 @@ use latebound_model::{
 };
 
 use super::blame::blame_table;
+use super::groups::group_table;
 use super::late::late_lines;
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads, say};
@@ -25,6 +26,7 @@ pub fn explained(run: &Run, style: &Style) -> String {
         + &threads(&run.jobs, style)
         + &each.collect::<Vec<_>>().join("\n");
     text.push_str(&blame_table(&run.worst, style));
+    text.push_str(&group_table(&run.worst, style));
     text.push_str(&changes(&run.worst, style));
     if !run.quotas.is_empty() {
         text.push('\n');

@@ -11,6 +11,7 @@ mod bound;
 pub(crate) mod compare;
 mod defer;
 mod explain;
+mod groups;
 mod import;
 mod late;
 mod lost;

@@ -91,13 +91,46 @@ pub(crate) fn jobs() -> Run {
     }
 }
 
+/// What is known of who belongs where: a service that shares its machine with a container and a backup.
+const GROUPS: [(i32, i32, &str); 5] = [
+    (101, 100, "/system.slice/control.service"),
+    (102, 100, "/system.slice/control.service"),
+    (123, 123, "/system.slice/control.service"),
+    (301, 301, "/system.slice/docker-3f2a9d1c0b7e4f5a8d6c3b2a1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e.scope"),
+    (456, 456, "/system.slice/backup.service"),
+];
+
+/// The same jobs, of threads whose groups are known, and a wake-up of another group.
+pub(crate) fn grouped() -> Run {
+    let mut run = jobs();
+    let wakeup = Story::new(1, Nanos::from_millis(50_003))
+        .of(task(301, "server", Policy::Other, 120))
+        .then(CauseKind::Softirq, "NET_RX", 90_000)
+        .then(CauseKind::TaskFirst, "backup", 1_210_000)
+        .by(task(456, "backup", Policy::Other, 115))
+        .end();
+    run.worst.push(wakeup);
+    let member = |(tid, process, group): (i32, i32, &str)| Membership {
+        tid: Tid(tid),
+        process: Tid(process),
+        group: group.into(),
+    };
+    for one in &mut run.worst {
+        let named = one.threads();
+        one.members = GROUPS.map(member).into_iter().filter(|member| named.contains(&member.tid)).collect();
+    }
+    run.command = ["latebound", "explain", "--cgroup", "/system.slice"].map(str::to_owned).into();
+    run
+}
+
 /// The same jobs, with names that steer a terminal or a page in every place.
 pub(crate) fn hostile_jobs() -> Run {
-    let mut run = jobs();
+    let mut run = grouped();
     let mut names = super::HOSTILE_NAMES.iter().cycle();
     let mut name = || (*names.next().unwrap_or(&"")).to_owned();
     for job in &mut run.worst {
         job.task.comm = name();
+        job.members.iter_mut().for_each(|member| member.group = name());
         for cause in &mut job.causes {
             cause.subject = name();
             if let Some(task) = &mut cause.task {

@@ -12,7 +12,9 @@ use latebound_model::*;
 pub(crate) use bound::{bounded, hostile_bound, observations};
 pub(crate) use deferred::deferred;
 pub(crate) use golden::golden;
-pub(crate) use jobs::{behind_a_lock, behind_a_server, by_itself, hostile_jobs, hostile_late, jobs, late};
+pub(crate) use jobs::{
+    behind_a_lock, behind_a_server, by_itself, grouped, hostile_jobs, hostile_late, jobs, late,
+};
 
 /// xorshift64*: numbers that look random and are the same everywhere.
 pub(crate) struct Dice(u64);
@@ -117,6 +119,7 @@ impl Story {
             spans: Vec::new(),
             signatures: Vec::new(),
             standstills: Vec::new(),
+            members: Vec::new(),
             losses: Vec::new(),
         };
         Story { explanation, job_started: None }
@@ -473,6 +476,7 @@ pub(crate) fn rich() -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".into(),
             unit: "messages".into(),
@@ -582,6 +586,7 @@ pub(crate) fn empty() -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: Vec::new(),
         losses: Vec::new(),
         missing: Vec::new(),
@@ -702,6 +707,7 @@ pub(crate) fn hostile() -> Run {
             ],
             signatures: vec![Signature::Tick],
             standstills: Vec::new(),
+            members: Vec::new(),
             losses: vec![Loss { kind: LossKind::Overwritten, place: (*name).into(), count: None }],
         });
     }

@@ -93,6 +93,7 @@ fn explanation(seed: u64) -> Explanation {
         ],
         signatures: vec![Signature::SoftirqBudget],
         standstills: Vec::new(),
+        members: Vec::new(),
         losses: Vec::new(),
     }
 }
@@ -193,6 +194,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         jobs: Vec::new(),
         on_late: None,
         stretch: None,
+        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),

@@ -7,16 +7,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_analysis::KernelFacts;
+use latebound_analysis::{KernelFacts, blame_groups};
 use latebound_files::Folder;
 use latebound_model::{CpuQuota, Explanation, Histogram, Nanos, Run, RunState, RunVerb, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
 use latebound_saved::{Watched, explain_events, explain_saved};
-use latebound_system::{Facts, Root};
+use latebound_system::{Facts, FoundGroup, Root, threads_of_group};
 
 use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
+use crate::group;
 use crate::jobs::JobFollower;
 use crate::late::{Hands, LateActions};
 use crate::load_runner::{self, Loads};
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     if let Some(path) = &args.run {
         let mut run = latebound_store::read_run(path)?;
         run.worst.truncate(args.recorder.worst);
+        run.blame = blame_groups(&run.worst);
         print(&run, output)?;
         perfetto.write(&run.worst)?;
         return Ok(wakeups::outcome(&run, args.max_latency));
@@ -41,7 +43,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         return saved(path, args, &perfetto, output);
     }
     let loads = Loads::parse(&args.load)?;
-    let watch = watched(args)?;
+    let group = group::chosen(&args.group)?;
+    let watch = watched(args, group.as_ref())?;
     let stop = Stop::on_signals()?;
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         keep: args.recorder.worst_of_a_thread(),
         jobs: jobs.is_on(),
         report_above: args.late.on_late,
+        groups: true,
         ..args.recorder.options()
     };
     let firmware = Firmware::begin(&run);
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
-    let quotas = Quotas::begin(args);
+    let quotas = Quotas::begin(args, group.as_ref());
     let mut stay_away = StayAway::new(&allowed);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
@@ -215,7 +219,10 @@ impl<'a> PerfettoFile<'a> {
     }
 }
 
-fn watched(args: &ExplainArgs) -> Result<Watch> {
+fn watched(args: &ExplainArgs, group: Option<&FoundGroup>) -> Result<Watch> {
+    if let Some(group) = group {
+        return Ok(Watch::Group(group.number));
+    }
     let alive = |id: i32| std::path::Path::new(&format!("/proc/{id}")).exists();
     Ok(match (&args.pid, &args.comm) {
         (Some(pid), _) if !alive(pid.0) => bail!("there is no process {pid}; `ps -eo pid,comm` lists them"),
@@ -244,15 +251,16 @@ struct Quotas {
 
 impl Quotas {
     /// Reads what the accounts of the groups say before. Real-time threads are not held by quotas.
-    fn begin(args: &ExplainArgs) -> Quotas {
+    fn begin(args: &ExplainArgs, group: Option<&FoundGroup>) -> Quotas {
         let root = Root::live();
-        let threads: Vec<Tid> = match (&args.pid, &args.comm) {
-            (Some(pid), _) => vec![*pid],
-            (None, Some(comm)) => {
+        let threads: Vec<Tid> = match (group, &args.pid, &args.comm) {
+            (Some(group), ..) => threads_of_group(&root, group),
+            (_, Some(pid), _) => vec![*pid],
+            (.., Some(comm)) => {
                 let all = latebound_system::threads(&root).unwrap_or_default();
                 all.into_iter().filter(|thread| thread.comm == *comm).map(|thread| thread.tid).collect()
             }
-            (None, None) => args.tid.clone(),
+            (None, None, None) => args.tid.clone(),
         };
         let before = latebound_system::cpu_quotas(&root, &threads);
         Quotas { threads, before }
@@ -292,6 +300,7 @@ fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, jobs: &JobFollower
     run.series = recorder.series();
     run.jobs = jobs.threads(&run.series);
     run.worst = worst.explanations().to_vec();
+    run.blame = blame_groups(&run.worst);
     run.losses = recorder.losses();
 }
 

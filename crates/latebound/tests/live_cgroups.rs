@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound explain` of control groups: who is watched, and whether the group that took the CPU is blamed for what it took, by the kernel's
+//! own accounts.
+//!
+//! The programs are this test program itself, started once more, each in a group of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends, and says what it saw"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use latebound_model::{CauseKind, Explanation, GroupBlame, Nanos, Owner, Run};
+
+const MS: u64 = 1_000_000;
+/// Of the victim's jobs.
+const PERIOD: u64 = 20 * MS;
+/// How often the neighbour takes the CPU.
+const BURSTS: u64 = 100;
+/// After so long the tool follows the jobs, counted from the start of the programs.
+const FOLLOWED_AFTER: u64 = 6_000 * MS;
+
+const VARIABLE: &str = "LATEBOUND_TEST_GROUP_PROGRAM";
+
+fn clock(which: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the time that it is given.
+    assert_eq!(unsafe { libc::clock_gettime(which, &raw mut time) }, 0);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap()
+}
+
+fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+fn cpu_time() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn sleep_until(at: u64) {
+    let time = libc::timespec {
+        tv_sec: i64::try_from(at / 1_000_000_000).unwrap(),
+        tv_nsec: i64::try_from(at % 1_000_000_000).unwrap(),
+    };
+    let flags = libc::TIMER_ABSTIME;
+    // SAFETY: the time lives through the call.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, std::ptr::null_mut()) };
+}
+
+fn spin_until(at: u64) {
+    while now() < at {
+        std::hint::spin_loop();
+    }
+}
+
+/// Uses so much CPU time by this thread's own clock. To read that is a system call, which the tool records of whom it watches: it is read now
+/// and then.
+fn burn(length: u64) {
+    let end = cpu_time() + length;
+    while cpu_time() < end {
+        spin_until(now() + MS / 10);
+    }
+}
+
+/// Names this thread, puts it on one of the CPUs that it may use, by its place among them, and gives it a priority: 0 for an ordinary thread.
+fn become_thread(name: &str, place: usize, priority: i32) {
+    let mut comm = [0u8; 16];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: calls on this thread with values that live through them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NAME, comm.as_ptr()), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_TIMERSLACK, 1), 0);
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), 0);
+        let allowed: Vec<usize> = (0..1024).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect();
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(allowed[place % allowed.len()], &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+        let policy = if priority > 0 { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+        let parameters = libc::sched_param { sched_priority: priority };
+        assert_eq!(libc::sched_setscheduler(0, policy, &raw const parameters), 0);
+    }
+}
+
+/// Where a hierarchy is mounted: of version 2, or the one with the cpu controller.
+fn mount(cpu: bool) -> PathBuf {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let find = |is: &dyn Fn(&str, &str) -> bool| {
+        mounts.lines().find_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let right: Vec<&str> = right.split(' ').collect();
+            is(right[0], right[2]).then(|| PathBuf::from(left.split(' ').nth(4).unwrap()))
+        })
+    };
+    let version_1 =
+        find(&|kind, options| cpu && kind == "cgroup" && options.split(',').any(|one| one == "cpu"));
+    version_1.or_else(|| find(&|kind, _| kind == "cgroup2")).expect("a hierarchy of version 2")
+}
+
+/// A group, removed when it is dropped.
+struct Group {
+    folder: PathBuf,
+    path: String,
+}
+
+impl Group {
+    fn new(mount: &Path, path: &str) -> Group {
+        let folder = mount.join(path.trim_start_matches('/'));
+        std::fs::create_dir(&folder).unwrap();
+        Group { folder, path: path.to_owned() }
+    }
+
+    /// Of version 2.
+    fn unified(path: &str) -> Group {
+        Group::new(&mount(false), path)
+    }
+
+    fn join(&self, process: &Program) {
+        std::fs::write(self.folder.join("cgroup.procs"), process.0.id().to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group can be removed when its last process has been reaped, which may take the kernel a moment.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A program of this test, killed when it is dropped.
+struct Program(Child);
+
+impl Program {
+    fn start(name: &str, base: u64, notes: &Path) -> Program {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--nocapture", "--exact", "guest_program_of_a_group"])
+            .env(VARIABLE, format!("{name} {base} {}", notes.display()))
+            .stdout(Stdio::null())
+            .spawn();
+        Program(child.unwrap())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// xorshift64*
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+}
+
+/// The release of a job of the victim.
+fn release(base: u64, job: u64) -> u64 {
+    base + job * PERIOD
+}
+
+fn jobs_from(base: u64, at: u64) -> impl Iterator<Item = u64> {
+    ((at - base) / PERIOD + 1)..
+}
+
+#[test]
+#[ignore = "the programs that the tests here watch"]
+fn guest_program_of_a_group() {
+    let arguments = std::env::var(VARIABLE).unwrap();
+    let fields: Vec<&str> = arguments.splitn(3, ' ').collect();
+    let (base, notes): (u64, &Path) = (fields[1].parse().unwrap(), Path::new(fields[2]));
+    match fields[0] {
+        // 8 ms of work each 20 ms.
+        "victim" => {
+            become_thread("lb-victim", 0, 40);
+            for job in jobs_from(base, now()) {
+                sleep_until(release(base, job));
+                burn(8 * MS);
+            }
+        }
+        // Takes the CPU from the victim at a random moment of its job, for a random time.
+        "neighbour" => {
+            become_thread("lb-neighbour", 0, 50);
+            let seed = now() | 1;
+            let mut dice = seed;
+            sleep_until(base + FOLLOWED_AFTER);
+            let before = cpu_time();
+            for job in jobs_from(base, base + FOLLOWED_AFTER).take(usize::try_from(BURSTS).unwrap()) {
+                sleep_until(release(base, job) + random(&mut dice) % (7 * MS));
+                burn(MS + random(&mut dice) % (3 * MS));
+            }
+            let taken = cpu_time() - before;
+            std::fs::write(notes, format!("{taken} {seed}")).unwrap();
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        // Runs on the victim's CPU while the victim sleeps, and on another one while it works.
+        "innocent" => {
+            std::thread::spawn(move || {
+                become_thread("lb-elsewhere", 1, 0);
+                for job in jobs_from(base, now()) {
+                    sleep_until(release(base, job) + MS);
+                    spin_until(release(base, job) + 5 * MS);
+                }
+            });
+            become_thread("lb-innocent", 0, 0);
+            for job in jobs_from(base, now()) {
+                sleep_until(release(base, job) + 14 * MS);
+                spin_until(release(base, job) + 18 * MS);
+            }
+        }
+        // Works for 8 ms of its own CPU time and sleeps for 2 ms: never behind a time that it asked for.
+        "burner" => {
+            become_thread("lb-burner", 0, 0);
+            loop {
+                burn(8 * MS);
+                sleep_until(now() + 2 * MS);
+            }
+        }
+        // Sleeps and wakes.
+        sleeper => {
+            become_thread(sleeper, 0, 0);
+            loop {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// Runs `latebound explain` with these arguments, and `meanwhile` beside it.
+fn explain(arguments: &[&str], meanwhile: impl FnOnce()) -> Run {
+    let child = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["explain", "--format", "json"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // What it says is more than a pipe holds.
+    let reading = std::thread::spawn(move || child.wait_with_output().unwrap());
+    meanwhile();
+    let output = reading.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn show(run: &Run) {
+    for row in &run.blame {
+        println!("{:?} {:?}: {} times, {}, longest {}", row.whom, row.who, row.late, row.time, row.longest);
+    }
+    let losses: Vec<_> = run.losses.iter().chain(run.worst.iter().flat_map(|one| &one.losses)).collect();
+    println!("{} losses, such as {:?}", losses.len(), losses.first());
+}
+
+/// The time of what ran over the neighbour: the spans of the machine behind one of the neighbour, up to one of somebody else.
+fn over_neighbour(late: &Explanation) -> u64 {
+    let (mut over, mut on) = (0, false);
+    for span in &late.spans {
+        let cause = &late.causes[span.cause];
+        match cause.kind {
+            CauseKind::Interrupt
+            | CauseKind::TimerInterrupt
+            | CauseKind::Nmi
+            | CauseKind::Softirq
+            | CauseKind::Stolen
+            | CauseKind::StoodStill => over += if on { span.end.0 - span.start.0 } else { 0 },
+            _ => on = cause.task.as_ref().is_some_and(|task| task.comm == "lb-neighbour"),
+        }
+    }
+    over
+}
+
+fn row<'r>(run: &'r Run, whom: &str, who: &Owner) -> Option<&'r GroupBlame> {
+    run.blame.iter().find(|row| row.whom.as_deref() == Some(whom) && row.who == *who)
+}
+
+#[test]
+fn live_a_neighbour_group_is_blamed_for_what_it_took_and_an_innocent_one_for_nothing() {
+    let notes = tempfile::tempdir().unwrap();
+    let (own, base) = (std::process::id(), now());
+    let id = format!("{:0<64}", format!("3f2a{own:08x}"));
+    let victims = Group::unified(&format!("/latebound-victim-{own}.service"));
+    let neighbours = Group::unified(&format!("/docker-{id}.scope"));
+    let innocents = Group::unified(&format!("/latebound-innocent-{own}"));
+    let note = |name: &str| notes.path().join(name);
+    let start = |name: &str, group: &Group| {
+        let program = Program::start(name, base, &note(name));
+        group.join(&program);
+        program
+    };
+    let programs =
+        [start("victim", &victims), start("neighbour", &neighbours), start("innocent", &innocents)];
+    let duration = (FOLLOWED_AFTER + (BURSTS + 40) * PERIOD - (now() - base)) / MS;
+    let unit = victims.path.trim_start_matches('/');
+    // The jobs with a burst are the longest.
+    let worst = (2 * BURSTS).to_string();
+    let run = explain(&["--unit", unit, "--duration", &format!("{duration}ms"), "--worst", &worst], || {});
+    let noted = std::fs::read_to_string(note("neighbour")).expect("all bursts are over");
+    let (taken, seed) = noted.split_once(' ').unwrap();
+    let taken: u64 = taken.parse().unwrap();
+    drop(programs);
+    show(&run);
+
+    let victim =
+        run.jobs.iter().find(|thread| thread.task.comm == "lb-victim").expect("its jobs are followed");
+    assert!(victim.cycle.is_some(), "{:?}", run.jobs);
+    let named = |comm: &str| run.worst.iter().any(|one| one.task.comm == comm);
+    assert!(named("lb-victim") && !named("lb-neighbour") && !named("lb-innocent"));
+    let lengths: u64 = run.worst.iter().map(|one| one.length().0).sum();
+    assert_eq!(run.blame.iter().map(|row| row.time.0).sum::<u64>(), lengths);
+
+    let neighbour = row(&run, &victims.path, &Owner::Group(neighbours.path.clone()));
+    let neighbour = neighbour.unwrap_or_else(|| panic!("{:?}", run.blame));
+    // The clock of a thread counts on while an interrupt is handled over it, or the hypervisor runs something else.
+    let over: u64 = run.worst.iter().map(over_neighbour).sum();
+    let off = 100.0 * ((neighbour.time.0 + over) as f64 - taken as f64) / taken as f64;
+    println!(
+        "seed {seed}: the neighbour's CPU clock says {taken} ns; blamed for {}, {} over it ({off:+.2} %)",
+        neighbour.time,
+        Nanos(over)
+    );
+    // Once more where it woke first.
+    assert!((BURSTS..=BURSTS + 1).contains(&neighbour.late), "{neighbour:?}");
+    assert!(neighbour.time.0 >= taken / 100 * 97 && off.abs() < 1.0, "{off} %");
+    let innocent = row(&run, &victims.path, &Owner::Group(innocents.path.clone()));
+    assert_eq!(innocent, None);
+}
+
+#[test]
+fn live_the_quota_of_a_group_is_blamed_for_as_long_as_cpu_stat_says() {
+    let own = std::process::id();
+    let (unified, with_cpu) = (mount(false), mount(true));
+    let path = format!("/latebound-quota-{own}");
+    let group = Group::new(&unified, &path);
+    let limited = (with_cpu != unified).then(|| Group::new(&with_cpu, &path));
+    if limited.is_none() {
+        std::fs::write(unified.join("cgroup.subtree_control"), "+cpu")
+            .expect("the cpu controller of version 2");
+    }
+    let program = Program::start("burner", now(), Path::new("/dev/null"));
+    group.join(&program);
+    if let Some(limited) = &limited {
+        limited.join(&program);
+    }
+    let folder = limited.as_ref().map_or(&group.folder, |limited| &limited.folder);
+    // 10 ms of each 60 ms.
+    let limit = |on: bool| match &limited {
+        Some(limited) => {
+            std::fs::write(limited.folder.join("cpu.cfs_period_us"), "60000").unwrap();
+            let quota = if on { "10000" } else { "-1" };
+            std::fs::write(limited.folder.join("cpu.cfs_quota_us"), quota).unwrap();
+        }
+        None => std::fs::write(group.folder.join("cpu.max"), if on { "10000 60000" } else { "max 60000" })
+            .unwrap(),
+    };
+    // The jobs that the quota held are the longest.
+    let run = explain(&["--cgroup", &path, "--duration", "10s", "--worst", "120"], || {
+        std::thread::sleep(Duration::from_secs(5));
+        limit(true);
+        std::thread::sleep(Duration::from_millis(2_500));
+        limit(false);
+    });
+    let account = std::fs::read_to_string(folder.join("cpu.stat")).unwrap();
+    let count = |name: &str| {
+        let line = account.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|number| number.parse::<u64>().unwrap())
+    };
+    let throttled = count("throttled_time").or(count("throttled_usec").map(|us| us * 1_000)).unwrap();
+    let periods = count("nr_throttled").unwrap();
+    drop(program);
+    show(&run);
+    let quota = row(&run, &path, &Owner::Quota(path.clone())).unwrap_or_else(|| panic!("{:?}", run.blame));
+    let off = 100.0 * (quota.time.0 as f64 - throttled as f64) / throttled as f64;
+    println!(
+        "cpu.stat: {throttled} ns in {periods} periods; blamed for {} ({off:+.2} %) of {} jobs",
+        quota.time, quota.late
+    );
+    assert!(throttled > 1_000 * MS, "{throttled}: the group did not use its quota up");
+    assert!(off.abs() < 1.0, "{off} %");
+}
+
+#[test]
+fn live_threads_of_groups_below_and_those_that_join_later_are_watched_and_no_others() {
+    let own = std::process::id();
+    let prefix = format!("7c11{own:08x}");
+    let id = format!("{prefix:0<64}");
+    let container = Group::unified(&format!("/docker-{id}.scope"));
+    let below = Group::unified(&format!("{}/init", container.path));
+    let start = |name: &str| Program::start(name, 0, Path::new("/dev/null"));
+    let (first, later, other) = (start("lb-first"), start("lb-later"), start("lb-other"));
+    container.join(&first);
+    let run = explain(&["--container", &prefix, "--cycle", "off", "--duration", "4s"], || {
+        std::thread::sleep(Duration::from_millis(2_500));
+        below.join(&later);
+    });
+    drop((first, later, other));
+    let mut watched: Vec<&str> =
+        run.series.iter().filter_map(|series| Some(series.subject.task.as_ref()?.comm.as_str())).collect();
+    watched.sort_unstable();
+    watched.dedup();
+    assert_eq!(watched, ["lb-first", "lb-later"]);
+    let whom: Vec<&str> = run.blame.iter().filter_map(|row| row.whom.as_deref()).collect();
+    assert!(whom.iter().all(|path| *path == container.path || *path == below.path), "{whom:?}");
+}
