@@ -798,6 +798,8 @@ impl Setup {
         {
             *callback = self.symbols.address(name).unwrap_or_default();
         }
+        rodata.irq_regs_place = self.symbols.variable("__irq_regs").unwrap_or_default();
+        rodata.per_cpu_offset_place = self.symbols.variable("__per_cpu_offset").unwrap_or_default();
     }
 
     /// Gives every CPU its ring.

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for kernel addresses, from the text of `/proc/kallsyms`. Never reads anything else.
 
+/// Variables of the kernel whose places are asked for: some kernels name functions only (CONFIG_KALLSYMS_ALL).
+const VARIABLES: [&str; 2] = ["__irq_regs", "__per_cpu_offset"];
+
 /// The kernel's functions by address. Empty where the kernel hides addresses from this user.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     by_address: Vec<(u64, Box<str>)>,
+    /// In the order of [`VARIABLES`].
+    variables: [Option<u64>; 2],
 }
 
 impl Symbols {
@@ -13,8 +18,9 @@ impl Symbols {
         std::fs::read_to_string("/proc/kallsyms").map(|text| Symbols::parse(&text)).unwrap_or_default()
     }
 
-    /// From lines of `address type name`. Data symbols are left out, as is the padding before functions (`__pfx_`).
+    /// From lines of `address type name`. Data symbols are left out but for [`VARIABLES`], and so is the padding before functions (`__pfx_`).
     pub(crate) fn parse(text: &str) -> Symbols {
+        let mut variables = [None; 2];
         let mut by_address: Vec<(u64, Box<str>)> = text
             .lines()
             .filter_map(|line| {
@@ -22,6 +28,9 @@ impl Symbols {
                 let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
                 let kind = words.next()?;
                 let name = words.next()?;
+                if let Some(place) = VARIABLES.iter().position(|of| *of == name) {
+                    variables[place] = Some(address);
+                }
                 (matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with("__pfx_"))
                     .then(|| (address, name.into()))
             })
@@ -29,7 +38,7 @@ impl Symbols {
         // Stable, so that the first of several names of one address stays the one that is shown.
         by_address.sort_by_key(|(address, _)| *address);
         by_address.dedup_by_key(|(address, _)| *address);
-        Symbols { by_address }
+        Symbols { by_address, variables }
     }
 
     /// Whether no address has a name.
@@ -40,6 +49,11 @@ impl Symbols {
     /// The address of a function.
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
         self.by_address.iter().find(|(_, found)| &**found == name).map(|(address, _)| *address)
+    }
+
+    /// The address of a variable, one of [`VARIABLES`]. Of a variable that each CPU has, what the CPU's own offset is added to.
+    pub(crate) fn variable(&self, name: &str) -> Option<u64> {
+        self.variables[VARIABLES.iter().position(|of| *of == name)?]
     }
 
     /// The function that an address lies in, and how far behind its beginning.
@@ -78,6 +92,17 @@ mod tests {
         assert_eq!(symbols.frame(0x10), "0x10");
         assert_eq!(symbols.function(0xffff_2010), "second");
         assert_eq!(symbols.address("second"), Some(0xffff_2000));
+        assert_eq!(symbols.variable("__irq_regs"), None);
+    }
+
+    #[test]
+    fn places_of_variables_are_kept_of_those_that_are_asked_for() {
+        let symbols =
+            Symbols::parse("0000000000023e80 d __irq_regs\nffff1800 d data\nffff1ff0 R __per_cpu_offset\n");
+        assert_eq!(symbols.variable("__irq_regs"), Some(0x2_3e80));
+        assert_eq!(symbols.variable("__per_cpu_offset"), Some(0xffff_1ff0));
+        assert_eq!(symbols.variable("data"), None);
+        assert!(symbols.is_empty());
     }
 
     #[test]
