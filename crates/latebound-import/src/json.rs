@@ -394,7 +394,8 @@ fn rfc3339(text: &str) -> Option<String> {
     let (hours, minutes) = zone.split_at_checked(3)?;
     let digits =
         |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || b == b':');
-    (digits(time, 8) && digits(&hours[1..], 2) && digits(minutes, 2))
+    let offset = hours.strip_prefix(['+', '-'])?;
+    (digits(time, 8) && digits(offset, 2) && digits(minutes, 2))
         .then(|| format!("{year:04}-{month:02}-{day:02}T{time}{hours}:{minutes}"))
 }
 
@@ -405,9 +406,14 @@ mod tests {
     #[test]
     fn mail_dates_become_dates_that_sort() {
         assert_eq!(rfc3339("Sat, 21 Nov 2026 18:40:49 +0000").as_deref(), Some("2026-11-21T18:40:49+00:00"));
-        for text in
-            ["", "Sat, 21 Nov 2026", "Sat, 21 Foo 2026 18:40:49 +0000", "Sat, 21 Nov 2026 18:40:49 +é00"]
-        {
+        for text in [
+            "",
+            "Sat, 21 Nov 2026",
+            "Sat, 21 Foo 2026 18:40:49 +0000",
+            "Sat, 21 Nov 2026 18:40:49 +é00",
+            "Sat, 21 Nov 2026 18:40:49 é000",
+            "Sat, 21 Nov 2026 18:40:49 00000",
+        ] {
             assert_eq!(rfc3339(text), None, "{text}");
         }
     }
