@@ -32,9 +32,6 @@ const volatile __u32 watch_slots = 1;
 /* Histograms of each thread: without jobs one less. */
 const volatile __u32 histograms = LB_WAKEUP_COUNT;
 const volatile __u64 stack_threshold_ns = 20000;
-/* The addresses of __irq_regs and __per_cpu_offset; 0 where the kernel does not name its variables. */
-const volatile __u64 irq_regs_place = 0;
-const volatile __u64 per_cpu_offset_place = 0;
 /* include/linux/sched.h; a wait for a lock of PREEMPT_RT counts, as in its sched_switch (__task_state_index, since 5.17). */
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_RTLOCK_WAIT 0x1000
@@ -216,30 +213,7 @@ static __always_inline void record_alone(__u8 kind, __u16 number, __u64 a, __u64
 	LB_ALONE(preemptible, record_at(this_cpu(), bpf_ktime_get_ns(), kind, number, 0, a, b, 0));
 }
 
-/* ---- stacks ---- */
-
-static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, __u16 where, __u64 at)
-{
-	struct lb_flight_stack *stack;
-	__u64 position;
-	__s64 bytes;
-	__u32 index;
-
-	if (!cpu->recording)
-		return;
-	position = __sync_fetch_and_add(&cpu->stack_position, 1);
-	index = cpu->stack_base + ((__u32)position & (stacks_per_cpu - 1));
-	stack = in_chunks(&stacks, index, stacks_shift);
-	if (!stack)
-		return;
-	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), 0);
-	if (bytes < 0)
-		__sync_fetch_and_add(&cpu->stacks_failed, 1);
-	stack->at_ns = at;
-	stack->bytes = bytes;
-	publish(&stack->sequence, position);
-	record_at(cpu, at, LB_STACK, where, 0, position, 0, 0);
-}
+#include "stacks.bpf.h"
 
 /* ---- watched threads ---- */
 
@@ -620,37 +594,6 @@ static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task
 static __always_inline bool is_expiring(const struct lb_flight_cpu *cpu)
 {
 	return cpu->expiring == (__u32)current_tid() + 1;
-}
-
-#if defined(__TARGET_ARCH_x86)
-struct pt_regs___interrupted {
-	unsigned long cs;
-} __attribute__((preserve_access_index));
-/* The lowest two bits are the privilege level (arch/x86/include/asm/segment.h, SEGMENT_RPL_MASK). */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, cs) & 3) == 3)
-#elif defined(__TARGET_ARCH_arm64)
-struct pt_regs___interrupted {
-	__u64 pstate;
-} __attribute__((preserve_access_index));
-/* arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_MASK and PSR_MODE_EL0t */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, pstate) & 0xf) == 0)
-#endif
-
-/*
- * Whether the interrupt that this CPU handles interrupted user mode (include/asm-generic/irq_regs.h, 5.15 to 6.18). Not where it handles none,
- * or that cannot be known. Read by address: a kernel that does not name its variables loads no program that names them.
- */
-static __always_inline bool interrupts_user_mode(void)
-{
-	struct pt_regs___interrupted *regs = 0;
-	__u64 offset = 0;
-
-	if (!irq_regs_place || !per_cpu_offset_place)
-		return false;
-	bpf_probe_read_kernel(&offset, sizeof(offset),
-			      (void *)(per_cpu_offset_place + bpf_get_smp_processor_id() * sizeof(offset)));
-	bpf_probe_read_kernel(&regs, sizeof(regs), (void *)(irq_regs_place + offset));
-	return regs && IN_USER_MODE(regs);
 }
 
 SEC("tp_btf/sched_waking")
