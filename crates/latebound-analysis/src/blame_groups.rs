@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_belongs_to_the_process_the_group_or_another_group_of_who_took_it() {
+    fn a_span_belongs_to_the_process_group_or_other_group_of_its_taker() {
         let members = [member(7, 7, "/a"), member(8, 7, "/a"), member(9, 9, "/a"), member(10, 10, "/b")];
         let kernel = Task { kernel: true, ..task(20) };
         let spans = vec![

@@ -92,7 +92,7 @@ fn the_text_with_latencies_says_what_the_binary_trace_says() {
 }
 
 #[test]
-fn system_calls_and_what_threads_wait_for_read_alike_from_text_and_from_a_binary_trace() {
+fn calls_and_waits_read_alike_from_text_and_binary_traces() {
     let of_jobs = |said: &str| {
         let begins = ["Call", "PageFault", "Block", "Contention", "Signal"];
         begins.iter().any(|begin| said.starts_with(begin))

@@ -286,7 +286,7 @@ fn row<'r>(run: &'r Run, whom: &str, who: &Owner) -> Option<&'r GroupBlame> {
 }
 
 #[test]
-fn live_a_neighbour_group_is_blamed_for_what_it_took_and_an_innocent_one_for_nothing() {
+fn live_a_neighbour_is_blamed_for_its_time_an_innocent_for_none() {
     let notes = tempfile::tempdir().unwrap();
     let (own, base) = (std::process::id(), now());
     let id = format!("{:0<64}", format!("3f2a{own:08x}"));
@@ -391,7 +391,7 @@ fn live_the_quota_of_a_group_is_blamed_for_as_long_as_cpu_stat_says() {
 }
 
 #[test]
-fn live_threads_of_groups_below_and_those_that_join_later_are_watched_and_no_others() {
+fn live_threads_below_and_those_that_join_later_are_watched() {
     let own = std::process::id();
     let prefix = format!("7c11{own:08x}");
     let id = format!("{prefix:0<64}");

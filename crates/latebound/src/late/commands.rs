@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_leaves_behind_and_one_that_ignores_sigterm_end_all_the_same() {
+    fn commands_that_leave_children_or_ignore_sigterm_end_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let command = format!("trap '' TERM; sleep 60 & echo $! > {}; wait", file.display());

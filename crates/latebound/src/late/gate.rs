@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rest_each_late_one_triggers_and_the_end_of_time_is_no_overflow() {
+    fn without_a_rest_each_late_one_triggers_even_at_the_end_of_time() {
         let mut gate = Gate::new(Nanos::ZERO, Nanos::ZERO);
         assert_eq!((1..=3).filter_map(|at| gate.admit(Nanos(1), Nanos(at), false)).sum::<u64>(), 6);
         let mut gate = Gate::new(Nanos::ZERO, Nanos(u64::MAX));
