@@ -254,10 +254,14 @@ fn no_reader_takes_memory_by_a_number_that_it_reads() {
             hold(&RUN, &file, &serde_json::to_vec(one).unwrap(), 40);
         }
     }
+    let mut observed = 0;
     for (file, bytes) in files("latebound-trace/tests/fixtures", &["tracefs.txt", "report.txt"]) {
-        let saved = observe_saved(bytes.as_slice(), &SavedOptions::default()).unwrap();
+        // A trace for jobs has no events of preemption, and gives no observations.
+        let Ok(saved) = observe_saved(bytes.as_slice(), &SavedOptions::default()) else { continue };
         hold(&OBSERVATIONS, &file, &saved.observations.to_json().unwrap(), 100);
+        observed += 1;
     }
+    assert!(observed >= 2, "{observed} fixtures gave observations");
     hold(&TUNE, Path::new("config.toml"), Config::COMMENTED.as_bytes(), 200);
     for (file, bytes) in files("../docs/src/reference", &["tune-workload.json"]) {
         hold(&TUNE, &file, &bytes, 200);
