@@ -148,7 +148,7 @@ fn key(culprit: &Culprit) -> Key {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use latebound_model::{Cpu, KnownBy, Mechanism, Span, Tid, WaitLink, WaitThrough};
     use proptest::prelude::*;
 
@@ -158,7 +158,8 @@ mod tests {
         Task { tid: Tid(tid), comm: comm.into(), ..Task::default() }
     }
 
-    fn cause(kind: CauseKind, subject: &str, task: Option<Task>, via: &[Task]) -> Cause {
+    /// A cause of no length yet, behind these threads.
+    pub(crate) fn cause(kind: CauseKind, subject: &str, task: Option<Task>, via: &[Task]) -> Cause {
         let link = |task: &Task| WaitLink {
             through: WaitThrough::Futex,
             task: task.clone(),

@@ -90,12 +90,11 @@ fn owner(culprit: Culprit, explanation: &Explanation, own: Option<&Membership>) 
 
 #[cfg(test)]
 mod tests {
-    use latebound_model::{
-        Cause, CauseKind, Cpu, KnownBy, Mechanism, Span, Task, Tid, WaitLink, WaitThrough,
-    };
+    use latebound_model::{Cause, CauseKind, Cpu, Mechanism, Span, Task, Tid};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::blame::tests::cause;
 
     fn task(tid: i32) -> Task {
         Task { tid: Tid(tid), comm: format!("t{tid}"), ..Task::default() }
@@ -103,25 +102,6 @@ mod tests {
 
     fn member(tid: i32, process: i32, group: &str) -> Membership {
         Membership { tid: Tid(tid), process: Tid(process), group: group.to_owned() }
-    }
-
-    fn cause(kind: CauseKind, subject: &str, of: Option<Task>, via: &[Task]) -> Cause {
-        let link = |task: &Task| WaitLink {
-            through: WaitThrough::Futex,
-            task: task.clone(),
-            known_by: KnownBy::Owner,
-        };
-        Cause {
-            kind,
-            subject: subject.into(),
-            irq: None,
-            via: via.iter().map(link).collect(),
-            duration: Nanos::ZERO,
-            spans: 0,
-            task: of,
-            stack: None,
-            detail: None,
-        }
     }
 
     /// A late activation of a thread, by the causes of its spans and their lengths.

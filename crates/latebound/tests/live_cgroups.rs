@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use latebound_model::{CauseKind, Explanation, GroupBlame, Nanos, Owner, Run};
+use latebound_syscall::clock;
 
 const MS: u64 = 1_000_000;
 /// Of the victim's jobs.
@@ -26,29 +27,16 @@ const FOLLOWED_AFTER: u64 = 6_000 * MS;
 
 const VARIABLE: &str = "LATEBOUND_TEST_GROUP_PROGRAM";
 
-fn clock(which: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time that it is given.
-    assert_eq!(unsafe { libc::clock_gettime(which, &raw mut time) }, 0);
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap()
-}
-
 fn now() -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
+    clock::now().0
 }
 
 fn cpu_time() -> u64 {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+    clock::thread_cpu_time().0
 }
 
 fn sleep_until(at: u64) {
-    let time = libc::timespec {
-        tv_sec: i64::try_from(at / 1_000_000_000).unwrap(),
-        tv_nsec: i64::try_from(at % 1_000_000_000).unwrap(),
-    };
-    let flags = libc::TIMER_ABSTIME;
-    // SAFETY: the time lives through the call.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, std::ptr::null_mut()) };
+    clock::sleep_until(Nanos(at));
 }
 
 fn spin_until(at: u64) {
