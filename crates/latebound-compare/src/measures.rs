@@ -48,7 +48,7 @@ struct Raw {
 }
 
 /// What was compared, with what was left out and why.
-pub(crate) struct Measured {
+pub(crate) struct Compared {
     pub(crate) measures: Vec<Measure>,
     pub(crate) left_out: Vec<String>,
     pub(crate) relabellings: u64,
@@ -68,7 +68,7 @@ struct Frame<'o> {
 }
 
 /// Compares everything that both sides have. `sides` is how many sides are held against the base in all.
-pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize) -> Measured {
+pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize) -> Compared {
     let mut left_out = Vec::new();
     let runs: Vec<&RunFacts> = base.runs.iter().chain(&new.runs).collect();
     let base_runs = base.runs.len();
@@ -112,7 +112,7 @@ pub(crate) fn measures(base: &Side, new: &Side, options: &Options, sides: usize)
             measures.push(measure(raw, logs, judged, &frame));
         }
     }
-    Measured { measures, left_out, relabellings, exact, turns: turns.is_some() }
+    Compared { measures, left_out, relabellings, exact, turns: turns.is_some() }
 }
 
 /// The p-values with those of the sides' own scatter, where these are greater: relabelling by ranks takes the sides to scatter alike. What

@@ -13,7 +13,7 @@ use latebound_model::{
 
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{BpfMechanism, Context, Mechanism};
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 
 /// The activations of a measurement that are kept one by one.
 #[derive(Debug)]
@@ -45,15 +45,15 @@ impl<F: FnMut(Tid) -> Task> Activations<F> {
         }
     }
 
-    /// What follows is measured in this order and under this condition, as [`Measured::series`] takes them.
+    /// What follows is measured in this order and under this condition, as [`SeriesTally::series`] takes them.
     pub fn under(&mut self, order: Option<&'static str>, condition: Condition) {
         (self.order, self.condition) = (order, condition);
         self.names.clear();
     }
 
     /// Keeps a start of the request of this number, where it has a latency and is one of those that are asked for.
-    pub fn take(&mut self, request: usize, measured: &Measured, record: &Record) {
-        let Some((latency, _)) = Measured::times(record) else { return };
+    pub fn take(&mut self, request: usize, measured: &SeriesTally, record: &Record) {
+        let Some((latency, _)) = SeriesTally::times(record) else { return };
         // Also of starts that are not kept: a thread is named while it is there.
         let requester = match is_asked_by_a_thread(measured) {
             true => Some(task(&mut self.threads, &mut self.name, measured.requester_tid)),
@@ -104,16 +104,16 @@ fn task(threads: &mut HashMap<Tid, Task>, name: &mut impl FnMut(Tid) -> Task, ti
 }
 
 /// The request of a read is its end, and that is the disk's.
-fn is_asked_by_the_disk(measured: &Measured) -> bool {
+fn is_asked_by_the_disk(measured: &SeriesTally) -> bool {
     measured.request.mechanism == Mechanism::Bpf(BpfMechanism::DirectIo)
 }
 
-fn is_asked_by_a_thread(measured: &Measured) -> bool {
+fn is_asked_by_a_thread(measured: &SeriesTally) -> bool {
     measured.request.context == Context::TASK && !is_asked_by_the_disk(measured)
 }
 
 /// The records of programs do not say it, so it is that of the request.
-fn context(measured: &Measured) -> Option<RequestContext> {
+fn context(measured: &SeriesTally) -> Option<RequestContext> {
     if is_asked_by_the_disk(measured) {
         return None;
     }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::plan::Request;
 
-    fn measured(mechanism: &str, context: &str) -> Measured {
+    fn measured(mechanism: &str, context: &str) -> SeriesTally {
         let request = Request {
             mechanism: mechanism.parse().unwrap(),
             context: context.parse().unwrap(),
@@ -143,7 +143,7 @@ mod tests {
             open_loop: false,
             counter: false,
         };
-        Measured::new(request, Cpu(0), Tid(70))
+        SeriesTally::new(request, Cpu(0), Tid(70))
     }
 
     fn start(number: u64, latency: u64) -> Record {

@@ -223,7 +223,7 @@ mod tests {
                 counter: false,
             };
             let load = if loaded { Condition::Loaded } else { Condition::Idle };
-            let written = crate::Measured::new(request, Cpu(0), latebound_model::Tid(0)).series(None, &load);
+            let written = crate::SeriesTally::new(request, Cpu(0), latebound_model::Tid(0)).series(None, &load);
             let mut older = run(written.to_vec());
             for series in &mut older.series {
                 (series.deferral, series.condition) = (None, None);

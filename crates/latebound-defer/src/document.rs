@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::advise::{Advice, Needs};
 use crate::plan::By;
 use crate::signature::Facts;
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 
 /// The schema of [`DeferDocument`].
 const DEFER_SCHEMA: &str = "latebound.defer/1";
@@ -101,9 +101,9 @@ impl<'a> DeferDocument<'a> {
         &mut self,
         condition: &'a str,
         took: Duration,
-        measured: &[Measured],
+        measured: &[SeriesTally],
         facts: &Facts,
-        intervals: impl Fn(&Measured) -> Intervals,
+        intervals: impl Fn(&SeriesTally) -> Intervals,
     ) {
         self.seconds.insert(condition, took.as_secs_f64());
         self.rows.extend(measured.iter().map(|one| DeferRow::of(condition, one, facts, intervals(one))));
@@ -113,7 +113,7 @@ impl<'a> DeferDocument<'a> {
 }
 
 impl<'a> DeferRow<'a> {
-    fn of(load: &'a str, measured: &Measured, facts: &Facts, intervals: Intervals) -> DeferRow<'a> {
+    fn of(load: &'a str, measured: &SeriesTally, facts: &Facts, intervals: Intervals) -> DeferRow<'a> {
         let (request, counts) = (&measured.request, &measured.counts);
         DeferRow {
             load,
@@ -248,7 +248,7 @@ mod tests {
         ]
     }
 
-    fn measured() -> Measured {
+    fn measured() -> SeriesTally {
         let request = Request {
             mechanism: "tasklet".parse().unwrap(),
             context: "hardirq".parse().unwrap(),
@@ -260,7 +260,7 @@ mod tests {
             open_loop: true,
             counter: false,
         };
-        let mut measured = Measured::new(request, Cpu(0), Tid(7));
+        let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         records().iter().for_each(|record| measured.add(record, &Ksoftirqd::default()));
         (measured.counts.requests, measured.counts.starts, measured.counts.merged) = (3, 2, 1);
         (measured.counts.triggers, measured.counts.triggers_late) = (3, 1);
@@ -287,7 +287,7 @@ mod tests {
     fn the_document_of_a_run_is_as_it_was() {
         let (missing, both) = (missing(), [measured(), measured()]);
         let mut document = DeferDocument::new(By::Module, &missing);
-        let intervals = |_: &Measured| Intervals::from([("p50", [Some(300.0), None])]);
+        let intervals = |_: &SeriesTally| Intervals::from([("p50", [Some(300.0), None])]);
         document.add("idle", Duration::from_millis(1_500), &both[..1], &Facts::default(), intervals);
         document.add("loaded", Duration::from_secs(2), &both, &Facts::default(), intervals);
         assert_eq!(document.triggers_late, 2, "each condition counts once");

@@ -32,6 +32,6 @@ pub use lost::{LostDocument, LostTrial};
 pub use plan::{BpfMechanism, By, Context, Mechanism, Request, Settings};
 pub use run::{DeferMeasurement, Progress};
 pub use signature::{Facts, Signature, Starved};
-pub use tally::Measured;
+pub use tally::SeriesTally;
 pub use timeline::{Bar, Edge, Lane, LaneKind, Scope, TimelineDocument, Trigger, Triggered, edges};
 pub use train::{Train, TrainSums, latency, sums, train_length, trains, trains_within};

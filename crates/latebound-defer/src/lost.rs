@@ -5,7 +5,7 @@ use latebound_model::{Condition, Missing, Summary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 use crate::train::{Train, TrainSums, sums};
 
 /// The schema of the document.
@@ -19,7 +19,7 @@ pub struct LostTrial {
     /// Whether a counter kept what would have been merged.
     pub with_counter: bool,
     /// What the module measured.
-    pub measured: Measured,
+    pub measured: SeriesTally,
     /// The trains of its records.
     pub trains: Vec<Train>,
 }

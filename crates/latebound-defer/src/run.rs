@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{Request, Settings};
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 use crate::thread::{pin, schedule, set_scheduler, this_cpu};
 
 /// How often starts are taken. Seldom, since it is work beside what is measured.
@@ -107,11 +107,11 @@ impl DeferMeasurement {
         mut self,
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
-        mut each: impl FnMut(usize, &Measured, &abi::Record),
+        mut each: impl FnMut(usize, &SeriesTally, &abi::Record),
         ended: impl FnOnce(),
-    ) -> Result<Vec<Measured>, DeferError> {
-        let new = |request: &Request| Measured::new(*request, self.settings.cpu, self.requester);
-        let mut measured: Vec<Measured> = self.requests.iter().map(new).collect();
+    ) -> Result<Vec<SeriesTally>, DeferError> {
+        let new = |request: &Request| SeriesTally::new(*request, self.settings.cpu, self.requester);
+        let mut measured: Vec<SeriesTally> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
         let owners = std::mem::take(&mut self.owners);

@@ -6,7 +6,7 @@ use std::fmt;
 use latebound_model::{Nanos, PreemptionModel, SystemSnapshot};
 
 use crate::plan::{BpfMechanism, Mechanism, Runner, WaitsFor};
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 
 /// How far a wait for the fair server may be from what its settings say: its timer is due then, and the thread still has to be
 /// switched to.
@@ -57,7 +57,7 @@ impl Facts {
 /// real-time threads, it waits for their turns. A threaded handler is SCHED_FIFO 50 (kernel/irq/manage.c, irq_thread()).
 /// A softirq is an ordinary thread's where ksoftirqd runs it. Timers of PREEMPT_RT are left to `ktimers/N` (of the RT patches; mainline
 /// since 6.13, kernel/softirq.c) and callbacks of RCU to `rcuc/N` (kernel/rcu/tree.c, rcu_cpu_kthread_setup()), both SCHED_FIFO 1.
-fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
+fn may_be_fair(measured: &SeriesTally, facts: &Facts) -> bool {
     match measured.request.mechanism.runner() {
         Runner::Softirq => measured.by_ksoftirqd > 0,
         Runner::Caller | Runner::Interrupt | Runner::InterruptThread => false,
@@ -69,7 +69,7 @@ fn may_be_fair(measured: &Measured, facts: &Facts) -> bool {
 /// The thread that on PREEMPT_RT wakes the one that waits: SCHED_FIFO 1, so that it can be late itself, for which the fair server does
 /// nothing. A timerfd's hrtimer is a soft one there (kernel/time/hrtimer.c, __hrtimer_init(), 6.12), the wake-up of perf a plain irq_work
 /// (kernel/events/core.c, perf_pending_irq()). When it ran is not measured.
-fn woken_by(measured: &Measured, facts: &Facts) -> Option<&'static str> {
+fn woken_by(measured: &SeriesTally, facts: &Facts) -> Option<&'static str> {
     match measured.request.mechanism {
         Mechanism::Bpf(BpfMechanism::Timerfd) if facts.preempt_rt => Some("ktimers/N"),
         Mechanism::Bpf(BpfMechanism::PerfOverflow) if facts.preempt_rt => Some("irq_work/N"),
@@ -102,7 +102,7 @@ pub enum Signature {
     Ksoftirqd,
 }
 
-impl Measured {
+impl SeriesTally {
     /// The names for what was seen, most telling first.
     pub fn signatures(&self, facts: &Facts) -> Vec<Signature> {
         let mut found = Vec::new();
@@ -170,7 +170,7 @@ mod tests {
     use latebound_abi::defer::Record;
     use latebound_model::Cpu;
 
-    fn worst(mechanism: &str, latency: u64) -> Measured {
+    fn worst(mechanism: &str, latency: u64) -> SeriesTally {
         let request = Request {
             mechanism: mechanism.parse().unwrap(),
             context: "hardirq".parse().unwrap(),
@@ -182,7 +182,7 @@ mod tests {
             open_loop: false,
             counter: false,
         };
-        let mut measured = Measured::new(request, Cpu(0), latebound_model::Tid(7));
+        let mut measured = SeriesTally::new(request, Cpu(0), latebound_model::Tid(7));
         let record =
             Record { requested_ns: 1, started_ns: 1 + latency, ended_ns: 2 + latency, ..Record::default() };
         measured.add(&record, &Ksoftirqd::default());

@@ -9,7 +9,7 @@ use crate::plan::Request;
 
 /// What became of one series.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct SeriesTally {
     /// What was asked for.
     pub request: Request,
     /// The CPU that requested.
@@ -40,9 +40,9 @@ pub struct Measured {
     squares: f64,
 }
 
-impl Measured {
-    pub(crate) fn new(request: Request, requester: Cpu, requester_tid: Tid) -> Measured {
-        Measured {
+impl SeriesTally {
+    pub(crate) fn new(request: Request, requester: Cpu, requester_tid: Tid) -> SeriesTally {
+        SeriesTally {
             request,
             requester,
             requester_tid,
@@ -83,7 +83,7 @@ impl Measured {
         self.by_ksoftirqd += u64::from(ksoftirqd.ran(record));
         self.merged_in_records += u64::from(record.merged);
         self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
-        let Some((Nanos(latency), execution)) = Measured::times(record) else {
+        let Some((Nanos(latency), execution)) = SeriesTally::times(record) else {
             self.negative += 1;
             return;
         };
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::plan::{Context, Mechanism};
 
-    fn measured(latencies: &[u64]) -> Measured {
+    fn measured(latencies: &[u64]) -> SeriesTally {
         let mechanism: Mechanism = "tasklet".parse().unwrap();
         let context: Context = "hardirq".parse().unwrap();
         let request = Request {
@@ -178,7 +178,7 @@ mod tests {
             open_loop: false,
             counter: false,
         };
-        let mut measured = Measured::new(request, Cpu(0), Tid(7));
+        let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         for &latency in latencies {
             let record = Record {
                 requested_ns: 1_000_000,

@@ -4,12 +4,12 @@
 //! A `tp_btf` program can be loaded where the kernel has a typedef `btf_trace_<tracepoint>`
 //! (include/trace/bpf_probe.h, 5.5 and later). Owns that question and nothing else.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
-use libbpf_rs::btf::types::{Enum, FuncProto, Typedef};
+use libbpf_rs::btf::types::{Enum, FuncProto, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
 use libbpf_rs::libbpf_sys;
 
@@ -38,18 +38,42 @@ pub(crate) enum Lack {
     NoEntry(io::Error),
 }
 
+/// A member of a structure, by which kernels that do one thing in two ways are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelField {
+    /// Quotas by runqueue (`CONFIG_CFS_BANDWIDTH`, kernel/sched/sched.h).
+    CfsRqThrottleCount,
+    /// RCU defers its quiescent states (kernel/rcu/tree.h, 7.0).
+    RcuDataDeferQsPending,
+    /// A task counts its sections without softirqs itself (`CONFIG_PREEMPT_RT`, include/linux/sched.h).
+    TaskSoftirqDisableCnt,
+    /// A task is held by a quota where it returns to user space (include/linux/sched.h, 6.18).
+    TaskThrottled,
+}
+
+impl KernelField {
+    /// Each with its structure and its own name there.
+    const ALL: [(KernelField, &str, &str); 4] = [
+        (KernelField::CfsRqThrottleCount, "cfs_rq", "throttle_count"),
+        (KernelField::RcuDataDeferQsPending, "rcu_data", "defer_qs_pending"),
+        (KernelField::TaskSoftirqDisableCnt, "task_struct", "softirq_disable_cnt"),
+        (KernelField::TaskThrottled, "task_struct", "throttled"),
+    ];
+}
+
 /// The trace points and functions that the running kernel's type information names.
 #[derive(Debug, Default)]
 pub struct KernelBtf {
-    tracepoints: HashSet<String>,
+    /// Each with how many arguments a `tp_btf` program gets there, where that can be read.
+    tracepoints: HashMap<String, Option<u32>>,
     /// Some 60,000 names, one after the other, of which a handful is ever asked for.
     function_names: String,
     /// Where each name ends, and its type.
     functions: Vec<(usize, u32)>,
     /// How the words of a work item are laid out (include/linux/workqueue.h): `WORK_…` of enumerations that have no name in most kernels.
     work_constants: HashMap<String, i64>,
-    /// The members of structures that were asked for so far, and whether they are there.
-    fields: Mutex<HashMap<(String, String), bool>>,
+    /// Those that are there.
+    fields: Vec<KernelField>,
 }
 
 impl KernelBtf {
@@ -81,7 +105,20 @@ impl KernelBtf {
             let Some(name) = found.name().and_then(|name| name.to_str()) else { continue };
             match found.kind() {
                 BtfKind::Typedef => {
-                    kernel.tracepoints.extend(name.strip_prefix("btf_trace_").map(str::to_owned));
+                    if let Some(tracepoint) = name.strip_prefix("btf_trace_") {
+                        kernel.tracepoints.insert(tracepoint.to_owned(), arguments(found));
+                    }
+                }
+                BtfKind::Struct => {
+                    let asked = KernelField::ALL.iter().filter(|(_, structure, _)| *structure == name);
+                    for &(field, _, member) in asked {
+                        let has = Struct::try_from(found).is_ok_and(|found| {
+                            found.iter().any(|one| one.name.is_some_and(|name| name == member))
+                        });
+                        if has {
+                            kernel.fields.push(field);
+                        }
+                    }
                 }
                 BtfKind::Func => {
                     kernel.function_names.push_str(name);
@@ -95,7 +132,7 @@ impl KernelBtf {
 
     /// Whether a `tp_btf` program can attach to this trace point.
     pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.tracepoints.contains(name)
+        self.tracepoints.contains_key(name)
     }
 
     /// Why this kernel does not have what a program requires; `None` where it has it.
@@ -111,28 +148,19 @@ impl KernelBtf {
 
     /// How many arguments a `tp_btf` program gets at this trace point.
     pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
-        let btf = Btf::from_vmlinux().ok()?;
-        let typedef = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))?;
-        let prototype: FuncProto<'_> = typedef.referenced_type().next_type()?.try_into().ok()?;
-        // The first one is the trace point's own.
-        u32::try_from(prototype.len()).ok()?.checked_sub(1)
+        self.tracepoints.get(name).copied().flatten()
     }
 
     /// Whether no program may be attached to this trace point of the running kernel. A kernel whose version is not known counts as one from
     /// 7.0 on.
     fn is_deadly(&self, tracepoint: &str) -> bool {
         let from_7_0 = || may_be_from_7_0_on(&release());
-        calls_itself(tracepoint, from_7_0, || self.has_field("rcu_data", "defer_qs_pending"))
+        calls_itself(tracepoint, from_7_0, || self.has_field(KernelField::RcuDataDeferQsPending))
     }
 
-    /// Whether the running kernel's structure of this name has a member of this name.
-    pub fn has_field(&self, structure: &str, member: &str) -> bool {
-        let mut fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
-        *fields.entry((structure.to_owned(), member.to_owned())).or_insert_with(|| {
-            let Ok(btf) = Btf::from_vmlinux() else { return false };
-            let found = btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>(structure);
-            found.is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
-        })
+    /// Whether the running kernel has this member.
+    pub fn has_field(&self, field: KernelField) -> bool {
+        self.fields.contains(&field)
     }
 
     /// A constant of work items, `WORK_…`.
@@ -183,6 +211,13 @@ impl KernelBtf {
         // SAFETY: a tracing program's target is in the program, so there is no name; the descriptor is open.
         own(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) }).map(drop)
     }
+}
+
+/// The arguments of the function that a typedef `btf_trace_…` points to, but for the first, which is the trace point's own.
+fn arguments(typedef: BtfType<'_>) -> Option<u32> {
+    let typedef = Typedef::try_from(typedef).ok()?;
+    let prototype: FuncProto<'_> = typedef.referenced_type().next_type()?.try_into().ok()?;
+    u32::try_from(prototype.len()).ok()?.checked_sub(1)
 }
 
 /// A trace point at which a program ends in the kernel's panic from 7.0 on, where it runs preemptibly (a46023d5616e): the end of its own RCU

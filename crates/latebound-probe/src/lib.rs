@@ -28,7 +28,7 @@ pub use defer::{
     Answered, DeferOverflow, DeferPart, DeferProbe, DeferReader, DeferShared, DeferSleeper, DeferTrigger,
 };
 pub use error::ProbeError;
-pub use kernel::KernelBtf;
+pub use kernel::{KernelBtf, KernelField};
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{
     EndedThreads, Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite, Watch,

@@ -429,7 +429,7 @@ impl Scenario {
 
 /// What came out of many comparisons.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct Hits {
     /// How often what is promised of, or against, came.
     pub(crate) hits: u64,
     /// In how many comparisons it could.
@@ -437,7 +437,7 @@ pub(crate) struct Measured {
 }
 
 /// So many comparisons of a scenario on so many threads. Each comparison has a seed of its own, so that their number changes nothing.
-pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64, threads: u64) -> Measured {
+pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64, threads: u64) -> Hits {
     let seed = scenario.seed(seed);
     let mut random = Random::new(seed);
     let truth = match scenario.promise {
@@ -448,7 +448,7 @@ pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64, threads:
         _ => 0.0,
     };
     let part = |thread: u64| {
-        let mut measured = Measured::default();
+        let mut measured = Hits::default();
         for at in (thread..comparisons).step_by(threads as usize) {
             let mut random = Random::new(seed ^ (at + 1).wrapping_mul(0xd134_2543_de82_ef95));
             if let Some(hit) = one(&mut random, scenario, truth, at) {
@@ -460,9 +460,10 @@ pub(crate) fn measure(scenario: &Scenario, comparisons: u64, seed: u64, threads:
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || part(thread))).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).fold(Measured::default(), |all, part| {
-            Measured { hits: all.hits + part.hits, of: all.of + part.of }
-        })
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .fold(Hits::default(), |all, part| Hits { hits: all.hits + part.hits, of: all.of + part.of })
     })
 }
 

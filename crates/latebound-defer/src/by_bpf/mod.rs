@@ -32,7 +32,7 @@ use crate::error::DeferError;
 use crate::ksoftirqd::Ksoftirqd;
 use crate::plan::{BpfMechanism, By, Context, Mechanism, Request, Runner, Settings};
 use crate::run::{Progress, TAKE_EVERY};
-use crate::tally::Measured;
+use crate::tally::SeriesTally;
 use crate::thread::{allowed_cpus, pin, set_scheduler, this_thread};
 use called::Guest;
 use disk::{Disk, Reader, Reading};
@@ -386,11 +386,11 @@ impl ByBpf {
         mut self,
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
-        mut each: impl FnMut(usize, &Measured, &Record),
+        mut each: impl FnMut(usize, &SeriesTally, &Record),
         ended: impl FnOnce(),
-    ) -> Result<Vec<Measured>, DeferError> {
-        let new = |request: &Request| Measured::new(*request, self.settings.cpu, self.requester_tid);
-        let mut measured: Vec<Measured> = self.requests.iter().map(new).collect();
+    ) -> Result<Vec<SeriesTally>, DeferError> {
+        let new = |request: &Request| SeriesTally::new(*request, self.settings.cpu, self.requester_tid);
+        let mut measured: Vec<SeriesTally> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
         let mut tally = |records: &[Record]| {

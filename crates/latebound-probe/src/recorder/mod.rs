@@ -62,7 +62,7 @@ use self::wire::{
     LB_MEMBERS, LB_NOTED, LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
 };
 use crate::error::ProbeError;
-use crate::kernel::{self, KernelBtf, Need};
+use crate::kernel::{self, KernelBtf, KernelField, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
 use crate::{calls, mapping, task};
@@ -755,7 +755,7 @@ impl Setup {
             possible: u32::try_from(possible).unwrap_or(u32::MAX),
             symbols: Symbols::load(),
             plan: Plan::new(kernel, options.following, options.jobs)?,
-            has_quotas: kernel.has_field("cfs_rq", "throttle_count"),
+            has_quotas: kernel.has_field(KernelField::CfsRqThrottleCount),
             rings: RefCell::new(None),
             options,
             online,

@@ -9,7 +9,7 @@ use latebound_model::{Missing, MissingKind};
 use super::imp::RecorderSkelBuilder;
 use super::options::Following;
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf, Lack, Need};
+use crate::kernel::{CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
 use crate::load::{self, Refused};
 
 /// How the names of the events of deferred work begin, those of softirqs first.
@@ -78,7 +78,7 @@ impl Plan {
                 continue;
             }
             // From 6.18 on nobody is held by a quota where it is woken.
-            let unneeded = tracepoint == "sched_wakeup" && btf.has_field("task_struct", "throttled");
+            let unneeded = tracepoint == "sched_wakeup" && btf.has_field(KernelField::TaskThrottled);
             if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }

@@ -11,7 +11,7 @@ use super::flush::{self, Flushes};
 use super::skel::{OpenRelationsSkel, RelationsSkelBuilder, types};
 use super::writeback;
 use crate::error::ProbeError;
-use crate::kernel::{KernelBtf, Need};
+use crate::kernel::{KernelBtf, KernelField, Need};
 use crate::load::{self, Refused, Step};
 
 /// Programs that belong together: without one of their trace points none of them is loaded.
@@ -213,7 +213,7 @@ fn leave_out(programs: &mut Vec<&'static str>, kernel: &KernelBtf, options: Rela
     programs.retain(|&name| !options.no_sleeps || !matches!(name, "relation_sleep" | "relation_slept"));
     programs.retain(|&name| !options.no_network || name != "relation_data_ready");
     // The task says it itself (`completer` in relations.bpf.h).
-    let counted = kernel.has_field("task_struct", "softirq_disable_cnt");
+    let counted = kernel.has_field(KernelField::TaskSoftirqDisableCnt);
     programs.retain(|&name| !counted || !name.starts_with("relation_softirq_"));
     // On PREEMPT_RT whoever wakes a thread puts it into its run queue, and does not leave that to its CPU (kernel/sched/features.h, TTWU_QUEUE,
     // 5.10 to 7.3). Then a wake-up costs a program only where a real-time task is woken.

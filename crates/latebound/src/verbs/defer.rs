@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    BpfMechanism, By, Context, DeferDocument, Facts as SignatureFacts, Intervals, Measured, Mechanism,
-    Request, Settings,
+    BpfMechanism, By, Context, DeferDocument, Facts as SignatureFacts, Intervals, Mechanism, Request,
+    SeriesTally, Settings,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Missing, MissingKind, Nanos, Policy, Run, RunState, RunVerb};
 use latebound_report::html;
@@ -45,7 +45,7 @@ struct Phase {
     name: String,
     /// From the first request to the last start.
     took: Duration,
-    measured: Vec<Measured>,
+    measured: Vec<SeriesTally>,
 }
 
 fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
@@ -91,7 +91,8 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
         let running = axis.loads.start(None, &allowed, &stop)?;
         running.settle();
         activations.under(None, axis.condition.clone());
-        let each = |request, measured: &Measured, start: &Start| activations.take(request, measured, start);
+        let each =
+            |request, measured: &SeriesTally, start: &Start| activations.take(request, measured, start);
         phases.push(phase(axis.condition, prepared, &stop, each, || running.finish(&mut run))?);
     }
     run.duration = Nanos(session::monotonic().0.saturating_sub(run.started_monotonic.0));
@@ -259,7 +260,7 @@ fn phase(
     condition: Condition,
     prepared: Ready,
     stop: &Stop,
-    each: impl FnMut(usize, &Measured, &Start),
+    each: impl FnMut(usize, &SeriesTally, &Start),
     ended: impl FnOnce(),
 ) -> Result<Phase> {
     let name = condition.to_string();
@@ -303,19 +304,19 @@ fn not_requested(phase: &Phase, args: &DeferRunArgs, is_stopped: bool) -> Option
 }
 
 /// 95 % intervals of the quantiles; an end that cannot be known is infinite.
-fn intervals(measured: &Measured) -> [Interval; DEFER_QUANTILES.len()] {
+fn intervals(measured: &SeriesTally) -> [Interval; DEFER_QUANTILES.len()] {
     DEFER_QUANTILES.map(|q| histogram_quantile_interval(&measured.latency, q, 0.95))
 }
 
 /// The same by the names of the quantiles.
-fn known_intervals(measured: &Measured) -> Intervals {
+fn known_intervals(measured: &SeriesTally) -> Intervals {
     let known = |end: f64| end.is_finite().then_some(end);
     let names = ["p50", "p99", "p99_9", "p99_99", "p99_999"];
     let ends = intervals(measured).map(|interval| [known(interval.low), known(interval.high)]);
     names.into_iter().zip(ends).collect()
 }
 
-fn signatures(measured: &Measured, facts: &SignatureFacts) -> Vec<String> {
+fn signatures(measured: &SeriesTally, facts: &SignatureFacts) -> Vec<String> {
     measured.signatures(facts).iter().map(ToString::to_string).collect()
 }
 
@@ -342,7 +343,7 @@ fn print(
     output.text(&(head + &terminal::defer_table(&groups, &style) + &terminal::missing(&run.missing, &style)))
 }
 
-fn text_row<'a>(measured: &'a Measured, facts: &SignatureFacts, with_intervals: bool) -> DeferRow<'a> {
+fn text_row<'a>(measured: &'a SeriesTally, facts: &SignatureFacts, with_intervals: bool) -> DeferRow<'a> {
     let ends = |interval: Interval| (interval.low, interval.high);
     DeferRow {
         mechanism: measured.request.mechanism.name(),

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use latebound_abi::defer::Record;
 use latebound_defer::{
-    By, ByBpf, Context, DeferError, DeferMeasurement, Device, Measured, Mechanism, Progress, Request,
+    By, ByBpf, Context, DeferError, DeferMeasurement, Device, Mechanism, Progress, Request, SeriesTally,
     Settings, StockKernel,
 };
 use latebound_model::{Cpu, CpuSet, Missing, MissingKind, Nanos};
@@ -182,9 +182,9 @@ impl Ready {
         self,
         stop: &Stop,
         progress: impl FnMut(Progress),
-        each: impl FnMut(usize, &Measured, &Record),
+        each: impl FnMut(usize, &SeriesTally, &Record),
         ended: impl FnOnce(),
-    ) -> Result<Vec<Measured>> {
+    ) -> Result<Vec<SeriesTally>> {
         Ok(match self {
             Ready::Module(prepared) => prepared.run(stop.flag(), progress, each, ended)?,
             Ready::Bpf(prepared) => prepared.run(stop.flag(), progress, each, ended)?,

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    Context, DeferMeasurement, Device, Ksoftirqd, LostDocument, LostTrial, Measured, Mechanism, Request,
+    Context, DeferMeasurement, Device, Ksoftirqd, LostDocument, LostTrial, Mechanism, Request, SeriesTally,
     Settings, trains,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &DeferLostArgs, output: &Output) -> Result<Outcome> {
             for with_counter in [false, true] {
                 if !stop.is_set() {
                     activations.under(Some(order(with_counter)), condition.clone());
-                    let keep = |request, measured: &Measured, start: &Start| {
+                    let keep = |request, measured: &SeriesTally, start: &Start| {
                         activations.take(request, measured, start);
                     };
                     let trial = trial(
@@ -135,7 +135,7 @@ fn trial(
     with_counter: bool,
     condition: Condition,
     stop: &Stop,
-    mut keep: impl FnMut(usize, &Measured, &Start),
+    mut keep: impl FnMut(usize, &SeriesTally, &Start),
 ) -> Result<LostTrial> {
     let (settings, request) = plan(args, count, mechanism, with_counter)?;
     let prepared = DeferMeasurement::new(Device::open()?, &settings, &[request])?;
@@ -144,7 +144,7 @@ fn trial(
         progress.show(|| format!("{condition}: {} runs of {} raises", so_far.starts, so_far.triggers));
     };
     let mut records = Vec::new();
-    let each = |request, measured: &Measured, start: &Start| {
+    let each = |request, measured: &SeriesTally, start: &Start| {
         records.push(*start);
         keep(request, measured, start);
     };

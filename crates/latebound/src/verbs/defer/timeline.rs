@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    DeferMeasurement, Device, Edge, Ksoftirqd, LaneKind, Measured, Scope, TimelineDocument, Trigger,
+    DeferMeasurement, Device, Edge, Ksoftirqd, LaneKind, Scope, SeriesTally, TimelineDocument, Trigger,
     Triggered, edges, train_length, trains, trains_within,
 };
 use latebound_model::{
@@ -78,7 +78,7 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     };
     let mut activations = activations::begin(&args.keep);
     activations.under(None, Condition::Trains);
-    let each = |request, measured: &Measured, start: &Start| {
+    let each = |request, measured: &SeriesTally, start: &Start| {
         state.borrow_mut().records.push(*start);
         activations.take(request, measured, start);
     };
