@@ -50,7 +50,7 @@ test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run 
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it. There each run begins with the same inputs; `make fuzz` runs longer.
-	@scripts/run-tests.sh all $(if $(CI),20,0)
+	@scripts/run-tests.sh all $(if $(CI),10,0)
 
 .PHONY: test-live
 test-live: packages-build+test tracefs ## Run the tests of this machine's kernel, as root: they measure latencies and plant delays
