@@ -119,6 +119,8 @@ pub(super) struct Case<'m> {
     woken: Option<(Nanos, Cpu)>,
     carrier: Carrier,
     slack_end: Nanos,
+    /// Whether the events show when a CPU is told to give way.
+    shows_orders: bool,
     /// Stretches in which the scheduler passed the thread over.
     throttled: Vec<(Nanos, Nanos)>,
 }
@@ -132,7 +134,7 @@ impl<'m> Case<'m> {
         let Subject { tid, from, to, .. } = *subject;
         let life = Life::new(&machine.sorted, tid);
         let woken = life.woken(from, to);
-        let named = life.named.clone().or_else(|| subject.task.cloned());
+        let named = life.named().cloned().or_else(|| subject.task.cloned());
         let mut case = Case {
             from,
             to,
@@ -147,6 +149,10 @@ impl<'m> Case<'m> {
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
+            shows_orders: machine
+                .sorted
+                .iter()
+                .any(|event| matches!(event.kind, EventKind::NeedResched { .. })),
             throttled: Vec::new(),
         };
         case.find_carrier(subject.mechanism);
@@ -203,7 +209,7 @@ impl<'m> Case<'m> {
         let mut throttled = Vec::new();
         for (start, end) in waits {
             for (cpu, events) in self.events {
-                let mut passed_over = None;
+                let mut passed_over: Option<(Nanos, Nanos)> = None;
                 let mut entered: Option<Nanos> = None;
                 for event in events.iter().filter(|event| start <= event.at && event.at < end) {
                     let here = self.life.place(event.at) == Some(*cpu);
@@ -230,17 +236,25 @@ impl<'m> Case<'m> {
                         // No CPU idles beside a fair thread on its queue. What another CPU woke or moved may not be there yet: the
                         // interrupt that queues it, or has the queue looked at, waits as long as a hypervisor holds the CPU.
                         let sent = woken && !local || self.life.moves(start, event.at);
-                        let unqueued = chosen.is_idle() && sent && !is_real_time(&self.task);
-                        chosen.tid != self.task.tid
-                            && !unqueued
-                            && goes_before(&self.task, &chosen) == Some(true)
+                        let mine = self.task_at(event.at);
+                        let unqueued = chosen.is_idle() && sent && !is_real_time(mine);
+                        chosen.tid != self.task.tid && !unqueued && goes_before(mine, &chosen) == Some(true)
                     });
                     // Whom a quota holds the scheduler passes over for that reason.
                     if here && settled && lower && !self.quota.passes_over(event.at, *cpu) {
-                        passed_over = Some(event.at);
+                        let first = passed_over.map_or(event.at, |(first, _)| first);
+                        passed_over = Some((first, event.at));
                     }
                 }
-                if let Some(last) = passed_over {
+                if let Some((first, last)) = passed_over {
+                    // Whom the scheduler may take it has the CPU told to give way for, and until that happens preemption is off. Without
+                    // that order the thread was passed over from the start.
+                    let told = |event: &&Event| {
+                        start <= event.at
+                            && event.at <= first
+                            && matches!(event.kind, EventKind::NeedResched { .. })
+                    };
+                    let from = if self.shows_orders && !events.iter().any(told) { start } else { first };
                     let ordered = events
                         .iter()
                         .find(|event| {
@@ -249,7 +263,7 @@ impl<'m> Case<'m> {
                                 && matches!(event.kind, EventKind::NeedResched { .. })
                         })
                         .map_or(end, |event| event.at);
-                    throttled.push((start, ordered));
+                    throttled.push((from, ordered));
                 }
             }
         }
@@ -276,6 +290,11 @@ impl<'m> Case<'m> {
                 }
             }
         }
+    }
+
+    /// The thread with the priority that it had at this moment, as far as the events tell.
+    pub(super) fn task_at(&self, at: Nanos) -> &Task {
+        self.life.named_at(at).unwrap_or(&self.task)
     }
 
     fn task_on(&self, cpu: Cpu, at: Nanos) -> Option<Task> {
@@ -443,7 +462,7 @@ impl<'m> Case<'m> {
             return nameless(CauseKind::Scheduler);
         }
         let throttled = self.throttled.iter().any(|(start, end)| *start <= at && at < *end);
-        match goes_before(&self.task, task) {
+        match goes_before(self.task_at(at), task) {
             _ if task.is_idle() && !throttled => nameless(CauseKind::IdleExit),
             Some(true) if throttled => by_task(CauseKind::Throttled, task, top),
             Some(true) => by_task(CauseKind::PreemptionOff, task, top),

@@ -3,9 +3,11 @@
 //!
 //! Every instant of the interval goes to one cause, behind a chain of waits that may be empty. Decisions that the data leaves open:
 //! - A thread that sleeps waits for the owner of what it waits on, where that is known; else for the thread that ends its sleep.
-//! - An interrupt that ends a sleep stands for nobody, with one exception: a network softirq on top of a thread delivers what that
-//!   thread sent (loopback), unless it is the idle task or `ksoftirqd`.
-//! - A timer that ends a sleep is the sleeper's own.
+//! - An interrupt that ends a sleep stands for nobody, with one exception: a network softirq delivers what a thread sent (loopback) where
+//!   that thread raised it outside of any handler. Where the raise was not seen it is taken for that of the thread that it runs on top
+//!   of, unless that is the idle task or a thread that runs softirqs for others.
+//! - A timer that ends a sleep is the sleeper's own, but for a sleep until a block request is done.
+//! - A kernel worker that ends a sleep does so in a work item, which is what was waited for, unless it was for a lock.
 //! - Whoever is waited for is looked at in the same way, over the time of the wait only.
 
 use std::cell::RefCell;
@@ -188,7 +190,7 @@ impl<'m> Job<'m> {
             return nameless(CauseKind::Scheduler);
         }
         let kind = if shows_calls { CauseKind::OwnCode } else { CauseKind::Ran };
-        by_task(kind, &thread.case.task, &top)
+        by_task(kind, thread.case.task_at(at), &top)
     }
 
     /// The thread slept in `[from, to]`, which may be a part of that sleep.
@@ -217,6 +219,10 @@ impl<'m> Job<'m> {
         match waking.map(|(at, cpu)| self.waker(*at, *cpu)) {
             Some(Waker::Thread(waker)) if waker != tid => {
                 self.waited(tid, waker, through, KnownBy::Waker, (from, to), waiting)
+            }
+            // A device may complete its requests by a timer of its own.
+            Some(Waker::Timer) if sleep.is_some_and(|sleep| sleep.kind == SleepKind::BlockIo) => {
+                self.block_io(end, from, to)
             }
             Some(Waker::Timer) => {
                 let call = sleep.and_then(|sleep| sleep.call.clone());
@@ -269,7 +275,7 @@ impl<'m> Job<'m> {
         waiting: &[Tid],
     ) -> Vec<Piece> {
         let other = self.thread(whom);
-        let task = other.case.task.clone();
+        let task = other.case.task_at(from).clone();
         if waiting.contains(&whom) {
             let key = Key { tid: Some(whom), ..Key::named(CauseKind::Circle, task.comm.clone()) };
             return vec![Piece::of(from, to, (key, Some(task)))];
@@ -279,9 +285,12 @@ impl<'m> Job<'m> {
         }
         let mut path = waiting.to_vec();
         path.push(tid);
-        let kernel_work = task.kernel && task.comm.starts_with("kworker/");
-        let through =
-            if kernel_work && through == WaitThrough::Unknown { WaitThrough::WorkItem } else { through };
+        let kernel_work = known_by == KnownBy::Waker && task.kernel && task.comm.starts_with("kworker/");
+        let through = match through {
+            WaitThrough::KernelLock | WaitThrough::Futex | WaitThrough::PiFutex => through,
+            _ if kernel_work => WaitThrough::WorkItem,
+            _ => through,
+        };
         let mut pieces = self.of_thread(whom, from, to, &path);
         for piece in &mut pieces {
             piece.key.via.insert(0, (through, whom, known_by));
@@ -302,14 +311,23 @@ impl<'m> Job<'m> {
             return Waker::Timer;
         }
         let task = top.task.as_ref().filter(|task| !task.is_idle());
-        match top.frame.as_ref().map(|open| open.frame.clone()) {
+        let open = top.frame.as_ref();
+        match open.map(|open| open.frame.clone()) {
             Some(Frame::Softirq(TIMER_SOFTIRQ)) => Waker::Timer,
-            Some(Frame::Softirq(NET_RX_SOFTIRQ)) => match task {
-                Some(task) if !(task.kernel && task.comm.starts_with("ksoftirqd/")) => {
-                    Waker::Thread(task.tid)
+            Some(Frame::Softirq(NET_RX_SOFTIRQ)) => {
+                let began = open.and_then(|open| open.since).unwrap_or(at);
+                let raise = EventKind::SoftirqRaise { vector: NET_RX_SOFTIRQ };
+                let raised = events.iter().rev().find(|event| event.at <= began && event.kind == raise);
+                let sender = match raised.and_then(|raised| timeline.top(raised.at)) {
+                    Some(raised) if raised.frame.is_some() => None,
+                    Some(raised) => raised.task.as_deref().cloned(),
+                    None => task.map(|task| (**task).clone()),
+                };
+                match sender.filter(|task| !task.is_idle() && !runs_softirqs(task)) {
+                    Some(task) => Waker::Thread(task.tid),
+                    None => Waker::Handler { frame: Frame::Softirq(NET_RX_SOFTIRQ) },
                 }
-                _ => Waker::Handler { frame: Frame::Softirq(NET_RX_SOFTIRQ) },
-            },
+            }
             Some(frame) => Waker::Handler { frame },
             None => task.map_or(Waker::Unknown, |task| Waker::Thread(task.tid)),
         }
@@ -359,6 +377,11 @@ impl<'m> Job<'m> {
         ];
         parts.into_iter().flatten().collect()
     }
+}
+
+/// Whether it is a thread that runs softirqs for whoever raised them (kernel/softirq.c, `softirq_threads` and, on PREEMPT_RT, `timer_thread`).
+fn runs_softirqs(task: &Task) -> bool {
+    task.kernel && (task.comm.starts_with("ksoftirqd/") || task.comm.starts_with("ktimers/"))
 }
 
 /// What ended a sleep.

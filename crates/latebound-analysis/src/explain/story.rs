@@ -140,7 +140,9 @@ impl Story {
 
     /// The page fault that it was in at this moment.
     pub(super) fn fault(&self, at: Nanos) -> Option<&Fault> {
-        self.faults.iter().find(|fault| fault.start <= at && at < fault.end)
+        // A fault cannot begin within another one.
+        let after = self.faults.partition_point(|fault| fault.start <= at);
+        after.checked_sub(1).map(|index| &self.faults[index]).filter(|fault| at < fault.end)
     }
 
     /// How it slept that was switched out at this moment.

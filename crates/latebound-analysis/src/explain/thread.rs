@@ -27,8 +27,8 @@ pub(super) struct Life {
     places: Vec<(Nanos, Cpu)>,
     /// The wake-ups, with the CPU of the waker.
     pub(super) wakings: Vec<(Nanos, Cpu)>,
-    /// The thread as the events named it last, if they did.
-    pub(super) named: Option<Task>,
+    /// The thread as the events named it at these moments. A lent priority comes and goes.
+    namings: Vec<(Nanos, Task)>,
 }
 
 /// A waker and the thread that goes to sleep can overlap: the thread is woken before its switch is seen. A wake-up that
@@ -45,7 +45,7 @@ impl Life {
             let (before, after) = match &event.kind {
                 EventKind::Waking { task } if task.tid == tid => {
                     life.wakings.push((event.at, event.cpu));
-                    life.named = Some(task.clone());
+                    life.name(event.at, task);
                     match state {
                         State::Running(_) => {
                             woken_while_running = Some(event.at);
@@ -59,12 +59,13 @@ impl Life {
                     continue;
                 }
                 EventKind::Switch { next, .. } if next.tid == tid => {
-                    life.named = Some(next.clone());
+                    life.name(event.at, next);
                     life.places.push((event.at, event.cpu));
                     woken_while_running = None;
                     (State::Ready, State::Running(event.cpu))
                 }
                 EventKind::Switch { prev, reason, .. } if prev.tid == tid => {
+                    life.name(event.at, prev);
                     if life.places.is_empty() {
                         life.places.push((Nanos::ZERO, event.cpu));
                     }
@@ -99,6 +100,23 @@ impl Life {
             life.states.push((event.at, after));
         }
         life
+    }
+
+    fn name(&mut self, at: Nanos, task: &Task) {
+        if self.namings.last().is_none_or(|(_, last)| last != task) {
+            self.namings.push((at, task.clone()));
+        }
+    }
+
+    /// The thread as the events named it last, if they did.
+    pub(super) fn named(&self) -> Option<&Task> {
+        self.namings.last().map(|(_, task)| task)
+    }
+
+    /// The thread as the events named it last before this moment, or else first after it.
+    pub(super) fn named_at(&self, at: Nanos) -> Option<&Task> {
+        let after = self.namings.partition_point(|(named, _)| *named <= at);
+        self.namings.get(after.saturating_sub(1)).map(|(_, task)| task)
     }
 
     /// What it was doing at this moment.
