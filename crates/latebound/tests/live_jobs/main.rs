@@ -89,7 +89,8 @@ fn guest_planted_jobs() {
             }
         }
         if from_turn.is_none() && FOLLOWED.load(Ordering::SeqCst) {
-            from_turn = Some(job + 10);
+            // What was seen can be a late wake-up, before the jobs are followed.
+            from_turn = Some(job + 60);
         }
         job += 1;
         let index = turn % plants.len();

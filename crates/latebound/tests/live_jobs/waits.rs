@@ -38,6 +38,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
         via(cause, "sleep", &chain)
             || via(cause, "control", &chain)
             || (cause.kind == CauseKind::TaskFirst && of_child(&cause.subject))
+            || calls(cause, &["clone3", "wait4", "pipe2", "read", "close"])
     }),
     ("stop", |cause| cause.kind == CauseKind::Stopped),
     ("fault", |cause| cause.kind == CauseKind::PageFault && cause.subject.starts_with("minor")),
