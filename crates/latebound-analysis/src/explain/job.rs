@@ -176,9 +176,9 @@ impl<'m> Job<'m> {
         let shows_calls = thread.story.shows_calls || (tid == self.own && self.shows_calls);
         let doing = thread.story.doing(at);
         if let Some(call) = doing.and_then(|doing| doing.call.as_ref()) {
-            // The way back from the wait that the release ended.
+            // The way back from the wait that the release ended. A job that a mark begins has none: it is released and started at once.
             let is_release = call.entered.is_none_or(|entered| entered <= self.started);
-            if tid == self.own && at >= self.started && is_release {
+            if tid == self.own && at >= self.started && self.from < self.started && is_release {
                 return nameless(CauseKind::ReturnToUser);
             }
             return (Key { tid: Some(tid), ..Key::named(CauseKind::SystemCall, call.name.clone()) }, None);
