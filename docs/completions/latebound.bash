@@ -803,7 +803,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --deadline --duration --max-latency --perfetto --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --begin --end --deadline --duration --max-latency --perfetto --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -838,6 +838,14 @@ _latebound() {
                     return 0
                     ;;
                 --cycle)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --begin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --end)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -100,6 +100,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --unit 'Observe every thread of this unit of systemd; without a kind the name is that of a service'
             cand --container 'Observe every thread of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id'
             cand --cycle 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]'
+            cand --begin 'A place at which a job of a thread begins, instead of after a wait: uprobe:FILE:SYMBOL[+0xOFFSET], uretprobe:FILE:SYMBOL, usdt:FILE:PROVIDER:NAME or tracepoint:SYSTEM:EVENT. Without --end the next begin ends the job'
+            cand --end 'The place at which that job ends, in the same thread'
             cand --deadline 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2'
             cand --duration 'How long to observe [default: until Ctrl-C]'
             cand --max-latency 'End with exit status 2 if a wake-up took longer than this'

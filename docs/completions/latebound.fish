@@ -107,6 +107,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cgroup -
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l unit -d 'Observe every thread of this unit of systemd; without a kind the name is that of a service' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l container -d 'Observe every thread of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cycle -d 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l begin -d 'A place at which a job of a thread begins, instead of after a wait: uprobe:FILE:SYMBOL[+0xOFFSET], uretprobe:FILE:SYMBOL, usdt:FILE:PROVIDER:NAME or tracepoint:SYSTEM:EVENT. Without --end the next begin ends the job' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l end -d 'The place at which that job ends, in the same thread' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r

@@ -52,7 +52,8 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    fn are_regular(&self) -> bool {
+    /// Whether they are near enough to each other, and enough, to be a period.
+    pub fn are_regular(&self) -> bool {
         let percent = u128::from(self.mean.0) * u128::from(REGULAR_PERCENT);
         self.count >= FEWEST_INTERVALS && u128::from(self.deviation.0) * 100 <= percent
     }

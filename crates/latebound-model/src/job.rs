@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::Task;
 use crate::event::CallObject;
+use crate::mark::ThreadMarks;
 use crate::units::Nanos;
 
 /// A place of a program at which it waits: a system call on one object.
@@ -93,9 +94,13 @@ pub struct Cycle {
 pub struct ThreadJobs {
     /// The thread.
     pub task: Task,
-    /// The wait between two of them; `None` where none was recognised, so that its wake-ups were explained.
+    /// The wait between two of them; `None` where marks begin and end them, or where none was recognised, so that its wake-ups were
+    /// explained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
+    /// The marks that begin and end them; `None` where a wait lies between two of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<ThreadMarks>,
     /// How many completed.
     pub jobs: u64,
     /// The response that no job should exceed, where there is one.
@@ -107,4 +112,12 @@ pub struct ThreadJobs {
     /// And at most so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_at_most: Option<u64>,
+}
+
+impl ThreadJobs {
+    /// The distance between two releases, where they are regular or the user said it.
+    pub fn period(&self) -> Option<Nanos> {
+        let of_marks = self.marks.as_ref().and_then(|marks| marks.period);
+        self.cycle.as_ref().and_then(|cycle| cycle.period).or(of_marks)
+    }
 }

@@ -17,6 +17,7 @@ mod histogram;
 mod job;
 mod keep;
 mod late;
+mod mark;
 mod mechanism;
 mod migrate;
 mod priority;
@@ -47,6 +48,7 @@ pub use histogram::{
 pub use job::{Cycle, Sureness, ThreadJobs, WaitSite};
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use late::{Late, LateAction, OnLate, Save, Stretch};
+pub use mark::{JobMarks, Mark, ParseMarkError, ThreadMarks};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
 pub use priority::{NoPriority, Policy, Priority, Scheduling};
 pub use response::Response;

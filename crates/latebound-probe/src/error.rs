@@ -39,6 +39,14 @@ pub enum ProbeError {
     /// None of what was asked for can be had here.
     #[error("nothing that was asked for can be seen on this kernel: {0}")]
     NothingToSee(String),
+    /// A mark of jobs cannot be had.
+    #[error("cannot mark jobs by {mark}: {why}")]
+    Mark {
+        /// The mark, escaped.
+        mark: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
     /// A kernel module cannot be used.
     #[error(transparent)]
     Module(#[from] latebound_module::ModuleError),

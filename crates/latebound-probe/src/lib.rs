@@ -14,6 +14,7 @@ mod load;
 mod log;
 mod mapping;
 mod observe;
+mod places;
 mod program;
 mod recorder;
 mod relations;
@@ -31,7 +32,8 @@ pub use error::ProbeError;
 pub use kernel::{KernelBtf, KernelField};
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{
-    EndedThreads, Following, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite, Watch,
+    EndedThreads, Following, MarkCounts, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite,
+    Watch,
 };
 pub use relations::{RelationOptions, RelationProbe};
 pub use responses::ResponseProbe;

@@ -5,9 +5,9 @@
 mod support;
 
 use latebound_model::{
-    CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    Mechanism, Missing, MissingKind, Nanos, PreemptionModel, Quantity, RuleViolation, Run, Sureness,
-    SystemSnapshot, Task, ThreadJobs, Tid, ViewKind, WaitSite,
+    CallObject, Condition, Cpu, CpuQuota, Cycle, Emulation, Evidence, Histogram, JobMarks, Load, Loss,
+    LossKind, Mechanism, Missing, MissingKind, Nanos, PreemptionModel, Quantity, RuleViolation, Run,
+    Sureness, SystemSnapshot, Task, ThreadJobs, ThreadMarks, Tid, ViewKind, WaitSite,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
@@ -120,12 +120,45 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
         jobs: 2_404,
         task,
         cycle,
+        marks: None,
     };
     let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };
     run.worst.truncate(1);
     run.jobs =
         vec![thread(run.worst[0].task.clone(), Some(regular()), (35, 39)), thread(other, None, (0, 0))];
     golden("job-explain.txt", &terminal::explained(&run, &PLAIN));
+}
+
+#[test]
+fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
+    let mut run = support::jobs();
+    run.worst.truncate(1);
+    (run.worst[0].started_at, run.worst[0].mechanism) = (run.worst[0].requested_at, Mechanism::ThreadWakeup);
+    let thread = |task: Task, marks: (&str, Option<&str>), counts: (u64, u64, u64)| ThreadJobs {
+        task,
+        cycle: None,
+        marks: Some(ThreadMarks {
+            marks: JobMarks { begin: marks.0.parse().unwrap(), end: marks.1.map(|end| end.parse().unwrap()) },
+            begins: counts.0,
+            begun_again: counts.1,
+            ended_alone: counts.2,
+            period: Some(Nanos::from_millis(1)),
+        }),
+        jobs: 2_404,
+        deadline: Some(Nanos::from_millis(2)),
+        late_at_least: Some(3),
+        late_at_most: Some(3),
+    };
+    let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };
+    run.jobs = vec![
+        thread(
+            run.worst[0].task.clone(),
+            ("usdt:/opt/app\u{1b}[2J:app:frame_begin", Some("usdt:/opt/app:app:frame_end")),
+            (2_407, 2, 12),
+        ),
+        thread(other, ("tracepoint:task:task_rename", None), (2_405, 0, 0)),
+    ];
+    golden("marks-explain.txt", &terminal::explained(&run, &PLAIN));
 }
 
 #[test]

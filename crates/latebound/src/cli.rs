@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use latebound_analysis::cycle::CycleChoice;
 use latebound_load::LoadProcess;
-use latebound_model::{CpuSet, Keep, Nanos, Policy, Tid};
+use latebound_model::{CpuSet, JobMarks, Keep, Mark, Nanos, Policy, Tid};
 
 pub(crate) use bound::{BoundArgs, FollowBy};
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
@@ -175,6 +175,7 @@ pub(crate) struct MeasureArgs {
 Examples:
   latebound explain --pid 4711 --duration 30s
   latebound explain --pid 4711 --cycle epoll_wait --deadline 2ms
+  latebound explain --pid 4711 --begin usdt:/usr/bin/app:app:frame_begin --end usdt:/usr/bin/app:app:frame_end
   latebound explain --comm jackd --worst 20
   latebound explain --rt --duration 1m --load ipc
   latebound explain --unit nginx --duration 1m
@@ -218,6 +219,15 @@ pub(crate) struct ExplainArgs {
     /// wake-ups alone [default: auto; with --rt: off].
     #[arg(long, value_name = "CALL", value_parser = parse_cycle, conflicts_with = "run")]
     pub(crate) cycle: Option<CycleChoice>,
+
+    /// A place at which a job of a thread begins, instead of after a wait: uprobe:FILE:SYMBOL[+0xOFFSET], uretprobe:FILE:SYMBOL,
+    /// usdt:FILE:PROVIDER:NAME or tracepoint:SYSTEM:EVENT. Without --end the next begin ends the job.
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["run", "trace", "cycle"])]
+    pub(crate) begin: Option<Mark>,
+
+    /// The place at which that job ends, in the same thread.
+    #[arg(long, value_name = "PLACE", requires = "begin")]
+    pub(crate) end: Option<Mark>,
 
     /// The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one
     /// ends with exit status 2.
@@ -523,6 +533,17 @@ impl ExplainArgs {
     pub(crate) fn cycle(&self) -> CycleChoice {
         let default = if self.rt { CycleChoice::Off } else { CycleChoice::Recognised };
         self.cycle.clone().unwrap_or(default)
+    }
+
+    /// The marks that begin and end jobs, where the user named any.
+    pub(crate) fn marks(&self) -> anyhow::Result<Option<JobMarks>> {
+        let Some(begin) = self.begin.clone() else { return Ok(None) };
+        if self.end.as_ref() == Some(&begin) {
+            anyhow::bail!(
+                "--begin and --end are the same place; leave --end out, and the next begin ends each job"
+            );
+        }
+        Ok(Some(JobMarks { begin, end: self.end.clone() }))
     }
 }
 

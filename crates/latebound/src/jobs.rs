@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The jobs of watched threads: the wait between them is recognised from what the recorder counts, and its jobs followed from then on.
+//! The jobs of watched threads: the wait between them is recognised from what the recorder counts, and its jobs followed from then on; or
+//! marks that the user named begin and end them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use latebound_analysis::cycle::{CycleChoice, Intervals, SiteCounts};
-use latebound_model::{Cycle, Nanos, Quantity, Series, Task, ThreadJobs, Tid};
-use latebound_probe::{ProbeError, Recorder, ThreadSite};
+use latebound_model::{Cycle, JobMarks, Nanos, Quantity, Series, Task, ThreadJobs, ThreadMarks, Tid};
+use latebound_probe::{MarkCounts, ProbeError, Recorder, ThreadSite};
 
 /// The waits are looked at so often.
 const EVERY: Duration = Duration::from_millis(200);
@@ -19,24 +20,27 @@ const LONG_ENOUGH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct JobFollower {
     choice: CycleChoice,
+    marks: Option<JobMarks>,
     deadline: Option<Nanos>,
     looked_at: Option<Instant>,
     /// Since when each thread's waits are counted.
     since: BTreeMap<Tid, Instant>,
     cycles: BTreeMap<Tid, Cycle>,
+    /// What each thread reached.
+    marked: BTreeMap<Tid, ThreadMarks>,
     /// Of threads that have ended: jobs that surely exceeded their deadline.
     late_of_ended: u64,
 }
 
 impl JobFollower {
-    pub(crate) fn new(choice: CycleChoice, deadline: Option<Nanos>) -> JobFollower {
-        let (since, cycles) = (BTreeMap::new(), BTreeMap::new());
-        JobFollower { choice, deadline, looked_at: None, since, cycles, late_of_ended: 0 }
+    pub(crate) fn new(choice: CycleChoice, marks: Option<JobMarks>, deadline: Option<Nanos>) -> JobFollower {
+        let (since, cycles, marked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        JobFollower { choice, marks, deadline, looked_at: None, since, cycles, marked, late_of_ended: 0 }
     }
 
     /// Whether jobs are followed at all.
     pub(crate) fn is_on(&self) -> bool {
-        self.choice != CycleChoice::Off
+        self.marks.is_some() || self.choice != CycleChoice::Off
     }
 
     /// Looks at the waits that were counted, and follows the jobs of each thread whose waits show them. Gives these threads
@@ -47,6 +51,20 @@ impl JobFollower {
             return Ok(followed);
         }
         self.looked_at = Some(now);
+        if let Some(marks) = &self.marks {
+            for (tid, counts) in recorder.marks() {
+                self.since.entry(tid).or_insert(now);
+                let fresh = marked(marks, &counts);
+                let before = self.marked.insert(tid, fresh.clone());
+                // The period is known some jobs later.
+                let is_new =
+                    before.as_ref().is_none_or(|before| before.period.is_none() && fresh.period.is_some());
+                if is_new {
+                    followed.push((tid, self.deadline.or_else(|| deadline_of(&fresh))));
+                }
+            }
+            return Ok(followed);
+        }
         let mut threads: BTreeMap<Tid, Vec<ThreadSite>> = BTreeMap::new();
         for site in recorder.sites()? {
             threads.entry(site.tid).or_default().push(site);
@@ -80,6 +98,7 @@ impl JobFollower {
         }
         self.since.retain(|tid, _| !ended.contains(tid));
         self.cycles.retain(|tid, _| !ended.contains(tid));
+        self.marked.retain(|tid, _| !ended.contains(tid));
     }
 
     /// Whether a job was longer than the deadline that the user gave.
@@ -93,7 +112,9 @@ impl JobFollower {
         let cycle = self.cycles.get(&tid).cloned();
         let responses = all.iter().filter(own).find(|series| series.quantity == Quantity::Response);
         let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
-        let deadline = self.deadline.or_else(|| cycle.as_ref()?.period);
+        let marks = self.marked.get(&tid).cloned();
+        let period = cycle.as_ref().and_then(|cycle| cycle.period);
+        let deadline = self.deadline.or(period).or_else(|| deadline_of(marks.as_ref()?));
         let late = |is_late: &dyn Fn(Nanos, Nanos) -> bool| {
             let buckets = responses?.histogram.buckets();
             Some(buckets.filter(|bucket| is_late(bucket.low, bucket.high)).map(|bucket| bucket.count).sum())
@@ -105,8 +126,27 @@ impl JobFollower {
             late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
             deadline,
             cycle,
+            marks,
         }
     }
+}
+
+fn marked(marks: &JobMarks, counts: &MarkCounts) -> ThreadMarks {
+    let (count, mean, deviation) = counts.intervals;
+    let is_regular = Intervals { count, mean, deviation }.are_regular();
+    ThreadMarks {
+        marks: marks.clone(),
+        begins: counts.begins,
+        begun_again: counts.begun_again,
+        ended_alone: counts.ended_alone,
+        period: is_regular.then_some(mean),
+    }
+}
+
+/// Which response a job should not exceed by its marks alone. One that goes on to the next begin takes a period by itself: about half of them
+/// are longer.
+fn deadline_of(marks: &ThreadMarks) -> Option<Nanos> {
+    marks.marks.end.as_ref().and(marks.period)
 }
 
 fn counts(site: &ThreadSite) -> SiteCounts {

@@ -8,6 +8,8 @@
 #ifndef LATEBOUND_JOBS_BPF_H
 #define LATEBOUND_JOBS_BPF_H
 
+/* Whether marks begin and end jobs (marks.bpf.h), and not the wait between them. */
+const volatile bool marked = false;
 /* By the number of a system call: enum lb_call_class. */
 const volatile __u8 call_classes[LB_CALLS] = {};
 
@@ -377,7 +379,7 @@ static __always_inline void job_wakes(struct lb_flight_watched *thread, struct t
 		job->released_at_ns = due;
 		job->started_at_ns = now;
 		job->by_timer = by_timer;
-	} else if (job->in.call && job->slept_at_ns && !job_site(thread)) {
+	} else if (!marked && job->in.call && job->slept_at_ns && !job_site(thread)) {
 		count_wait(thread, task->pid, due, by_timer);
 	}
 }
@@ -474,7 +476,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	job->waiting = 0;
 	LB_ALONE(preemptible, record_call(job, number, owner));
 	site = job_site(thread);
-	if (!site && job->absolute_ns)
+	if (!marked && !site && job->absolute_ns)
 		count_absolute(thread, current_tid());
 	if (site && same_site(site, &job->in)) {
 		if (job->started_at_ns)

@@ -13,6 +13,7 @@ mod decode;
 mod ended;
 mod follow;
 mod groups;
+mod marks;
 mod options;
 mod plan;
 mod ring;
@@ -54,6 +55,7 @@ use self::decode::Lookup;
 use self::ended::Ended;
 use self::follow::Stream;
 use self::groups::Groups;
+use self::marks::Marks;
 use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
@@ -68,6 +70,7 @@ use crate::program::{self, enable_statistics, program_info};
 use crate::{calls, mapping, task};
 
 pub use self::ended::EndedThreads;
+pub use self::marks::MarkCounts;
 pub use self::options::{Following, RecorderOptions, Watch};
 
 /// Buckets of a histogram.
@@ -97,11 +100,6 @@ impl ThreadSite {
     fn of(key: Site, counts: &wire::SiteCounts) -> ThreadSite {
         let call = calls::name(key.call.saturating_sub(1));
         let object = decode::object(key.object_kind, key.object, 0);
-        let count = counts.intervals;
-        let mean = counts.interval_sum_ns as f64 / count.max(1) as f64;
-        let squares = counts.interval_squares_us as f64 * 1e6 / count.max(1) as f64;
-        let variance =
-            (squares - mean * mean).max(0.0) * count as f64 / count.saturating_sub(1).max(1) as f64;
         ThreadSite {
             tid: Tid(key.tid),
             site: WaitSite::of_call(&call, object),
@@ -109,10 +107,19 @@ impl ThreadSite {
             slept: Nanos(counts.slept_ns),
             slept_most: Nanos(counts.slept_most_ns),
             ended_by_timer: counts.ended_by_timer,
-            intervals: (count, Nanos(mean as u64), Nanos(variance.sqrt() as u64)),
+            intervals: intervals(counts),
             key,
         }
     }
+}
+
+/// Distances that were counted: how many, their mean and standard deviation.
+fn intervals(counts: &wire::SiteCounts) -> (u64, Nanos, Nanos) {
+    let count = counts.intervals;
+    let mean = counts.interval_sum_ns as f64 / count.max(1) as f64;
+    let squares = counts.interval_squares_us as f64 * 1e6 / count.max(1) as f64;
+    let variance = (squares - mean * mean).max(0.0) * count as f64 / count.saturating_sub(1).max(1) as f64;
+    (count, Nanos(mean as u64), Nanos(variance.sqrt() as u64))
 }
 
 /// What is counted of the wake-ups of a kind.
@@ -246,8 +253,13 @@ fn online_cpus() -> Result<Vec<Cpu>, ProbeError> {
 impl Recorder {
     /// Loads and attaches the programs that this kernel has trace points for.
     pub fn start(options: RecorderOptions) -> Result<Recorder, ProbeError> {
+        let marks = options.marks.as_ref().map(Marks::find).transpose()?;
         let setup = Setup::new(options, KernelBtf::load()?)?;
-        let running = load::start(&setup)?;
+        let load::Attached { mut links, skeleton, refused } = load::attached(&setup)?;
+        if let Some(marks) = marks {
+            links.extend(marks.attach(&skeleton, &setup.options.watch, &refused)?);
+        }
+        let running = load::Running { links, skeleton, missing: setup.missing(&refused) };
         let statistics = setup.options.measure_cost.then(enable_statistics).transpose()?;
         let mut recorder = Recorder::of(setup, running, statistics)?;
         if let Watch::Threads(tids) = recorder.options.watch.clone() {
@@ -754,7 +766,7 @@ impl Setup {
             buckets: Chunks::of(2 * slots(&options) * histograms(&options) * BUCKETS as u32)?,
             possible: u32::try_from(possible).unwrap_or(u32::MAX),
             symbols: Symbols::load(),
-            plan: Plan::new(kernel, options.following, options.jobs)?,
+            plan: Plan::new(kernel, &options)?,
             has_quotas: kernel.has_field(KernelField::CfsRqThrottleCount),
             rings: RefCell::new(None),
             options,
@@ -775,6 +787,7 @@ impl Setup {
         rodata.watch_slots = slots(options);
         rodata.histograms = histograms(options);
         rodata.jobs = options.jobs;
+        rodata.marked = options.marks.is_some();
         rodata.groups_noted = options.groups;
         for (to, class) in rodata.call_classes.iter_mut().zip(calls::classes()) {
             *to = class.raw() as u8;
@@ -863,9 +876,10 @@ impl Probe for Setup {
         self.prepare_cpus(&maps.cpus)
     }
 
-    /// What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
+    /// Programs of marks go to their places after all ([`Marks::attach`]). What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
     fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
-        let mut order: Vec<String> = loaded.iter().cloned().collect();
+        let of_places = |name: &&String| marks::needs(name, None).is_none();
+        let mut order: Vec<String> = loaded.iter().filter(of_places).cloned().collect();
         order.sort_by_key(|name| name == "on_waking");
         order
     }

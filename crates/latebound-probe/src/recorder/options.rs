@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder's options.
 
-use latebound_model::{Nanos, Tid};
+use latebound_model::{JobMarks, Nanos, Tid};
 
 use super::wire::WatchRule;
 
@@ -70,6 +70,8 @@ pub struct RecorderOptions {
     /// block requests of the whole system and how each thread sleeps that is switched out. A thread that is watched by name besides a rule
     /// has no jobs.
     pub jobs: bool,
+    /// The marks that begin and end jobs, in place of the wait between them. Needs `jobs`.
+    pub marks: Option<JobMarks>,
     /// Whether it is noted to which process and control group each thread belongs that runs ([`super::Recorder::name_members`]).
     pub groups: bool,
     /// Whether the kernel counts run times of BPF programs while the recorder runs (some 20 to 30 ns a run).
@@ -88,6 +90,7 @@ impl Default for RecorderOptions {
             stack_threshold: Nanos::from_micros(20),
             following: Following::Nobody,
             jobs: false,
+            marks: None,
             groups: false,
             measure_cost: false,
         }

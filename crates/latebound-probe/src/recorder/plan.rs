@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use latebound_model::{Missing, MissingKind};
 
 use super::imp::RecorderSkelBuilder;
-use super::options::Following;
+use super::marks;
+use super::options::{Following, RecorderOptions};
 use crate::error::ProbeError;
 use crate::kernel::{CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
 use crate::load::{self, Refused};
@@ -58,8 +59,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(btf: &KernelBtf, following: Following, jobs: bool) -> Result<Plan, ProbeError> {
-        let left_out = match following {
+    pub(super) fn new(btf: &KernelBtf, options: &RecorderOptions) -> Result<Plan, ProbeError> {
+        let left_out = match options.following {
             Following::Nobody => &[],
             Following::RealTime => &DEFERRED_WORK[..],
             Following::Everybody => &DEFERRED_WORK[1..],
@@ -71,10 +72,16 @@ impl Plan {
             closed: BTreeMap::new(),
         };
         for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
+            if let Some(needed) = marks::needs(&program, options.marks.as_ref()) {
+                if needed {
+                    plan.programs.insert(program, section);
+                }
+                continue;
+            }
             // tp_btf/ of a trace point, fentry/ and fexit/ of a function.
             let (kind, name) = section.split_once('/').unwrap_or(("", &section));
             let tracepoint = name.to_owned();
-            if !jobs && OF_JOBS.iter().any(|of| tracepoint.starts_with(of)) {
+            if !options.jobs && OF_JOBS.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
             // From 6.18 on nobody is held by a quota where it is woken.

@@ -565,6 +565,7 @@ static __noinline __u64 end_quota(struct lb_flight_watched *thread, __u64 now)
 }
 
 #include "jobs.bpf.h"
+#include "marks.bpf.h"
 
 /* ---- the scheduler ---- */
 
@@ -773,7 +774,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (wakeup != LB_WAKEUP_QUOTA)
 			job_wakes(thread, next, due, wakeup == LB_WAKEUP_TIMER, now);
 		/* Of a thread whose jobs are followed these are what is late. */
-		if (job_site(thread)) {
+		if (marked || job_site(thread)) {
 			thread->waking_at_ns = 0;
 			return 0;
 		}

@@ -138,6 +138,7 @@ struct lb_flight_cpu {
 	__u64 stolen_read_at_ns;
 	__u64 quotas_missed; /* waits whose slot was gone at their end */
 	__u64 waits_refused; /* waits and sleeps at a place that there was no room to count */
+	__u64 marks_elsewhere; /* marks that a thread reached which is not watched */
 };
 
 /* As many groups with a quota are followed at once on each CPU. A power of two. */
@@ -207,6 +208,19 @@ struct lb_job {
 	__u32 by_timer; /* what released it */
 };
 
+/* What a mark is for, in the cookie of its link: bits. Where the next begin ends a job, one mark is both. */
+enum lb_mark {
+	LB_MARK_BEGIN = 1,
+	LB_MARK_END = 2,
+};
+
+/* The marks that a watched thread reached. */
+struct lb_flight_marks {
+	struct lb_site_counts begins; /* `waits` says how many; of the rest the intervals alone are used */
+	__u64 begun_again; /* while a job was on */
+	__u64 ended_alone; /* ends without a begin */
+};
+
 /* One watched thread. */
 struct lb_flight_watched {
 	__u64 waking_at_ns;
@@ -222,6 +236,7 @@ struct lb_flight_watched {
 	struct lb_job job;
 	__u64 ended_at_ns; /* 0 where it has not ended */
 	__u64 releases_unknown; /* jobs counted from the entry of their wait, because what they would have waited for was there */
+	struct lb_flight_marks marks;
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
 };
 

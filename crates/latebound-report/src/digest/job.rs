@@ -196,7 +196,7 @@ fn job_parts<'e>(causes: &[&'e Cause], depth: usize) -> Vec<JobPart<'e>> {
 /// With the period, where the jobs of that thread are regular: `worst job 6.02 ms of a 1.00 ms period: …`.
 pub fn job_answer(job: &Explanation, threads: &[ThreadJobs]) -> Sentence {
     let own = threads.iter().find(|thread| thread.task.tid == job.task.tid);
-    let period = own.and_then(|thread| thread.cycle.as_ref()?.period);
+    let period = own.and_then(ThreadJobs::period);
     let of = period.map_or_else(String::new, |period| format!(" of a {period} period"));
     let sentence =
         Sentence::default().say("worst job ").stress(job.length().to_string()).say(format!("{of}: "));

@@ -2,7 +2,8 @@
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
 use latebound_model::{
-    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Missing, Nanos, Run, Task, ThreadJobs,
+    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Mechanism, Missing, Nanos, Run, Task, ThreadJobs,
+    ThreadMarks,
 };
 
 use super::blame::blame_table;
@@ -109,7 +110,12 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
     }
     let mut w = Writer::new(style);
     for thread in jobs {
-        let Some(cycle) = &thread.cycle else {
+        let by = match (&thread.cycle, &thread.marks) {
+            (Some(cycle), _) => Some(cycle_text(&thread.task, cycle)),
+            (None, Some(marks)) => Some(marks_text(&thread.task, marks)),
+            (None, None) => None,
+        };
+        let Some(mut text) = by else {
             let text = format!(
                 "{}: no wait between jobs was recognised, so its wake-ups are explained; name the wait with --cycle",
                 task_text(&thread.task)
@@ -117,7 +123,6 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
             w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
             continue;
         };
-        let mut text = cycle_text(&thread.task, cycle);
         text.push_str(&format!(" {} completed", grouped(thread.jobs)));
         if let (Some(deadline), Some(least), Some(most)) =
             (thread.deadline, thread.late_at_least, thread.late_at_most)
@@ -129,6 +134,7 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
             text.push_str(&format!(", {late} after more than {deadline}"));
         }
         text.push('.');
+        text.push_str(&thread.marks.as_ref().map_or_else(String::new, unpaired_text));
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
     w.finish() + "\n"
@@ -139,6 +145,26 @@ fn cycle_text(task: &Task, cycle: &Cycle) -> String {
     let (thread, site, sureness) = (task_text(task), &cycle.site, cycle.sureness.name());
     let period = cycle.period.map_or_else(String::new, |period| format!(", every {period}"));
     printable(&format!("{thread}: from one wait in {site} to the next ({sureness}){period}.")).into_owned()
+}
+
+/// Between which marks the jobs of a thread lie, in a sentence.
+fn marks_text(task: &Task, marks: &ThreadMarks) -> String {
+    let thread = task_text(task);
+    let end = marks.marks.end.as_ref().map_or_else(|| "the next".to_owned(), ToString::to_string);
+    let period = marks.period.map_or_else(String::new, |period| format!(", every {period}"));
+    printable(&format!("{thread}: from {} to {end}{period}.", marks.marks.begin)).into_owned()
+}
+
+/// Marks that begin or end no job of their own, in a sentence; nothing where there are none.
+fn unpaired_text(marks: &ThreadMarks) -> String {
+    let mut text = String::new();
+    if marks.begun_again > 0 {
+        text.push_str(&format!(" Begun again before an end: {}.", grouped(marks.begun_again)));
+    }
+    if marks.ended_alone > 0 {
+        text.push_str(&format!(" Ends without a begin: {}.", grouped(marks.ended_alone)));
+    }
+    text
 }
 
 /// Below jobs: what to change; nothing where no job gives a hint.
@@ -235,10 +261,15 @@ fn head(w: &mut Writer<'_>, explanation: &Explanation, due: Nanos) {
         text if text.is_empty() => text,
         text => format!(", {text}"),
     };
-    let rest = format!(
-        " (release at +{due} to completion, {} to the start){priority}, on CPU {cpu}, {mechanism}",
-        explanation.latency()
-    );
+    let rest = match explanation.latency() {
+        // It did not wait for its begin: that is a mark.
+        Nanos::ZERO if mechanism == Mechanism::ThreadWakeup => {
+            format!(" (begin at +{due} to completion){priority}, on CPU {cpu}")
+        }
+        latency => format!(
+            " (release at +{due} to completion, {latency} to the start){priority}, on CPU {cpu}, {mechanism}"
+        ),
+    };
     w.paragraph(
         0,
         2,

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     if let Some(path) = &args.trace {
         return saved(path, args, &perfetto, output);
     }
+    let marks = args.marks()?;
     let loads = Loads::parse(&args.load)?;
     let group = group::chosen(&args.group)?;
     let watch = watched(args, group.as_ref())?;
@@ -53,11 +54,12 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut record = RunWriter::begin(&args.record, None, &run)?;
     let mut late_actions = LateActions::begin(args)?;
 
-    let mut jobs = JobFollower::new(args.cycle(), args.deadline);
+    let mut jobs = JobFollower::new(args.cycle(), marks.clone(), args.deadline);
     let options = RecorderOptions {
         watch,
         keep: args.recorder.worst_of_a_thread(),
         jobs: jobs.is_on(),
+        marks,
         report_above: args.late.on_late,
         groups: true,
         ..args.recorder.options()
@@ -133,6 +135,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     quotas.finish(&mut run, &recorder);
     firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
+    run.missing.extend(recorder.unreached_marks());
     run.missing.extend(worst.take_missing());
     loads.finish(&mut run);
     let cut_short = stop.is_set() && args.duration.is_some();
