@@ -204,8 +204,8 @@ struct Plant {
     to: u64,
 }
 
-/// The program's frames, watched with these marks.
-fn watched(folder: &Path, marks: &[&str]) -> (Run, Vec<Plant>) {
+/// The program's frames, watched with these marks: by the thread's name, or with all threads of the process.
+fn watched(folder: &Path, by_name: bool, marks: &[&str]) -> (Run, Vec<Plant>) {
     let program = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--nocapture", "--exact", "guest_marked_jobs"])
         .env("LATEBOUND_MARKS", folder)
@@ -213,8 +213,12 @@ fn watched(folder: &Path, marks: &[&str]) -> (Run, Vec<Plant>) {
         .spawn()
         .unwrap();
     let program = Killed(program);
+    let pid = program.0.id().to_string();
+    let whom = if by_name { ["--comm", "frames"] } else { ["--pid", &pid] };
     let explain = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["explain", "--pid", &program.0.id().to_string(), "--worst", "400", "--format", "json"])
+        .arg("explain")
+        .args(whom)
+        .args(["--worst", "400", "--format", "json"])
         .args(marks)
         .stdout(std::fs::File::create(folder.join("out")).unwrap())
         .stderr(std::fs::File::create(folder.join("err")).unwrap())
@@ -301,7 +305,7 @@ fn place(kind: &str, rest: &str) -> String {
 fn live_jobs_between_static_probes_are_counted_and_explained() {
     let folder = tempfile::tempdir().unwrap();
     let (begin, end) = (place("usdt", "latebound_test:begin"), place("usdt", "latebound_test:end"));
-    let (run, plants) = watched(folder.path(), &["--begin", &begin, "--end", &end]);
+    let (run, plants) = watched(folder.path(), false, &["--begin", &begin, "--end", &end]);
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
     // Every tenth frame has a begin too many, and every tenth an end.
@@ -319,7 +323,7 @@ fn live_jobs_between_static_probes_are_counted_and_explained() {
 fn live_jobs_from_entry_to_return_of_a_function_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let (begin, end) = (place("uprobe", "latebound_test_frame"), place("uretprobe", "latebound_test_frame"));
-    let (run, plants) = watched(folder.path(), &["--begin", &begin, "--end", &end]);
+    let (run, plants) = watched(folder.path(), true, &["--begin", &begin, "--end", &end]);
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
     let counts = (marks.begins, marks.begun_again, marks.ended_alone, thread.jobs);
@@ -333,7 +337,7 @@ fn live_jobs_from_entry_to_return_of_a_function_are_explained() {
 #[test]
 fn live_jobs_from_one_trace_point_to_the_next_are_explained() {
     let folder = tempfile::tempdir().unwrap();
-    let (run, plants) = watched(folder.path(), &["--begin", "tracepoint:task:task_rename"]);
+    let (run, plants) = watched(folder.path(), false, &["--begin", "tracepoint:task:task_rename"]);
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
     // At its begin, once each frame, and at its end: a job lies between two.
@@ -341,6 +345,33 @@ fn live_jobs_from_one_trace_point_to_the_next_are_explained() {
     assert_eq!(thread.jobs, FRAMES + 1);
     assert_eq!(thread.deadline, None, "a job takes a period by itself");
     planted_things_are_named(&run, &plants, "trace point");
+}
+
+/// Runs the tests above in a guest.
+fn in_guest(kernel: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "600s", "--"])
+        .arg("exec")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--test-threads", "1", "--nocapture", "live_jobs_"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("3 passed"), "{said}");
+    println!("{said}");
+}
+
+#[test]
+fn live_lab_jobs_between_marks_are_explained_on_6_12_rt() {
+    in_guest("debian:6.12-rt");
+}
+
+#[test]
+fn live_lab_jobs_between_marks_are_explained_on_7() {
+    in_guest("debian:7");
 }
 
 #[test]
