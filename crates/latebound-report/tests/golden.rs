@@ -159,6 +159,15 @@ fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
         thread(other, ("tracepoint:task:task_rename", None), (2_405, 0, 0)),
     ];
     golden("marks-explain.txt", &terminal::explained(&run, &PLAIN));
+    // Ends alone complete no job.
+    run.worst.clear();
+    run.missing.push(Missing::new(
+        MissingKind::Results,
+        "jobs from uprobe:/opt/app:f",
+        "no watched thread reached it",
+        "watch others",
+    ));
+    golden("marks-unreached-explain.txt", &terminal::explained(&run, &PLAIN));
 }
 
 #[test]

@@ -382,6 +382,7 @@ fn live_marks_that_are_not_there_are_refused_with_near_ones() {
         ("uprobe:/nowhere/app:main".to_owned(), "No such file"),
         ("tracepoint:task:task_renam".to_owned(), "near it: task_rename"),
         (place("uprobe", "latebound_test_frame+0xfffff"), "no instruction"),
+        ("tracepoint:ftrace:function".to_owned(), "lets no program in: "),
     ] {
         let pid = std::process::id().to_string();
         let output = Command::new(env!("CARGO_BIN_EXE_latebound"))

@@ -64,7 +64,7 @@ impl Marks {
         for (mark, cookie, at) in &self.0 {
             let failed = |error: libbpf_rs::Error| ProbeError::Mark {
                 mark: mark.to_string().escape_debug().to_string(),
-                why: format!("the kernel lets no program in: {error}"),
+                why: format!("the kernel lets no program in: {error:#}"),
             };
             match (at, mark) {
                 (At::File(file, places), _) => {

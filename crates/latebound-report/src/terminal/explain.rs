@@ -2,8 +2,8 @@
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
 use latebound_model::{
-    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Mechanism, Missing, Nanos, Run, Task, ThreadJobs,
-    ThreadMarks,
+    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Mechanism, Missing, MissingKind, Nanos, Run, Task,
+    ThreadJobs, ThreadMarks,
 };
 
 use super::blame::blame_table;
@@ -19,7 +19,10 @@ use crate::text::{grouped, loss_text, percent, printable, priority_text, task_te
 pub fn explained(run: &Run, style: &Style) -> String {
     let head = failed_loads(run, style) + &late_lines(run, style);
     if run.worst.is_empty() {
-        return head + "No wake-up of a watched thread was seen.";
+        return head
+            + "No wake-up of a watched thread was seen.\n"
+            + &threads(&run.jobs, style)
+            + &unseen(run, style);
     }
     let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
     let mut text = head
@@ -34,6 +37,15 @@ pub fn explained(run: &Run, style: &Style) -> String {
         text.push_str(&quotas(&run.quotas, style));
     }
     text
+}
+
+/// Results that are not there, such as jobs whose marks nobody reached: a line each.
+fn unseen(run: &Run, style: &Style) -> String {
+    let mut w = Writer::new(style);
+    for missing in run.missing.iter().filter(|missing| missing.kind == MissingKind::Results) {
+        w.item(0, (Tone::Note, "Missing:"), 9, [(Tone::Plain, missing.to_string().as_str())]);
+    }
+    w.finish()
 }
 
 /// What a saved trace explains.
