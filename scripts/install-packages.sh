@@ -62,6 +62,7 @@ test  tmux              a terminal for the live table
 test  trace-cmd         records traces to read
 test  xz-utils          unpacks kernel sources and modules
 test  zstd              unpacks the lab's stock kernels, which boot faster so
+bench bpfcc-tools       offwaketime, to compare with
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
 bench iputils-ping      echo requests over loopback, a load
@@ -70,6 +71,7 @@ bench libjack-jackd2-dev builds its client
 bench linux-perf        the overhead to compare with
 bench postgresql        a database, a backend of which is explained
 bench python3           runs the comparisons
+bench rtla              timerlat, to compare with
 bench rt-tests          cyclictest, to compare with, and hackbench, the load
 bench trace-cmd         the reader of traces to compare with
 TABLE
