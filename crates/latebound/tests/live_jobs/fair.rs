@@ -11,7 +11,8 @@ use latebound_model::CauseKind;
 
 use crate::plants::{Expected, Plant, Took, runs_first, stretch};
 use crate::program::{
-    Helper, LONG, MS, Other, longest_gap, now, own_cpu_time, run_undisturbed_for, set_timer_slack, spin,
+    Helper, LONG, MS, Other, STOPPED, longest_gap, now, own_cpu_time, run_undisturbed_for, set_timer_slack,
+    spin,
 };
 
 /// What is to be the cause of each plant's time.
@@ -77,8 +78,7 @@ pub(crate) fn plants(_: &Path) -> Vec<Plant> {
     std::fs::write(group.join("cgroup.procs"), own.to_string()).unwrap();
     let frozen = group.clone();
     all.push(stretch("frozen", move || {
-        freezer.tell(&format!("freeze {}", frozen.display()));
-        longest_gap(LONG / 2)
+        longest_gap(STOPPED / 10 * 9, || freezer.tell(&format!("freeze {}", frozen.display())))
     }));
     all.push(Plant {
         name: "quota",
@@ -87,7 +87,7 @@ pub(crate) fn plants(_: &Path) -> Vec<Plant> {
             let (from, before) = (now(), throttled(&group));
             // A period begins with the first that uses it.
             std::fs::write(group.join("cpu.max"), "10000 50000").unwrap();
-            run_for(15 * MS);
+            run_for(25 * MS);
             std::fs::write(group.join("cpu.max"), "max 50000").unwrap();
             spin(MS);
             let held = throttled(&group) - before;

@@ -59,7 +59,18 @@ pub(crate) fn runs_first(cause: &Cause, name: &str) -> bool {
 }
 
 /// The name of a plant, and whether something is to be the cause of its time.
-pub(crate) type Expected = (&'static str, fn(&Cause) -> bool);
+pub(crate) type Expected = (&'static str, Fits);
+
+/// Whether a cause is one that is looked for.
+pub(crate) type Fits = fn(&Cause) -> bool;
+
+/// What a part of a plant's time is to be as well, and how much of it at least, in percent: what tells the plant from one that is like it.
+pub(crate) const IN_PARTICULAR: &[(&str, f64, Fits)] = &[
+    ("read behind", 20.0, |cause| {
+        cause.kind == CauseKind::BlockIo && cause.subject.ends_with(" read, queued")
+    }),
+    ("lock", 30.0, |cause| runs_first(cause, "hog")),
+];
 
 /// Everybody that a planted program starts. Others who run before its threads are the machine's.
 pub(crate) const STARTED: &[&str] = &[

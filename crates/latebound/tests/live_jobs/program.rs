@@ -69,11 +69,15 @@ pub(crate) fn run_undisturbed_for(length: u64) {
     }
 }
 
-/// The longest time for which this thread did not get on, of at least `length`; it looks each 100 us, for at most a second.
-pub(crate) fn longest_gap(length: u64) -> (u64, u64) {
-    let end = now() + 1_000 * MS;
+/// Has this begun, and gives the longest time for which this thread did not get on from then, of at least `length`; it looks each 100 us, for at
+/// most three seconds.
+pub(crate) fn longest_gap(length: u64, begin: impl FnOnce()) -> (u64, u64) {
     let mut last = now();
-    let mut gap = (last, last);
+    let end = last + 3_000 * MS;
+    begin();
+    // It may have happened by then.
+    let mut gap = (last, now());
+    last = gap.1;
     while last < end && gap.1 - gap.0 < length {
         std::thread::sleep(Duration::from_micros(100));
         let at = now();

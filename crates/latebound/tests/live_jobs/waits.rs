@@ -13,7 +13,7 @@ use latebound_model::{CauseKind, WaitThrough};
 
 use crate::plants::{Expected, Plant, Took, calls, plant, runs_first, stretch, via};
 use crate::program::{
-    Helper, LONG, MS, Other, become_thread, cpus, longest_gap, nap, now, own_cpu_time, pipe,
+    Helper, LONG, MS, Other, STOPPED, become_thread, cpus, longest_gap, nap, now, own_cpu_time, pipe,
     run_undisturbed_for, spin, use_cpu,
 };
 
@@ -292,7 +292,7 @@ pub(crate) fn plants() -> Vec<Plant> {
         let from = now();
         protect(sample, SAMPLE, libc::PROT_READ);
         let took = usize::try_from(now() - from).unwrap().max(1);
-        SAMPLE * (usize::try_from(LONG).unwrap() / took + 1).min(128)
+        SAMPLE * (usize::try_from(2 * LONG).unwrap() / took + 1).min(256)
     };
     let guarded = mapped(bytes, libc::MADV_POPULATE_READ);
     let mapper = Helper::start("mapper", 0, move || {
@@ -334,18 +334,12 @@ pub(crate) fn plants() -> Vec<Plant> {
         }),
         // SAFETY: the handler is set.
         plant("signal", || assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0)),
-        stretch("pause", move || {
-            collector.go();
-            longest_gap(LONG / 2)
-        }),
+        stretch("pause", move || longest_gap(LONG * 2 / 10 * 9, || collector.go())),
         plant("child", || {
             let status = Command::new("sleep").arg("0.02").status();
             assert!(status.unwrap().success());
         }),
-        stretch("stop", move || {
-            stopper.tell(&format!("stop {own}"));
-            longest_gap(LONG / 2)
-        }),
+        stretch("stop", move || longest_gap(STOPPED / 10 * 9, || stopper.tell(&format!("stop {own}")))),
         stretch("fault", move || {
             let child = fork_for_a_while();
             let from = now();
@@ -364,7 +358,7 @@ pub(crate) fn plants() -> Vec<Plant> {
         stretch("mmap_lock", move || {
             mapper.go();
             // It has begun by then.
-            nap(MS);
+            nap(5 * MS);
             let from = now();
             let page = mapped(4096, libc::MADV_NORMAL);
             let to = now();
