@@ -66,7 +66,7 @@ fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
     m.element("b", &[], |m| value(m, Some(explanation.length()), 1, any_lost(&explanation.losses)));
     let what = if job::is_job(explanation) { "response" } else { "late" };
     m.leaf("span", &[], &format!("{what} on CPU {}", explanation.cpu));
-    if job::is_job(explanation) {
+    if job::is_job(explanation) && !job::begins_at_a_mark(explanation) {
         m.leaf("span", &[], &format!("{} to the start", time(explanation.latency())));
     }
     m.leaf("span", &[], &task_text(&explanation.task));

@@ -2,8 +2,8 @@
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
 use latebound_model::{
-    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Mechanism, Missing, MissingKind, Nanos, Run, Task,
-    ThreadJobs, ThreadMarks,
+    Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Missing, MissingKind, Nanos, Run, Task, ThreadJobs,
+    ThreadMarks,
 };
 
 use super::blame::blame_table;
@@ -273,14 +273,13 @@ fn head(w: &mut Writer<'_>, explanation: &Explanation, due: Nanos) {
         text if text.is_empty() => text,
         text => format!(", {text}"),
     };
-    let rest = match explanation.latency() {
-        // It did not wait for its begin: that is a mark.
-        Nanos::ZERO if mechanism == Mechanism::ThreadWakeup => {
-            format!(" (begin at +{due} to completion){priority}, on CPU {cpu}")
-        }
-        latency => format!(
+    let rest = if job::begins_at_a_mark(explanation) {
+        format!(" (begin at +{due} to completion){priority}, on CPU {cpu}")
+    } else {
+        let latency = explanation.latency();
+        format!(
             " (release at +{due} to completion, {latency} to the start){priority}, on CPU {cpu}, {mechanism}"
-        ),
+        )
     };
     w.paragraph(
         0,
