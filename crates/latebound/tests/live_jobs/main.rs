@@ -63,6 +63,9 @@ fn guest_planted_jobs() {
     let handler = is_followed as extern "C" fn(i32);
     // SAFETY: the handler stores a word.
     assert_ne!(unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) }, libc::SIG_ERR);
+    // A page of the program that is read from a disk when a plant first needs it is no part of the plant.
+    // SAFETY: a call on this process.
+    assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT) }, 0);
     let mut plants = (scenario.plants)(&folder);
     become_thread("control", scenario.priority);
     let mut notes = Vec::new();
