@@ -149,10 +149,7 @@ impl<'m> Case<'m> {
             woken,
             carrier: Carrier::Unknown,
             slack_end: from,
-            shows_orders: machine
-                .sorted
-                .iter()
-                .any(|event| matches!(event.kind, EventKind::NeedResched { .. })),
+            shows_orders: machine.shows_orders,
             throttled: Vec::new(),
         };
         case.find_carrier(subject.mechanism);

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use latebound_model::{Cpu, Event, Nanos, PreemptionModel, Standstill};
+use latebound_model::{Cpu, Event, EventKind, Nanos, PreemptionModel, Standstill};
 
 use super::facts::KernelFacts;
 use super::standstill;
@@ -25,6 +25,8 @@ pub(super) struct Machine<'e> {
     pub(super) timelines: BTreeMap<Cpu, Timeline>,
     /// What is known of the kernel.
     pub(super) facts: &'e KernelFacts,
+    /// Whether the events show when a CPU is told to give way.
+    pub(super) shows_orders: bool,
     /// Where the CPUs stood still, by the interval that was looked at: all threads of a chain have the same one.
     standstills: RefCell<BTreeMap<(Nanos, Nanos), Found>>,
 }
@@ -38,10 +40,11 @@ impl<'e> Machine<'e> {
         for event in &sorted {
             by_cpu.entry(event.cpu).or_default().push(event);
         }
+        let shows_orders = sorted.iter().any(|event| matches!(event.kind, EventKind::NeedResched { .. }));
         let preemptible = facts.preemption == Some(PreemptionModel::Rt);
         let timelines =
             by_cpu.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, preemptible))).collect();
-        Machine { sorted, events: by_cpu, timelines, facts, standstills: RefCell::default() }
+        Machine { sorted, events: by_cpu, timelines, facts, shows_orders, standstills: RefCell::default() }
     }
 
     /// The standstills of all CPUs that overlap `[from, to]`.
