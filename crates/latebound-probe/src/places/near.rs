@@ -20,20 +20,9 @@ pub(super) fn said<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> St
 fn distance(wanted: &str, name: &str, limit: usize) -> Option<usize> {
     let (wanted_count, count) = (wanted.chars().count(), name.chars().count());
     let contains = (wanted_count > 2 && name.contains(wanted)).then_some(limit);
-    if wanted_count.abs_diff(count) > limit {
-        return contains;
-    }
-    let mut row: Vec<usize> = (0..=count).collect();
-    for (above, one) in wanted.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = above + 1;
-        for (place, other) in name.chars().enumerate() {
-            let changed = before + usize::from(one != other);
-            before = row[place + 1];
-            row[place + 1] = changed.min(before + 1).min(row[place] + 1);
-        }
-    }
-    row.last().copied().filter(|differ| *differ <= limit).or(contains)
+    // Most names differ in length alone by too much.
+    let differ = (wanted_count.abs_diff(count) <= limit).then(|| strsim::levenshtein(wanted, name));
+    differ.filter(|differ| *differ <= limit).or(contains)
 }
 
 #[cfg(test)]
