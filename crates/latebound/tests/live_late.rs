@@ -10,10 +10,13 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod killed;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use killed::Killed;
 use latebound_model::{CauseKind, Explanation, Nanos, OnLate, Quantity, Run, RunState};
 
 const MS: u64 = 1_000_000;
@@ -67,15 +70,6 @@ fn guest_late_jobs() {
             plant += every * MS;
         }
         due = (due + PERIOD).max(now() + MS);
-    }
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -10,13 +10,16 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod killed;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use killed::Killed;
 use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run, ThreadJobs, WaitThrough};
 
 const MS: u64 = 1_000_000;
@@ -28,10 +31,7 @@ const PLANTED: u64 = 5 * MS;
 const OUTSIDE: u64 = 2 * MS;
 
 fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time that it is given.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap()
+    latebound_syscall::clock::now().0
 }
 
 fn spin(length: u64) {
@@ -171,15 +171,6 @@ fn guest_marked_jobs() {
     std::fs::rename(folder.join("unfinished"), folder.join("notes")).unwrap();
     // Until it is killed: a process that ends meanwhile cannot be watched.
     std::thread::sleep(Duration::from_secs(60));
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {

@@ -3,7 +3,7 @@
 //! each request, one at a time (`LATEBOUND_DEVICE`), and a device in a file of it whose requests are work items (`LATEBOUND_LOOP`).
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
     ("fsync", waits_for_the_journal_or_the_disk),
     ("fsync behind", waits_for_the_journal_or_the_disk),
     ("major fault", |cause| cause.kind == CauseKind::BlockIo || is_major(cause)),
-    ("work item", |cause| by_worker(cause, &[WaitThrough::WorkItem])),
+    ("work item", by_work_item),
     // It comes from the loopback, in a softirq that a timer of the delay had begin.
     ("datagram", |cause| {
         cause.kind == CauseKind::WaitedForInterrupt
@@ -33,11 +33,9 @@ pub(crate) const DEVICE: &str = "LATEBOUND_DEVICE";
 /// The device in a file.
 pub(crate) const LOOP: &str = "LATEBOUND_LOOP";
 
-fn by_worker(cause: &Cause, through: &[WaitThrough]) -> bool {
-    cause
-        .via
-        .first()
-        .is_some_and(|link| link.task.comm.starts_with("kworker/") && through.contains(&link.through))
+fn by_work_item(cause: &Cause) -> bool {
+    let is_worker = |name: &str| name.starts_with("kworker/");
+    cause.via.first().is_some_and(|link| is_worker(&link.task.comm) && link.through == WaitThrough::WorkItem)
 }
 
 fn is_major(cause: &Cause) -> bool {
@@ -144,10 +142,4 @@ pub(crate) fn plants(folder: &Path) -> Vec<Plant> {
         std::mem::forget(far);
     }
     all
-}
-
-/// Whether a folder is on a disk that can be waited for.
-pub(crate) fn is_there() -> bool {
-    std::env::var_os(DEVICE)
-        .is_some_and(|device| File::open(device).and_then(|mut file| file.read(&mut [0])).is_ok())
 }

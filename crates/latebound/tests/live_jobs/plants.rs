@@ -90,6 +90,7 @@ pub(crate) const STARTED: &[&str] = &[
     "rwholder",
     "server",
     "slow server",
+    "starved",
     "stopper",
     "there",
     "twin",

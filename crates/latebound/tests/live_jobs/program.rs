@@ -6,9 +6,11 @@
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use crate::killed::Killed;
 
 pub(crate) const MS: u64 = 1_000_000;
 /// How long a planted thing takes, where it can be chosen: the program's ways into a wait and out of it are below 2 % of it, also on a clock
@@ -72,6 +74,15 @@ pub(crate) fn run_undisturbed_for(length: u64) {
 /// Has this begun, and gives the longest time for which this thread did not get on from then, of at least `length`; it looks each 100 us, for at
 /// most three seconds.
 pub(crate) fn longest_gap(length: u64, begin: impl FnOnce()) -> (u64, u64) {
+    longest_gap_between_looks(length, begin, || std::thread::sleep(Duration::from_micros(100)))
+}
+
+/// The same for a thread that never sleeps meanwhile.
+pub(crate) fn longest_gap_while_running(length: u64, begin: impl FnOnce()) -> (u64, u64) {
+    longest_gap_between_looks(length, begin, || {})
+}
+
+fn longest_gap_between_looks(length: u64, begin: impl FnOnce(), rest: impl Fn()) -> (u64, u64) {
     let mut last = now();
     let end = last + 3_000 * MS;
     begin();
@@ -79,7 +90,7 @@ pub(crate) fn longest_gap(length: u64, begin: impl FnOnce()) -> (u64, u64) {
     let mut gap = (last, now());
     last = gap.1;
     while last < end && gap.1 - gap.0 < length {
-        std::thread::sleep(Duration::from_micros(100));
+        rest();
         let at = now();
         if at - last > gap.1 - gap.0 {
             gap = (last, at);
@@ -157,16 +168,6 @@ impl Helper {
 pub(crate) fn pipe() -> (File, File) {
     let (read, write) = std::io::pipe().unwrap();
     (File::from(std::os::fd::OwnedFd::from(read)), File::from(std::os::fd::OwnedFd::from(write)))
-}
-
-/// A child that ends with what started it.
-pub(crate) struct Killed(pub(crate) Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A process of its own that does what the lines of its standard input say, and ends with that.

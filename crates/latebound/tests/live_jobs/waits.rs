@@ -13,8 +13,8 @@ use latebound_model::{CauseKind, WaitThrough};
 
 use crate::plants::{Expected, Plant, Took, calls, plant, runs_first, stretch, via};
 use crate::program::{
-    Helper, LONG, MS, Other, STOPPED, become_thread, cpus, longest_gap, nap, now, own_cpu_time, pipe,
-    run_undisturbed_for, spin, use_cpu,
+    Helper, LONG, MS, Other, STOPPED, become_thread, cpus, longest_gap, longest_gap_while_running, nap, now,
+    own_cpu_time, pipe, run_undisturbed_for, spin, use_cpu,
 };
 
 /// What is to be the cause of each plant's time.
@@ -43,6 +43,8 @@ pub(crate) const EXPECTED: &[Expected] = &[
     ("stop", |cause| cause.kind == CauseKind::Stopped),
     ("fault", |cause| cause.kind == CauseKind::PageFault && cause.subject.starts_with("minor")),
     ("mmap_lock", |cause| via(cause, "mapper", &[WaitThrough::KernelLock])),
+    // The kernel lets ordinary threads have a part of each second, by its fair server or by throttling real-time threads.
+    ("starved", |cause| cause.kind == CauseKind::Throttled && cause.via.is_empty()),
     ("there", |cause| runs_first(cause, "there") && cause.via.is_empty()),
 ];
 
@@ -281,6 +283,7 @@ pub(crate) fn plants() -> Vec<Plant> {
         PAUSED.store(0, Ordering::SeqCst);
         futex(libc::FUTEX_WAKE, 1);
     });
+    let starved = Helper::start("starved", 0, || spin(LONG));
     let mut stopper = Other::start("stopper", None);
     let own = std::process::id();
     const BYTES: usize = 3 << 20;
@@ -339,6 +342,7 @@ pub(crate) fn plants() -> Vec<Plant> {
             let status = Command::new("sleep").arg("0.02").status();
             assert!(status.unwrap().success());
         }),
+        stretch("starved", move || longest_gap_while_running(LONG / 10 * 9, || starved.go())),
         stretch("stop", move || longest_gap(STOPPED / 10 * 9, || stopper.tell(&format!("stop {own}")))),
         stretch("fault", move || {
             let child = fork_for_a_while();
