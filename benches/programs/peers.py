@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Judges what each tool said of planted jobs, for benches/explain-peers: by these rules alone, which were written before it was looked at.
+"""Judges what each tool said of planted jobs, for benches/explain-peers: by these rules alone.
 
 A tool names the cause of a planted thing where its own output says three things of it:
   who    every thread that the time belongs to, as the one that woke the late thread, or as one that ran or is named in that time
