@@ -13,6 +13,7 @@ mod decode;
 mod ended;
 mod follow;
 mod groups;
+mod late_ring;
 mod marks;
 mod options;
 mod plan;
@@ -48,13 +49,14 @@ use latebound_model::{
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::chunks::{ChunkedArray, Chunks};
 use self::decode::Lookup;
 use self::ended::Ended;
 use self::follow::Stream;
 use self::groups::Groups;
+use self::late_ring::LateRing;
 use self::marks::Marks;
 use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
@@ -203,7 +205,7 @@ pub struct Recorder {
     watched: MapHandle,
     members: MapHandle,
     thresholds: MapHandle,
-    late: MapHandle,
+    late: LateRing,
     sites: MapHandle,
     job_sites: MapHandle,
     places: MapHandle,
@@ -291,7 +293,7 @@ impl Recorder {
             watched: handle(&maps.watched, "watched")?,
             members: handle(&maps.members, "members")?,
             thresholds: handle(&maps.thresholds, "thresholds")?,
-            late: handle(&maps.late, "late")?,
+            late: LateRing::of(&handle(&maps.late, "late")?)?,
             sites: handle(&maps.sites, "sites")?,
             job_sites: handle(&maps.job_sites, "job_sites")?,
             places: handle(&maps.places, "places")?,
@@ -389,22 +391,7 @@ impl Recorder {
     /// The late wake-ups since the last call, oldest first. As a thread's list of worst ones fills, its threshold rises
     /// to the minimum of them, so that the kernel reports ever fewer.
     pub fn late(&mut self) -> Result<Vec<Activation>, ProbeError> {
-        let mut found: Vec<FlightLate> = Vec::new();
-        {
-            let shared = std::sync::Mutex::new(&mut found);
-            let mut builder = RingBufferBuilder::new();
-            let step = "flight recorder: reading late wake-ups";
-            builder
-                .add(&self.late, |bytes| {
-                    if let (Some(late), Ok(mut found)) = (FlightLate::from_bytes(bytes), shared.lock()) {
-                        found.push(late);
-                    }
-                    0
-                })
-                .map_err(|error| ProbeError::bpf(step, error))?;
-            let ring = builder.build().map_err(|error| ProbeError::bpf(step, error))?;
-            ring.consume().map_err(|error| ProbeError::bpf(step, error))?;
-        }
+        let found = self.late.take()?;
         let mut out = Vec::with_capacity(found.len());
         let mut touched = BTreeSet::new();
         for late in found {
@@ -793,16 +780,13 @@ impl Setup {
             *to = class.raw() as u8;
         }
         rodata.preemptible = kernel::runs_programs_preemptibly();
+        rodata.kernel_preempts = options.kernel_preempts;
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
         rodata.watch_rule = options.watch.rule().raw();
         match &options.watch {
             Watch::Process(tgid) => rodata.watch_tgid = tgid.0,
-            Watch::Comm(name) => {
-                for (to, from) in rodata.watch_comm.iter_mut().take(15).zip(name.bytes()) {
-                    *to = std::ffi::c_char::from_ne_bytes([from]);
-                }
-            }
+            Watch::Comm(name) => (rodata.watch_comm, rodata.watch_comm_bytes) = options::comm_words(name),
             Watch::Group(number) => rodata.watch_group = *number,
             Watch::Threads(_) | Watch::RealTime => {}
         }
@@ -813,6 +797,9 @@ impl Setup {
         }
         rodata.irq_regs_place = self.symbols.variable("__irq_regs").unwrap_or_default();
         rodata.per_cpu_offset_place = self.symbols.variable("__per_cpu_offset").unwrap_or_default();
+        let counts = ["__preempt_count", "pcpu_hot"];
+        rodata.preempt_count_place =
+            counts.into_iter().find_map(|name| self.symbols.variable(name)).unwrap_or_default();
     }
 
     /// Gives every CPU its ring.

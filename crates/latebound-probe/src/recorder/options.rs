@@ -61,8 +61,12 @@ pub struct RecorderOptions {
     pub least_late: Nanos,
     /// What is later than this is always reported, however many worse ones a thread had.
     pub report_above: Option<Nanos>,
-    /// From which wait on the outgoing thread's kernel stack is taken.
+    /// From which wait on the outgoing thread's kernel stack is taken: where that is longer by as much than the thread's shortest one, and the
+    /// thread or its job can be late by it.
     pub stack_threshold: Nanos,
+    /// Whether the kernel preempts itself wherever nothing forbids it (full preemption, PREEMPT_RT). Then the stack behind the interrupt that
+    /// wakes is taken only where that interrupt came late or preemption was off, since else nothing there holds the thread up.
+    pub kernel_preempts: bool,
     /// Whether all that is recorded is to be taken as it comes ([`super::Recorder::follow`]): wake-ups, whoever is watched, and
     /// switches, the scheduler and interrupts. Callbacks of timers and work items are left out.
     pub following: Following,
@@ -88,11 +92,53 @@ impl Default for RecorderOptions {
             least_late: Nanos::ZERO,
             report_above: None,
             stack_threshold: Nanos::from_micros(20),
+            kernel_preempts: false,
             following: Following::Nobody,
             jobs: false,
             marks: None,
             groups: false,
             measure_cost: false,
         }
+    }
+}
+
+/// A thread's name as the programs compare it: as two words, and which of their bits count. What lies behind the 0 that ends a name counts
+/// for nothing.
+pub(super) fn comm_words(name: &str) -> ([u64; 2], [u64; 2]) {
+    let (mut bytes, mut counts) = ([0; 16], [0; 16]);
+    for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
+        *to = from;
+    }
+    counts[..=name.len().min(15)].fill(u8::MAX);
+    let words = |bytes: [u8; 16]| {
+        let (first, second) = bytes.split_at(8);
+        [first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes))
+    };
+    (words(bytes), words(counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_compared_up_to_its_end() {
+        let task = |text: &[u8; 16]| {
+            let (first, second) = text.split_at(8);
+            [first, second].map(|half| u64::from_ne_bytes(half.try_into().unwrap()))
+        };
+        let same = |name: &str, text: &[u8; 16]| {
+            let (wanted, counts) = comm_words(name);
+            (0..2).all(|word| (task(text)[word] ^ wanted[word]) & counts[word] == 0)
+        };
+        // Behind its end a name of the kernel can have what a longer one left.
+        assert!(same("loop", b"loop\0old name\0\0\0"));
+        assert!(
+            !same("loop", b"loops\0\0\0\0\0\0\0\0\0\0\0") && !same("loops", b"loop\0\0\0\0\0\0\0\0\0\0\0\0")
+        );
+        assert!(
+            same("fifteen-letters", b"fifteen-letters\0") && !same("fifteen-letter", b"fifteen-letters\0")
+        );
+        assert!(same("eight-of", b"eight-of\0\0\0\0\0\0\0\0") && !same("eight-of", b"eight-offer\0\0\0\0\0"));
     }
 }

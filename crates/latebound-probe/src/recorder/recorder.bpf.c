@@ -27,7 +27,9 @@ const volatile __u32 stacks_shift = 0;
 const volatile __u32 buckets_shift = 0;
 const volatile __u32 watch_rule = LB_WATCH_NAMED;
 const volatile __s32 watch_tgid = 0;
-const volatile char watch_comm[16] = {};
+/* Of LB_WATCH_COMM: the name, as two words, and which of their bits count: those of its bytes up to the 0 that ends it. */
+const volatile __u64 watch_comm[2] = {};
+const volatile __u64 watch_comm_bytes[2] = {};
 const volatile __u32 watch_slots = 1;
 /* Histograms of each thread: without jobs one less. */
 const volatile __u32 histograms = LB_WAKEUP_COUNT;
@@ -219,19 +221,26 @@ static __always_inline void record_alone(__u8 kind, __u16 number, __u64 a, __u64
 
 #include "groups.bpf.h"
 
+/*
+ * A name is 16 bytes that are copied and compared as two words: task_struct::comm is as far from the structure's beginning as the compiler does
+ * not know, so it would take them one by one.
+ */
+static __always_inline void copy_comm(char *to, const char *from)
+{
+	const __u64 *words = (const void *)from;
+	__u64 *copy = (void *)to;
+
+	copy[0] = words[0];
+	copy[1] = words[1];
+}
+
+/* Of the words of a name those bytes that come before its end, the first byte of value 0. */
 static __always_inline bool same_comm(const struct task_struct *task)
 {
-	int i;
+	const __u64 *words = (const void *)task->comm;
 
-	for (i = 0; i < 16; i++) {
-		char wanted = watch_comm[i];
-
-		if (task->comm[i] != wanted)
-			return false;
-		if (!wanted)
-			return true;
-	}
-	return true;
+	return !((words[0] ^ watch_comm[0]) & watch_comm_bytes[0]) &&
+	       !((words[1] ^ watch_comm[1]) & watch_comm_bytes[1]);
 }
 
 static __always_inline bool rule_names(const struct task_struct *task)
@@ -294,13 +303,6 @@ static __always_inline struct lb_flight_watched *find_watched(const struct task_
 		return thread;
 	adopt(tid);
 	return bpf_map_lookup_elem(&watched, &tid);
-}
-
-static __always_inline void copy_comm(char *to, const char *from)
-{
-	/* Sixteen bytes in two moves; task_struct::comm is aligned for it in every kernel that CO-RE meets or the
-	 * loads are still legal, only slower. */
-	__builtin_memcpy(to, from, 16);
 }
 
 static __always_inline void count_latency(struct lb_flight_watched *thread, __u32 wakeup, __u64 latency)
@@ -634,7 +636,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	 * What the timer's interrupt interrupted, unless that was the idle task: its stack lies behind the interrupt's. In user mode
 	 * nothing lies there, and a stack takes longer than all else here.
 	 */
-	if (expiring && current_tid() && !interrupts_user_mode())
+	if (expiring && current_tid() && !interrupts_user_mode() &&
+	    !(interrupts_preemptible() && now < cpu->expires_ns + stack_threshold_ns))
 		record_stack(ctx, cpu, LB_STACK_OF_INTERRUPTED, now);
 	return 0;
 }
@@ -679,6 +682,33 @@ static __always_inline void read_stolen(struct lb_flight_cpu *cpu, const struct 
 			record_at(cpu, now, LB_STOLEN, 0, 0, stolen - before, cpu->stolen_read_at_ns, 0);
 	}
 	cpu->stolen_read_at_ns = now;
+}
+
+/*
+ * Whether a wait for the CPU is worth a stack, which takes longer than all else here: it is longer than the thread's shortest one by the threshold,
+ * and what it is a part of can be reported as late.
+ */
+static __always_inline bool is_worth_a_stack(const struct lb_flight_watched *thread, __u32 wakeup, __u64 latency)
+{
+	const struct lb_flight_latencies *waits, *whole = &thread->latencies[LB_WAKEUP_JOB];
+	__u64 *threshold, mean, rest = 0;
+	__u32 slot = thread->slot;
+
+	if (wakeup >= LB_WAKEUP_COUNT)
+		return false;
+	waits = &thread->latencies[wakeup];
+	if (waits->count && latency < waits->min_ns + stack_threshold_ns)
+		return false;
+	if (jobs && job_site(thread)) {
+		/* Of a wait within a job it is not known what else the job will take. */
+		if (!thread->job.waiting)
+			return true;
+		mean = waits->sum_ns / waits->count;
+		rest = whole->sum_ns / whole->count;
+		rest = rest > mean ? rest - mean : 0;
+	}
+	threshold = bpf_map_lookup_elem(&thresholds, &slot);
+	return threshold && (marked || latency + rest > *threshold);
 }
 
 /* The signature differs only in 5.18.0 (prev_state came second there; moved to the end within 5.18, commit 9c2136be0878). */
@@ -756,7 +786,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (thread->waking_at_ns) {
 		wakeup = thread->soft_expires_ns ? LB_WAKEUP_TIMER : LB_WAKEUP_THREAD;
 		due = thread->soft_expires_ns ? thread->soft_expires_ns : thread->waking_at_ns;
-		if (now - thread->waking_at_ns > stack_threshold_ns && prev->pid)
+		if (now - thread->waking_at_ns > stack_threshold_ns && prev->pid &&
+		    is_worth_a_stack(thread, wakeup, now - due))
 			record_stack(ctx, cpu, LB_STACK_OF_SWITCHED, now);
 	} else if (held) {
 		wakeup = LB_WAKEUP_QUOTA;

@@ -2,14 +2,14 @@
 //! Names for kernel addresses, from the text of `/proc/kallsyms`. Never reads anything else.
 
 /// Variables of the kernel whose places are asked for: some kernels name functions only (CONFIG_KALLSYMS_ALL).
-const VARIABLES: [&str; 2] = ["__irq_regs", "__per_cpu_offset"];
+const VARIABLES: [&str; 4] = ["__irq_regs", "__per_cpu_offset", "__preempt_count", "pcpu_hot"];
 
 /// The kernel's functions by address. Empty where the kernel hides addresses from this user.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     by_address: Vec<(u64, Box<str>)>,
     /// In the order of [`VARIABLES`].
-    variables: [Option<u64>; 2],
+    variables: [Option<u64>; VARIABLES.len()],
 }
 
 impl Symbols {
@@ -20,7 +20,7 @@ impl Symbols {
 
     /// From lines of `address type name`. Data symbols are left out but for [`VARIABLES`], and so is the padding before functions (`__pfx_`).
     pub(crate) fn parse(text: &str) -> Symbols {
-        let mut variables = [None; 2];
+        let mut variables = [None; VARIABLES.len()];
         let mut by_address: Vec<(u64, Box<str>)> = text
             .lines()
             .filter_map(|line| {

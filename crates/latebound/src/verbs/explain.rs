@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use latebound_analysis::{KernelFacts, blame_groups};
 use latebound_files::Folder;
-use latebound_model::{CpuQuota, Explanation, Histogram, Nanos, Run, RunState, RunVerb, Tid};
+use latebound_model::{
+    CpuQuota, Explanation, Histogram, Nanos, PreemptionModel, Run, RunState, RunVerb, Tid,
+};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
 use latebound_saved::{Watched, explain_events, explain_saved};
@@ -62,8 +64,10 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         marks,
         report_above: args.late.on_late,
         groups: true,
+        kernel_preempts: matches!(run.system.preemption, Some(PreemptionModel::Full | PreemptionModel::Rt)),
         ..args.recorder.options()
     };
+    let memory = options.memory_per_cpu;
     let firmware = Firmware::begin(&run);
     let mut recorder = Recorder::start(options).context("cannot watch")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
@@ -78,6 +82,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
     let quotas = Quotas::begin(args, group.as_ref());
     let mut stay_away = StayAway::new(&allowed);
+    let mut pause = Pause::of(memory);
     let mut progress = Progress::new(args.duration);
     let started = Instant::now();
     let elapsed = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -85,7 +90,9 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         let over = args.duration.is_some_and(|planned| elapsed() >= planned);
         let stopped = stop.is_set();
         stay_away.look(&recorder);
-        for late in recorder.late()? {
+        let late = recorder.late()?;
+        let mut found = !late.is_empty();
+        for late in late {
             if let Some(actions) = &mut late_actions {
                 let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
                 actions.take(&late, &mut Hands { recorder, worst, jobs, run, stop: &stop });
@@ -94,6 +101,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         }
         for (tid, deadline) in jobs.look(&mut recorder)? {
             worst.follow_jobs(tid, deadline);
+            found = true;
         }
         if let Some(actions) = &mut late_actions {
             let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
@@ -121,7 +129,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
             run.on_late = late_actions.as_ref().map(LateActions::so_far);
             record.checkpoint(&run);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(pause.next(found || late_actions.is_some()));
     }
     progress.clear();
     collect(&mut run, &recorder, &worst, &jobs, elapsed());
@@ -196,6 +204,33 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
         |limit: Option<Nanos>, of: &Histogram| limit.zip(of.max()).is_some_and(|(limit, max)| max > limit);
     let passed = passes(args.max_latency, &found.latencies) || passes(args.deadline, &found.responses);
     Ok(if passed { Outcome::LimitPassed } else { Outcome::Done })
+}
+
+/// How long to sleep between two looks at the recorder. Each look can hold up a thread that is watched, by the interrupt that ends the sleep if by
+/// nothing else, so they become rarer where there is nothing to find; and what is late must be explained while its events are there.
+#[derive(Debug)]
+struct Pause {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pause {
+    const SHORTEST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_millis(100);
+    /// What a CPU writes in the longest pause at most: a million records in a second.
+    const ROOM: u64 = 8 << 20;
+
+    /// For rings of so many bytes.
+    fn of(memory_per_cpu: u64) -> Pause {
+        let longest = if memory_per_cpu < Pause::ROOM { Pause::SHORTEST } else { Pause::LONGEST };
+        Pause { next: Pause::SHORTEST, longest }
+    }
+
+    /// Behind a look that found something, or that is to be followed by another one soon, or that did not.
+    fn next(&mut self, soon: bool) -> Duration {
+        self.next = if soon { Pause::SHORTEST } else { self.longest.min(self.next * 2) };
+        self.next
+    }
 }
 
 /// The file of `--perfetto`, where there is to be one.
@@ -311,5 +346,19 @@ fn print(run: &Run, output: &Output) -> Result<()> {
     match output.is_json() {
         true => output.json(run),
         false => output.text(&terminal::explained(run, &output.style())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_until_one_finds_something() {
+        let mut pause = Pause::of(8 << 20);
+        let pauses = [false, false, false, true, false].map(|soon| pause.next(soon).as_millis());
+        assert_eq!(pauses, [40, 80, 100, 20, 40]);
+        let mut small = Pause::of(1 << 20);
+        assert_eq!([false, false].map(|soon| small.next(soon).as_millis()), [20, 20], "rings that go round");
     }
 }
