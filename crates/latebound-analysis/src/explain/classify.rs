@@ -212,7 +212,8 @@ impl<'m> Case<'m> {
                     let here = self.life.place(event.at) == Some(*cpu);
                     let woken = self.life.wakings.iter().any(|(at, _)| *at == start);
                     let local = self.life.wakings.iter().any(|(at, waker)| *at == start && waker == cpu);
-                    let margin = if local { Nanos::ZERO } else { limits::QUEUED_REMOTELY };
+                    // Who loses the CPU stays on its queue.
+                    let margin = if local || !woken { Nanos::ZERO } else { limits::QUEUED_REMOTELY };
                     let settled = event.at.saturating_sub(start) >= margin;
                     let chosen = match &event.kind {
                         EventKind::SchedulerEntry => {
