@@ -32,6 +32,8 @@ pub struct FoundGroup {
     pub path: String,
     /// Its folder.
     pub folder: String,
+    /// How many groups lie above it; `None` where the mount point does not show the whole hierarchy (cgroup_namespaces(7)).
+    pub level: Option<u32>,
 }
 
 /// Why no group was found.
@@ -68,10 +70,14 @@ pub enum GroupError {
 /// Finds the group that is meant.
 pub fn find_group(root: &Root, choice: GroupChoice<'_>) -> Result<FoundGroup, GroupError> {
     let mount = mount(&root.text("/proc/self/mountinfo")?).ok_or(GroupError::NoHierarchy)?;
+    // The group above all others has no such file, so a mount point with one is not that group.
+    let is_whole = !root.exists(&format!("{mount}/cgroup.events"));
     let found = |path: &str| {
+        let depth = path.split('/').filter(|part| !part.is_empty()).count();
+        let level = is_whole.then(|| u32::try_from(depth).ok()).flatten();
         let folder = format!("{mount}{path}").trim_end_matches('/').to_owned();
         let path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
-        root.folder_number(&folder).map(|number| FoundGroup { number, path, folder })
+        root.folder_number(&folder).map(|number| FoundGroup { number, path, folder, level })
     };
     let none = |what: String, remedy| GroupError::None { what, remedy };
     let (what, paths, remedy) = match choice {

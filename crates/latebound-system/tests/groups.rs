@@ -101,3 +101,14 @@ fn without_version_2_nothing_is_found_and_said_why() {
     let said = find_group(&tree.root(), GroupChoice::Unit("nginx")).unwrap_err().to_string();
     assert!(said.contains("no hierarchy of cgroups of version 2"), "{said}");
 }
+
+#[test]
+fn the_level_of_a_group_is_known_where_the_whole_hierarchy_is_seen() {
+    let mut tree = tree();
+    let level = |tree: &Tree, path| find_group(&tree.root(), GroupChoice::Path(path)).unwrap().level;
+    assert_eq!(level(&tree, "/"), Some(0));
+    assert_eq!(level(&tree, "/system.slice/nginx.service/worker/"), Some(3));
+    // What a container sees.
+    tree.file("/sys/fs/cgroup/unified/cgroup.events", "populated 1\n");
+    assert_eq!(level(&tree, "/system.slice"), None);
+}
