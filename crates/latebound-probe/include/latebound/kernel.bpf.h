@@ -85,6 +85,13 @@ struct cgroup_subsys_state {
 struct cgroup {
 	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
+	int level;
+	struct cgroup *ancestors[]; /* by level, itself included: 6.1 and later (7f203bc89eb6) */
+};
+
+struct cgroup___numbers {
+	int level;
+	u64 ancestor_ids[]; /* the same by number, up to 6.0 */
 };
 
 /* CONFIG_CGROUPS; of its groups the one of version 2. */

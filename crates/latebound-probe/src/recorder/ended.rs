@@ -103,6 +103,7 @@ impl Recorder {
         if freed.threads.is_empty() {
             return Ok(None);
         }
+        self.filter.clear(&freed.threads, || self.watched_threads());
         for site in self.sites()?.iter().filter(|site| freed.threads.contains(&site.tid)) {
             let _ = self.sites.delete(&site.key.to_bytes());
         }

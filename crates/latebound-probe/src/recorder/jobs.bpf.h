@@ -207,7 +207,9 @@ static __always_inline struct lb_flight_watched *watched_current(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	return may_have_jobs(task) ? find_watched(task, true) : 0;
+	if (watch_rule == LB_WATCH_NAMED)
+		return find_watched(task, false);
+	return rule_names(task) ? find_watched(task, true) : 0;
 }
 
 /* What an open file is. */

@@ -11,6 +11,7 @@
 mod chunks;
 mod decode;
 mod ended;
+mod filter;
 mod follow;
 mod groups;
 mod late_ring;
@@ -54,6 +55,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use self::chunks::{ChunkedArray, Chunks};
 use self::decode::Lookup;
 use self::ended::Ended;
+use self::filter::Filter;
 use self::follow::Stream;
 use self::groups::Groups;
 use self::late_ring::LateRing;
@@ -203,6 +205,7 @@ pub struct Recorder {
     programs: Vec<Program>,
     cpus: MapHandle,
     watched: MapHandle,
+    filter: Filter,
     members: MapHandle,
     thresholds: MapHandle,
     late: LateRing,
@@ -291,6 +294,7 @@ impl Recorder {
             programs: programs?,
             cpus: handle(&maps.cpus, "cpus")?,
             watched: handle(&maps.watched, "watched")?,
+            filter: Filter::map(maps.bss_watched.as_fd())?,
             members: handle(&maps.members, "members")?,
             thresholds: handle(&maps.thresholds, "thresholds")?,
             late: LateRing::of(&handle(&maps.late, "late")?)?,
@@ -358,6 +362,7 @@ impl Recorder {
                 *to = *from;
             }
         }
+        self.filter.set(tid);
         self.watched
             .update(&key, &fresh.to_bytes(), MapFlags::NO_EXIST)
             .map_err(|error| ProbeError::bpf(format!("flight recorder: watching thread {tid}"), error))?;
@@ -630,6 +635,11 @@ impl Recorder {
                 state.quotas_missed,
             );
             lost(
+                LossKind::Unpaired,
+                format!("flight recorder, wake-ups of watched threads that made no event, CPU {cpu}"),
+                state.runs_unseen,
+            );
+            lost(
                 LossKind::MapFull,
                 format!("flight recorder, places of waits, CPU {cpu}"),
                 state.waits_refused,
@@ -787,7 +797,10 @@ impl Setup {
         match &options.watch {
             Watch::Process(tgid) => rodata.watch_tgid = tgid.0,
             Watch::Comm(name) => (rodata.watch_comm, rodata.watch_comm_bytes) = options::comm_words(name),
-            Watch::Group(number) => rodata.watch_group = *number,
+            Watch::Group { number, level } => {
+                rodata.watch_group = *number;
+                rodata.watch_level = level.and_then(|level| i32::try_from(level).ok()).unwrap_or(-1);
+            }
             Watch::Threads(_) | Watch::RealTime => {}
         }
         for (callback, name) in

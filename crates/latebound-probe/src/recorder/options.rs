@@ -17,8 +17,14 @@ pub enum Watch {
     /// Every thread of this process, those that it starts later included.
     Process(Tid),
     /// Every thread of this control group of version 2 and of the groups below it, those that join later included. The number is that of
-    /// the inode of its folder. A thread that leaves stays watched, but a job of it that is not complete by then has no end.
-    Group(u64),
+    /// the inode of its folder, the level how many groups lie above it: where that is not known, each wake-up of another thread takes longer. A
+    /// thread that leaves stays watched, but a job of it that is not complete by then has no end.
+    Group {
+        /// Its number.
+        number: u64,
+        /// How many groups lie above it.
+        level: Option<u32>,
+    },
 }
 
 impl Watch {
@@ -29,7 +35,7 @@ impl Watch {
             Watch::RealTime => WatchRule::RealTime,
             Watch::Comm(_) => WatchRule::Comm,
             Watch::Process(_) => WatchRule::Process,
-            Watch::Group(_) => WatchRule::Group,
+            Watch::Group { .. } => WatchRule::Group,
         }
     }
 }

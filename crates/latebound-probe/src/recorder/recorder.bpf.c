@@ -243,6 +243,17 @@ static __always_inline bool same_comm(const struct task_struct *task)
 	       !((words[1] ^ watch_comm[1]) & watch_comm_bytes[1]);
 }
 
+/*
+ * Most threads are not watched, and this takes less than to ask the hash table. Set before a thread is put there. Several threads share
+ * a place, so it is cleared by user space alone, which knows them all.
+ */
+__u8 may_be_watched[LB_MAY_BE_WATCHED] SEC(".bss.watched");
+
+static __always_inline __u8 *watched_place(__s32 tid)
+{
+	return &may_be_watched[(__u32)tid & (LB_MAY_BE_WATCHED - 1)];
+}
+
 static __always_inline bool rule_names(const struct task_struct *task)
 {
 	switch (watch_rule) {
@@ -258,6 +269,9 @@ static __always_inline bool rule_names(const struct task_struct *task)
 		return false;
 	}
 }
+
+/* include/uapi/asm-generic/errno-base.h */
+#define EEXIST 17
 
 /* A thread met for the first time that the rule names. */
 static __noinline int adopt(__s32 tid)
@@ -276,8 +290,10 @@ static __noinline int adopt(__s32 tid)
 		if (fresh.slot >= watch_slots)
 			all->fresh = watch_slots;
 	}
-	if (fresh.slot < watch_slots)
+	if (fresh.slot < watch_slots) {
+		*watched_place(tid) = 1;
 		failed = bpf_map_update_elem(&watched, &tid, &fresh, BPF_NOEXIST);
+	}
 	if (!failed) {
 		__sync_fetch_and_add(&all->given, 1);
 		return 0;
@@ -285,7 +301,8 @@ static __noinline int adopt(__s32 tid)
 	if (fresh.slot < watch_slots)
 		bpf_map_push_elem(&free_places, &fresh.slot, 0);
 	cpu = this_cpu();
-	if (cpu)
+	/* It is there already where user space cleared its place and has not set it again yet. */
+	if (cpu && failed != -EEXIST)
 		__sync_fetch_and_add(&cpu->threads_refused, 1);
 	return 0;
 }
@@ -295,12 +312,14 @@ static __always_inline struct lb_flight_watched *find_watched(const struct task_
 	__s32 tid = task->pid;
 	struct lb_flight_watched *thread;
 
-	if (!tid)
+	if (*watched_place(tid)) {
+		thread = bpf_map_lookup_elem(&watched, &tid);
+		if (thread)
+			return thread;
+	}
+	/* One that ends has no place any more once user space has seen its end. The idle tasks have no id. */
+	if (!may_adopt || !rule_names(task) || !tid || (task->flags & PF_EXITING))
 		return 0;
-	thread = bpf_map_lookup_elem(&watched, &tid);
-	/* One that ends has no place any more once user space has seen its end. */
-	if (thread || !may_adopt || !rule_names(task) || (task->flags & PF_EXITING))
-		return thread;
 	adopt(tid);
 	return bpf_map_lookup_elem(&watched, &tid);
 }
@@ -571,6 +590,31 @@ static __noinline __u64 end_quota(struct lb_flight_watched *thread, __u64 now)
 
 /* ---- the scheduler ---- */
 
+/* Set with the first wake-up of a watched thread that is seen: a thread that sleeps before that may be woken unseen. */
+__u32 wakings_met;
+
+/*
+ * Some kernels leave out events (an agent below a hypervisor hides them). A wake-up that has none is in no distribution, so it is counted where
+ * the next event of its thread shows that one is missing.
+ */
+static __always_inline void run_unseen(struct lb_flight_cpu *cpu)
+{
+	__sync_fetch_and_add(&cpu->runs_unseen, 1);
+}
+
+/* A watched thread that is switched out goes to sleep. */
+static __always_inline void goes_to_sleep(struct lb_flight_cpu *cpu, struct lb_flight_watched *thread)
+{
+	/* Nobody is woken after the end. A new thread may get the id. */
+	if (!wakings_met || thread->ended_at_ns)
+		return;
+	if (thread->sleeps) {
+		run_unseen(cpu);
+		thread->waking_at_ns = 0;
+	}
+	thread->sleeps = 1;
+}
+
 static __always_inline void record_waking(struct lb_flight_cpu *cpu, struct task_struct *task, __u64 now)
 {
 	struct lb_flight_record *record;
@@ -624,6 +668,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		record_waking(cpu, task, now);
 		return 0;
 	}
+	wakings_met = 1;
+	/* Nobody is woken twice before it runs. */
+	if (thread->waking_at_ns)
+		run_unseen(cpu);
 	thread->waking_at_ns = now;
 	expiring = is_expiring(cpu);
 	thread->soft_expires_ns = expiring ? cpu->soft_expires_ns : 0;
@@ -648,10 +696,8 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 {
 	struct lb_flight_watched *thread;
 
-	if (!quota_bears_on(task))
-		return 0;
 	thread = find_watched(task, false);
-	if (thread && thread->waking_at_ns && !thread->quota_queue)
+	if (thread && quota_bears_on(task) && thread->waking_at_ns && !thread->quota_queue)
 		begin_quota(thread, task->pid, (__u64)task->se.cfs_rq, (__u64)task->se.parent,
 			    task->se.cfs_rq->rq->cpu);
 	return 0;
@@ -759,25 +805,26 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 
 	sample_quotas();
-	if ((preempt || !prev->__state) && quota_bears_on(prev)) {
-		thread = find_watched(prev, false);
-		if (thread) {
+	thread = find_watched(prev, false);
+	if (thread && (preempt || !prev->__state)) {
+		if (quota_bears_on(prev)) {
 			thread->prio = prev->prio;
 			thread->policy = prev->policy;
 			begin_quota(thread, prev->pid, (__u64)prev->se.cfs_rq, (__u64)prev->se.parent,
 				    bpf_get_smp_processor_id());
 		}
-	}
-
-	if (jobs && !preempt && prev->__state) {
-		thread = find_watched(prev, false);
-		if (thread)
+	} else if (thread) {
+		goes_to_sleep(cpu, thread);
+		if (jobs)
 			job_sleeps(thread, now);
 	}
 
 	thread = find_watched(next, false);
 	if (!thread)
 		return 0;
+	if (thread->sleeps && !thread->waking_at_ns)
+		run_unseen(cpu);
+	thread->sleeps = 0;
 	if (thread->quota_queue) {
 		held = end_quota(thread, now);
 		if (held)

@@ -139,6 +139,7 @@ struct lb_flight_cpu {
 	__u64 quotas_missed; /* waits whose slot was gone at their end */
 	__u64 waits_refused; /* waits and sleeps at a place that there was no room to count */
 	__u64 marks_elsewhere; /* marks that a thread reached which is not watched */
+	__u64 runs_unseen; /* wake-ups of watched threads that are not counted, because an event of theirs is missing */
 };
 
 /* As many groups with a quota are followed at once on each CPU. A power of two. */
@@ -235,6 +236,7 @@ struct lb_flight_watched {
 	__u64 quota_base_ns; /* for how long that queue had been held by then */
 	struct lb_job job;
 	__u64 ended_at_ns; /* 0 where it has not ended */
+	__u64 sleeps; /* 1 from the switch that it goes to sleep by to the one that it runs again by */
 	__u64 releases_unknown; /* jobs counted from the entry of their wait, because what they would have waited for was there */
 	struct lb_flight_marks marks;
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];
@@ -272,6 +274,9 @@ enum lb_watch_rule {
 	LB_WATCH_GROUP = 4,
 };
 
+/* By the lowest bits of a thread's id: whether such a thread may be watched. A power of two. */
+#define LB_MAY_BE_WATCHED 65536
+
 /* Where a thread belongs. */
 struct lb_member {
 	__u64 group; /* the number of its control group of version 2 */
@@ -282,7 +287,7 @@ struct lb_member {
 /* A thread that was noted. */
 struct lb_noted {
 	__u64 at_ns;
-	struct lb_member member;
+	__u64 set; /* the address of its css_set */
 	__s32 tid;
 	__u32 zero;
 };

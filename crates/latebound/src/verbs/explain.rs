@@ -259,7 +259,7 @@ impl<'a> PerfettoFile<'a> {
 
 fn watched(args: &ExplainArgs, group: Option<&FoundGroup>) -> Result<Watch> {
     if let Some(group) = group {
-        return Ok(Watch::Group(group.number));
+        return Ok(Watch::Group { number: group.number, level: group.level });
     }
     let alive = |id: i32| std::path::Path::new(&format!("/proc/{id}")).exists();
     Ok(match (&args.pid, &args.comm) {

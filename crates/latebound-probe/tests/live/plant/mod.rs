@@ -241,9 +241,20 @@ pub(crate) fn skipped(losses: &[Loss]) -> u64 {
     skipped.iter().filter_map(|loss| loss.count).sum()
 }
 
-/// That nothing was lost, but for a few programs where they may be preempted.
+/// So many wake-ups of watched threads may have no event in a test: a kernel below a hypervisor agent shows up to 0.4 % of its switches neither
+/// to BPF nor to ftrace, and a test has some thousand wake-ups at most.
+const UNSEEN: u64 = 10;
+
+/// That nothing was lost, but for a few programs where they may be preempted, and a few wake-ups that the kernel does not show.
 pub(crate) fn assert_nothing_lost(losses: &[Loss]) {
-    let skips = skipped(losses);
+    let is_unseen = |loss: &&Loss| {
+        loss.kind == LossKind::Unpaired
+            && loss.place.starts_with("flight recorder, wake-ups of watched threads")
+    };
+    let unseen: u64 = losses.iter().filter(is_unseen).filter_map(|loss| loss.count).sum();
+    assert!(unseen <= UNSEEN, "{losses:#?}");
+    let others: Vec<Loss> = losses.iter().filter(|loss| !is_unseen(loss)).cloned().collect();
+    let skips = skipped(&others);
     assert!(skips == 0 || skips <= 10 && may_be_preempted(), "{losses:#?}");
 }
 
