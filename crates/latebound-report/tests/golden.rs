@@ -130,6 +130,26 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
 }
 
 #[test]
+fn of_many_threads_those_that_were_late_most_often_have_a_line() {
+    let mut run = support::jobs();
+    let thread = |number: u64| ThreadJobs {
+        task: Task { tid: Tid(1_000 + number as i32), comm: format!("worker-{number}"), ..Task::default() },
+        cycle: Some(regular()),
+        marks: None,
+        jobs: 100,
+        deadline: Some(Nanos::from_millis(1)),
+        late_at_least: Some(number),
+        late_at_most: Some(number),
+    };
+    run.jobs = (0..40).map(thread).collect();
+    let text = terminal::explained(&run, &PLAIN);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Jobs:")).collect();
+    assert_eq!(lines.len(), 13, "{text}");
+    assert!(lines[0].contains("worker-39") && lines[11].contains("worker-28"), "{lines:?}");
+    assert!(lines[12].contains("28 more threads"), "{lines:?}");
+}
+
+#[test]
 fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
     let mut run = support::jobs();
     run.worst.truncate(1);

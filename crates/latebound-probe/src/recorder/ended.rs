@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places of watched threads that have ended, given to those that come: so memory is the same over any time.
 //!
-//! Owns when that is done, and what is kept: the latencies of threads with one name become one distribution.
+//! Owns when that is done, and what is kept: the latencies of threads with one name become one distribution. Those of threads that shared a slot
+//! stay where they are.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use latebound_model::{Evidence, Histogram, Loss, LossKind, Nanos, Series, Subjec
 use latebound_syscall::clock;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::wire::{FlightPlaces, Site, Wakeup};
-use super::{BUCKETS, Recorder, histograms, put_threshold, wakeup_series};
+use super::wire::{FlightLatencies, FlightPlaces, FlightWatched, Site, Wakeup};
+use super::{BUCKETS, Recorder, histograms, latencies, put_threshold, wakeup_series};
 use crate::error::ProbeError;
 
 /// A thread runs for a little after the kernel says that it ends.
@@ -34,8 +35,11 @@ pub struct EndedThreads {
 pub(super) struct Ended {
     freed: u64,
     freed_of_rule: u64,
+    freed_sharing: u64,
     /// Places of threads that were watched by name.
     pub(super) named: Vec<u32>,
+    /// By the way of waking: what the threads that shared a slot had together.
+    pub(super) shared: [FlightLatencies; Wakeup::COUNT],
     kept: BTreeMap<String, BTreeMap<u32, (Histogram, u64)>>,
 }
 
@@ -77,17 +81,17 @@ impl Recorder {
     /// Gives the places of ended threads away, where so many are taken that those that come could find none; `None` where not. Cheap then:
     /// it is to be called often.
     pub fn free_ended(&mut self) -> Result<Option<EndedThreads>, ProbeError> {
-        let step = "flight recorder: places of threads";
-        let value = self.places.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let places = value
-            .map_err(|error| ProbeError::bpf(step, error))?
-            .and_then(|value| FlightPlaces::from_bytes(&value))
-            .unwrap_or_default();
+        let places = self.places();
         let ended = places.ended.saturating_sub(self.ended.freed);
         let taken = places.given.saturating_sub(self.ended.freed_of_rule);
-        let slots = u64::from(self.slots());
         let named = u64::from(self.named).saturating_sub(self.ended.named.len() as u64);
-        if ended == 0 || (4 * ended < slots && 2 * taken.max(named) < slots) {
+        let sharing = places.sharing.saturating_sub(self.ended.freed_sharing);
+        let slots = u64::from(self.slots());
+        let is_tight =
+            2 * taken.max(named) >= slots || 2 * sharing >= u64::from(super::sharing(&self.options)).max(1);
+        // All threads have to be looked at for it.
+        let is_worth_it = 16 * ended >= taken + named + sharing;
+        if ended == 0 || !is_worth_it || (4 * ended < slots && !is_tight) {
             return Ok(None);
         }
         let now = clock::now();
@@ -98,7 +102,7 @@ impl Recorder {
             if thread.ended_at_ns == 0 || now.saturating_sub(Nanos(thread.ended_at_ns)) < LAST_STEPS {
                 continue;
             }
-            self.free(tid, thread.slot, &mut freed)?;
+            self.free(tid, &thread, &mut freed)?;
         }
         if freed.threads.is_empty() {
             return Ok(None);
@@ -110,9 +114,25 @@ impl Recorder {
         Ok(Some(freed))
     }
 
-    fn free(&mut self, tid: Tid, slot: u32, freed: &mut EndedThreads) -> Result<(), ProbeError> {
+    /// What the programs count of places.
+    pub(super) fn places(&self) -> FlightPlaces {
+        let value = self.places.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        value.and_then(|value| FlightPlaces::from_bytes(&value)).unwrap_or_default()
+    }
+
+    fn free(&mut self, tid: Tid, thread: &FlightWatched, freed: &mut EndedThreads) -> Result<(), ProbeError> {
         let step =
             |error| ProbeError::bpf(format!("flight recorder: freeing the place of thread {tid}"), error);
+        let slot = thread.slot;
+        if self.shares(thread) {
+            self.watched.delete(&tid.0.to_ne_bytes()).map_err(step)?;
+            let of_thread = thread.latencies.iter();
+            self.ended.shared.iter_mut().zip(of_thread).for_each(|(all, one)| latencies::add(all, one));
+            self.ended.freed += 1;
+            self.ended.freed_sharing += 1;
+            freed.threads.push(tid);
+            return Ok(());
+        }
         for (wakeup, series, thread) in self.series_of(tid) {
             let clipped = thread.latencies[wakeup.raw() as usize].clipped;
             let comm = series.subject.task.as_ref().map_or("", |task| task.comm.as_str());
@@ -130,7 +150,7 @@ impl Recorder {
             self.job_sites.update(&slot.to_ne_bytes(), &none, MapFlags::ANY).map_err(step)?;
         }
         put_threshold(&self.thresholds, slot, self.options.least_late)?;
-        self.worst.remove(&tid);
+        self.worst.remove(&slot);
         self.ended.freed += 1;
         if slot < self.slots() {
             self.ended.freed_of_rule += 1;

@@ -293,13 +293,15 @@ static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 	return 0;
 }
 
-/* The counts of the place at which a watched thread waits. */
-static __always_inline struct lb_site_counts *counts_of(const struct lb_job *job, __s32 tid)
+/* The counts of the place at which a watched thread waits; none where it shares its slot, since jobs are followed by slot. */
+static __always_inline struct lb_site_counts *counts_of(const struct lb_flight_watched *thread, __s32 tid)
 {
-	struct lb_site key = job->in;
+	struct lb_site key = thread->job.in;
 	struct lb_site_counts *counts, fresh = {};
 	struct lb_flight_cpu *cpu;
 
+	if (thread->slot == SHARED_SLOT)
+		return 0;
 	key.tid = tid;
 	counts = bpf_map_lookup_elem(&sites, &key);
 	if (counts)
@@ -332,7 +334,7 @@ static __always_inline void count_interval(struct lb_site_counts *counts, __u64 
 /* A watched thread slept in a system call and was woken at `woken`. */
 static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __u64 woken, bool by_timer)
 {
-	struct lb_site_counts *counts = counts_of(&thread->job, tid);
+	struct lb_site_counts *counts = counts_of(thread, tid);
 	__u64 slept = 0;
 
 	if (!counts)
@@ -353,7 +355,7 @@ static __noinline int count_wait(struct lb_flight_watched *thread, __s32 tid, __
 /* A watched thread asks to sleep until a time: the distances of these are its period, however late it is. */
 static __noinline int count_absolute(struct lb_flight_watched *thread, __s32 tid)
 {
-	struct lb_site_counts *counts = counts_of(&thread->job, tid);
+	struct lb_site_counts *counts = counts_of(thread, tid);
 
 	if (counts)
 		count_interval(counts, thread->job.absolute_ns);

@@ -15,6 +15,7 @@ mod filter;
 mod follow;
 mod groups;
 mod late_ring;
+mod latencies;
 mod marks;
 mod options;
 mod plan;
@@ -42,11 +43,10 @@ pub(crate) mod wire {
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
 
 use latebound_model::{
-    Activation, Cpu, Event, Evidence, Explanation, Histogram, Loss, LossKind, Mechanism, Membership, Missing,
-    MissingKind, Nanos, Quantity, Series, Stack, Subject, Task, Tid, WaitSite, bucket_bounds,
+    Activation, Cpu, Event, Explanation, Loss, LossKind, Mechanism, Membership, Missing, MissingKind, Nanos,
+    Quantity, Series, Stack, Subject, Task, Tid, WaitSite,
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -64,14 +64,14 @@ use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use self::wire::{
-    FlightCpu, FlightLate, FlightLatencies, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS,
-    LB_MEMBERS, LB_NOTED, LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
+    FlightCpu, FlightLate, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS, LB_MEMBERS, LB_NOTED,
+    LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
 };
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf, KernelField, Need};
 use crate::load::{self, Probe, Refused};
 use crate::program::{self, enable_statistics, program_info};
-use crate::{calls, mapping, task};
+use crate::{calls, mapping};
 
 pub use self::ended::EndedThreads;
 pub use self::marks::MarkCounts;
@@ -192,7 +192,7 @@ struct Program {
     fd: OwnedFd,
 }
 
-/// What the recorder knows of a thread's worst wake-ups.
+/// What the recorder knows of the worst wake-ups of a thread, or of those that share a slot.
 #[derive(Default)]
 struct Worst {
     latencies: Vec<Nanos>,
@@ -224,7 +224,8 @@ pub struct Recorder {
     records_per_cpu: u64,
     stacks_per_cpu: u64,
     named: u32,
-    worst: BTreeMap<Tid, Worst>,
+    /// By slot.
+    worst: BTreeMap<u32, Worst>,
     missing: Vec<Missing>,
     started: Nanos,
     least_flag: Cell<u16>,
@@ -389,7 +390,7 @@ impl Recorder {
                 "thread {tid} is not watched; watch it before setting its threshold"
             ))
         })?;
-        self.worst.entry(tid).or_default().fixed = true;
+        self.worst.entry(thread.slot).or_default().fixed = true;
         put_threshold(&self.thresholds, thread.slot, threshold)
     }
 
@@ -402,7 +403,12 @@ impl Recorder {
         for late in found {
             let wakeup = late_activation(&late);
             let above = self.options.report_above.is_some_and(|limit| wakeup.length() > limit);
-            let worst = self.worst.entry(wakeup.runner_tid()).or_default();
+            // One that has ended and has no slot any more reports no others.
+            let Some(slot) = self.watched_thread(wakeup.runner_tid()).map(|thread| thread.slot) else {
+                out.push(wakeup);
+                continue;
+            };
+            let worst = self.worst.entry(slot).or_default();
             if !worst.fixed && self.options.keep < usize::MAX {
                 let full = worst.latencies.len() >= self.options.keep;
                 let among = !full || worst.latencies.first().is_none_or(|lowest| wakeup.length() > *lowest);
@@ -415,21 +421,21 @@ impl Recorder {
                     }
                     let place = worst.latencies.partition_point(|latency| *latency < wakeup.length());
                     worst.latencies.insert(place, wakeup.length());
-                    touched.insert(wakeup.runner_tid());
+                    touched.insert(slot);
                 }
             }
             out.push(wakeup);
         }
-        for tid in touched {
-            let lowest = self.worst.get(&tid).and_then(|worst| {
+        for slot in touched {
+            let lowest = self.worst.get(&slot).and_then(|worst| {
                 (worst.latencies.len() >= self.options.keep)
                     .then(|| worst.latencies.first().copied())
                     .flatten()
             });
-            if let (Some(lowest), Some(thread)) = (lowest, self.watched_thread(tid)) {
+            if let Some(lowest) = lowest {
                 let threshold = lowest.max(self.options.least_late);
                 let most = self.options.report_above.unwrap_or(Nanos(u64::MAX));
-                put_threshold(&self.thresholds, thread.slot, threshold.min(most))?;
+                put_threshold(&self.thresholds, slot, threshold.min(most))?;
             }
         }
         Ok(out)
@@ -469,7 +475,7 @@ impl Recorder {
         self.job_sites
             .update(&thread.slot.to_ne_bytes(), &key.to_bytes(), MapFlags::ANY)
             .map_err(|error| ProbeError::bpf(step(), error))?;
-        self.worst.remove(&site.tid);
+        self.worst.remove(&thread.slot);
         put_threshold(&self.thresholds, thread.slot, self.options.least_late)?;
         // What was counted of it takes room that others need.
         for other in self.sites()?.iter().filter(|other| other.tid == site.tid) {
@@ -522,70 +528,10 @@ impl Recorder {
         FlightCpu::from_bytes(all.get(cpu.0 as usize)?)
     }
 
-    /// The wake-up latencies of every watched thread, one series for each way it was woken; of threads whose places others have
-    /// ([`Recorder::free_ended`]), one for each name.
-    pub fn series(&self) -> Vec<Series> {
-        let threads = self.watched_threads().into_iter();
-        let mut all: Vec<Series> =
-            threads.flat_map(|tid| self.series_of(tid)).map(|(_, series, _)| series).collect();
-        all.extend(self.ended.series());
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        all
-    }
-
     /// The threads that are watched.
     pub fn watched_threads(&self) -> Vec<Tid> {
         let keys = self.watched.keys();
         keys.filter_map(|key| Some(Tid(i32::from_ne_bytes(key.try_into().ok()?)))).collect()
-    }
-
-    /// The series of one thread, by how it was woken.
-    fn series_of(&self, tid: Tid) -> Vec<(Wakeup, Series, FlightWatched)> {
-        let wakeups = Wakeup::ALL.into_iter().take(histograms(&self.options) as usize);
-        let of = |wakeup: Wakeup| {
-            let (mechanism, quantity) = wakeup_series(wakeup);
-            let (thread, histogram) = self.read_histogram(tid, wakeup)?;
-            let (policy, kernel) = (thread.policy, thread.kernel != 0);
-            let subject = subject_of(&task::task(tid.0, &thread.comm, policy, thread.prio, kernel));
-            let series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
-            let clipped = thread.latencies[wakeup.raw() as usize].clipped;
-            Some((wakeup, ended::with_clipped(series, clipped), thread))
-        };
-        wakeups.filter_map(of).collect()
-    }
-
-    /// One thread's histogram. The kernel counts on meanwhile: what does not belong together is read again.
-    fn read_histogram(&self, tid: Tid, wakeup: Wakeup) -> Option<(FlightWatched, Histogram)> {
-        let wakeup = wakeup.raw() as usize;
-        let mut last = None;
-        for _ in 0..8 {
-            let thread = self.watched_thread(tid)?;
-            let FlightLatencies { count, sum_ns, min_ns, max_ns, .. } = thread.latencies[wakeup];
-            if count == 0 {
-                return None;
-            }
-            let first = (thread.slot as usize * histograms(&self.options) as usize + wakeup) * BUCKETS;
-            let counts: Vec<(usize, u64)> = (0..BUCKETS)
-                .map(|bucket| (bucket, self.buckets.copy(first + bucket)))
-                .filter(|(_, count)| *count > 0)
-                .collect();
-            let built =
-                Histogram::from_parts(counts.iter().copied(), Nanos(min_ns), Nanos(max_ns), sum_ns.into());
-            if let Some(histogram) = built.filter(|histogram| histogram.count() == count) {
-                return Some((thread, histogram));
-            }
-            last = Some((thread, counts));
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        // It never stood still: the buckets are true, the extremes are those of the buckets.
-        let (thread, counts) = last?;
-        let low = Nanos(bucket_bounds(counts.first()?.0).0);
-        let high = Nanos(bucket_bounds(counts.last()?.0).1);
-        let sum = counts
-            .iter()
-            .map(|&(bucket, count)| u128::from(bucket_bounds(bucket).0) * u128::from(count))
-            .sum();
-        Some((thread, Histogram::from_parts(counts, low, high, sum)?))
     }
 
     /// Says of each thread that an explanation names to which process and control group it belongs: as it was when the thread was last seen
@@ -659,11 +605,12 @@ impl Recorder {
 
     /// What it takes from the system.
     pub fn cost(&self) -> RecorderCost {
-        let slots = 2 * u64::from(self.slots());
+        let slots = u64::from(all_slots(&self.options));
         let memory_bytes = self.online.len() as u64
             * (self.records_per_cpu * RECORD_BYTES + self.stacks_per_cpu * size_of::<FlightStack>() as u64)
             + slots
                 * (histograms(&self.options) as usize * BUCKETS * 8 + size_of::<FlightWatched>() + 8) as u64
+            + u64::from(sharing(&self.options)) * (size_of::<FlightWatched>() + 8) as u64
             + 256 * 1024;
         let events =
             self.online.iter().filter_map(|&cpu| self.cpu_state(cpu)).map(|state| state.position).sum();
@@ -688,9 +635,26 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// How many threads can be met by the rule; as many again can be named.
+/// How many threads can be met by the rule and have a slot of their own; as many again can be named.
 fn slots(options: &RecorderOptions) -> u32 {
     options.max_threads.clamp(1, 1 << 14)
+}
+
+/// The slot that threads share once all are taken (`SHARED_SLOT`), behind those of the rule and those that are given to named threads.
+fn shared_slot(options: &RecorderOptions) -> u32 {
+    2 * slots(options)
+}
+
+fn all_slots(options: &RecorderOptions) -> u32 {
+    shared_slot(options) + 1
+}
+
+/// How many threads can share that slot.
+fn sharing(options: &RecorderOptions) -> u32 {
+    match options.watch {
+        Watch::Threads(_) => 0,
+        _ => options.max_sharing.min(1 << 20),
+    }
 }
 
 /// Histograms of each thread: those of its wake-ups, and of its jobs where these are followed.
@@ -760,7 +724,7 @@ impl Setup {
         Ok(Setup {
             records: Chunks::of(entries(records_per_cpu))?,
             stacks: Chunks::of(entries(stacks_per_cpu))?,
-            buckets: Chunks::of(2 * slots(&options) * histograms(&options) * BUCKETS as u32)?,
+            buckets: Chunks::of(all_slots(&options) * histograms(&options) * BUCKETS as u32)?,
             possible: u32::try_from(possible).unwrap_or(u32::MAX),
             symbols: Symbols::load(),
             plan: Plan::new(kernel, &options)?,
@@ -782,6 +746,7 @@ impl Setup {
         rodata.buckets_shift = self.buckets.shift();
         rodata.stack_threshold_ns = options.stack_threshold.0;
         rodata.watch_slots = slots(options);
+        rodata.watch_sharing = sharing(options) > 0;
         rodata.histograms = histograms(options);
         rodata.jobs = options.jobs;
         rodata.marked = options.marks.is_some();
@@ -848,15 +813,15 @@ impl Probe for Setup {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             self.configure(rodata);
         }
-        let (maps, slots) = (&mut open.maps, slots(&self.options));
+        let (maps, slots, all) = (&mut open.maps, slots(&self.options), all_slots(&self.options));
         self.records.shape(&mut maps.flight)?;
         self.stacks.shape(&mut maps.stacks)?;
         self.buckets.shape(&mut maps.buckets)?;
-        maps.watched.set_max_entries(2 * slots)?;
+        maps.watched.set_max_entries(2 * slots + sharing(&self.options))?;
         maps.free_places.set_max_entries(slots)?;
-        maps.thresholds.set_max_entries(2 * slots)?;
+        maps.thresholds.set_max_entries(all)?;
         maps.sites.set_max_entries(site_entries(&self.options))?;
-        maps.job_sites.set_max_entries(if self.options.jobs { 2 * slots } else { 1 })?;
+        maps.job_sites.set_max_entries(if self.options.jobs { all } else { 1 })?;
         maps.members.set_max_entries(if self.options.groups { LB_MEMBERS } else { 1 })?;
         maps.noted.set_max_entries(if self.options.groups { LB_NOTED } else { 1 })?;
         maps.quotas.set_max_entries(self.possible.saturating_mul(LB_QUOTA_SLOTS))?;
@@ -870,7 +835,7 @@ impl Probe for Setup {
             stacks: self.stacks.fill(&handle(&maps.stacks, "stacks")?)?,
             buckets: self.buckets.fill_writable(&handle(&maps.buckets, "buckets")?)?,
         });
-        for slot in 0..2 * slots(&self.options) {
+        for slot in 0..all_slots(&self.options) {
             put_threshold(&maps.thresholds, slot, self.options.least_late)?;
         }
         self.prepare_cpus(&maps.cpus)

@@ -59,8 +59,11 @@ pub struct RecorderOptions {
     pub memory_per_cpu: u64,
     /// Whose wake-ups are watched.
     pub watch: Watch,
-    /// How many threads at once can be met by the rule, and as many again can be named.
+    /// How many threads at once can be met by the rule and have distributions, worst wake-ups and jobs of their own; as many again can be named.
     pub max_threads: u32,
+    /// How many threads more can be met by the rule. They have one distribution of all their wake-ups, the worst of all of them are kept, and their
+    /// jobs are not followed.
+    pub max_sharing: u32,
     /// How many of the worst wake-ups are kept of each thread.
     pub keep: usize,
     /// At or below this a wake-up is never late.
@@ -94,6 +97,7 @@ impl Default for RecorderOptions {
             memory_per_cpu: 8 << 20,
             watch: Watch::Threads(Vec::new()),
             max_threads: 128,
+            max_sharing: 1 << 14,
             keep: 16,
             least_late: Nanos::ZERO,
             report_above: None,

@@ -226,7 +226,7 @@ struct lb_flight_marks {
 struct lb_flight_watched {
 	__u64 waking_at_ns;
 	__u64 soft_expires_ns; /* 0 where no timer woke it */
-	__u32 slot; /* which threshold and histograms are its own */
+	__u32 slot; /* which threshold and histograms are its own, or shared */
 	__s32 prio;
 	__u32 policy;
 	__u32 kernel;
@@ -245,6 +245,7 @@ struct lb_flight_watched {
 /* Places of watched threads that the rule names. */
 struct lb_flight_places {
 	__u64 given; /* how often one was given to a thread */
+	__u64 sharing; /* how many threads were given the place that all share who came later */
 	__u64 ended; /* how many watched threads have ended, of those that user space named as well */
 	__u32 fresh; /* places that were given for the first time, from 0 up */
 	__u32 zero;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
 
-use crate::plant::{self, Class, MS, US};
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use latebound_model::{Activation, Cpu, EventKind, LossKind, Mechanism, Nanos};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
+
+use crate::plant::{self, Class, MS, US};
 
 #[test]
 fn live_wakeups_of_a_named_thread_are_counted_and_late_ones_reported() {
@@ -152,7 +155,8 @@ fn live_threads_that_end_leave_their_places_to_more_than_there_are_places() {
     const THREADS: u64 = 30 * PLACES as u64;
     let run = |frees: bool| {
         let watch = Watch::Comm("short-lived".to_owned());
-        let options = RecorderOptions { watch, max_threads: PLACES, ..RecorderOptions::default() };
+        let options =
+            RecorderOptions { watch, max_threads: PLACES, max_sharing: 0, ..RecorderOptions::default() };
         let mut recorder = Recorder::start(options).unwrap();
         let mut ended = 0;
         for _ in 0..THREADS / 2 {
@@ -223,4 +227,60 @@ fn live_each_sleep_of_a_watched_thread_is_counted_or_counted_as_lost() {
     assert!(slept > THREADS * NAPS / 2 && unseen * 100 < slept, "{losses:#?}");
     // A sleep of which neither the beginning nor the wake-up nor the end makes an event leaves no trace.
     assert!((counted + unseen).abs_diff(slept) * 2_000 <= slept, "{counted} + {unseen} of {slept}");
+}
+
+#[test]
+fn live_each_of_ten_thousand_threads_is_watched() {
+    const THREADS: usize = 10_000;
+    const NAP: std::time::Duration = std::time::Duration::from_millis(500);
+    let options =
+        RecorderOptions { watch: Watch::Comm("lb-many".to_owned()), keep: 16, ..RecorderOptions::default() };
+    let mut recorder = Recorder::start(options).unwrap();
+    let is_over = AtomicBool::new(false);
+    let nap_often = || {
+        // SAFETY: the name lives through the call and ends with a zero.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, c"lb-many".as_ptr()) }, 0);
+        let before = voluntary_switches();
+        while !is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(NAP);
+        }
+        u64::try_from(voluntary_switches() - before).unwrap()
+    };
+    let (slept, watched, late) = std::thread::scope(|scope| {
+        let start =
+            |_| std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, nap_often).unwrap();
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        let until = plant::now() + 2_000 * MS;
+        let mut late = 0;
+        while plant::now() < until {
+            late += recorder.late().unwrap().len();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let watched = recorder.watched_threads().len();
+        is_over.store(true, Ordering::Relaxed);
+        let slept: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        (slept, watched, late)
+    });
+    let series = recorder.series();
+    // Threads that end at once wait for each other.
+    let naps = || series.iter().filter(|series| series.mechanism == Mechanism::TimerWakeup);
+    let of_all: u64 = naps().map(|series| series.summary.count).sum();
+    let of_others: u64 =
+        naps().filter(|series| series.subject.task.is_none()).map(|series| series.summary.count).sum();
+    let losses = recorder.losses();
+    let count =
+        |kind| losses.iter().filter(|loss| loss.kind == kind).filter_map(|loss| loss.count).sum::<u64>();
+    let (unseen, refused) = (count(LossKind::Unpaired), count(LossKind::MapFull));
+    println!(
+        "{watched} threads watched, {slept} sleeps: {of_all} counted, {of_others} of those together, {unseen} lost, {late} late"
+    );
+    assert_eq!((watched, refused), (THREADS, 0), "{losses:#?}");
+    assert!(slept > 3 * THREADS as u64 && unseen * 100 < slept, "{losses:#?}");
+    // Their last waits for each other can be among those that are lost.
+    assert!(of_all <= slept && slept - of_all <= unseen + slept / 1_000, "{of_all} + {unseen} of {slept}");
+    assert!(of_others > slept / 10 * 9 && late >= 16);
+    let missing = recorder.shared_places().unwrap();
+    assert!(missing.what.contains(&format!("{}", THREADS - 128)), "{missing}");
+    // Few of the worst are kept of all of them together, not of each.
+    assert!(late < THREADS, "{late}");
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
+use std::cmp::Reverse;
+
 use latebound_model::{
     Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Missing, MissingKind, Nanos, Run, Task, ThreadJobs,
     ThreadMarks,
@@ -115,13 +117,21 @@ fn job_answer(worst: &[Explanation], threads: &[ThreadJobs], style: &Style) -> S
     w.finish()
 }
 
-/// The threads whose jobs were followed, or were to be: a line each.
+/// So many threads have a line of their own.
+const THREADS_SHOWN: usize = 12;
+
+/// The threads whose jobs were followed, or were to be: a line each; of many those that were late most often.
 fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
     if jobs.is_empty() {
         return String::new();
     }
     let mut w = Writer::new(style);
-    for thread in jobs {
+    let mut shown: Vec<&ThreadJobs> = jobs.iter().collect();
+    if shown.len() > THREADS_SHOWN {
+        shown.sort_by_key(|thread| Reverse((thread.late_at_most, thread.jobs)));
+        shown.truncate(THREADS_SHOWN);
+    }
+    for thread in &shown {
         let by = match (&thread.cycle, &thread.marks) {
             (Some(cycle), _) => Some(cycle_text(&thread.task, cycle)),
             (None, Some(marks)) => Some(marks_text(&thread.task, marks)),
@@ -147,6 +157,11 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
         }
         text.push('.');
         text.push_str(&thread.marks.as_ref().map_or_else(String::new, unpaired_text));
+        w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
+    }
+    if shown.len() < jobs.len() {
+        let text =
+            format!("{} more threads; --format json has them", grouped((jobs.len() - shown.len()) as u64));
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
     w.finish() + "\n"

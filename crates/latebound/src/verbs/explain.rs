@@ -144,6 +144,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     firmware.finish(&mut run);
     run.missing.extend(recorder.missing().iter().cloned());
     run.missing.extend(recorder.unreached_marks());
+    run.missing.extend(recorder.shared_places());
     run.missing.extend(worst.take_missing());
     loads.finish(&mut run);
     let cut_short = stop.is_set() && args.duration.is_some();
