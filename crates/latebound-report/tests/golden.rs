@@ -142,11 +142,18 @@ fn of_many_threads_those_that_were_late_most_often_have_a_line() {
         late_at_most: Some(number),
     };
     run.jobs = (0..40).map(thread).collect();
+    run.missing = vec![Missing {
+        kind: MissingKind::Results,
+        what: "jobs of 9872 threads".into(),
+        why: "the first 128 have theirs".into(),
+        remedy: "watch fewer".into(),
+    }];
     let text = terminal::explained(&run, &PLAIN);
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Jobs:")).collect();
     assert_eq!(lines.len(), 13, "{text}");
     assert!(lines[0].contains("worker-39") && lines[11].contains("worker-28"), "{lines:?}");
     assert!(lines[12].contains("28 more threads"), "{lines:?}");
+    assert!(text.contains("Missing: jobs of 9872 threads"), "{text}");
 }
 
 #[test]

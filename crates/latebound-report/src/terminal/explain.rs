@@ -30,6 +30,7 @@ pub fn explained(run: &Run, style: &Style) -> String {
     let mut text = head
         + &job_answer(&run.worst, &run.jobs, style)
         + &threads(&run.jobs, style)
+        + &unseen(run, style)
         + &each.collect::<Vec<_>>().join("\n");
     text.push_str(&blame_table(&run.worst, style));
     text.push_str(&group_table(&run.worst, style));
@@ -44,8 +45,15 @@ pub fn explained(run: &Run, style: &Style) -> String {
 /// Results that are not there, such as jobs whose marks nobody reached: a line each.
 fn unseen(run: &Run, style: &Style) -> String {
     let mut w = Writer::new(style);
-    for missing in run.missing.iter().filter(|missing| missing.kind == MissingKind::Results) {
+    let mut missing = run.missing.iter().filter(|missing| missing.kind == MissingKind::Results).peekable();
+    if missing.peek().is_none() {
+        return String::new();
+    }
+    for missing in missing {
         w.item(0, (Tone::Note, "Missing:"), 9, [(Tone::Plain, missing.to_string().as_str())]);
+    }
+    if !run.worst.is_empty() {
+        w.blank();
     }
     w.finish()
 }
