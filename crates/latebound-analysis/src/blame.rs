@@ -113,7 +113,11 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
         CauseKind::Throttled | CauseKind::Quota => Culprit::Quota(subject()),
         CauseKind::IdleExit => Culprit::Processor(subject()),
         CauseKind::Stolen => Culprit::Hypervisor,
-        CauseKind::BlockIo | CauseKind::WaitedForInterrupt => Culprit::Device(subject()),
+        // Whose request the device had to do first, or was waited for.
+        CauseKind::BlockIo => {
+            cause.task.as_ref().map_or_else(|| Culprit::Device(subject()), |task| thread(task, own))
+        }
+        CauseKind::WaitedForInterrupt => Culprit::Device(subject()),
         // Who stopped or froze it is not seen; a standstill may be a hypervisor or firmware.
         _ => Culprit::Unknown,
     }

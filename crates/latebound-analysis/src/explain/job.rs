@@ -214,7 +214,7 @@ impl<'m> Job<'m> {
         let waking = thread.case.life.wakings.iter().rev().find(|(at, _)| *at == end);
         // A saved trace does not tell how a thread sleeps, and shows what was done just before the thread was woken.
         if sleep.is_none() && waking.is_some_and(|(at, cpu)| self.completed_a_request(*at, *cpu)) {
-            return self.block_io(end, from, to);
+            return self.block_io(tid, end, from, to);
         }
         match waking.map(|(at, cpu)| self.waker(*at, *cpu)) {
             Some(Waker::Thread(waker)) if waker != tid => {
@@ -222,7 +222,7 @@ impl<'m> Job<'m> {
             }
             // A device may complete its requests by a timer of its own.
             Some(Waker::Timer) if sleep.is_some_and(|sleep| sleep.kind == SleepKind::BlockIo) => {
-                self.block_io(end, from, to)
+                self.block_io(tid, end, from, to)
             }
             Some(Waker::Timer) => {
                 let call = sleep.and_then(|sleep| sleep.call.clone());
@@ -231,9 +231,11 @@ impl<'m> Job<'m> {
                 whole((Key::named(CauseKind::OwnSleep, call.or_else(entered).unwrap_or_default()), None))
             }
             Some(Waker::Handler { .. }) if sleep.is_some_and(|sleep| sleep.kind == SleepKind::BlockIo) => {
-                self.block_io(end, from, to)
+                self.block_io(tid, end, from, to)
             }
-            Some(Waker::Handler { frame: Frame::Softirq(BLOCK_SOFTIRQ) }) => self.block_io(end, from, to),
+            Some(Waker::Handler { frame: Frame::Softirq(BLOCK_SOFTIRQ) }) => {
+                self.block_io(tid, end, from, to)
+            }
             Some(Waker::Handler { frame }) => {
                 let (key, _) = handler(&frame);
                 whole((Key { kind: CauseKind::WaitedForInterrupt, ..key }, None))
@@ -333,49 +335,48 @@ impl<'m> Job<'m> {
         }
     }
 
-    /// A sleep that a completed request ended at `end`: the time in the device, and before that in the queue.
-    fn block_io(&self, end: Nanos, from: Nanos, to: Nanos) -> Vec<Piece> {
-        let requests = |step: BlockStep| {
-            self.machine.sorted.iter().rev().filter_map(move |event| match &event.kind {
-                EventKind::BlockRequest { step: found, device, sector, bytes, write } if *found == step => {
-                    Some((event.at, (*device, *sector, *bytes, *write)))
-                }
-                _ => None,
-            })
-        };
-        let Some((_, done)) = requests(BlockStep::Completed).find(|(at, _)| *at <= end) else {
+    /// A sleep of a thread that a completed request ended at `end`: the time in the device, and before that in front of it, behind what the device
+    /// had to do first.
+    fn block_io(&self, tid: Tid, end: Nanos, from: Nanos, to: Nanos) -> Vec<Piece> {
+        let requests = self.machine.requests();
+        let Some(own) = requests.completed_last(end) else {
             return vec![Piece::of(from, to, nameless(CauseKind::BlockIo))];
         };
-        let (device, sector, bytes, write) = done;
-        let of = |step: BlockStep| {
-            requests(step)
-                .find(|(at, (d, s, _, w))| *at <= end && *d == device && *s == sector && *w == write)
+        // What another thread of user space reads or writes is waited for: a page of both, or a place in the queue.
+        let other = own.by.as_ref().filter(|task| task.tid != tid && !task.kernel);
+        let mut name = own.name();
+        if let Some(other) = other {
+            name = format!("{name} of {}", other.comm);
+        }
+        let piece = |start: Nanos, end: Nanos, subject: String, whose: Option<&Task>| {
+            let key = Key { tid: whose.map(|task| task.tid), ..Key::named(CauseKind::BlockIo, subject) };
+            (start < end).then(|| Piece::of(start, end, (key, whose.cloned())))
         };
-        let issued = of(BlockStep::Issued).map(|(at, _)| at);
-        let queued = of(BlockStep::Queued).map(|(at, _)| at);
-        // dev_t in the kernel has 20 bits of minor number (include/linux/kdev_t.h).
-        let what = match (bytes, write) {
-            // A request without data only flushes the device's cache.
-            (0, _) => "flush",
-            (_, true) => "write",
-            (_, false) => "read",
+        let Some(issued) = own.issued.map(|at| at.clamp(from, to)) else {
+            return piece(from, to, name, other).into_iter().collect();
         };
-        let name = format!("{}:{} {what}", device >> 20, device & 0xf_ffff);
-        let piece = |start: Nanos, end: Nanos, place: &str| {
-            let key = Key::named(CauseKind::BlockIo, format!("{name}, {place}"));
-            (start < end).then(|| Piece::of(start, end, (key, None)))
-        };
-        let Some(issued) = issued.map(|at| at.clamp(from, to)) else {
-            let key = Key::named(CauseKind::BlockIo, name);
-            return vec![Piece::of(from, to, (key, None))];
-        };
-        let queued = queued.map_or(from, |at| at.clamp(from, issued));
-        let parts = [
-            piece(from, queued, "not yet queued"),
-            piece(queued, issued, "queued"),
-            piece(issued, to, "in the device"),
-        ];
-        parts.into_iter().flatten().collect()
+        let queued = own.queued.map_or(from, |at| at.clamp(from, issued));
+        let mut pieces = Vec::new();
+        for (start, end, place) in [(from, queued, "not yet queued"), (queued, issued, "queued")] {
+            let mut cuts = requests.changes(own, start, end);
+            cuts.push(end);
+            let mut at = start;
+            for cut in cuts {
+                let first = requests.before(own, at);
+                let subject = match first.map(|first| (first, first.by.as_ref())) {
+                    None => format!("{name}, {place}"),
+                    Some((first, None)) => format!("{name}, {place} behind {}", first.name()),
+                    Some((first, Some(by))) => {
+                        format!("{name}, {place} behind {} of {}", first.name(), by.comm)
+                    }
+                };
+                let whose = first.map_or(other, |first| first.by.as_ref());
+                pieces.extend(piece(at, cut, subject, whose));
+                at = cut;
+            }
+        }
+        pieces.extend(piece(issued, to, format!("{name}, in the device"), other));
+        pieces
     }
 }
 

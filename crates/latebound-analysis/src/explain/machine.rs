@@ -2,13 +2,14 @@
 //! All CPUs in the time around one late activation: the events of each, and what was on top of it. Every thread of a chain of
 //! waits is looked at on the same machine.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use latebound_model::{Cpu, Event, EventKind, Nanos, PreemptionModel, Standstill};
 
 use super::facts::KernelFacts;
+use super::requests::Requests;
 use super::standstill;
 use super::timeline::Timeline;
 
@@ -29,6 +30,8 @@ pub(super) struct Machine<'e> {
     pub(super) shows_orders: bool,
     /// Where the CPUs stood still, by the interval that was looked at: all threads of a chain have the same one.
     standstills: RefCell<BTreeMap<(Nanos, Nanos), Found>>,
+    /// Few jobs wait for a block request.
+    requests: OnceCell<Requests>,
 }
 
 impl<'e> Machine<'e> {
@@ -44,7 +47,13 @@ impl<'e> Machine<'e> {
         let preemptible = facts.preemption == Some(PreemptionModel::Rt);
         let timelines =
             by_cpu.iter().map(|(cpu, events)| (*cpu, Timeline::new(events, preemptible))).collect();
-        Machine { sorted, events: by_cpu, timelines, facts, shows_orders, standstills: RefCell::default() }
+        let (standstills, requests) = (RefCell::default(), OnceCell::new());
+        Machine { sorted, events: by_cpu, timelines, facts, shows_orders, standstills, requests }
+    }
+
+    /// The block requests of all CPUs.
+    pub(super) fn requests(&self) -> &Requests {
+        self.requests.get_or_init(|| Requests::of(&self.sorted, &self.timelines))
     }
 
     /// The standstills of all CPUs that overlap `[from, to]`.

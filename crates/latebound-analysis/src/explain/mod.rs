@@ -24,6 +24,7 @@ pub mod limits;
 mod machine;
 mod precedence;
 mod quota;
+mod requests;
 mod signature;
 mod standstill;
 mod story;

@@ -66,8 +66,8 @@ pub(crate) type Fits = fn(&Cause) -> bool;
 
 /// What a part of a plant's time is to be as well, and how much of it at least, in percent: what tells the plant from one that is like it.
 pub(crate) const IN_PARTICULAR: &[(&str, f64, Fits)] = &[
-    ("read behind", 20.0, |cause| {
-        cause.kind == CauseKind::BlockIo && cause.subject.ends_with(" read, queued")
+    ("read behind", 60.0, |cause| {
+        cause.kind == CauseKind::BlockIo && cause.task.as_ref().is_some_and(|task| task.comm == "neighbour")
     }),
     ("lock", 30.0, |cause| runs_first(cause, "hog")),
 ];
