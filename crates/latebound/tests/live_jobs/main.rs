@@ -246,8 +246,9 @@ fn within(explanation: &Explanation, took: &Took, fits: impl Fn(&Cause) -> bool)
 
 /// What a guest has beside its kernel: a device that takes 20 ms for each request and does one at a time, with a file system and a device in a
 /// file of that; a control group of version 2; and a loopback that takes 20 ms. khugepaged, which can keep preemption off for longer than that, has
-/// nothing to do there.
-const SETUP: &str = "echo never >/sys/kernel/mm/transparent_hugepage/enabled || exit 10
+/// nothing to do there; PREEMPT_RT has none.
+const SETUP: &str = "huge=/sys/kernel/mm/transparent_hugepage/enabled
+    [ ! -e $huge ] || echo never >$huge || exit 10
     modprobe ext4; modprobe loop; modprobe sch_netem
     modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=20000000 submit_queues=1 hw_queue_depth=1 || exit 11
     /sbin/mkfs.ext4 -q -E lazy_itable_init=0 /dev/nullb0 64M && mkdir -p /run/disk /run/group && mount /dev/nullb0 /run/disk || exit 12
