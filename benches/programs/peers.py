@@ -22,6 +22,7 @@ PLANTS = {
     "socket": (["peer"], r"unix_stream|skb_wait|recv", "socket"),
     "eventfd": (["notifier"], r"eventfd_read", "event_fd"),
     "first": (["first"], None, "task_first"),
+    "starved": (["starved"], None, "throttled"),
     "signal": ([], r"signal", "signal_handler"),
     "pause": (["collector"], r"futex", "futex"),
     "child": (["sleep"], r"wait4|do_wait", "child"),

@@ -10,10 +10,15 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+mod killed;
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use killed::Killed;
 use latebound_model::{CauseKind, Explanation, GroupBlame, Nanos, Owner, Run};
 use latebound_syscall::clock;
 
@@ -22,8 +27,8 @@ const MS: u64 = 1_000_000;
 const PERIOD: u64 = 20 * MS;
 /// How often the neighbour takes the CPU.
 const BURSTS: u64 = 100;
-/// After so long the tool follows the jobs, counted from the start of the programs.
-const FOLLOWED_AFTER: u64 = 6_000 * MS;
+/// After so long the tool follows the jobs, counted from their begin.
+const FOLLOWED_AFTER: u64 = 3_000 * MS;
 
 const VARIABLE: &str = "LATEBOUND_TEST_GROUP_PROGRAM";
 
@@ -108,7 +113,7 @@ impl Group {
     }
 
     fn join(&self, process: &Program) {
-        std::fs::write(self.folder.join("cgroup.procs"), process.0.id().to_string()).unwrap();
+        std::fs::write(self.folder.join("cgroup.procs"), process.0.0.id().to_string()).unwrap();
     }
 }
 
@@ -124,24 +129,53 @@ impl Drop for Group {
     }
 }
 
-/// A program of this test, killed when it is dropped.
-struct Program(Child);
+/// A program of this test. It waits until it may begin.
+struct Program(Killed);
 
-impl Program {
-    fn start(name: &str, base: u64, notes: &Path) -> Program {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--nocapture", "--exact", "guest_program_of_a_group"])
-            .env(VARIABLE, format!("{name} {base} {}", notes.display()))
-            .stdout(Stdio::null())
-            .spawn();
-        Program(child.unwrap())
+/// When the programs may begin: a file that is locked until then, with the moment from which all count.
+struct Begin(File);
+
+impl Begin {
+    fn not_yet(folder: &Path) -> Begin {
+        let file = File::create(folder.join("begin")).unwrap();
+        file.lock().unwrap();
+        Begin(file)
+    }
+
+    fn now(mut self) {
+        write!(self.0, "{}", now()).unwrap();
+    }
+
+    /// A thread that waits for a lock shows nothing that could be taken for its jobs.
+    fn wait_for(folder: &Path) -> u64 {
+        let mut file = File::open(folder.join("begin")).unwrap();
+        file.lock_shared().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        text.parse().unwrap()
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Program {
+    fn start(name: &str, folder: &Path) -> Program {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--nocapture", "--exact", "guest_program_of_a_group"])
+            .env(VARIABLE, format!("{name} {}", folder.display()))
+            .stdout(Stdio::null())
+            .spawn();
+        Program(Killed(child.unwrap()))
+    }
+}
+
+/// Waits for a file, for half a minute at most.
+fn wait_for(path: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Ok(text) = std::fs::read_to_string(path) {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "no {}", path.display());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -166,9 +200,10 @@ fn jobs_from(base: u64, at: u64) -> impl Iterator<Item = u64> {
 #[ignore = "the programs that the tests here watch"]
 fn guest_program_of_a_group() {
     let arguments = std::env::var(VARIABLE).unwrap();
-    let fields: Vec<&str> = arguments.splitn(3, ' ').collect();
-    let (base, notes): (u64, &Path) = (fields[1].parse().unwrap(), Path::new(fields[2]));
-    match fields[0] {
+    let (name, folder) = arguments.split_once(' ').unwrap();
+    let folder = Path::new(folder);
+    let base = Begin::wait_for(folder);
+    match name {
         // 8 ms of work each 20 ms.
         "victim" => {
             become_thread("lb-victim", 0, 40);
@@ -189,7 +224,8 @@ fn guest_program_of_a_group() {
                 burn(MS + random(&mut dice) % (3 * MS));
             }
             let taken = cpu_time() - before;
-            std::fs::write(notes, format!("{taken} {seed}")).unwrap();
+            std::fs::write(folder.join("unfinished"), format!("{taken} {seed}")).unwrap();
+            std::fs::rename(folder.join("unfinished"), folder.join("taken")).unwrap();
             std::thread::sleep(Duration::from_secs(60));
         }
         // Runs on the victim's CPU while the victim sleeps, and on another one while it works.
@@ -225,22 +261,37 @@ fn guest_program_of_a_group() {
     }
 }
 
-/// Runs `latebound explain` with these arguments, and `meanwhile` beside it.
+/// Runs `latebound explain` with these arguments; `meanwhile` as soon as it watches, and ends it then.
 fn explain(arguments: &[&str], meanwhile: impl FnOnce()) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, said) = (folder.path().join("out"), folder.path().join("said"));
+    let file = |path: &Path| Stdio::from(File::create(path).unwrap());
     let child = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["explain", "--format", "json"])
+        .args(["explain", "--format", "json", "--duration", "300s"])
         .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // What it says is more than a pipe holds.
-    let reading = std::thread::spawn(move || child.wait_with_output().unwrap());
+        .stdout(file(&out))
+        .stderr(file(&said))
+        .spawn();
+    let mut tool = Killed(child.unwrap());
+    let said = || std::fs::read_to_string(&said).unwrap();
+    // It sleeps between its looks once it watches.
+    let begun = Instant::now();
+    let mut asleep = 0;
+    while asleep < 5 {
+        assert!(
+            tool.0.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(100),
+            "{}",
+            said()
+        );
+        std::thread::sleep(Duration::from_millis(200));
+        let waits_in = std::fs::read_to_string(format!("/proc/{}/wchan", tool.0.id())).unwrap();
+        asleep = if waits_in.contains("nanosleep") { asleep + 1 } else { 0 };
+    }
     meanwhile();
-    let output = reading.join().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    // SAFETY: a signal to this process' own child.
+    assert_eq!(unsafe { libc::kill(i32::try_from(tool.0.id()).unwrap(), libc::SIGINT) }, 0);
+    assert!(tool.0.wait().unwrap().success(), "{}", said());
+    serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap()
 }
 
 fn show(run: &Run) {
@@ -276,25 +327,28 @@ fn row<'r>(run: &'r Run, whom: &str, who: &Owner) -> Option<&'r GroupBlame> {
 #[test]
 fn live_a_neighbour_is_blamed_for_its_time_an_innocent_for_none() {
     let notes = tempfile::tempdir().unwrap();
-    let (own, base) = (std::process::id(), now());
+    let may_begin = Begin::not_yet(notes.path());
+    let own = std::process::id();
     let id = format!("{:0<64}", format!("3f2a{own:08x}"));
     let victims = Group::unified(&format!("/latebound-victim-{own}.service"));
     let neighbours = Group::unified(&format!("/docker-{id}.scope"));
     let innocents = Group::unified(&format!("/latebound-innocent-{own}"));
-    let note = |name: &str| notes.path().join(name);
     let start = |name: &str, group: &Group| {
-        let program = Program::start(name, base, &note(name));
+        let program = Program::start(name, notes.path());
         group.join(&program);
         program
     };
     let programs =
         [start("victim", &victims), start("neighbour", &neighbours), start("innocent", &innocents)];
-    let duration = (FOLLOWED_AFTER + (BURSTS + 40) * PERIOD - (now() - base)) / MS;
     let unit = victims.path.trim_start_matches('/');
     // The jobs with a burst are the longest.
     let worst = (2 * BURSTS).to_string();
-    let run = explain(&["--unit", unit, "--duration", &format!("{duration}ms"), "--worst", &worst], || {});
-    let noted = std::fs::read_to_string(note("neighbour")).expect("all bursts are over");
+    let mut noted = String::new();
+    let run = explain(&["--unit", unit, "--worst", &worst], || {
+        may_begin.now();
+        noted = wait_for(&notes.path().join("taken"));
+        std::thread::sleep(Duration::from_millis(500));
+    });
     let (taken, seed) = noted.split_once(' ').unwrap();
     let taken: u64 = taken.parse().unwrap();
     drop(programs);
@@ -336,7 +390,9 @@ fn live_the_quota_of_a_group_is_blamed_for_as_long_as_cpu_stat_says() {
         std::fs::write(unified.join("cgroup.subtree_control"), "+cpu")
             .expect("the cpu controller of version 2");
     }
-    let program = Program::start("burner", now(), Path::new("/dev/null"));
+    let notes = tempfile::tempdir().unwrap();
+    let may_begin = Begin::not_yet(notes.path());
+    let program = Program::start("burner", notes.path());
     group.join(&program);
     if let Some(limited) = &limited {
         limited.join(&program);
@@ -353,11 +409,13 @@ fn live_the_quota_of_a_group_is_blamed_for_as_long_as_cpu_stat_says() {
             .unwrap(),
     };
     // The jobs that the quota held are the longest.
-    let run = explain(&["--cgroup", &path, "--duration", "10s", "--worst", "120"], || {
-        std::thread::sleep(Duration::from_secs(5));
+    let run = explain(&["--cgroup", &path, "--worst", "120"], || {
+        may_begin.now();
+        std::thread::sleep(Duration::from_nanos(FOLLOWED_AFTER));
         limit(true);
         std::thread::sleep(Duration::from_millis(2_500));
         limit(false);
+        std::thread::sleep(Duration::from_millis(500));
     });
     let account = std::fs::read_to_string(folder.join("cpu.stat")).unwrap();
     let count = |name: &str| {
@@ -385,12 +443,15 @@ fn live_threads_below_and_those_that_join_later_are_watched() {
     let id = format!("{prefix:0<64}");
     let container = Group::unified(&format!("/docker-{id}.scope"));
     let below = Group::unified(&format!("{}/init", container.path));
-    let start = |name: &str| Program::start(name, 0, Path::new("/dev/null"));
+    let notes = tempfile::tempdir().unwrap();
+    Begin::not_yet(notes.path()).now();
+    let start = |name: &str| Program::start(name, notes.path());
     let (first, later, other) = (start("lb-first"), start("lb-later"), start("lb-other"));
     container.join(&first);
-    let run = explain(&["--container", &prefix, "--cycle", "off", "--duration", "4s"], || {
-        std::thread::sleep(Duration::from_millis(2_500));
+    let run = explain(&["--container", &prefix, "--cycle", "off"], || {
+        std::thread::sleep(Duration::from_millis(500));
         below.join(&later);
+        std::thread::sleep(Duration::from_millis(1_000));
     });
     drop((first, later, other));
     let mut watched: Vec<&str> =
@@ -400,4 +461,36 @@ fn live_threads_below_and_those_that_join_later_are_watched() {
     assert_eq!(watched, ["lb-first", "lb-later"]);
     let whom: Vec<&str> = run.blame.iter().filter_map(|row| row.whom.as_deref()).collect();
     assert!(whom.iter().all(|path| *path == container.path || *path == below.path), "{whom:?}");
+}
+
+/// In a guest the cpu controller is in version 2.
+#[test]
+fn live_lab_groups_are_blamed_by_the_accounts_of_6_12_rt() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let script = format!(
+        "echo +cpu >/sys/fs/cgroup/cgroup.subtree_control || exit 11
+        exec {} --nocapture --test-threads=1 live_ --skip live_lab_",
+        program.display()
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args([
+            "lab",
+            "run",
+            "--kernel",
+            "debian:6.12-rt",
+            "--clock",
+            "instructions",
+            "--timeout",
+            "600s",
+            "--",
+        ])
+        .args(["exec", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("3 passed"), "{said}");
 }
