@@ -213,6 +213,7 @@ fn wait_for_a_lock(inherits: bool) -> (Vec<Event>, Tid, Tid) {
     let recorder = recorder();
     let mutex = Arc::new(Mutex::new(inherits));
     let (send, receive) = mpsc::channel();
+    let (about_to_wait, waits) = mpsc::channel();
     let holder = {
         let mutex = mutex.clone();
         std::thread::spawn(move || {
@@ -221,6 +222,8 @@ fn wait_for_a_lock(inherits: bool) -> (Vec<Event>, Tid, Tid) {
             plant::sleep_until(plant::now() + MS);
             mutex.lock();
             send.send(tid).unwrap();
+            // In an emulated machine the waiter can take longer than the 5 ms to start.
+            waits.recv().unwrap();
             plant::sleep_until(plant::now() + 5 * MS);
             mutex.unlock();
         })
@@ -228,6 +231,7 @@ fn wait_for_a_lock(inherits: bool) -> (Vec<Event>, Tid, Tid) {
     let holder_tid = receive.recv().unwrap();
     let waiter = std::thread::spawn(move || {
         let tid = plant::become_thread("lb-waiter", Class::Fifo(40));
+        about_to_wait.send(()).unwrap();
         let from = plant::now();
         mutex.lock();
         let to = plant::now();
