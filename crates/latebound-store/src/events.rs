@@ -10,19 +10,17 @@ use std::path::Path;
 
 use latebound_files::Folder;
 use latebound_model::{Cpu, Event, EventKind, Nanos, Task, Tid};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::{ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use crate::columns::{Values, check};
 use crate::error::StoreError;
 use crate::tables::{EVENTS_FILE, EncodedTable, columns};
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
-/// So many rows are read at once.
-const ROWS: usize = 1 << 14;
 /// An event as JSON is no longer: a stack has 61 frames of names.
 const MAX_EVENT_BYTES: usize = 1 << 16;
 
@@ -134,22 +132,6 @@ fn rows(file: File, bytes: u64, visit: &mut impl FnMut(Event)) -> Result<(), Str
     Ok(())
 }
 
-/// Whether all columns lie within the file: the reader takes that for granted.
-fn check(metadata: &ParquetMetaData, bytes: u64) -> Result<(), String> {
-    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
-        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-        let end = start.checked_add(column.compressed_size());
-        let within = start >= 0
-            && column.compressed_size() >= 0
-            && column.num_values() >= 0
-            && end.is_some_and(|end| u64::try_from(end).is_ok_and(|end| end <= bytes));
-        if !within {
-            return Err("a column lies outside the file".to_owned());
-        }
-    }
-    Ok(())
-}
-
 /// The columns of a group of rows, read a part at a time.
 struct Columns {
     at: Values<Int64Type>,
@@ -182,41 +164,5 @@ impl Columns {
             events.push(Event { at, cpu, kind, current });
         }
         Ok((count > 0).then_some(events))
-    }
-}
-
-/// The values of one column, a part at a time.
-struct Values<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    values: Vec<T::T>,
-    /// Of each row whether it has a value.
-    defined: Vec<i16>,
-    /// Of each row which of the values is its own.
-    places: Vec<Option<usize>>,
-}
-
-impl<T: DataType> Values<T> {
-    fn new(reader: ColumnReaderImpl<T>) -> Values<T> {
-        Values { reader, values: Vec::new(), defined: Vec::new(), places: Vec::new() }
-    }
-
-    /// Reads the next rows. Returns how many.
-    fn read(&mut self) -> Result<usize, String> {
-        self.values.clear();
-        self.defined.clear();
-        let (rows, _, _) = self
-            .reader
-            .read_records(ROWS, Some(&mut self.defined), None, &mut self.values)
-            .map_err(|error| error.to_string())?;
-        // A column that every row has gives no word of it.
-        let all = self.defined.is_empty();
-        let mut next = 0..;
-        let has = (0..rows).map(|row| all || self.defined.get(row) == Some(&1));
-        self.places = has.map(|has| if has { next.next() } else { None }).collect();
-        Ok(rows)
-    }
-
-    fn value(&self, row: usize) -> Option<&T::T> {
-        self.values.get((*self.places.get(row)?)?)
     }
 }

@@ -6,7 +6,7 @@
 //! from elsewhere needs. It never measures, never renders, and never removes what a Run's record does not name.
 
 #[cfg(feature = "write")]
-mod columns;
+pub mod columns;
 mod error;
 #[cfg(feature = "write")]
 mod events;

@@ -8,6 +8,7 @@ mod defer;
 mod group;
 mod lab;
 mod late;
+mod store;
 mod tune;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub(crate) use defer::{
 pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
+pub(crate) use store::{StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreFilesArgs, StoreListArgs};
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,
     TuneRunArgs, TuneShowArgs, TuneTasksArgs, TuneUndoArgs,
@@ -95,6 +97,7 @@ pub(crate) enum Verb {
     Report(ReportArgs),
     Tune(TuneArgs),
     Lab(LabArgs),
+    Store(StoreArgs),
     /// Print the JSON Schema of run.json
     ///
     /// Every Run names its schema. A reader of a schema version reads every later Run of that version.

@@ -48,7 +48,7 @@ use crate::output::Output;
 /// Whether the verb needs nothing of the system but files.
 fn reads_files_alone(verb: &Verb) -> bool {
     match verb {
-        Verb::Report(_) | Verb::Import(_) | Verb::Schema => true,
+        Verb::Report(_) | Verb::Import(_) | Verb::Store(_) | Verb::Schema => true,
         Verb::Compare(args) => args.command.is_none(),
         Verb::Explain(args) => args.run.is_some() || args.trace.is_some(),
         Verb::Bound(args) => !args.files.is_empty(),
@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => verbs::doctor::run(&args, &output),
         Verb::Import(args) => verbs::import::run(&args, &output),
         Verb::Tune(args) => verbs::tune::run(&args, &output),
+        Verb::Store(args) => verbs::store::run(&args, &output),
         Verb::Lab(args) => verbs::lab::run(&args, &output),
         Verb::Report(args) => verbs::report::run(&args, &output),
         Verb::Schema => output

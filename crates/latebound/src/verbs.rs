@@ -14,4 +14,5 @@ pub(crate) mod measure;
 pub(crate) mod observe;
 pub(crate) mod preemption;
 pub(crate) mod report;
+pub(crate) mod store;
 pub(crate) mod tune;

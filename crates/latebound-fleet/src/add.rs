@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Adding Runs to a store.
+//!
+//! Owns that a Run counts once, whoever adds it how often. Data files come first, under names that nothing else has; then one commit for
+//! each day and host makes them count. A writer that dies before leaves files that no commit names.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use latebound_model::{Run, RunState};
+use schemars::JsonSchema;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::error::FleetError;
+use crate::log::{Added, Commit, Counted, Level, State};
+use crate::place::{Partition, path};
+use crate::rows::{NewInterval, hex};
+use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, new_name};
+use crate::tables::Rows;
+use crate::{COMMIT_SCHEMA, GRACE, TOOL};
+
+/// So often another writer may be first.
+pub(crate) const TRIES: u32 = 1_000;
+
+/// Runs on their way into a store.
+#[derive(Debug, Default)]
+pub struct NewRuns {
+    of: BTreeMap<Partition, BTreeMap<String, NewInterval>>,
+    results: Vec<AddResult>,
+}
+
+/// What became of a Run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AddOutcome {
+    /// It counts from now on.
+    Added,
+    /// It replaced an earlier state of the same Run.
+    Replaced,
+    /// It, or a later state of it, counted before.
+    Present,
+}
+
+/// A Run that was to be added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AddResult {
+    /// What the Run is called.
+    pub source: String,
+    /// Tells it from every other.
+    pub interval: String,
+    /// The day on which it began.
+    pub day: String,
+    /// Its host.
+    pub host: String,
+    /// What became of it.
+    pub outcome: AddOutcome,
+}
+
+/// What `latebound store add` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AddDocument {
+    /// `latebound.store-add/1`
+    pub schema: &'static str,
+    /// Where the store lies.
+    pub store: String,
+    /// The Runs, by day and host.
+    pub runs: Vec<AddResult>,
+    /// How many commits that took: one for each day and host at most.
+    pub commits: u64,
+}
+
+impl AddDocument {
+    /// The schema's name.
+    pub const SCHEMA: &str = "latebound.store-add/1";
+}
+
+impl NewRuns {
+    /// None yet.
+    pub fn new() -> NewRuns {
+        NewRuns::default()
+    }
+
+    /// One more. `source` is the name of its folder, `host` is used in place of the name of the host in the Run. Of two states of one Run
+    /// the later one is taken.
+    pub fn push(&mut self, run: &Run, source: &str, host: Option<&str>) -> Result<(), FleetError> {
+        let new = NewInterval::of(run, source, host)?;
+        let of = self.of.entry(new.partition.clone()).or_default();
+        match of.get_mut(&new.id) {
+            Some(there) if is_later((new.state, new.end_us), (there.state, there.end_us)) => {
+                let earlier = std::mem::replace(there, new);
+                self.results.push(result(&earlier, AddOutcome::Present));
+            }
+            Some(_) => self.results.push(result(&new, AddOutcome::Present)),
+            None => _ = of.insert(new.id.clone(), new),
+        }
+        Ok(())
+    }
+}
+
+fn result(interval: &NewInterval, outcome: AddOutcome) -> AddResult {
+    AddResult {
+        source: interval.source.clone(),
+        interval: interval.id.clone(),
+        day: interval.partition.day.to_string(),
+        host: interval.partition.host.clone(),
+        outcome,
+    }
+}
+
+/// Whether a state of a Run is a later one than another of the same Run.
+fn is_later(one: (RunState, i64), other: (RunState, i64)) -> bool {
+    let ended = |state| state != RunState::Running;
+    (ended(one.0), one.1) > (ended(other.0), other.1)
+}
+
+/// Data files that were written, and when the first of them was.
+pub(crate) struct Written {
+    pub(crate) files: Vec<Added>,
+    since: (Instant, SystemTime),
+}
+
+impl Written {
+    /// Whether so much time has gone by that somebody may take them for those of a dead writer.
+    pub(crate) fn is_old(&self) -> bool {
+        // The monotonic clock stands still while the machine sleeps.
+        let by_wall = self.since.1.elapsed().unwrap_or(Duration::ZERO);
+        self.since.0.elapsed().max(by_wall) > GRACE / 2
+    }
+}
+
+impl Store {
+    /// Writes rows as data files of a partition that no commit names yet.
+    pub(crate) fn write_rows(
+        &self,
+        partition: &Partition,
+        rows: Rows,
+        interval: Option<&str>,
+    ) -> Result<Written, FleetError> {
+        let mut written = Written { files: Vec::new(), since: (Instant::now(), SystemTime::now()) };
+        for (table, bytes, rows) in rows.into_files()? {
+            loop {
+                let file = partition.data(table, &new_name());
+                let (length, sha256) = (bytes.len() as u64, hex(&Sha256::digest(&bytes)));
+                match self.create_object(&path(&file), bytes.clone().into()) {
+                    Ok(true) => {
+                        let interval = interval.map(str::to_owned);
+                        written.files.push(Added { table, file, rows, bytes: length, sha256, interval });
+                        break;
+                    }
+                    // The name is taken: there are 2^128 others.
+                    Ok(false) => {}
+                    Err(error) => {
+                        self.discard(&written);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Removes data files that no commit will name; what is left of them goes with those of dead writers.
+    pub(crate) fn discard(&self, written: &Written) {
+        for file in &written.files {
+            let _ = self.remove(&path(&file.file));
+        }
+    }
+
+    /// Adds Runs: each counts once, however often it is added. One commit for each day and host. Where an error is given, the Runs of
+    /// earlier days and hosts may count already; adding all of them again is right.
+    pub fn add(&self, new: NewRuns) -> Result<AddDocument, FleetError> {
+        let (mut runs, mut commits) = (new.results, 0);
+        for (partition, intervals) in new.of {
+            let intervals: Vec<NewInterval> = intervals.into_values().collect();
+            let outcomes = self.add_to(&partition, &intervals)?;
+            commits += u64::from(outcomes.iter().any(|outcome| *outcome != AddOutcome::Present));
+            runs.extend(intervals.iter().zip(outcomes).map(|(interval, outcome)| result(interval, outcome)));
+        }
+        runs.sort_by(|a, b| (&a.day, &a.host, &a.source).cmp(&(&b.day, &b.host, &b.source)));
+        Ok(AddDocument { schema: AddDocument::SCHEMA, store: self.location(), runs, commits })
+    }
+
+    fn add_to(
+        &self,
+        partition: &Partition,
+        intervals: &[NewInterval],
+    ) -> Result<Vec<AddOutcome>, FleetError> {
+        let mut written: Option<(Vec<AddOutcome>, Vec<Written>)> = None;
+        for _ in 0..TRIES {
+            let state = self.state(partition)?;
+            let outcomes = match outcomes(partition, &state, intervals) {
+                Ok(outcomes) => outcomes,
+                Err(error) => {
+                    self.discard_all(written);
+                    return Err(error);
+                }
+            };
+            // Somebody else may have added some of them meanwhile.
+            let usable = |(of, files): &(Vec<AddOutcome>, Vec<Written>)| {
+                *of == outcomes && !files.iter().any(Written::is_old)
+            };
+            if !written.as_ref().is_some_and(usable) {
+                self.discard_all(written.take());
+            }
+            if outcomes.iter().all(|outcome| *outcome == AddOutcome::Present) {
+                return Ok(outcomes);
+            }
+            let files = match &written {
+                Some((_, files)) => files,
+                None => {
+                    let files = self.write_new(partition, intervals, &outcomes)?;
+                    &written.insert((outcomes.clone(), files)).1
+                }
+            };
+            let commit = commit(&state, intervals, &outcomes, files);
+            match self.push(partition, state.next, &commit) {
+                Ok(true) if self.counts(partition, state.next, &commit)? => return Ok(outcomes),
+                Ok(_) => {}
+                Err(error) => {
+                    // The commit may be there where an error came behind it: then its files must stay.
+                    if self.is_absent(partition, state.next) {
+                        self.discard_all(written);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        self.discard_all(written);
+        Err(FleetError::Contended { partition: partition.clone(), tries: TRIES })
+    }
+
+    /// Whether it is sure that there is no commit of this number.
+    pub(crate) fn is_absent(&self, partition: &Partition, number: u64) -> bool {
+        matches!(self.get(&partition.commit(number), MAX_DOCUMENT_BYTES), Ok(Found::Absent))
+    }
+
+    fn discard_all(&self, written: Option<(Vec<AddOutcome>, Vec<Written>)>) {
+        written.iter().flat_map(|(_, files)| files).for_each(|files| self.discard(files));
+    }
+
+    /// The data files of the Runs that do not count yet. Of one that still goes on they are its own, so that its later state can take
+    /// their place; all others share theirs.
+    fn write_new(
+        &self,
+        partition: &Partition,
+        intervals: &[NewInterval],
+        outcomes: &[AddOutcome],
+    ) -> Result<Vec<Written>, FleetError> {
+        let mut shared = Rows::default();
+        let mut written = Vec::new();
+        let mut write = |rows: Rows, interval: Option<&str>| match self.write_rows(partition, rows, interval)
+        {
+            Ok(files) => {
+                written.push(files);
+                Ok(())
+            }
+            Err(error) => {
+                written.iter().for_each(|files| self.discard(files));
+                Err(error)
+            }
+        };
+        for (interval, _) in new(intervals, outcomes) {
+            match interval.state {
+                RunState::Running => write(interval.rows.clone(), Some(&interval.id))?,
+                _ => shared.append(interval.rows.clone()),
+            }
+        }
+        shared.sort();
+        write(shared, None)?;
+        Ok(written)
+    }
+
+    /// Whether a commit that was just made is part of the state. It is not where this process stood still for so long that others
+    /// summed up and removed the commits before it; then it is taken back.
+    pub(crate) fn counts(
+        &self,
+        partition: &Partition,
+        number: u64,
+        commit: &Commit,
+    ) -> Result<bool, FleetError> {
+        let state = self.state(partition)?;
+        if state.next == number + 1
+            || commit.intervals.iter().all(|one| state.intervals.contains_key(&one.id))
+        {
+            return Ok(true);
+        }
+        self.remove(&partition.commit(number))?;
+        Ok(false)
+    }
+}
+
+/// Those that do not count yet.
+fn new<'i>(
+    intervals: &'i [NewInterval],
+    outcomes: &'i [AddOutcome],
+) -> impl Iterator<Item = (&'i NewInterval, AddOutcome)> {
+    let with = intervals.iter().zip(outcomes.iter().copied());
+    with.filter(|(_, outcome)| *outcome != AddOutcome::Present)
+}
+
+/// What is to become of each Run.
+fn outcomes(
+    partition: &Partition,
+    state: &State,
+    intervals: &[NewInterval],
+) -> Result<Vec<AddOutcome>, FleetError> {
+    let outcome = |new: &NewInterval| match state.intervals.get(&new.id) {
+        None => Ok(AddOutcome::Added),
+        Some(there) if !is_later((new.state, new.end_us), (there.state, there.end_us)) => {
+            Ok(AddOutcome::Present)
+        }
+        Some(_) if state.files_of(&new.id).next().is_some() => Ok(AddOutcome::Replaced),
+        Some(_) => {
+            Err(FleetError::RolledUp { source_name: new.source.clone(), partition: partition.clone() })
+        }
+    };
+    intervals.iter().map(outcome).collect()
+}
+
+fn commit(state: &State, intervals: &[NewInterval], outcomes: &[AddOutcome], files: &[Written]) -> Commit {
+    let replaced = new(intervals, outcomes).filter(|(_, outcome)| *outcome == AddOutcome::Replaced);
+    let removes = replaced.flat_map(|(new, _)| state.files_of(&new.id)).map(|file| file.file.clone());
+    let counted = |new: &NewInterval| Counted {
+        id: new.id.clone(),
+        state: new.state,
+        start_us: new.start_us,
+        end_us: new.end_us,
+    };
+    Commit {
+        schema: COMMIT_SCHEMA.to_owned(),
+        at: Timestamp::now().to_string(),
+        tool: TOOL.to_owned(),
+        snapshot: false,
+        level: Level::Interval,
+        adds: files.iter().flat_map(|files| files.files.iter().cloned()).collect(),
+        removes: removes.collect(),
+        intervals: new(intervals, outcomes).map(|(new, _)| counted(new)).collect(),
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A store of the Runs of many machines: Parquet tables by day and host, with a log of commits for each.
+//!
+//! Owns the layout of a store, the columns of its tables, how Runs become rows, how rows are rolled up to hours and days, and which files
+//! count. A reader at any moment, also after SIGKILL or on a full disk, meets the state before or the state after a commit. It never
+//! measures, never asks questions of the tables, and never changes a file that is there.
+
+mod add;
+mod error;
+mod log;
+mod place;
+mod rows;
+mod show;
+mod store;
+mod tables;
+
+use std::time::Duration;
+
+pub use add::{AddDocument, AddOutcome, AddResult, NewRuns};
+pub use error::FleetError;
+pub use log::{Added, Commit, Counted, Damage, Level};
+pub use place::{Day, Partition};
+pub use show::{Choice, FilesDocument, ListDocument, Listed};
+pub use store::{Store, StoreDocument};
+pub use tables::Table;
+
+/// The file that makes a folder a store.
+pub const MARKER: &str = "latebound-store.json";
+
+/// The schema of a store that this version writes and reads.
+pub const STORE_SCHEMA: &str = "latebound.store/1";
+
+/// The schema of a commit that this version writes and reads.
+pub const COMMIT_SCHEMA: &str = "latebound.store-commit/1";
+
+/// What makes commits.
+pub(crate) const TOOL: &str = concat!("latebound ", env!("CARGO_PKG_VERSION"));
+
+/// For so long a file stays that no longer counts, or that never did: a reader may be at it, or a writer about to commit it.
+pub(crate) const GRACE: Duration = Duration::from_secs(3600);

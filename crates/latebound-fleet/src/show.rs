@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is in a store: its partitions, and the files that other programs read.
+
+use std::collections::BTreeMap;
+
+use object_store::path::Path;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::FleetError;
+use crate::log::{Damage, Level, State};
+use crate::place::{DATA, Day, Partition};
+use crate::store::Store;
+use crate::tables::Table;
+
+/// Which partitions.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those of this day and later ones.
+    pub from: Option<Day>,
+    /// Those of this day and earlier ones.
+    pub to: Option<Day>,
+    /// Those of these hosts; of all where there are none.
+    pub hosts: Vec<String>,
+}
+
+impl Choice {
+    fn has(&self, partition: &Partition) -> bool {
+        self.from.is_none_or(|from| partition.day >= from)
+            && self.to.is_none_or(|to| partition.day <= to)
+            && (self.hosts.is_empty() || self.hosts.contains(&partition.host))
+    }
+}
+
+/// A day of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The day.
+    pub day: String,
+    /// The host.
+    pub host: String,
+    /// Up to which level it is rolled up.
+    pub level: Level,
+    /// How many Runs count.
+    pub intervals: u64,
+    /// How many data files count.
+    pub files: u64,
+    /// How many rows they have.
+    pub rows: u64,
+    /// How long they are.
+    pub bytes: u64,
+}
+
+/// What `latebound store list` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListDocument {
+    /// `latebound.store-list/1`
+    pub schema: &'static str,
+    /// Where the store lies.
+    pub store: String,
+    /// The days of the hosts.
+    pub partitions: Vec<Listed>,
+    /// Commits that cannot be read; what they said is left out.
+    pub damaged: Vec<Damage>,
+}
+
+/// What `latebound store files` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FilesDocument {
+    /// `latebound.store-files/1`
+    pub schema: &'static str,
+    /// Where the store lies.
+    pub store: String,
+    /// The paths of the files of each table; a table without rows has none.
+    pub tables: BTreeMap<Table, Vec<String>>,
+    /// Files that are missing or shorter or longer than they were, and commits that cannot be read. They are left out.
+    pub damaged: Vec<Damage>,
+}
+
+impl Store {
+    /// The states of the partitions of a choice.
+    pub(crate) fn states(
+        &self,
+        choice: &Choice,
+    ) -> Result<(Vec<(Partition, State)>, Vec<Damage>), FleetError> {
+        let (partitions, mut damaged) = self.partitions()?;
+        let mut states = Vec::new();
+        for partition in partitions.into_iter().filter(|partition| choice.has(partition)) {
+            let state = self.state(&partition)?;
+            damaged.extend_from_slice(&state.damaged);
+            states.push((partition, state));
+        }
+        Ok((states, damaged))
+    }
+
+    /// What the partitions hold, by their logs alone.
+    pub fn contents(&self, choice: &Choice) -> Result<ListDocument, FleetError> {
+        let (states, damaged) = self.states(choice)?;
+        let listed = |(partition, state): &(Partition, State)| Listed {
+            day: partition.day.to_string(),
+            host: partition.host.clone(),
+            level: state.level,
+            intervals: state.intervals.len() as u64,
+            files: state.files.len() as u64,
+            rows: state.files.values().map(|file| file.rows).sum(),
+            bytes: state.files.values().map(|file| file.bytes).sum(),
+        };
+        // One that was pruned holds nothing.
+        let partitions = states.iter().filter(|(_, state)| !state.files.is_empty()).map(listed).collect();
+        let schema = "latebound.store-list/1";
+        Ok(ListDocument { schema, store: self.location(), partitions, damaged })
+    }
+
+    /// The files of these tables, for other programs: those that count and are as long as they were.
+    pub fn files(&self, tables: &[Table], choice: &Choice) -> Result<FilesDocument, FleetError> {
+        let (states, mut damaged) = self.states(choice)?;
+        let mut found: BTreeMap<Table, Vec<String>> =
+            tables.iter().map(|table| (*table, Vec::new())).collect();
+        let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+        for table in tables {
+            let below = Path::from_iter([DATA, table.name()]);
+            sizes.extend(self.list(&below)?.into_iter().map(|meta| (meta.location.to_string(), meta.size)));
+        }
+        for file in states.iter().flat_map(|(_, state)| state.files.values()) {
+            let Some(paths) = found.get_mut(&file.table) else { continue };
+            match sizes.get(&file.file) {
+                Some(size) if *size == file.bytes => paths.push(self.path_for_others(&file.file)),
+                Some(size) => {
+                    let why = format!("it has {size} bytes and was written with {}", file.bytes);
+                    damaged.push(Damage { file: file.file.clone(), why });
+                }
+                None => damaged.push(Damage { file: file.file.clone(), why: "it is missing".to_owned() }),
+            }
+        }
+        let schema = "latebound.store-files/1";
+        Ok(FilesDocument { schema, store: self.location(), tables: found, damaged })
+    }
+}

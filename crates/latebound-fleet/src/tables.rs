@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables of a store: their columns, and the way of their rows to a file and back.
+//!
+//! The columns are described for readers in docs/src/reference/store.md. Every number is signed, because not every engine knows
+//! numbers without a sign. Words (`timer_wakeup`, `latency`) are those of `run.json`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use latebound_store::columns::{ColumnBothWays, Get, Set, decode, encode_both_ways};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FleetError;
+
+/// The level of one Run's own rows.
+pub(crate) const INTERVAL: &str = "interval";
+/// The level of the sums of an hour.
+pub(crate) const HOUR: &str = "hour";
+/// The level of the sums of a day.
+pub(crate) const DAY: &str = "day";
+
+/// A row of a table.
+pub(crate) trait Row: Default + Sized {
+    /// Which table.
+    const TABLE: Table;
+
+    /// Its columns, in the order of the file.
+    fn columns() -> Vec<ColumnBothWays<Self>>;
+}
+
+/// The bytes of a file with these rows.
+pub(crate) fn to_file<R: Row>(rows: Vec<R>) -> Result<(Vec<u8>, u64), FleetError> {
+    encode_both_ways(&R::columns(), rows)
+        .map_err(|source| FleetError::Encode { table: R::TABLE.name(), source })
+}
+
+/// Gives the rows of a file to `visit`; how many they are, or what is wrong with the file.
+pub(crate) fn from_file<R: Row>(bytes: Bytes, visit: impl FnMut(R)) -> Result<u64, String> {
+    decode(bytes, &R::columns(), visit)
+}
+
+macro_rules! get {
+    ($row:ident, Text, $field:ident) => {
+        Get::Text(|row: &$row| &row.$field)
+    };
+    ($row:ident, OptionalText, $field:ident) => {
+        Get::OptionalText(|row: &$row| row.$field.as_deref())
+    };
+    ($row:ident, $kind:ident, $field:ident) => {
+        Get::$kind(|row: &$row| row.$field)
+    };
+}
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $variant:ident $row:ident $rows:ident = $name:literal {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ident $type:ty,)+
+    })+) => {
+        /// A table of a store.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Table {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Table {
+            /// All of them.
+            pub const ALL: &[Table] = &[$(Table::$variant),+];
+
+            /// Its name, which is that of its folder.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Table::$variant => $name,)+
+                }
+            }
+
+            /// The names of its columns, in the order of the file.
+            pub fn columns(self) -> Vec<&'static str> {
+                match self {
+                    $(Table::$variant => vec![$(stringify!($field)),+],)+
+                }
+            }
+
+            /// The bytes are a file of this table: how many rows it has, or what is wrong with it.
+            pub(crate) fn check(self, bytes: Bytes) -> Result<u64, String> {
+                match self {
+                    $(Table::$variant => from_file::<$row>(bytes, drop),)+
+                }
+            }
+        }
+
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub(crate) struct $row {
+            $($(#[$field_doc])* pub(crate) $field: $type,)+
+        }
+
+        impl Row for $row {
+            const TABLE: Table = Table::$variant;
+
+            fn columns() -> Vec<ColumnBothWays<$row>> {
+                vec![$(ColumnBothWays {
+                    name: stringify!($field),
+                    get: get!($row, $kind, $field),
+                    set: Set::$kind(|row: &mut $row, value| row.$field = value),
+                }),+]
+            }
+        })+
+
+        /// Rows of all tables, of one partition.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub(crate) struct Rows {
+            $(pub(crate) $rows: Vec<$row>,)+
+        }
+
+        impl Rows {
+            /// Takes the rows of another.
+            pub(crate) fn append(&mut self, other: Rows) {
+                $(self.$rows.extend(other.$rows);)+
+            }
+
+            /// The bytes and the number of rows of a file for each table that has rows.
+            pub(crate) fn into_files(self) -> Result<Vec<(Table, Vec<u8>, u64)>, FleetError> {
+                let mut files = Vec::new();
+                $(if !self.$rows.is_empty() {
+                    let (bytes, rows) = to_file(self.$rows)?;
+                    files.push((Table::$variant, bytes, rows));
+                })+
+                Ok(files)
+            }
+
+            /// Takes the rows of a file of this table.
+            pub(crate) fn read(&mut self, table: Table, bytes: Bytes) -> Result<u64, String> {
+                match table {
+                    $(Table::$variant => from_file(bytes, |row| self.$rows.push(row)),)+
+                }
+            }
+        }
+    };
+}
+
+tables! {
+    /// Distributions, by their numbers.
+    Series SeriesRow series = "series" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        end_us: I64 i64,
+        series_id: Text Arc<str>,
+        mechanism: Text Arc<str>,
+        quantity: Text Arc<str>,
+        subject: Text Arc<str>,
+        cpu: OptionalI32 Option<i32>,
+        total: Bool bool,
+        count: I64 i64,
+        sum_ns: Decimal i128,
+        min_ns: OptionalI64 Option<i64>,
+        max_ns: OptionalI64 Option<i64>,
+        merged: I64 i64,
+        missed: I64 i64,
+        lost: I64 i64,
+        lost_unknown: Bool bool,
+        above_count: I64 i64,
+        above_ns: OptionalI64 Option<i64>,
+        evidence: Text Arc<str>,
+    }
+    /// Buckets of distributions that are not empty.
+    Buckets BucketRow buckets = "buckets" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        series_id: Text Arc<str>,
+        cpu: OptionalI32 Option<i32>,
+        total: Bool bool,
+        bucket_low_ns: I64 i64,
+        bucket_high_ns: I64 i64,
+        count: I64 i64,
+    }
+    /// Causes of the worst activations.
+    Worst WorstRow worst = "worst" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        rank: I32 i32,
+        series_id: Text Arc<str>,
+        cpu: I32 i32,
+        requested_us: I64 i64,
+        latency_ns: I64 i64,
+        task_comm: Text Arc<str>,
+        task_group: OptionalText Option<Arc<str>>,
+        cause_rank: I32 i32,
+        cause_kind: Text Arc<str>,
+        cause_subject: Text Arc<str>,
+        cause_comm: OptionalText Option<Arc<str>>,
+        cause_group: OptionalText Option<Arc<str>>,
+        cause_ns: I64 i64,
+        via: OptionalText Option<Arc<str>>,
+        unexplained_ns: I64 i64,
+    }
+    /// Spans of the worst activations.
+    Spans SpanRow spans = "spans" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        rank: I32 i32,
+        series_id: Text Arc<str>,
+        cpu: I32 i32,
+        start_ns: I64 i64,
+        end_ns: I64 i64,
+        kind: Text Arc<str>,
+        subject: Text Arc<str>,
+        comm: OptionalText Option<Arc<str>>,
+        via: OptionalText Option<Arc<str>>,
+    }
+    /// Settings that bear on latency.
+    Settings SettingRow settings = "settings" {
+        day: Date i32,
+        host: Text Arc<str>,
+        start_us: I64 i64,
+        name: Text Arc<str>,
+        value: OptionalText Option<Arc<str>>,
+    }
+    /// What the hosts are.
+    Machines MachineRow machines = "machines" {
+        day: Date i32,
+        host: Text Arc<str>,
+        start_us: I64 i64,
+        cpu_model: OptionalText Option<Arc<str>>,
+        machine: OptionalText Option<Arc<str>>,
+        cpus: OptionalI32 Option<i32>,
+        memory_bytes: OptionalI64 Option<i64>,
+        hypervisor: OptionalText Option<Arc<str>>,
+        kernel_release: OptionalText Option<Arc<str>>,
+        preemption: OptionalText Option<Arc<str>>,
+        hostname: OptionalText Option<Arc<str>>,
+        tool_version: Text Arc<str>,
+    }
+    /// What was lost.
+    Losses LossRow losses = "losses" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        kind: Text Arc<str>,
+        subject: OptionalText Option<Arc<str>>,
+        count: OptionalI64 Option<i64>,
+    }
+    /// How late threads can get.
+    Bounds BoundRow bounds = "bounds" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        cpu: OptionalI32 Option<i32>,
+        bound: Text Arc<str>,
+        chosen: Bool bool,
+        verdict: Text Arc<str>,
+        bound_ns: OptionalI64 Option<i64>,
+        observed_max_ns: OptionalI64 Option<i64>,
+        evidence: Text Arc<str>,
+    }
+    /// Maxima of blocks of time.
+    Blocks BlockRow blocks = "blocks" {
+        day: Date i32,
+        host: Text Arc<str>,
+        start_us: I64 i64,
+        block_us: I64 i64,
+        series_id: Text Arc<str>,
+        cpu: OptionalI32 Option<i32>,
+        max_ns: I64 i64,
+    }
+    /// The Runs that are counted.
+    Intervals IntervalRow intervals = "intervals" {
+        day: Date i32,
+        host: Text Arc<str>,
+        level: Text Arc<str>,
+        start_us: I64 i64,
+        end_us: I64 i64,
+        interval_id: OptionalText Option<Arc<str>>,
+        verb: Text Arc<str>,
+        state: Text Arc<str>,
+        source: OptionalText Option<Arc<str>>,
+        intervals: I64 i64,
+        observed_us: I64 i64,
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Table {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Table, String> {
+        Table::ALL.iter().copied().find(|table| table.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Table::ALL.iter().map(|table| table.name()).collect();
+            format!("\"{}\" is no table of a store; the tables are {}", text.escape_debug(), names.join(", "))
+        })
+    }
+}
+
+impl Rows {
+    /// Puts the rows in the order in which readers find them quickest, which is the same whatever order they came in.
+    pub(crate) fn sort(&mut self) {
+        self.series.sort_by(|a, b| {
+            (&a.series_id, a.start_us, a.cpu, &a.level).cmp(&(&b.series_id, b.start_us, b.cpu, &b.level))
+        });
+        self.buckets.sort_by(|a, b| {
+            (&a.series_id, a.cpu, a.bucket_low_ns, a.start_us, &a.level).cmp(&(
+                &b.series_id,
+                b.cpu,
+                b.bucket_low_ns,
+                b.start_us,
+                &b.level,
+            ))
+        });
+        self.worst.sort_by(|a, b| {
+            (a.start_us, &a.level, a.rank, a.cause_rank).cmp(&(b.start_us, &b.level, b.rank, b.cause_rank))
+        });
+        self.spans.sort_by(|a, b| {
+            (a.start_us, &a.level, a.rank, a.start_ns).cmp(&(b.start_us, &b.level, b.rank, b.start_ns))
+        });
+        self.settings.sort_by(|a, b| (&a.name, a.start_us, &a.value).cmp(&(&b.name, b.start_us, &b.value)));
+        self.machines.sort_by_key(|row| row.start_us);
+        self.losses.sort_by(|a, b| (a.start_us, &a.kind, &a.subject).cmp(&(b.start_us, &b.kind, &b.subject)));
+        self.bounds.sort_by(|a, b| (a.start_us, a.cpu, &a.bound).cmp(&(b.start_us, b.cpu, &b.bound)));
+        self.blocks.sort_by(|a, b| {
+            (&a.series_id, a.start_us, a.cpu, a.block_us).cmp(&(&b.series_id, b.start_us, b.cpu, b.block_us))
+        });
+        self.intervals.sort_by(|a, b| {
+            (a.start_us, &a.level, &a.verb, &a.state).cmp(&(b.start_us, &b.level, &b.verb, &b.state))
+        });
+    }
+}

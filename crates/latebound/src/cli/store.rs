@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `latebound store`. Holds no behaviour.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use latebound_fleet::{Day, Table};
+
+const EXAMPLES: &str = "\
+Examples:
+  latebound store add --store fleet latebound-check.run
+  latebound store list --store fleet
+  latebound store files --store fleet --table buckets
+  latebound store compact --store fleet --to hour";
+
+/// Keep the Runs of many machines in one store, for any program that reads Parquet
+///
+/// A store is a folder of Parquet tables by day and host. Each Run that is added counts once. Other programs read the files that `store
+/// files` names.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    pub(crate) command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    Add(StoreAddArgs),
+    List(StoreListArgs),
+    Files(StoreFilesArgs),
+}
+
+/// Where the store lies.
+#[derive(Debug, Args)]
+pub(crate) struct StorePlace {
+    /// The folder of the store.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) store: PathBuf,
+}
+
+/// Which days and hosts of it.
+#[derive(Debug, Args)]
+pub(crate) struct StoreChoice {
+    /// Only this day and later ones, such as 2026-11-27 (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) from: Option<Day>,
+
+    /// Only this day and earlier ones.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) to: Option<Day>,
+
+    /// Only this host; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+}
+
+/// Add Runs to a store
+///
+/// Makes the store if there is none. All Runs of one day and host become one commit: a reader sees all of them or none. A Run that is
+/// in the store already is not counted again. Several processes, on several machines, may add at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store add --store /srv/fleet latebound-check.run
+  latebound store add --store /srv/fleet --host rt-07 nightly/*.run")]
+pub(crate) struct StoreAddArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// The name of the host, in place of the name in the Run.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+
+    /// The Runs: folders, or their run.json.
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+}
+
+/// List the days and hosts of a store, with their Runs, rows and bytes
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store list --store /srv/fleet
+  latebound store list --store /srv/fleet --host rt-07 --from 2026-11-01 --format json")]
+pub(crate) struct StoreListArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+    #[command(flatten)]
+    pub(crate) choice: StoreChoice,
+}
+
+/// Print the paths of the Parquet files that count, for other programs
+///
+/// Reading all files below `data` counts too much: files that were rolled up stay for an hour, and a writer may be about to commit
+/// others. A missing or cut file is left out and named on standard error, and the exit status is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store files --store /srv/fleet --table series
+  latebound store files --store /srv/fleet --from 2026-11-20 --format json")]
+pub(crate) struct StoreFilesArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than
+    /// once [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Vec<Table>,
+
+    #[command(flatten)]
+    pub(crate) choice: StoreChoice,
+}

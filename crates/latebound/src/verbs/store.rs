@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latebound store`: the Runs of many machines in one place.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use latebound_fleet::{AddDocument, AddOutcome, Choice, Damage, ListDocument, NewRuns, Store, Table};
+
+use crate::cli::{StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreFilesArgs, StoreListArgs};
+use crate::outcome::Outcome;
+use crate::output::Output;
+
+pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
+    match &args.command {
+        StoreCommand::Add(args) => add(args, output),
+        StoreCommand::List(args) => list(args, output),
+        StoreCommand::Files(args) => files(args, output),
+    }
+}
+
+fn choice(args: &StoreChoice) -> Choice {
+    Choice { from: args.from, to: args.to, hosts: args.host.clone() }
+}
+
+fn add(args: &StoreAddArgs, output: &Output) -> Result<Outcome> {
+    let mut runs = NewRuns::new();
+    // All are read before anything is written.
+    for path in &args.runs {
+        runs.push(&latebound_store::read_run(path)?, &source(path), args.host.as_deref())?;
+    }
+    let document = Store::open_or_create(&args.place.store)?.add(runs)?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => output.text(&added(&document))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What a Run is called: its folder, without what lies above.
+fn source(path: &Path) -> String {
+    let is_run = path.file_name().is_some_and(|name| name == latebound_store::RUN_FILE);
+    let folder = if is_run && !path.is_dir() { path.parent().unwrap_or(path) } else { path };
+    let named = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    named.unwrap_or_else(|| folder.display().to_string())
+}
+
+fn added(document: &AddDocument) -> String {
+    let count = |outcome| document.runs.iter().filter(|run| run.outcome == outcome).count();
+    let mut text = format!("{} Runs added to {}", count(AddOutcome::Added), document.store);
+    for (outcome, said) in [
+        (AddOutcome::Replaced, "replaced an earlier state of themselves"),
+        (AddOutcome::Present, "were there before and count once"),
+    ] {
+        if count(outcome) > 0 {
+            let _ = write!(text, "; {} {said}", count(outcome));
+        }
+    }
+    text + "\n"
+}
+
+fn list(args: &StoreListArgs, output: &Output) -> Result<Outcome> {
+    let document = Store::open(&args.place.store)?.contents(&choice(&args.choice))?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => output.text(&listed(&document))?,
+    }
+    told(&document.damaged, output)
+}
+
+fn listed(document: &ListDocument) -> String {
+    let rows = document.partitions.iter().map(|partition| {
+        let level = partition.level.name().to_owned();
+        let numbers = [partition.intervals, partition.files, partition.rows, partition.bytes];
+        let mut row = vec![partition.day.clone(), partition.host.clone(), level];
+        row.extend(numbers.map(|number| number.to_string()));
+        row
+    });
+    let heads = ["day", "host", "level", "Runs", "files", "rows", "bytes"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cell = |(at, cell): (usize, &String)| match at {
+            0..3 => format!("{cell:<width$}", width = widths[at]),
+            _ => format!("{cell:>width$}", width = widths[at]),
+        };
+        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    }
+    text
+}
+
+fn files(args: &StoreFilesArgs, output: &Output) -> Result<Outcome> {
+    let tables = if args.table.is_empty() { Table::ALL } else { &args.table };
+    let document = Store::open(&args.place.store)?.files(tables, &choice(&args.choice))?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => {
+            let paths: Vec<&str> = document.tables.values().flatten().map(String::as_str).collect();
+            if !paths.is_empty() {
+                output.text(&(paths.join("\n") + "\n"))?;
+            }
+        }
+    }
+    told(&document.damaged, output)
+}
+
+/// Names what is damaged. That is an error, behind the results.
+fn told(damaged: &[Damage], output: &Output) -> Result<Outcome> {
+    for damage in damaged {
+        output.note(&format!("damaged: {}: {}", damage.file.escape_debug(), damage.why));
+    }
+    match damaged {
+        [] => Ok(Outcome::Done),
+        _ => bail!(
+            "{} files of the store are damaged, and what they held is left out; bring them back from a backup, or add their Runs again",
+            damaged.len()
+        ),
+    }
+}
