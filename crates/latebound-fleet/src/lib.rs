@@ -6,23 +6,28 @@
 //! measures, never asks questions of the tables, and never changes a file that is there.
 
 mod add;
+mod compact;
 mod error;
 mod log;
 mod place;
+mod rollup;
 mod rows;
 mod show;
 mod store;
 mod tables;
+mod verify;
 
 use std::time::Duration;
 
 pub use add::{AddDocument, AddOutcome, AddResult, NewRuns};
+pub use compact::{CompactDocument, CompactOptions, Compacted, PruneDocument};
 pub use error::FleetError;
 pub use log::{Added, Commit, Counted, Damage, Level};
 pub use place::{Day, Partition};
 pub use show::{Choice, FilesDocument, ListDocument, Listed};
 pub use store::{Store, StoreDocument};
 pub use tables::Table;
+pub use verify::VerifyDocument;
 
 /// The file that makes a folder a store.
 pub const MARKER: &str = "latebound-store.json";

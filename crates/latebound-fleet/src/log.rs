@@ -120,6 +120,8 @@ pub(crate) struct State {
     pub(crate) level: Level,
     /// Commits that could not be read. What they said is left out.
     pub(crate) damaged: Vec<Damage>,
+    /// When the last snapshot was made, by the clock of the store.
+    pub(crate) snapshot_at: Option<Timestamp>,
     /// Since when a file does not count any more, by the clock of the store.
     pub(crate) removed: BTreeMap<String, Timestamp>,
     /// How many commits were read.
@@ -143,24 +145,21 @@ impl State {
             self.files.remove(&file);
             self.removed.insert(file, at);
         }
+        // Where a commit between could not be read, the earlier state of a Run is still there, and would count beside the later one.
+        let again: Vec<String> = match commit.snapshot {
+            true => Vec::new(),
+            false => commit
+                .intervals
+                .iter()
+                .flat_map(|one| self.files_of(&one.id))
+                .map(|file| file.file.clone())
+                .collect(),
+        };
+        for file in again {
+            self.files.remove(&file);
+            self.removed.insert(file, at);
+        }
         for added in commit.adds {
-            if let Some(id) = &added.interval {
-                // Where the commit between could not be read, the earlier state of the Run is still there.
-                let earlier = |file: &Added| {
-                    file.interval.as_ref() == Some(id) && commit.intervals.iter().any(|one| one.id == *id)
-                };
-                let of_this: BTreeSet<String> =
-                    self.files.values().filter(|file| earlier(file)).map(|file| file.file.clone()).collect();
-                if !commit.snapshot {
-                    let same_table =
-                        |file: &String| self.files.get(file).is_some_and(|old| old.table == added.table);
-                    let old: Vec<String> = of_this.into_iter().filter(same_table).collect();
-                    for file in old {
-                        self.files.remove(&file);
-                        self.removed.insert(file, at);
-                    }
-                }
-            }
             self.removed.remove(&added.file);
             self.files.insert(added.file.clone(), added);
         }
@@ -235,6 +234,7 @@ impl Store {
             state.apply(commit, time);
         }
         if let Some((snapshot, time)) = since {
+            state.snapshot_at = Some(time);
             let outdated = commits.range(..snapshot).map(|(_, (path, at))| (path.clone(), (*at).max(time)));
             state.outdated = outdated.collect();
         }

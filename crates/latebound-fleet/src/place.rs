@@ -118,6 +118,14 @@ impl Partition {
         (!name.is_empty() && name.len() <= 64 && name.bytes().all(plain)).then(|| table.parse().ok())?
     }
 
+    /// Whether a path is one that a data file of any partition may have.
+    pub(crate) fn is_data(file: &str) -> bool {
+        let parts: Vec<_> = file.split('/').collect();
+        let [_, _, day, host, _] = parts[..] else { return false };
+        let commit = path(&format!("{COMMITS}/{day}/{host}/{:0DIGITS$}.json", 0));
+        Partition::of_commit(&commit).is_some_and(|(partition, _)| partition.table_of(file).is_some())
+    }
+
     /// The partition and the number of a commit, by its path.
     pub(crate) fn of_commit(path: &Path) -> Option<(Partition, u64)> {
         let parts: Vec<_> = path.as_ref().split('/').collect();

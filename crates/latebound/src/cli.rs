@@ -27,7 +27,10 @@ pub(crate) use defer::{
 pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
-pub(crate) use store::{StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreFilesArgs, StoreListArgs};
+pub(crate) use store::{
+    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
+    StorePruneArgs, StoreVerifyArgs,
+};
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,
     TuneRunArgs, TuneShowArgs, TuneTasksArgs, TuneUndoArgs,

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use latebound_fleet::{Day, Table};
+use clap::{Args, Subcommand, ValueEnum};
+use latebound_fleet::{Day, Level, Table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +29,9 @@ pub(crate) enum StoreCommand {
     Add(StoreAddArgs),
     List(StoreListArgs),
     Files(StoreFilesArgs),
+    Verify(StoreVerifyArgs),
+    Compact(StoreCompactArgs),
+    Prune(StorePruneArgs),
 }
 
 /// Where the store lies.
@@ -110,4 +113,68 @@ pub(crate) struct StoreFilesArgs {
 
     #[command(flatten)]
     pub(crate) choice: StoreChoice,
+}
+
+/// Read every file that counts and compare it with what was written
+///
+/// Names each file that is missing, cut or changed, and each commit that cannot be read; then the exit status is 1. Other readers leave
+/// them out.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store verify --store /srv/fleet")]
+pub(crate) struct StoreVerifyArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+}
+
+/// Roll up Runs to hours or days, and remove files that nobody needs
+///
+/// Rolling up adds distributions up exactly and keeps the worst activations. An hour or day is rolled up one hour after its end. A Run that
+/// still goes on is left alone until it has been silent for a day. Files that no longer count are removed after an hour, so that programs
+/// that read them can finish.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store compact --store /srv/fleet --to hour
+  latebound store compact --store /srv/fleet --to day")]
+pub(crate) struct StoreCompactArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// What rows are added up to.
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = RollTo::Hour)]
+    pub(crate) to: RollTo,
+}
+
+/// What rows are added up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RollTo {
+    Hour,
+    Day,
+}
+
+impl From<RollTo> for Level {
+    fn from(to: RollTo) -> Level {
+        match to {
+            RollTo::Hour => Level::Hour,
+            RollTo::Day => Level::Day,
+        }
+    }
+}
+
+/// Remove old days from a store
+///
+/// The files are removed at once. A program that reads them meanwhile may fail.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store prune --store /srv/fleet --before 2026-01-01")]
+pub(crate) struct StorePruneArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// Remove the days before this one, such as 2026-11-27 (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) before: Day,
 }

@@ -5,9 +5,14 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use latebound_fleet::{AddDocument, AddOutcome, Choice, Damage, ListDocument, NewRuns, Store, Table};
+use latebound_fleet::{
+    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, Store, Table,
+};
 
-use crate::cli::{StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreFilesArgs, StoreListArgs};
+use crate::cli::{
+    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
+    StorePruneArgs, StoreVerifyArgs,
+};
 use crate::outcome::Outcome;
 use crate::output::Output;
 
@@ -16,6 +21,9 @@ pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
         StoreCommand::Add(args) => add(args, output),
         StoreCommand::List(args) => list(args, output),
         StoreCommand::Files(args) => files(args, output),
+        StoreCommand::Verify(args) => verify(args, output),
+        StoreCommand::Compact(args) => compact(args, output),
+        StoreCommand::Prune(args) => prune(args, output),
     }
 }
 
@@ -105,6 +113,53 @@ fn files(args: &StoreFilesArgs, output: &Output) -> Result<Outcome> {
         }
     }
     told(&document.damaged, output)
+}
+
+fn verify(args: &StoreVerifyArgs, output: &Output) -> Result<Outcome> {
+    let document = Store::open(&args.place.store)?.verify()?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => output.text(&format!(
+            "{} Runs in {} files are whole: {} rows, {} bytes\n",
+            document.intervals, document.files, document.rows, document.bytes
+        ))?,
+    }
+    told(&document.damaged, output)
+}
+
+fn compact(args: &StoreCompactArgs, output: &Output) -> Result<Outcome> {
+    let document = Store::open(&args.place.store)?.compact(CompactOptions::to(args.to.into()))?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => {
+            let sum = |of: fn(&latebound_fleet::Compacted) -> u64| document.partitions.iter().map(of).sum::<u64>();
+            output.text(&format!(
+                "{} days of hosts rolled up: {} files ({} bytes) are now {} ({} bytes); {} files that nobody needs removed ({} bytes)\n",
+                document.partitions.len(),
+                sum(|one| one.files_before),
+                sum(|one| one.bytes_before),
+                sum(|one| one.files_after),
+                sum(|one| one.bytes_after),
+                document.removed_files,
+                document.removed_bytes
+            ))?;
+        }
+    }
+    told(&document.damaged, output)
+}
+
+fn prune(args: &StorePruneArgs, output: &Output) -> Result<Outcome> {
+    let document = Store::open(&args.place.store)?.prune(args.before)?;
+    match output.is_json() {
+        true => output.document(&document)?,
+        false => output.text(&format!(
+            "{} days of hosts removed: {} files, {} bytes\n",
+            document.partitions.len(),
+            document.partitions.iter().map(|one| one.files_before).sum::<u64>(),
+            document.partitions.iter().map(|one| one.bytes_before).sum::<u64>()
+        ))?,
+    }
+    Ok(Outcome::Done)
 }
 
 /// Names what is damaged. That is an error, behind the results.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A writer killed at any moment loses nothing that it had added, and nothing counts twice.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use common::{add, expected, expected_values, intervals, later, sums, values};
+use latebound_fleet::{Level, Store};
+
+const PLACE: &str = "LATEBOUND_FLEET_TEST_PLACE";
+const FIRST: &str = "LATEBOUND_FLEET_TEST_FIRST";
+/// How often writers are killed, where the usual number is not enough.
+const KILLS: &str = "LATEBOUND_FLEET_KILLS";
+const USUAL_KILLS: u64 = 101;
+
+/// Adds one Run after the other, and says so after each; rolls up in between.
+fn write_for_ever(place: &Path, first: u64) -> ! {
+    let store = Store::open_or_create(place.join("store")).unwrap();
+    let mut said = OpenOptions::new().create(true).append(true).open(place.join("said")).unwrap();
+    for number in first.. {
+        add(&store, [number]).unwrap();
+        said.write_all(b"x").unwrap();
+        match number % 5 {
+            1 => assert_eq!(store.compact(later(Level::Hour)).unwrap().damaged, []),
+            4 => assert_eq!(store.compact(later(Level::Day)).unwrap().damaged, []),
+            _ => {}
+        }
+    }
+    unreachable!("numbers have no end")
+}
+
+#[test]
+fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
+    if let Some(place) = std::env::var_os(PLACE) {
+        write_for_ever(Path::new(&place), std::env::var(FIRST).unwrap().parse().unwrap());
+    }
+    let kills = std::env::var(KILLS).map_or(USUAL_KILLS, |kills| kills.parse().unwrap());
+    let place = tempfile::TempDir::new().unwrap();
+    let mut seed = match std::env::var("LATEBOUND_FLEET_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1,
+    };
+    eprintln!("the delays follow from the seed {seed} (LATEBOUND_FLEET_SEED)");
+    // How long a writer needs for a Run, roughly: kills lie within several.
+    let warm = Instant::now();
+    let store = Store::open_or_create(place.path().join("store")).unwrap();
+    add(&store, [0]).unwrap();
+    fs::write(place.path().join("said"), "x").unwrap();
+    let span = warm.elapsed().clamp(Duration::from_millis(20), Duration::from_millis(200)) * 6;
+    let (mut counted, mut unsaid, mut grown, mut looking) = (1, 0, 0, Duration::ZERO);
+    for kill in 0..kills {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_store_is_whole_after_its_writers_were_killed_at_any_moment", "--nocapture"])
+            .env(PLACE, place.path())
+            .env(FIRST, counted.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        std::thread::sleep(Duration::from_micros(seed % span.as_micros() as u64));
+        let ended = writer.try_wait().unwrap();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        assert_eq!(ended, None, "the writer failed by itself at kill {kill}");
+        let said = fs::read(place.path().join("said")).unwrap().len() as u64;
+        let store = Store::open(place.path().join("store")).unwrap();
+        let looked = Instant::now();
+        let there = intervals(&store);
+        // One may count of which there was no time to say so.
+        assert!(there == said || there == said + 1, "kill {kill}: {said} were added and {there} count");
+        if there != counted {
+            assert_eq!(values(&store), expected_values(0..there), "kill {kill}: {there} Runs count");
+        }
+        // Every byte and every bucket takes longer than the rest together.
+        if kill % 10 == 0 || kill + 1 == kills {
+            assert_eq!(store.verify().unwrap().damaged, [], "kill {kill}");
+            assert!(
+                sums(&store) == expected(0..there),
+                "kill {kill}: {there} Runs count and the sums differ"
+            );
+        }
+        looking += looked.elapsed();
+        unsaid += there - said;
+        grown += u64::from(there > counted);
+        counted = there;
+        fs::write(place.path().join("said"), vec![b'x'; there as usize]).unwrap();
+    }
+    eprintln!(
+        "{counted} Runs after {kills} kills, {unsaid} of them before they were said; {looking:?} of {:?} looking",
+        warm.elapsed()
+    );
+    assert!(grown > kills / 10, "the kills came before anything was written");
+    // What the dead ones left goes away.
+    let store = Store::open(place.path().join("store")).unwrap();
+    store.compact(later(Level::Day)).unwrap();
+    assert!(sums(&store) == expected(0..counted));
+    let live: u64 =
+        store.contents(&Default::default()).unwrap().partitions.iter().map(|partition| partition.files).sum();
+    assert_eq!(common::files(&place.path().join("store/data")).len() as u64, live);
+}
