@@ -20,7 +20,7 @@ use crate::error::FleetError;
 use crate::log::{Added, Commit, Damage, Level, State};
 use crate::place::{COMMITS, DATA, DAY_US, Day, HOUR_US, Partition, path};
 use crate::rollup::{RollUp, Unit};
-use crate::show::Choice;
+use crate::show::{Choice, PartitionState};
 use crate::store::{Store, changed_at};
 use crate::tables::{Rows, Table};
 use crate::{COMMIT_SCHEMA, GRACE, TOOL};
@@ -295,7 +295,7 @@ impl Store {
         // The files first: what is committed between the two counts.
         let found = self.list(&Path::from(DATA))?;
         let (states, _) = self.states(&Choice::default())?;
-        let by_name: BTreeMap<String, &(Partition, State)> =
+        let by_name: BTreeMap<String, &PartitionState> =
             states.iter().map(|of| (of.0.to_string(), of)).collect();
         let now = Timestamp::now();
         let is_old = |at: Timestamp| now.duration_since(at).unsigned_abs() >= grace && at <= now;

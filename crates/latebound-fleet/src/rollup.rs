@@ -192,6 +192,12 @@ fn weaker(one: &Arc<str>, other: &Arc<str>) -> Arc<str> {
 /// Tells one of the worst activations from others of the same file.
 type WorstKey = (Arc<str>, i64, i32, Arc<str>, i32);
 
+/// Tells what was lost in one hour or day from other losses.
+type LossKey = (i64, Arc<str>, Option<Arc<str>>);
+
+/// The series of one CPU of each hour or day: since when, which CPU.
+type OfCpus = Vec<(i64, i32, Sum)>;
+
 /// Rows of one partition that are being added up.
 #[derive(Debug)]
 pub(crate) struct RollUp {
@@ -202,7 +208,7 @@ pub(crate) struct RollUp {
     cpus: BTreeMap<(i64, Arc<str>, i32), Sum>,
     worst: BTreeMap<WorstKey, Vec<WorstRow>>,
     spans: BTreeMap<WorstKey, Vec<SpanRow>>,
-    losses: BTreeMap<(i64, Arc<str>, Option<Arc<str>>), LossRow>,
+    losses: BTreeMap<LossKey, LossRow>,
     bounds: BTreeMap<(i64, Option<i32>, Arc<str>), BoundRow>,
     blocks: BTreeMap<(i64, Arc<str>), BlockRow>,
     intervals: BTreeMap<(i64, Arc<str>, Arc<str>), IntervalRow>,
@@ -426,7 +432,7 @@ impl RollUp {
     /// Chooses the CPUs that keep rows of their own.
     fn keep_cpus(&mut self, rows: &mut Rows) {
         let hour: Arc<str> = HOUR.into();
-        let mut by_series: BTreeMap<(i64, Arc<str>), Vec<(i64, i32, Sum)>> = BTreeMap::new();
+        let mut by_series: BTreeMap<(i64, Arc<str>), OfCpus> = BTreeMap::new();
         for ((start, id, cpu), sum) in std::mem::take(&mut self.cpus) {
             by_series.entry((self.unit.floor(start), id)).or_default().push((start, cpu, sum));
         }

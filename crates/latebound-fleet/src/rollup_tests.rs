@@ -231,8 +231,8 @@ fn settings_keep_the_rows_that_change() {
         value: Some(value.into()),
         ..SettingRow::default()
     };
-    let mut rows = Rows::default();
-    rows.settings = vec![row(4, "b"), row(1, "a"), row(2, "a"), row(3, "b"), row(5, "a")];
+    let settings = vec![row(4, "b"), row(1, "a"), row(2, "a"), row(3, "b"), row(5, "a")];
+    let rows = Rows { settings, ..Rows::default() };
     let kept: Vec<i64> = roll(Unit::Hour, [rows]).settings.iter().map(|row| row.start_us).collect();
     assert_eq!(kept, [1, 3, 5]);
 }

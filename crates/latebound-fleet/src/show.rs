@@ -32,6 +32,9 @@ impl Choice {
     }
 }
 
+/// A partition and what its log adds up to.
+pub(crate) type PartitionState = (Partition, State);
+
 /// A day of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listed {
@@ -79,10 +82,7 @@ pub struct FilesDocument {
 
 impl Store {
     /// The states of the partitions of a choice.
-    pub(crate) fn states(
-        &self,
-        choice: &Choice,
-    ) -> Result<(Vec<(Partition, State)>, Vec<Damage>), FleetError> {
+    pub(crate) fn states(&self, choice: &Choice) -> Result<(Vec<PartitionState>, Vec<Damage>), FleetError> {
         let (partitions, mut damaged) = self.partitions()?;
         let mut states = Vec::new();
         for partition in partitions.into_iter().filter(|partition| choice.has(partition)) {

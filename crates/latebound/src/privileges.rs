@@ -145,7 +145,7 @@ impl Work {
             Work::TuneRecord => "tune record",
             Work::TuneTasks => "tune tasks",
             Work::TuneUndo => "tune undo",
-            Work::Files => "report, compare, import, explain and bound of files, tune fit and show",
+            Work::Files => "report, compare, import, store, explain and bound of files, tune fit and show",
         }
     }
 }

@@ -13,6 +13,10 @@ use latebound_analysis::bound::Observations;
 use latebound_compare::experiment::{Plan, PlannedMachine};
 use latebound_compare::{Comparison, Tradeoff};
 use latebound_defer::{AdviceDocument, DeferDocument, LostDocument, TimelineDocument};
+use latebound_fleet::{
+    AddDocument, Commit, CompactDocument, FilesDocument, ListDocument, PruneDocument, StoreDocument,
+    VerifyDocument,
+};
 use latebound_lab::{BisectDocument, KernelsDocument, Matrix};
 use latebound_model::{Bound, CauseKind, Explanation, Nanos};
 use latebound_system::DoctorDocument;
@@ -34,7 +38,7 @@ fn written<T: JsonSchema>() -> schemars::Schema {
 
 /// Name of the file below `schema`, title, and schema of each document. The name is that in `latebound.NAME/NUMBER`, where the document
 /// has one.
-fn schemas() -> [(&'static str, &'static str, schemars::Schema); 21] {
+fn schemas() -> [(&'static str, &'static str, schemars::Schema); 29] {
     let mut all = [
         ("advice", "latebound defer advise", written::<AdviceDocument<'static>>()),
         ("bisect", "latebound lab bisect", written::<BisectDocument<'static>>()),
@@ -49,6 +53,14 @@ fn schemas() -> [(&'static str, &'static str, schemars::Schema); 21] {
         ("matrix", "latebound lab matrix", schema_for!(Matrix)),
         ("observations", "latebound bound --observations", Observations::json_schema()),
         ("preemption", "latebound compare preemption", schema_for!(Tradeoff)),
+        ("store", "latebound-store.json of a store", schema_for!(StoreDocument)),
+        ("store-add", "latebound store add", written::<AddDocument>()),
+        ("store-commit", "a commit of a store", schema_for!(Commit)),
+        ("store-compact", "latebound store compact", written::<CompactDocument>()),
+        ("store-files", "latebound store files", written::<FilesDocument>()),
+        ("store-list", "latebound store list", written::<ListDocument>()),
+        ("store-prune", "latebound store prune", written::<PruneDocument>()),
+        ("store-verify", "latebound store verify", written::<VerifyDocument>()),
         ("timeline", "latebound defer timeline", written::<TimelineDocument<'static>>()),
         ("tune-fit", "latebound tune fit", schema_for!(TuneFit)),
         ("tune-map", "latebound tune map", schema_for!(TuneMap)),
@@ -135,6 +147,23 @@ fn write_documents(folder: &Path) {
     printed(&["tune", "fit", WORKLOAD], &place("tune-fit"));
     printed(&["tune", "undo", "--journal", &text("nothing")], &place("tune-undo"));
     printed(&["tune", "show", "crates/latebound-report/tests/golden/tune-prove.json"], &place("tune-prove"));
+    // A Run of another tool does not say when it was and on which host.
+    printed(&["import", "crates/latebound-import/tests/samples/cyclictest-hist.txt"], &place("run"));
+    let mut run: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(place("run")).unwrap()).unwrap();
+    run["started_at"] = "2026-11-27T10:00:00Z".into();
+    fs::create_dir(place("a.run")).unwrap();
+    fs::write(place("a.run/run.json"), run.to_string()).unwrap();
+    let store = text("fleet");
+    printed(&["store", "add", "--store", &store, "--host", "rt-07", &text("a.run")], &place("store-add"));
+    for verb in ["list", "files", "verify", "compact"] {
+        printed(&["store", verb, "--store", &store], &place(&format!("store-{verb}")));
+    }
+    let log = "commits/day=2026-11-27/host=rt-07/0000000000.json";
+    for (file, name) in [("latebound-store.json", "store"), (log, "store-commit")] {
+        fs::copy(Path::new(&store).join(file), place(name)).unwrap();
+    }
+    printed(&["store", "prune", "--store", &store, "--before", "2026-11-28"], &place("store-prune"));
     // The tasks of the trace are given real-time priorities.
     let trace =
         fs::read_to_string(repository().join("crates/latebound-trace/tests/fixtures/v7-zstd.report.txt"));
@@ -260,9 +289,9 @@ fn documents_follow_their_schemas_and_damaged_ones_do_not() {
                 value
             }
             value => {
-                let list =
-                    value.as_object_mut().unwrap().values_mut().find(|field| field.is_array()).unwrap();
-                *list = 7.into();
+                // A document without a list has texts.
+                let fields = value.as_object_mut().unwrap().values_mut();
+                *fields.max_by_key(|field| field.is_array()).unwrap() = 7.into();
                 value.take()
             }
         };

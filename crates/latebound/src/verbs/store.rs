@@ -132,7 +132,8 @@ fn compact(args: &StoreCompactArgs, output: &Output) -> Result<Outcome> {
     match output.is_json() {
         true => output.document(&document)?,
         false => {
-            let sum = |of: fn(&latebound_fleet::Compacted) -> u64| document.partitions.iter().map(of).sum::<u64>();
+            let sum =
+                |of: fn(&latebound_fleet::Compacted) -> u64| document.partitions.iter().map(of).sum::<u64>();
             output.text(&format!(
                 "{} days of hosts rolled up: {} files ({} bytes) are now {} ({} bytes); {} files that nobody needs removed ({} bytes)\n",
                 document.partitions.len(),
