@@ -36,6 +36,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand report 'Make the report of a Run again, or print its summary'
             cand tune 'Show which kernel threads delay real-time tasks, and let them inherit priorities'
             cand lab 'Run latebound, or any command, in a virtual machine with the kernel that you name'
+            cand store 'Keep the Runs of many machines in one store, for any program that reads Parquet'
             cand schema 'Print the JSON Schema of run.json'
             cand generate 'Write man pages or completions, all made from the definition of the options'
             cand __load 'Run one built-in load in this process; used by the other verbs'
@@ -567,6 +568,84 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;lab;build'= {
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store'= {
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand add 'Add Runs to a store'
+            cand list 'List the days and hosts of a store, with their Runs, rows and bytes'
+            cand files 'Print the paths of the Parquet files that count, for other programs'
+            cand verify 'Read every file that counts and compare it with what was written'
+            cand compact 'Roll up Runs to hours or days, and remove files that nobody needs'
+            cand prune 'Remove old days from a store'
+        }
+        &'latebound;store;add'= {
+            cand --store 'The folder of the store'
+            cand --host 'The name of the host, in place of the name in the Run'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;list'= {
+            cand --store 'The folder of the store'
+            cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
+            cand --to 'Only this day and earlier ones'
+            cand --host 'Only this host; may be given more than once'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;files'= {
+            cand --store 'The folder of the store'
+            cand --table 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]'
+            cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
+            cand --to 'Only this day and earlier ones'
+            cand --host 'Only this host; may be given more than once'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;verify'= {
+            cand --store 'The folder of the store'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;compact'= {
+            cand --store 'The folder of the store'
+            cand --to 'What rows are added up to'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;prune'= {
+            cand --store 'The folder of the store'
+            cand --before 'Remove the days before this one, such as 2026-11-27 (UTC)'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'

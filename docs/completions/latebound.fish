@@ -43,6 +43,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "doctor" -d 'Sho
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "report" -d 'Make the report of a Run again, or print its summary'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "tune" -d 'Show which kernel threads delay real-time tasks, and let them inherit priorities'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "lab" -d 'Run latebound, or any command, in a virtual machine with the kernel that you name'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "store" -d 'Keep the Runs of many machines in one store, for any program that reads Parquet'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "schema" -d 'Print the JSON Schema of run.json'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "generate" -d 'Write man pages or completions, all made from the definition of the options'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "__load" -d 'Run one built-in load in this process; used by the other verbs'
@@ -571,6 +572,78 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "add" -d 'Add Runs to a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "prune" -d 'Remove old days from a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l host -d 'The name of the host, in place of the name in the Run' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l to -d 'Only this day and earlier ones' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l host -d 'Only this host; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l table -d 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l to -d 'Only this day and earlier ones' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l host -d 'Only this host; may be given more than once' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l to -d 'What rows are added up to' -r -f -a "hour\t''
+day\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l before -d 'Remove the days before this one, such as 2026-11-27 (UTC)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
