@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics of `latebound serve`: which there are, and what each says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latebound_model::{Loss, Mechanism, Missing, Nanos, Series};
+
+use crate::counts::Counts;
+use crate::family::{Family, Kind, Sample, Value};
+use crate::native::{MOST_ABOVE, MOST_BELOW};
+
+/// How many subjects of a mechanism have a label of their own; those met later are [`OTHER`] together. Work functions and threads come
+/// without end, and each label costs the server memory.
+pub const MOST_SUBJECTS: usize = 50;
+
+/// The label of all subjects without one of their own.
+pub const OTHER: &str = "other";
+
+/// The subjects that have a label of their own. Who has one keeps it, so that no counter ever shrinks.
+#[derive(Clone, Debug, Default)]
+pub struct Subjects {
+    named: BTreeMap<Mechanism, BTreeSet<String>>,
+}
+
+impl Subjects {
+    /// The label of a series' subject.
+    pub fn label<'a>(&mut self, series: &'a Series) -> &'a str {
+        let named = self.named.entry(series.mechanism).or_default();
+        let name = series.subject.name.as_str();
+        if named.contains(name) {
+            return name;
+        }
+        if named.len() >= MOST_SUBJECTS {
+            return OTHER;
+        }
+        named.insert(name.to_owned());
+        name
+    }
+}
+
+/// How the service itself does.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// The version of latebound.
+    pub version: &'static str,
+    /// The release of the kernel.
+    pub kernel: String,
+    /// When observing began, in seconds since 1970.
+    pub started_at: f64,
+    /// Intervals that were written.
+    pub written: u64,
+    /// Intervals that were removed because of the limit.
+    pub dropped_by_limit: u64,
+    /// Intervals that were removed because the disk was full.
+    pub dropped_by_disk: u64,
+    /// Intervals that could not be written; what they hold is in the next one.
+    pub failed: u64,
+    /// Runs in the spool.
+    pub spool_runs: u64,
+    /// Their bytes on disk.
+    pub spool_bytes: u64,
+    /// The most bytes that they may take.
+    pub spool_limit: u64,
+    /// When the last interval that was written ended, in seconds since 1970.
+    pub last_interval_at: Option<f64>,
+    /// The distributions of that interval.
+    pub last_interval: Vec<Series>,
+    /// Requests for metrics that were answered.
+    pub scrapes: u64,
+    /// How long the last reading of the kernel's histograms took.
+    pub reading: Nanos,
+    /// Processor time of the service.
+    pub processor_time: Nanos,
+    /// Its resident memory, in bytes.
+    pub resident: u64,
+    /// What was lost so far.
+    pub losses: Vec<Loss>,
+    /// What waits now and may have been lost.
+    pub waiting: u64,
+    /// What cannot be observed.
+    pub missing: Vec<Missing>,
+}
+
+fn seconds(nanos: Nanos) -> f64 {
+    nanos.0 as f64 / 1e9
+}
+
+/// A name of people as a word: `queue to activate` as `queue_to_activate`.
+fn word(name: &str) -> String {
+    name.replace(' ', "_")
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+fn labels(series: &Series, subjects: &mut Subjects) -> Labels {
+    vec![
+        ("mechanism", series.mechanism.word().to_owned()),
+        ("quantity", word(series.quantity.name())),
+        ("subject", subjects.label(series).to_owned()),
+    ]
+}
+
+fn durations(series: &[Series], subjects: &mut Subjects) -> Family {
+    let mut counts: BTreeMap<Labels, Counts> = BTreeMap::new();
+    for series in series {
+        counts.entry(labels(series, subjects)).or_default().add(series);
+    }
+    let samples =
+        counts.into_iter().map(|(labels, counts)| Sample { labels, value: Value::Counts(counts) }).collect();
+    let help = format!(
+        "Durations of the kernel's mechanisms since the service began. A quantile of the native buckets is at most {:.2} % below and {:.2} % \
+         above the exact one; classic buckets count exactly. Values above 18 minutes are counted as 18 minutes.",
+        100.0 * MOST_BELOW,
+        100.0 * MOST_ABOVE
+    );
+    Family { name: "latebound_duration_seconds", help, kind: Kind::Histogram, samples }
+}
+
+fn worst(series: &[Series], subjects: &mut Subjects) -> Family {
+    let mut worst: BTreeMap<Labels, Nanos> = BTreeMap::new();
+    for series in series {
+        if let Some(max) = series.histogram.max() {
+            let known = worst.entry(labels(series, subjects)).or_default();
+            *known = max.max(*known);
+        }
+    }
+    let value = |max| Value::Number(seconds(max));
+    let samples = worst.into_iter().map(|(labels, max)| Sample { labels, value: value(max) }).collect();
+    let help = "The maximum of the last interval that was written; at most 0.79 % above the exact one.";
+    Family {
+        name: "latebound_last_interval_worst_seconds",
+        help: help.to_owned(),
+        kind: Kind::Gauge,
+        samples,
+    }
+}
+
+fn lost(losses: &[Loss]) -> [Family; 2] {
+    let (mut counted, mut uncounted) = (BTreeMap::<Labels, u64>::new(), BTreeSet::<Labels>::new());
+    for loss in losses {
+        let labels = vec![("kind", word(loss.kind.name())), ("place", loss.place.clone())];
+        match loss.count {
+            Some(count) => {
+                let known = counted.entry(labels).or_default();
+                *known = known.saturating_add(count);
+            }
+            None => drop(uncounted.insert(labels)),
+        }
+    }
+    let number = |(labels, value): (Labels, f64)| Sample { labels, value: Value::Number(value) };
+    let counted = counted.into_iter().map(|(labels, count)| number((labels, count as f64))).collect();
+    let uncounted = uncounted.into_iter().map(|labels| number((labels, 1.0))).collect();
+    [
+        Family {
+            name: "latebound_lost_total",
+            help: "Events that were not seen or not paired since the service began.".to_owned(),
+            kind: Kind::Counter,
+            samples: counted,
+        },
+        Family {
+            name: "latebound_lost_uncounted",
+            help: "1 for what was lost an unknown number of times.".to_owned(),
+            kind: Kind::Gauge,
+            samples: uncounted,
+        },
+    ]
+}
+
+/// Every metric, by a reading of everything since the service began.
+pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> Vec<Family> {
+    use Kind::{Counter, Gauge};
+    let mut all = vec![durations(series, subjects), worst(&health.last_interval, subjects)];
+    all.extend(lost(&health.losses));
+    let info = |name, help: &str, samples: Vec<Labels>| Family {
+        name,
+        help: help.to_owned(),
+        kind: Gauge,
+        samples: samples.into_iter().map(|labels| Sample { labels, value: Value::Number(1.0) }).collect(),
+    };
+    let missing: BTreeSet<&str> = health.missing.iter().map(|missing| missing.what.as_str()).collect();
+    all.push(info(
+        "latebound_missing",
+        "1 for each part that cannot be observed; the Runs of the spool say why.",
+        missing.into_iter().map(|what| vec![("what", what.to_owned())]).collect(),
+    ));
+    all.push(info(
+        "latebound_build_info",
+        "1, with the version of latebound and the release of the kernel.",
+        vec![vec![("version", health.version.to_owned()), ("kernel", health.kernel.clone())]],
+    ));
+    let dropped = |reason: &str, count: u64| Sample {
+        labels: vec![("reason", reason.to_owned())],
+        value: Value::Number(count as f64),
+    };
+    all.push(Family {
+        name: "latebound_intervals_dropped_total",
+        help: "Intervals that were removed from the spool, oldest first.".to_owned(),
+        kind: Counter,
+        samples: vec![
+            dropped("limit", health.dropped_by_limit),
+            dropped("disk_full", health.dropped_by_disk),
+        ],
+    });
+    let mut one = |name, kind, help, value| all.push(Family::one(name, kind, help, value));
+    one(
+        "latebound_intervals_written_total",
+        Counter,
+        "Intervals that were written to the spool.",
+        health.written as f64,
+    );
+    one(
+        "latebound_interval_failures_total",
+        Counter,
+        "Intervals that could not be written; the next one has what they hold.",
+        health.failed as f64,
+    );
+    one("latebound_spool_runs", Gauge, "Runs in the spool.", health.spool_runs as f64);
+    one("latebound_spool_bytes", Gauge, "Bytes that the spool takes on disk.", health.spool_bytes as f64);
+    one(
+        "latebound_spool_limit_bytes",
+        Gauge,
+        "Bytes that the spool may take on disk.",
+        health.spool_limit as f64,
+    );
+    if let Some(at) = health.last_interval_at {
+        one(
+            "latebound_last_interval_timestamp_seconds",
+            Gauge,
+            "When the last interval that was written ended, in seconds since 1970.",
+            at,
+        );
+    }
+    one(
+        "latebound_start_timestamp_seconds",
+        Gauge,
+        "When observing began, in seconds since 1970.",
+        health.started_at,
+    );
+    one(
+        "latebound_waiting_work_items",
+        Gauge,
+        "Work items that were queued over 1 s ago and were not seen to start.",
+        health.waiting as f64,
+    );
+    one(
+        "latebound_scrapes_total",
+        Counter,
+        "Requests for metrics that were answered.",
+        health.scrapes as f64,
+    );
+    one(
+        "latebound_reading_seconds",
+        Gauge,
+        "How long the last reading of the kernel's histograms took.",
+        seconds(health.reading),
+    );
+    one(
+        "process_cpu_seconds_total",
+        Counter,
+        "Processor time of the service, its BPF programs not included.",
+        seconds(health.processor_time),
+    );
+    one("process_resident_memory_bytes", Gauge, "Resident memory of the service.", health.resident as f64);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+    use super::*;
+    use crate::interval::tests::series;
+    use crate::{parse_delimited, text};
+    use latebound_model::{LossKind, MissingKind};
+
+    fn health() -> Health {
+        let loss = |place: &str, count| Loss { kind: LossKind::Unpaired, place: place.to_owned(), count };
+        Health {
+            version: "0.1.0",
+            kernel: "6.12.1".to_owned(),
+            started_at: 1_795_000_000.5,
+            written: 7,
+            dropped_by_limit: 2,
+            failed: 1,
+            spool_runs: 5,
+            spool_bytes: 123_456,
+            spool_limit: 1 << 30,
+            last_interval_at: Some(1_795_000_420.0),
+            last_interval: vec![series("wb_workfn", &[70_000])],
+            scrapes: 3,
+            reading: Nanos(2_500_000),
+            processor_time: Nanos(1_250_000_000),
+            resident: 30 << 20,
+            losses: vec![loss("softirqs", Some(4)), loss("softirqs", Some(1)), loss("a \"map\"", None)],
+            waiting: 2,
+            missing: vec![Missing::new(MissingKind::Mechanism, "tasklets", "no trace point", "none")],
+            ..Health::default()
+        }
+    }
+
+    fn all() -> Vec<Family> {
+        let series = [series("wb_workfn", &[0, 255, 256, 70_000]), series("other work", &[1_000_000_000])];
+        families(&series, &mut Subjects::default(), &health())
+    }
+
+    #[test]
+    fn the_text_is_the_golden_one() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/serve.prom");
+        let text = text(&all());
+        if std::env::var_os("LATEBOUND_BLESS").is_some() {
+            std::fs::write(golden, &text).unwrap();
+        }
+        assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+    }
+
+    #[test]
+    fn both_formats_have_the_same_families() {
+        let families = all();
+        let messages = parse_delimited(&crate::delimited(&families)).unwrap();
+        let names: Vec<&str> = messages.iter().filter_map(|family| family.name.as_deref()).collect();
+        let text = text(&families);
+        let of_text: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        assert_eq!(names, of_text);
+    }
+
+    #[test]
+    fn the_reference_names_every_metric() {
+        let reference = include_str!("../../../docs/src/reference/serve.md");
+        for family in all() {
+            assert!(reference.contains(&format!("`{}`", family.name)), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn subjects_beyond_the_limit_share_a_label_and_lose_no_count() {
+        let many: Vec<Series> =
+            (0..MOST_SUBJECTS + 7).map(|at| series(&format!("work{at:03}"), &[1_000])).collect();
+        let mut subjects = Subjects::default();
+        let family = durations(&many, &mut subjects);
+        assert_eq!(family.samples.len(), MOST_SUBJECTS + 1);
+        let other = family.samples.iter().find(|sample| sample.labels[2].1 == OTHER).unwrap();
+        assert!(matches!(&other.value, Value::Counts(counts) if counts.count() == 7));
+        // One that comes first by name later is still one of the others.
+        assert_eq!(subjects.label(&series("a", &[1])), OTHER);
+        assert_eq!(subjects.label(&many[0]), "work000");
+    }
+}
