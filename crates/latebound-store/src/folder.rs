@@ -28,7 +28,7 @@ const MOST_FILES: usize = 1_000;
 /// the system that was measured.
 const FILE_MODE: u32 = 0o640;
 /// As [`FILE_MODE`], for the folder.
-const FOLDER_MODE: u32 = 0o750;
+pub(crate) const FOLDER_MODE: u32 = 0o750;
 
 /// A Run's folder that is being written by this process.
 #[derive(Debug)]
@@ -259,6 +259,28 @@ fn remove(parent: &Folder, name: &OsStr, folder: &Folder, files: &[OsString]) ->
     let (record, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| *file == RUN_FILE);
     others.into_iter().chain(record).try_for_each(|file| folder.remove_file(file))?;
     parent.remove_folder(name)
+}
+
+/// Removes a Run of this name: it leaves its place in one step, so that nobody meets a part of it. An error where anything else is there, or where
+/// its writer lives.
+pub(crate) fn remove_run(parent: &Folder, name: &OsStr) -> Result<(), StoreError> {
+    let path = PathBuf::from(name);
+    let There::Run(run, files) = what_is_there(parent, name, &path, true)? else {
+        return Err(StoreError::NotARun { path, what: "is no Run".to_owned() });
+    };
+    let gone = |source| StoreError::MakeFolder { path: path.clone(), source };
+    match parent.make_locked(FOLDER_MODE) {
+        Ok((hidden, _empty)) => {
+            // rename(2) puts a folder in the place of an empty one.
+            parent.rename(name, &hidden).map_err(|source| {
+                let _ = parent.remove_folder(&hidden);
+                gone(source)
+            })?;
+            remove(parent, &hidden, &run, &files).map_err(gone)
+        }
+        // A full disk may have no room for another name.
+        Err(_) => remove(parent, name, &run, &files).map_err(gone),
+    }
 }
 
 /// The absolute path, through symbolic links where something is there.

@@ -14,6 +14,8 @@ mod events;
 mod folder;
 mod read;
 #[cfg(feature = "write")]
+mod spool;
+#[cfg(feature = "write")]
 mod tables;
 
 pub use error::StoreError;
@@ -22,6 +24,8 @@ pub use events::{has_events, visit_events};
 #[cfg(feature = "write")]
 pub use folder::RunFolder;
 pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
+#[cfg(feature = "write")]
+pub use spool::{Removed, Spool};
 #[cfg(feature = "write")]
 pub use tables::{
     ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, EVENTS_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,

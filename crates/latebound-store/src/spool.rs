@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A folder of Runs that a service writes one after the other, within a limit: the oldest go first.
+//!
+//! Each Run comes into its place whole, by one rename, and leaves it by one. Only Runs that a spool named are counted and removed; whoever takes
+//! some away meanwhile disturbs nothing. One process at a time holds a spool, by flock(2) on the folder.
+
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use latebound_files::Folder;
+use latebound_model::Run;
+
+use crate::RUN_FILE;
+use crate::error::StoreError;
+use crate::folder::{FOLDER_MODE, RunFolder, remove_run};
+
+/// What the names of a spool's Runs begin and end with.
+const PREFIX: &str = "serve-";
+const SUFFIX: &str = ".run";
+
+/// On a full disk, so many of the oldest Runs go at most for one new one: the space may be another's to fill.
+const MOST_FOR_ONE: usize = 8;
+
+/// More names than a spool holds: a Run each second for two years.
+const MOST_NAMES: usize = 1 << 26;
+
+/// A folder of Runs, held by this process.
+#[derive(Debug)]
+pub struct Spool {
+    folder: Folder,
+    path: PathBuf,
+    limit: u64,
+    /// Names and bytes on disk, oldest first.
+    runs: VecDeque<(OsString, u64)>,
+}
+
+/// How many Runs were removed for a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Because the spool was larger than its limit.
+    pub by_limit: u64,
+    /// Because the disk was full.
+    pub by_disk: u64,
+}
+
+impl Spool {
+    /// Opens the folder of this path, which is made where it is not there.
+    pub fn open(path: &Path, limit: u64) -> Result<Spool, StoreError> {
+        let make = |source| StoreError::MakeFolder { path: path.to_owned(), source };
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(make)?;
+        let folder = Folder::open(path).map_err(make)?;
+        if !folder.is_mine().map_err(make)? {
+            let why = "the spool belongs to another user, who could put anything in a Run's place";
+            return Err(make(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+        }
+        if folder.is_locked_by_another() {
+            return Err(StoreError::Busy { path: path.to_owned() });
+        }
+        let mut spool = Spool { folder, path: path.to_owned(), limit, runs: VecDeque::new() };
+        spool.look_again().map_err(make)?;
+        Ok(spool)
+    }
+
+    /// How many Runs it holds.
+    pub fn runs(&self) -> u64 {
+        self.runs.len() as u64
+    }
+
+    /// How many bytes they take on disk.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Writes a Run under a name made of this word (a time), and removes the oldest where the spool gets larger than its limit or the disk is full.
+    /// The second of the pair is counted also where the first is an error.
+    pub fn write(&mut self, word: &str, run: &Run) -> (Result<PathBuf, StoreError>, Removed) {
+        let mut removed = Removed::default();
+        if let Err(source) = self.look_again() {
+            return (Err(StoreError::MakeFolder { path: self.path.clone(), source }), removed);
+        }
+        let name = self.free_name(word);
+        let path = self.path.join(&name);
+        let write = || RunFolder::create_in(&self.folder, &name, path.clone())?.checkpoint(run);
+        let mut written = write();
+        while written.as_ref().is_err_and(is_full) && removed.by_disk < MOST_FOR_ONE as u64 {
+            let Some((oldest, _)) = self.runs.pop_front() else { break };
+            removed.by_disk += u64::from(remove_run(&self.folder, &oldest).is_ok());
+            written = write();
+        }
+        if written.is_ok() {
+            let bytes = self.size(&name).unwrap_or(0);
+            self.runs.push_back((name, bytes));
+            while self.bytes() > self.limit && self.runs.len() > 1 {
+                let Some((oldest, _)) = self.runs.pop_front() else { break };
+                removed.by_limit += u64::from(remove_run(&self.folder, &oldest).is_ok());
+            }
+        }
+        (written.map(|()| path), removed)
+    }
+
+    /// Forgets the Runs that are gone, and counts those that came.
+    fn look_again(&mut self) -> io::Result<()> {
+        let known: std::collections::HashMap<OsString, u64> = self.runs.drain(..).collect();
+        let names = self.folder.names(MOST_NAMES)?.into_iter().filter(|name| is_spooled(name));
+        let runs: Vec<(OsString, u64)> = names
+            .filter_map(|name| {
+                let bytes = known.get(&name).copied().or_else(|| self.size(&name))?;
+                Some((name, bytes))
+            })
+            .collect();
+        self.runs = runs.into();
+        Ok(())
+    }
+
+    /// What a Run takes on disk; `None` where there is no record of one.
+    fn size(&self, name: &OsStr) -> Option<u64> {
+        let folder = self.folder.child(name).ok()?;
+        let record = folder.open_file(RUN_FILE.as_ref()).ok()?.metadata().ok()?;
+        let own = folder.handle().metadata().ok()?;
+        Some(512 * (record.blocks() + own.blocks()))
+    }
+
+    fn free_name(&self, word: &str) -> OsString {
+        let name = |times: u64| match times {
+            0 => format!("{PREFIX}{word}{SUFFIX}"),
+            times => format!("{PREFIX}{word}-{times}{SUFFIX}"),
+        };
+        let mut times = 0;
+        while self.folder.has(name(times).as_ref()) {
+            times += 1;
+        }
+        name(times).into()
+    }
+}
+
+/// Whether a spool gave this name. Names of times sort by time.
+fn is_spooled(name: &OsStr) -> bool {
+    let word = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+    word.is_some_and(|word| {
+        word.starts_with(|first: char| first.is_ascii_digit())
+            && word.bytes().all(|byte| byte.is_ascii_digit() || b"TZ-".contains(&byte))
+    })
+}
+
+fn is_full(error: &StoreError) -> bool {
+    let kernel = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    kernel.is_some_and(|error| {
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_spool_gave_are_its_own() {
+        for name in ["serve-20261127T021500Z.run", "serve-20261127T021500Z-1.run"] {
+            assert!(is_spooled(name.as_ref()), "{name}");
+        }
+        for name in
+            ["serve-.run", "serve-x.run", "latebound-check.run", "serve-20261127T021500Z", "serve-2/..run"]
+        {
+            assert!(!is_spooled(name.as_ref()), "{name}");
+        }
+    }
+}
