@@ -8,6 +8,7 @@ mod defer;
 mod group;
 mod lab;
 mod late;
+mod serve;
 mod store;
 mod tune;
 
@@ -27,6 +28,7 @@ pub(crate) use defer::{
 pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
+pub(crate) use serve::ServeArgs;
 pub(crate) use store::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
     StorePruneArgs, StoreVerifyArgs,
@@ -92,6 +94,7 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     Explain(ExplainArgs),
     Observe(ObserveArgs),
+    Serve(ServeArgs),
     Bound(BoundArgs),
     Compare(CompareArgs),
     Import(ImportArgs),

@@ -17,12 +17,14 @@ mod live_bound;
 mod load_runner;
 #[cfg(test)]
 mod manuals_tests;
+mod metrics_server;
 mod outcome;
 mod output;
 mod privileges;
 mod prove;
 mod recording;
 mod reserved;
+mod service_manager;
 mod session;
 mod stay_away;
 mod system_threads;
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Measure(args) => verbs::measure::run(&args, &output),
         Verb::Explain(args) => verbs::explain::run(&args, &output),
         Verb::Observe(args) => verbs::observe::run(&args, &output),
+        Verb::Serve(args) => verbs::serve::run(&args, &output),
         Verb::Bound(args) => verbs::bound::run(&args, &output),
         Verb::Compare(args) => verbs::compare::run(&args, &output),
         Verb::Defer(args) => verbs::defer::run(&args, &output),

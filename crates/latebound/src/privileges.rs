@@ -84,6 +84,7 @@ pub(crate) enum Work {
     Check,
     Measure,
     Observe,
+    Serve,
     Explain,
     Bound,
     TuneRun,
@@ -99,10 +100,11 @@ pub(crate) enum Work {
 
 impl Work {
     #[cfg(test)]
-    const ALL: [Work; 12] = [
+    const ALL: [Work; 13] = [
         Work::Check,
         Work::Measure,
         Work::Observe,
+        Work::Serve,
         Work::Explain,
         Work::Bound,
         Work::TuneRun,
@@ -120,6 +122,8 @@ impl Work {
             Work::Check | Work::Bound => &[MEMORY, MAPS, FOLDER, LOADS],
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe => &[MAPS, FOLDER, LOADS],
+            // Its folder is held open.
+            Work::Serve => &[MAPS],
             Work::Explain => &[MAPS, FOLDER, LOADS, SIGNALS, FILE],
             Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
             Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
@@ -137,6 +141,7 @@ impl Work {
             Work::Check => "check",
             Work::Measure => "measure",
             Work::Observe => "observe",
+            Work::Serve => "serve",
             Work::Explain => "explain",
             Work::Bound => "bound",
             Work::TuneRun => "tune run",

@@ -21,6 +21,7 @@ use crate::helper::{self, HelperThread};
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::reserved::{Stretch, lock_memory, processor_time};
+use crate::service_manager::notify;
 use crate::session::{Progress, Stop, monotonic};
 use crate::tune_account::Account;
 use crate::tune_actuator::Actuator;
@@ -359,17 +360,4 @@ fn reserve(daemon: latebound_tune::Daemon, output: &Output) -> Result<Option<u64
         return Ok(None);
     }
     Ok(Some(0))
-}
-
-/// Tells a service manager, where one listens (sd_notify(3)).
-fn notify(state: &str) -> std::io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
-        path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }

@@ -14,5 +14,6 @@ pub(crate) mod measure;
 pub(crate) mod observe;
 pub(crate) mod preemption;
 pub(crate) mod report;
+pub(crate) mod serve;
 pub(crate) mod store;
 pub(crate) mod tune;

@@ -4,6 +4,7 @@
 //! Owns how a structure is read that is being written, and what its fields mean; names and judges nothing.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -116,23 +117,35 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// The buckets that its values can be in. Those beyond are not read: their memory is never touched.
+    fn reach(&self) -> Range<usize> {
+        if self.min_inverted == 0 {
+            return 0..0;
+        }
+        let end = (bucket_index(self.max) + 1).min(BUCKETS);
+        bucket_index(!self.min_inverted).min(end)..end
+    }
+}
+
 /// How often a series is read again when the kernel wrote in between.
 const TRIES: usize = 100;
 
 /// The exact histogram of buckets and their cell. Values above the kernel's buckets, which are only tallied, are put
 /// into the bucket of the maximum: count, sum and extremes stay exact, quantiles err upward.
 ///
-/// Read while programs run, a value may stand in the one and not yet in the other. It is read again then; should it
+/// `buckets` adds the counts of these buckets to those given. Read while programs run, a value may stand in the one and not yet in the other. It is read again then; should it
 /// never hold still, the extremes of that one reading are those of their buckets.
 pub(super) fn histogram(
     mut cell: impl FnMut() -> Cell,
-    mut buckets: impl FnMut(&mut [u64]),
+    mut buckets: impl FnMut(&mut [u64], Range<usize>),
     counts: &mut [u64],
 ) -> (Histogram, Cell) {
     for _ in 0..TRIES {
         let before = cell();
         counts.fill(0);
-        buckets(counts);
+        let reach = before.reach();
+        buckets(&mut counts[reach.clone()], reach);
         let after = cell();
         if before != after {
             continue;
@@ -251,9 +264,9 @@ mod tests {
         }
     }
 
-    fn fill(values: &[u64], counts: &mut [u64]) {
+    fn fill(values: &[u64], counts: &mut [u64], reach: Range<usize>) {
         for &value in values {
-            counts[bucket_index(value)] += 1;
+            counts[bucket_index(value) - reach.start] += 1;
         }
     }
 
@@ -291,7 +304,8 @@ mod tests {
     fn a_series_read_at_rest_is_exact() {
         let values = [0, 7, 300, 1 << 39];
         let mut counts = vec![0; BUCKETS];
-        let (histogram, _) = histogram(|| cell(&values), |counts| fill(&values, counts), &mut counts);
+        let (histogram, _) =
+            histogram(|| cell(&values), |counts, reach| fill(&values, counts, reach), &mut counts);
         let mut expected = Histogram::new();
         values.iter().for_each(|&value| expected.record(Nanos(value)));
         assert_eq!(histogram, expected);
@@ -302,7 +316,8 @@ mod tests {
         let values = [5, 1 << 41, 1 << 45];
         let with_clipped = Cell { clipped: 2, ..cell(&values) };
         let mut counts = vec![0; BUCKETS];
-        let (histogram, _) = histogram(|| with_clipped, |counts| fill(&values[..1], counts), &mut counts);
+        let (histogram, _) =
+            histogram(|| with_clipped, |counts, reach| fill(&values[..1], counts, reach), &mut counts);
         assert_eq!(histogram.count(), 3);
         assert_eq!(histogram.max(), Some(Nanos(1 << 45)));
         assert_eq!(histogram.sum(), values.iter().map(|&value| u128::from(value)).sum());
@@ -316,7 +331,7 @@ mod tests {
             Cell { sum, max: 500, min_inverted: !1, ..Cell::default() }
         };
         let mut counts = vec![0; BUCKETS];
-        let (histogram, _) = histogram(moving, |counts| fill(&[3, 400], counts), &mut counts);
+        let (histogram, _) = histogram(moving, |counts, reach| fill(&[3, 400], counts, reach), &mut counts);
         assert_eq!(histogram.count(), 2);
         assert_eq!(histogram.min(), Some(Nanos(3)));
     }

@@ -204,9 +204,21 @@ impl Observer {
 
     /// What was lost so far. Values above the kernel's histograms stand with their series.
     pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.counted_losses();
+        losses.extend(self.waiting());
+        losses
+    }
+
+    /// As [`Observer::losses`], without what comes and goes: each count only grows.
+    pub fn counted_losses(&self) -> Vec<Loss> {
         let mut losses = read::losses(self);
         losses.extend(program::skipped("", program::programs(self.skel.object())));
         losses
+    }
+
+    /// Work items that were queued over a second ago and were not seen to start: they wait now, or were cancelled.
+    pub fn waiting(&self) -> Option<Loss> {
+        read::waiting(self)
     }
 
     /// What observing cost so far.

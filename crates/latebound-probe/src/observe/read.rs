@@ -2,6 +2,7 @@
 //! From the maps' words to the model's types.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use latebound_model::{
     Activation, Cpu, Evidence, Loss, LossKind, Mechanism, Nanos, Quantity, Series, Subject, Task, Tid,
@@ -180,9 +181,9 @@ pub(super) fn series(observer: &Observer) -> Vec<Series> {
     let mut counts = vec![0u64; BUCKETS];
     let mut all = Vec::new();
     for (index, mechanism, quantity, name) in hot_series() {
-        let buckets = |counts: &mut [u64]| {
+        let buckets = |counts: &mut [u64], reach: Range<usize>| {
             for group in 0..observer.hot_groups {
-                let words = hot_buckets(observer.hot.words(group), index);
+                let words = &hot_buckets(observer.hot.words(group), index)[reach.clone()];
                 counts.iter_mut().zip(words).for_each(|(count, word)| *count += load(word));
             }
         };
@@ -192,10 +193,10 @@ pub(super) fn series(observer: &Observer) -> Vec<Series> {
     for met in met(observer) {
         for (offset, quantity) in series_of(met.kind) {
             let index = met.first + offset;
-            let buckets = |counts: &mut [u64]| {
+            let buckets = |counts: &mut [u64], reach: Range<usize>| {
                 counts
                     .iter_mut()
-                    .zip(observer.cold.words(index))
+                    .zip(&observer.cold.words(index)[reach])
                     .for_each(|(count, word)| *count += load(word));
             };
             let read = histogram(|| cold_cell(observer, index), buckets, &mut counts);
@@ -243,9 +244,9 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
     all
 }
 
-/// What the programs themselves counted as lost.
+/// What the programs themselves counted as lost: each count only grows.
 pub(super) fn losses(observer: &Observer) -> Vec<Loss> {
-    let mut losses: Vec<Loss> = Lost::ALL
+    Lost::ALL
         .into_iter()
         .filter_map(|lost| {
             let on = |cpu: usize| Counts(observer.cpu_states.words(cpu)).lost(lost);
@@ -253,19 +254,19 @@ pub(super) fn losses(observer: &Observer) -> Vec<Loss> {
             let (kind, place) = losses::kind_and_place(lost);
             (count > 0).then(|| Loss { kind, place: place.to_owned(), count: Some(count) })
         })
-        .collect();
-    if observer.mechanisms.contains(&Mechanism::Work) {
-        let waiting = observer.still_queued(Nanos::from_secs(1));
-        if waiting > 0 {
-            losses.push(Loss {
-                kind: LossKind::Unpaired,
-                place: "work items: queued over 1 s ago and not started so far: still waiting, or cancelled"
-                    .to_owned(),
-                count: Some(waiting),
-            });
-        }
-    }
-    losses
+        .collect()
+}
+
+/// What waits now and may have been lost: it comes and goes.
+pub(super) fn waiting(observer: &Observer) -> Option<Loss> {
+    let is_watched = observer.mechanisms.contains(&Mechanism::Work);
+    let waiting = if is_watched { observer.still_queued(Nanos::from_secs(1)) } else { 0 };
+    (waiting > 0).then(|| Loss {
+        kind: LossKind::Unpaired,
+        place: "work items: queued over 1 s ago and not started so far: still waiting, or cancelled"
+            .to_owned(),
+        count: Some(waiting),
+    })
 }
 
 impl Observer {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `latebound serve`. Holds no behaviour.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use latebound_model::Nanos;
+
+use super::MechanismName;
+
+/// Observe for months as a service, with metrics for Prometheus and a spool of Runs
+///
+/// Observes as `observe` does, until it is stopped. Each interval becomes a Run in the spool. Metrics are given over
+/// HTTP to this machine: native histograms to a Prometheus that asks for them, classic histograms to others. The first
+/// line of standard output is the address of the metrics.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound serve
+  latebound serve --interval 10s --spool /var/lib/latebound/spool --spool-limit 200MiB
+  latebound serve --mechanism softirq --mechanism work --listen 127.0.0.1:0 --duration 1h
+
+Exit status:
+  0  it was stopped (SIGTERM, Ctrl-C) or its time was over; the last interval is in the spool
+  1  an error; the message says what failed and what to type next")]
+pub(crate) struct ServeArgs {
+    /// The length of an interval, 1 s at least. Intervals end at whole multiples of it by the wall clock.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) interval: Nanos,
+
+    /// The folder for the Runs; it is created if it does not exist.
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/latebound/spool")]
+    pub(crate) spool: PathBuf,
+
+    /// The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first.
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) spool_limit: u64,
+
+    /// The address for the metrics: of this machine alone (127.0.0.1, [::1]); with port 0 the kernel chooses a port.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9760")]
+    pub(crate) listen: SocketAddr,
+
+    /// Observe only these mechanisms [default: all].
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) mechanism: Vec<MechanismName>,
+
+    /// How long to observe [default: until SIGTERM or Ctrl-C].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<Nanos>,
+}
+
+/// A number of bytes: `200MiB`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let split = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        unit => return Err(format!("the unit \"{unit}\" is not known; write 200MiB, 1GiB")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| "it does not begin with a whole number; write 200MiB, 1GiB")?;
+    number.checked_mul(1 << shift).ok_or_else(|| "it is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn a_number_of_bytes_has_a_binary_unit() {
+        assert_eq!(bytes("200MiB"), Ok(200 << 20));
+        assert_eq!((bytes("1 GiB"), bytes("7")), (Ok(1 << 30), Ok(7)));
+        for wrong in ["", "MiB", "1MB", "1.5GiB", "-1", "99999999999TiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}
