@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `serve` refuses before it observes anything.
+
+use std::path::Path;
+use std::process::Command;
+
+fn refused(spool: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    let output = command.arg("serve").args(arguments).arg("--spool").arg(spool).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn serve_refuses_what_it_could_not_do_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let said = refused(&spool, &["--listen", "0.0.0.0:9760"]);
+    assert!(said.contains("other machines") && said.contains("127.0.0.1"), "{said}");
+    let said = refused(&spool, &["--listen", "127.0.0.1:0", "--interval", "10ms"]);
+    assert!(said.contains("--interval 10.0 ms"), "{said}");
+    let said = refused(&spool, &["--spool-limit", "1MB"]);
+    assert!(said.contains("MiB"), "{said}");
+    let said = refused(&spool, &["--listen", "127.0.0.1:0", "--format", "json"]);
+    assert!(said.contains("--format"), "{said}");
+    assert!(!spool.exists(), "nothing was made");
+
+    let _held = latebound_store::Spool::open(&spool, 1 << 30).unwrap();
+    let said = refused(&spool, &["--listen", "127.0.0.1:0"]);
+    assert!(said.contains("another latebound") && said.contains("--spool"), "{said}");
+}
