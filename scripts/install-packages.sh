@@ -50,6 +50,7 @@ test  libssl-dev        builds the lab's traced kernel
 test  linux-perf        the same events, counted by another program
 test  postgresql        transactions of a real database, a load
 test  procps            looks after load processes
+test  prometheus        reads the metrics of serve, and checks the alert rules
 test  python3           reads Runs without latebound
 test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonschema and virtme-ng apart from the system's Python
 test  qemu-system-x86   the lab's machines
@@ -110,6 +111,24 @@ is_installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
+# Some packages start a service that nobody asked for: Prometheus, PostgreSQL. The tests start what they need by themselves, so no service is
+# started while packages are installed (Debian Policy 9.3.3.1), and Prometheus does not start with the system either.
+policy=/usr/sbin/policy-rc.d
+our_policy=false
+keep_services_down() {
+    [ ! -e "$policy" ] || return 0
+    our_policy=true
+    trap let_services_up EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+}
+let_services_up() {
+    $our_policy || return 0
+    our_policy=false
+    "${as_root[@]}" rm -f "$policy"
+}
+
+as_root=()
 install_packages() {
     local package reason missing=()
     if [ "${LATEBOUND_SKIP_PACKAGES-}" = 1 ]; then
@@ -129,7 +148,6 @@ install_packages() {
     done < <(wanted "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
 
-    local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
             as_root=(sudo -n)
@@ -142,11 +160,16 @@ install_packages() {
     say "installing them: ${as_root[*]} apt-get install --no-install-recommends ${missing[*]}"
     local log
     log=$(mktemp)
+    keep_services_down
     if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
         tail -n 30 "$log" >&2
         fail "apt-get could not install them (its last words are above, all of them are in $log)"
     fi
     rm -f "$log"
+    let_services_up
+    case " ${missing[*]} " in
+        *" prometheus "*) "${as_root[@]}" systemctl --quiet disable prometheus.service 2>/dev/null || : ;;
+    esac
     say "installed ${#missing[@]} packages"
 }
 

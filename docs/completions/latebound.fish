@@ -35,6 +35,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "check" -d 'Meas
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Measure how late periodic wake-ups are'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Observe deferred work of the kernel: how often, how late, how long'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "serve" -d 'Observe for months as a service, with metrics for Prometheus and a spool of Runs'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, on this system or from a saved trace'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Compare Runs: what differs, by how much, and how sure that is'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run from another tool\'s results'
@@ -157,6 +158,28 @@ complete -c latebound -n "__fish_latebound_using_subcommand observe" -l keep-arg
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l force -d 'Replace an existing Run'
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l interval -d 'The length of an interval, 1 s at least. Intervals end at whole multiples of it by the wall clock' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool -d 'The folder for the Runs; it is created if it does not exist' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool-limit -d 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l listen -d 'The address for the metrics: of this machine alone (127.0.0.1, [::1]); with port 0 the kernel chooses a port' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l mechanism -d 'Observe only these mechanisms [default: all]' -r -f -a "hard-irq\t''
+vector\t''
+softirq\t''
+tasklet\t''
+irq-work\t''
+work\t''
+threaded-irq\t''
+kernel-thread\t''
+hrtimer\t''
+block\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l duration -d 'How long to observe [default: until SIGTERM or Ctrl-C]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l view -d 'The assumption about the arrival of interrupts (the view). The witness of this view is shown, and --max-latency is compared with its value' -r -f -a "none\t'No interrupts at all'
 worst-single\t'The longest interrupt and the longest NMI, each once'
 each-once\t'The longest interrupt of every source, once'
