@@ -8,6 +8,7 @@ mod killed;
 mod prometheus;
 mod refused;
 mod service;
+mod unit;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=sh
+#
+# The first process of a lab machine (latebound_first=1): puts latebound and its unit where the unit expects them, and becomes systemd, which
+# runs the rest of this file as a service. Says on standard output, a line each, what the unit lets the service do; the test reads those.
+#
+# sh serve.sh BINARY UNIT
+share=/run/share
+spool=/var/lib/latebound/spool
+
+main() { systemctl show -P MainPID latebound-serve; }
+# Up to 60 s.
+until_true() { for _ in $(seq 600); do "$@" && return; sleep 0.1; done; echo "never: $*"; }
+is_active() { systemctl -q is-active latebound-serve; }
+runs() { find $spool -mindepth 1 -maxdepth 1 -name 'serve-*.run' | wc -l; }
+has_runs() { [ "$(runs)" -ge "$1" ]; }
+metrics() {
+    python3 -c 'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:9760/metrics", timeout=20).read().decode())'
+}
+
+if [ "$1" = inside ]; then
+    # The guest's clock does not wait for the host: what is said goes there at the end.
+    exec >/run/stdout 2>/run/stderr
+    systemctl start latebound-serve
+    echo "start: $?, $(systemctl is-active latebound-serve)"
+    for task in "/proc/$(main)/task"/*; do
+        awk -F'\t' '/^(Name|CapEff|CapBnd|NoNewPrivs|Seccomp):/ { printf "%s %s ", $1, $2 } END { print "" }' "$task/status"
+    done
+    until_true has_runs 2
+    metrics >/run/metrics
+    echo "metrics: $(grep -c '^latebound_duration_seconds_count' /run/metrics) series"
+    grep '^latebound_missing' /run/metrics >&2
+    echo "spool: $(stat -c '%a %U' /var/lib/latebound $spool | tr '\n' ' ')"
+    kill -KILL "$(main)"
+    sleep 1
+    until_true is_active
+    echo "again: $(systemctl is-active latebound-serve), restarts $(systemctl show -P NRestarts latebound-serve)"
+    before=$(runs)
+    systemctl stop latebound-serve
+    echo "stop: $?, $(systemctl show -P Result latebound-serve), status $(systemctl show -P ExecMainStatus latebound-serve)"
+    has_runs $((before + 1)) && echo "stopped: the last interval is there"
+    for run in "$spool"/serve-*.run; do latebound report "$run" >/dev/null || echo "cannot be read: $run"; done
+    systemctl status --no-pager --lines=50 latebound-serve >&2
+    cat /run/stdout >>$share/stdout
+    cat /run/stderr >>$share/stderr
+    # The machine may be ended as soon as that file is there: it comes with what it says.
+    echo 0 >$share/said && mv $share/said $share/status
+    sync
+    exec poweroff -ff
+fi
+
+mkdir -p $share && mount --move /run/latebound $share && cd / || exit 1
+cp "$0" /run/serve.sh
+mkdir -p /usr/local/bin
+cp "$1" /usr/local/bin/latebound
+cp "$2" /etc/systemd/system/latebound-serve.service
+# While a page comes from the host, the guest's clock runs on: a start may take that.
+mkdir -p /etc/systemd/system/latebound-serve.service.d
+cat >/etc/systemd/system/latebound-serve.service.d/lab.conf <<END
+[Service]
+TimeoutStartSec=infinity
+ExecStart=
+ExecStart=/usr/local/bin/latebound serve --interval 2s
+END
+cat >/etc/systemd/system/lab-job.service <<END
+[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /run/serve.sh inside
+TimeoutStartSec=infinity
+END
+# Programs and libraries are there once they ran.
+for program in latebound systemctl python3; do $program --version; done >/dev/null
+exec /lib/systemd/systemd --unit=lab-job.service --log-target=console --show-status=no

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The unit of systemd: how closed it is, and that the service works in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn unit() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/latebound-serve.service")
+}
+
+#[test]
+fn the_exposure_of_serve_is_2_5_at_most_by_systemd() {
+    // In tenths. The exit status says whether it is exposed more than that.
+    let is_within = |threshold: u32| {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=true", "--no-pager", &format!("--threshold={threshold}")]);
+        let output = analyze.arg(unit()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("Overall exposure level"), "{output:?}");
+        (output.status.success(), said)
+    };
+    let (within, said) = is_within(25);
+    assert!(within, "{said}");
+    assert!(!is_within(1).0, "no service that observes the kernel is as closed as that");
+}
+
+#[test]
+fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--timeout", "300s"])
+        .args(["--append", "latebound_first=1", "--", "exec", "sh"])
+        .arg(tree.join("tests/guest/serve.sh"))
+        .arg(env!("CARGO_BIN_EXE_latebound"))
+        .arg(unit())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{all}");
+    // Nothing is kept of the three that the unit gives.
+    let threads: Vec<&str> = said.lines().filter(|line| line.starts_with("Name: ")).collect();
+    assert!(threads.len() >= 2, "{all}");
+    for thread in threads {
+        assert!(thread.contains(" CapEff: 0000000000000000 "), "{thread}\n{all}");
+        assert!(thread.ends_with("NoNewPrivs: 1 Seccomp: 2 "), "{thread}\n{all}");
+    }
+    for line in [
+        "start: 0, active",
+        "spool: 750 root 750 root ",
+        "again: active, restarts 1",
+        "stop: 0, success, status 0",
+        "stopped: the last interval is there",
+    ] {
+        assert!(said.lines().any(|one| one == line), "no \"{line}\":\n{all}");
+    }
+    let series = said.lines().find_map(|line| line.strip_prefix("metrics: ")?.strip_suffix(" series"));
+    assert!(series.is_some_and(|series| series.parse::<u32>().unwrap() >= 20), "{all}");
+    assert!(!said.contains("never: ") && !said.contains("cannot be read: "), "{all}");
+}
