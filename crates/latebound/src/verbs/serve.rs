@@ -225,21 +225,23 @@ impl<'a> Service<'a> {
         let worst: Vec<Activation> = self.observer.worst();
         self.read();
         let Some(reading) = &self.reading else { return Ok(()) };
-        let of = self.intervals.since(&reading.series, &reading.losses);
+        let mut of = self.intervals.since(&reading.series, &reading.losses);
         let is_new = |one: &&Activation| self.told_worst.get(&one.series) != Some(&one.requested_at);
         let mut run = Run {
             state: if now < self.interval.end { RunState::Interrupted } else { RunState::Complete },
             started_at: stamp(self.interval.started_at).to_string(),
             started_monotonic: self.interval.started_monotonic,
             duration: monotonic.saturating_sub(self.interval.started_monotonic),
-            series: of.series.clone(),
             worst_of_series: worst.iter().filter(is_new).cloned().collect(),
             losses: of.losses.iter().chain(&reading.waiting).cloned().collect(),
             ..self.head.clone()
         };
         run.missing.extend(self.interval.missing(&of, reading.series.len()));
+        // Not copied: they are megabytes.
+        run.series = std::mem::take(&mut of.series);
         let word = stamp(self.interval.started_at).strftime("%Y%m%dT%H%M%SZ").to_string();
         let (written, removed) = self.spool.write(&word, &run);
+        of.series = run.series;
         self.health.dropped_by_limit += removed.by_limit;
         self.health.dropped_by_disk += removed.by_disk;
         let before = self.interval.removed;
@@ -261,6 +263,7 @@ impl<'a> Service<'a> {
         self.health.last_interval_at = Some(seconds(now));
         self.interval =
             Interval { started_at: now, started_monotonic: monotonic, end, failed: None, removed };
+        give_memory_back();
         Ok(())
     }
 }
@@ -337,6 +340,15 @@ fn seconds(time: SystemTime) -> f64 {
 
 fn stamp(time: SystemTime) -> jiff::Timestamp {
     jiff::Timestamp::try_from(time).unwrap_or_default()
+}
+
+/// What an interval took for a moment goes back to the system, which needs it for the minute until the next one.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call has no conditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Of this process, in bytes; 0 where /proc does not tell.

@@ -63,6 +63,14 @@ fn native(histogram: &Histogram) -> NativeHistogram {
     native
 }
 
+/// Each Run begins where the one before it ended.
+fn assert_no_gap(runs: &[Run]) {
+    for pair in runs.windows(2) {
+        let end = pair[0].started_monotonic + pair[0].duration;
+        assert_eq!(end, pair[1].started_monotonic, "{} and {}", pair[0].started_at, pair[1].started_at);
+    }
+}
+
 fn histograms(families: &[MetricFamily]) -> BTreeMap<String, Histogram> {
     let family = families.iter().find(|family| family.name.as_deref() == Some(DURATIONS)).unwrap();
     let of = family.metric.iter();
@@ -136,6 +144,7 @@ fn live_serve_spools_runs_that_add_up_to_its_counters() {
     let all = all_runs(&spool);
     assert_eq!(all.len(), runs + 1);
     assert_eq!(all.last().unwrap().state, RunState::Interrupted);
+    assert_no_gap(&all);
     assert!(all[1..runs].iter().all(|run| run.state == RunState::Complete && run.started_at.ends_with('Z')));
 
     manager.set_nonblocking(true).unwrap();
@@ -182,4 +191,51 @@ fn live_serve_goes_on_after_sigkill_within_its_limit() {
     assert!(missing.join("\n").contains("earlier intervals in the spool"), "{missing:?}");
     // What the killed ones left is gone.
     assert_eq!(fs::read_dir(&spool).unwrap().count(), 1);
+}
+
+#[test]
+fn live_serve_puts_intervals_that_cannot_be_written_into_the_next() {
+    let _live = live();
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mut service = Service::start_by(
+        "unshare",
+        &disk.join("spool"),
+        |command, latebound| {
+            // A disk of its own, in a mount namespace of its own.
+            let script = "mount -t tmpfs tmpfs \"$1\" && shift && exec \"$@\"";
+            command.args(["--mount", "sh", "-c", script, "sh"]).arg(&disk).arg(latebound);
+        },
+        |command| {
+            command.args(["--interval", "1s", "--mechanism", "softirq", "--mechanism", "hrtimer"]);
+        },
+    );
+    let spool = service.seen(&disk.join("spool"));
+    let is_written = |more: usize| all_runs(&spool).len() >= more;
+    assert!(becomes_true(Duration::from_secs(20), || is_written(2)), "no interval was written");
+    service.remount(&disk, "ro");
+    let fails = || {
+        fresh();
+        number(&service.protobuf(), "latebound_interval_failures_total") >= 2.0
+    };
+    assert!(becomes_true(Duration::from_secs(20), fails), "no interval failed");
+    let before = all_runs(&spool).len();
+    service.remount(&disk, "rw");
+    assert!(
+        becomes_true(Duration::from_secs(20), || is_written(before + 2)),
+        "no interval was written again"
+    );
+    let runs = all_runs(&spool);
+    assert_no_gap(&runs);
+    let long = &runs[before];
+    assert!(long.duration >= latebound_model::Nanos::from_secs(2), "{}", long.duration);
+    let missing: Vec<String> = long.missing.iter().map(ToString::to_string).collect();
+    assert!(missing.join("\n").contains("Read-only file system"), "{missing:?}");
+    assert!(
+        runs[before + 1].missing.iter().all(|one| !one.why.contains("Read-only")),
+        "{:?}",
+        runs[before + 1].missing
+    );
+    assert_eq!(service.terminate(), Some(0));
 }

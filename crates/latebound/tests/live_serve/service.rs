@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,8 @@ use latebound_model::Run;
 use latebound_store::read_run;
 
 use crate::killed::Killed;
+
+const LATEBOUND: &str = env!("CARGO_BIN_EXE_latebound");
 
 pub(crate) const DURATIONS: &str = "latebound_duration_seconds";
 
@@ -26,7 +28,22 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it with a spool and what else is to be on its command line, and waits for its address.
     pub(crate) fn start(spool: &Path, more: impl FnOnce(&mut Command)) -> Service {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+        Service::begin(Command::new(LATEBOUND), spool, more)
+    }
+
+    /// As [`Service::start`], by another program that becomes the service; `before` gives it its words.
+    pub(crate) fn start_by(
+        program: &str,
+        spool: &Path,
+        before: impl FnOnce(&mut Command, &str),
+        more: impl FnOnce(&mut Command),
+    ) -> Service {
+        let mut command = Command::new(program);
+        before(&mut command, LATEBOUND);
+        Service::begin(command, spool, more)
+    }
+
+    fn begin(mut command: Command, spool: &Path, more: impl FnOnce(&mut Command)) -> Service {
         command.args(["serve", "--listen", "127.0.0.1:0", "--spool"]).arg(spool);
         more(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -51,6 +68,22 @@ impl Service {
         let (status, body) = get(self.address, "/metrics", "*/*");
         assert_eq!(status, 200);
         String::from_utf8(body).unwrap()
+    }
+
+    /// A path as the service sees it.
+    pub(crate) fn seen(&self, path: &Path) -> PathBuf {
+        Path::new("/proc")
+            .join(self.child.0.id().to_string())
+            .join("root")
+            .join(path.strip_prefix("/").unwrap())
+    }
+
+    /// Makes a disk that only the service sees readable alone (`ro`) or writable.
+    pub(crate) fn remount(&self, disk: &Path, how: &str) {
+        let process = self.child.0.id().to_string();
+        let mut nsenter = Command::new("nsenter");
+        nsenter.args(["--target", &process, "--mount", "mount", "-o", &format!("remount,{how}")]).arg(disk);
+        assert!(nsenter.status().unwrap().success());
     }
 
     /// What /proc says of each of its threads.
