@@ -4,7 +4,6 @@
 //! A row has what people ask for in columns of its own, and the whole event as JSON, as in the model. Reading takes that alone. Every file is
 //! taken for one from elsewhere.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -15,12 +14,11 @@ use parquet::data_type::{ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use crate::columns::{Values, check};
+use crate::columns::Values;
 use crate::error::StoreError;
+use crate::stored::StoredTable;
 use crate::tables::{EVENTS_FILE, EncodedTable, columns};
 
-/// The largest file that is read, in bytes.
-const MAX_BYTES: u64 = 4 << 30;
 /// An event as JSON is no longer: a stack has 61 frames of names.
 const MAX_EVENT_BYTES: usize = 1 << 16;
 
@@ -83,41 +81,37 @@ pub fn has_events(run: &Path) -> bool {
 
 /// Gives the events of the folder of a Run to `visit`, in the order of the table: CPU by CPU, by time.
 pub fn visit_events(run: &Path, mut visit: impl FnMut(Event)) -> Result<(), StoreError> {
-    let path = run.join(EVENTS_FILE);
-    let read = |source| StoreError::Read { path: path.clone(), source };
-    let file = Folder::open(run).and_then(|folder| folder.open_file(EVENTS_FILE.as_ref())).map_err(read)?;
-    let bytes = file.metadata().map_err(read)?.len();
-    if bytes > MAX_BYTES {
-        return Err(StoreError::TooLarge { path, found: bytes, limit: MAX_BYTES, unit: "bytes" });
-    }
+    let table = StoredTable::open(run, EVENTS_FILE)?;
     // The reader of Parquet trusts what it has checked, and panics where that contradicts itself.
-    let read = catch_unwind(AssertUnwindSafe(|| rows(file, bytes, &mut visit)));
-    let read = read.unwrap_or_else(|_| Err("its reader met a contradiction; the file is damaged".to_owned()));
-    read.map_err(|why| StoreError::Inconsistent { path, why })
+    let read = catch_unwind(AssertUnwindSafe(|| rows(&table, &mut visit)));
+    read.unwrap_or_else(|_| {
+        Err(table.inconsistent("its reader met a contradiction; the file is damaged".to_owned()))
+    })
 }
 
-fn rows(file: File, bytes: u64, visit: &mut impl FnMut(Event)) -> Result<(), String> {
-    let text = |error: ParquetError| error.to_string();
-    let reader = SerializedFileReader::new(file).map_err(text)?;
+fn rows(table: &StoredTable, visit: &mut impl FnMut(Event)) -> Result<(), StoreError> {
+    let wrong = |why| table.inconsistent(why);
+    let text = |error: ParquetError| wrong(error.to_string());
+    let reader = SerializedFileReader::new(table.clone()).map_err(text)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let place = |name: &str| {
         let found = schema.columns().iter().position(|column| column.name() == name);
-        found.ok_or_else(|| format!("it has no column {name}"))
+        found.ok_or_else(|| wrong(format!("it has no column {name}")))
     };
     let places = [place(AT)?, place(CPU)?, place(CURRENT)?, place(EVENT)?];
-    check(reader.metadata(), bytes)?;
+    table.check(reader.metadata())?;
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(text)?;
         let column = |at: usize| group.get_column_reader(places[at]).map_err(text);
         let (ColumnReader::Int64ColumnReader(at), ColumnReader::Int32ColumnReader(cpu)) =
             (column(0)?, column(1)?)
         else {
-            return Err("its times or CPUs are no numbers".to_owned());
+            return Err(wrong("its times or CPUs are no numbers".to_owned()));
         };
         let (ColumnReader::Int32ColumnReader(current), ColumnReader::ByteArrayColumnReader(json)) =
             (column(2)?, column(3)?)
         else {
-            return Err("its threads are no numbers, or its events no texts".to_owned());
+            return Err(wrong("its threads are no numbers, or its events no texts".to_owned()));
         };
         let mut columns = Columns {
             at: Values::<Int64Type>::new(at),
@@ -125,7 +119,7 @@ fn rows(file: File, bytes: u64, visit: &mut impl FnMut(Event)) -> Result<(), Str
             current: Values::<Int32Type>::new(current),
             json: Values::<ByteArrayType>::new(json),
         };
-        while let Some(events) = columns.next().map_err(|error| error.to_string())? {
+        while let Some(events) = columns.next().map_err(wrong)? {
             events.into_iter().for_each(&mut *visit);
         }
     }

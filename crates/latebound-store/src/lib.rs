@@ -16,6 +16,8 @@ mod read;
 #[cfg(feature = "write")]
 mod spool;
 #[cfg(feature = "write")]
+mod stored;
+#[cfg(feature = "write")]
 mod tables;
 
 pub use error::StoreError;
@@ -27,9 +29,11 @@ pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
 #[cfg(feature = "write")]
 pub use spool::{Removed, Spool};
 #[cfg(feature = "write")]
+pub use stored::StoredTable;
+#[cfg(feature = "write")]
 pub use tables::{
-    ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, EVENTS_FILE, HISTOGRAMS_FILE, INTERRUPTS_FILE, InterruptRow,
-    WORKLOAD_CURVES_FILE, WORST_SPANS_FILE,
+    ACTIVATIONS_FILE, BLOCK_MAXIMA_FILE, EVENTS_FILE, FILES as TABLE_FILES, HISTOGRAMS_FILE, INTERRUPTS_FILE,
+    InterruptRow, WORKLOAD_CURVES_FILE, WORST_SPANS_FILE,
 };
 
 /// The file in a Run's folder that makes it one.

@@ -32,7 +32,7 @@ pub const WORKLOAD_CURVES_FILE: &str = "workload_curves.parquet";
 pub const EVENTS_FILE: &str = "events.parquet";
 
 /// All of them.
-pub(crate) const FILES: [&str; 7] = [
+pub const FILES: [&str; 7] = [
     EVENTS_FILE,
     HISTOGRAMS_FILE,
     BLOCK_MAXIMA_FILE,
