@@ -35,4 +35,4 @@ pub use metrics::TuneMetrics;
 pub use rows::{Row, observe_rows};
 pub use scope::{Scope, ScopeBar, ScopeLane};
 pub use tail::Quantile;
-pub use text::{grouped, loss_text, printable, printable_json, printable_lines, shell_words};
+pub use text::{grouped, loss_text, printable, printable_json, printable_lines, sentence, shell_words};

@@ -97,6 +97,20 @@ pub fn shell_words(words: &[String]) -> String {
     quoted.join(" ")
 }
 
+/// An error with its causes as one sentence, from the outermost in, without those that an outer one already quotes.
+pub fn sentence(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).fold(String::new(), |mut said, cause| {
+        if !said.contains(&cause) {
+            if !said.is_empty() {
+                said.push_str(": ");
+            }
+            said.push_str(&cause);
+        }
+        said
+    })
+}
+
 /// JSON text with such characters as escapes of JSON (RFC 8259, section 7): the same value to a reader, and safe on a terminal. They
 /// stand in strings alone; line breaks are the layout's.
 pub fn printable_json(json: &str) -> Cow<'_, str> {

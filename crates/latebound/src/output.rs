@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use latebound_report::terminal::Style;
-use latebound_report::{printable, printable_json, printable_lines};
+use latebound_report::{printable, printable_json, printable_lines, sentence};
 use serde::Serialize;
 
 use crate::cli::{Cli, ColorChoice, Format};
@@ -103,7 +103,7 @@ impl Output {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let (red, plain) =
             if self.colors(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", terminal_text(&sentence(error)));
+        let _ = writeln!(io::stderr(), "{red}latebound:{plain} {}", terminal_text(&sentence(error.as_ref())));
     }
 
     /// Help where it was asked for; otherwise what is wrong with the arguments, and status 1.
@@ -221,19 +221,6 @@ fn terminal_text(message: &str) -> String {
     printable_lines(message.trim_end(), false).replace('\n', "\n  ")
 }
 
-/// The causes from the outermost in, without those that an outer one already quotes.
-fn sentence(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |mut said, cause| {
-        if !said.contains(&cause) {
-            if !said.is_empty() {
-                said.push_str(": ");
-            }
-            said.push_str(&cause);
-        }
-        said
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,9 +229,9 @@ mod tests {
     fn a_cause_that_an_outer_message_quotes_is_not_said_again() {
         let error =
             anyhow::anyhow!("no room").context("cannot write x: no room; free some").context("cannot go on");
-        assert_eq!(sentence(&error), "cannot go on: cannot write x: no room; free some");
+        assert_eq!(sentence(error.as_ref()), "cannot go on: cannot write x: no room; free some");
         let error = anyhow::anyhow!("no room").context("cannot write x");
-        assert_eq!(sentence(&error), "cannot write x: no room");
+        assert_eq!(sentence(error.as_ref()), "cannot write x: no room");
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::output::Output;
 /// rarely enough not to be a load of its own.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 
-/// The largest document that is read whole: observations, workloads, trials.
-pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
+/// The largest document that is read whole: workloads, trials.
+pub(crate) use latebound_documents::MAX_DOCUMENT_BYTES;
 
 /// Set by Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP); a second Ctrl-C or SIGTERM ends the process at once.
 #[derive(Clone, Debug)]

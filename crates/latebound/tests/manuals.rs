@@ -96,7 +96,7 @@ fn every_code_block_of_readme_and_guide_says_what_it_is() {
             continue;
         }
         for block in page.blocks() {
-            let known = ["console", "sh", "yaml", "toml", "json"];
+            let known = ["console", "sh", "yaml", "toml", "json", "python"];
             if !block.info.first().is_some_and(|first| known.contains(&first.as_str())) {
                 problems.push(format!("{}:{}: none of {known:?}: {:?}", page.path, block.line, block.info));
             }
@@ -350,15 +350,21 @@ fn locked(path: &str) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn fuzz_targets_lock_the_versions_of_the_workspace() {
-    // A second version is one more download and one more build, and what is fuzzed is not what ships.
+fn other_lock_files_lock_the_versions_of_the_workspace() {
+    // A second version is one more download and one more build, and what is tested is not what ships.
     let workspace = locked("Cargo.lock");
     let names: BTreeSet<&String> = workspace.iter().map(|package| &package.0).collect();
-    let other: Vec<String> = locked("fuzz/Cargo.lock")
-        .iter()
-        .filter(|package| names.contains(&package.0) && !workspace.contains(*package))
-        .map(|(name, version)| format!("{name} {version}: type: cp Cargo.lock fuzz/ && cargo metadata --manifest-path fuzz/Cargo.toml"))
-        .collect();
+    let mut other = Vec::new();
+    for folder in ["fuzz", "crates/latebound-py"] {
+        let packages = locked(&format!("{folder}/Cargo.lock"));
+        let differing =
+            packages.iter().filter(|package| names.contains(&package.0) && !workspace.contains(*package));
+        other.extend(differing.map(|(name, version)| {
+            format!(
+                "{name} {version}: type: cp Cargo.lock {folder}/ && cargo metadata --manifest-path {folder}/Cargo.toml"
+            )
+        }));
+    }
     assert!(workspace.len() > 100, "{} packages; are they still found?", workspace.len());
     none(other);
 }

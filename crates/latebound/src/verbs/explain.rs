@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::{KernelFacts, blame_groups};
+use latebound_documents::{Cancel, explain_trace};
 use latebound_files::Folder;
 use latebound_model::{
     CpuQuota, Explanation, Histogram, Nanos, PreemptionModel, Run, RunState, RunVerb, Tid,
 };
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
-use latebound_saved::{Watched, explain_events, explain_saved};
+use latebound_saved::Watched;
 use latebound_system::{Facts, FoundGroup, Root, threads_of_group};
 
 use crate::cli::ExplainArgs;
@@ -171,21 +172,7 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
         None if args.rt => Watched::RealTime,
         None => Watched::Threads(args.tid.clone()),
     };
-    let failed = || format!("cannot explain {}", path.display());
-    let (cycle, worst) = (args.cycle(), args.recorder.worst);
-    let found = if latebound_store::has_events(path) {
-        let facts = KernelFacts::from(&latebound_store::read_run(path)?.system);
-        let mut events = Vec::new();
-        latebound_store::visit_events(path, |event| events.push(event))?;
-        // Stable: events of one CPU at one moment stay in their order.
-        events.sort_by_key(|event| event.at);
-        explain_events(&events, &watched, &cycle, worst, &facts).with_context(failed)?
-    } else {
-        let file = session::open_trace(path)?;
-        // The second reading is of the same open file, whatever becomes of its name.
-        explain_saved(|| file.try_clone(), "", &watched, &cycle, worst, &KernelFacts::default())
-            .with_context(failed)?
-    };
+    let found = explain_trace(path, &watched, &args.cycle(), args.recorder.worst, &Cancel::default())?;
     if output.is_json() {
         output.json(&found.worst)?;
     } else {

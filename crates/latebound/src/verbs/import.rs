@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `latebound import`: other tools' results as Runs; and reading what may be either.
+//! `latebound import`: other tools' results as Runs.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -64,23 +64,14 @@ fn folders(folder: &Path, count: usize) -> Vec<PathBuf> {
     (1..=count).map(numbered).collect()
 }
 
-/// The Run in a folder or in its `run.json`; of any other file, what other tools wrote there.
-pub(crate) fn read(path: &Path) -> Result<Vec<Run>> {
-    let is_run = path.is_dir() || path.file_name().is_some_and(|name| name == latebound_store::RUN_FILE);
-    if is_run { Ok(vec![latebound_store::read_run(path)?]) } else { foreign(path) }
-}
-
 fn foreign(path: &Path) -> Result<Vec<Run>> {
+    if path.as_os_str() != "-" {
+        return Ok(latebound_documents::import(path)?);
+    }
     let mut bytes = Vec::new();
     let limit = MAX_IMPORT_BYTES + 1;
-    if path.as_os_str() == "-" {
-        io::stdin().lock().take(limit).read_to_end(&mut bytes).context("cannot read standard input")?;
-        return latebound_import::import(&bytes).context("cannot import standard input");
-    }
-    latebound_files::open(path)
-        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    latebound_import::import(&bytes).with_context(|| format!("cannot import {}", path.display()))
+    io::stdin().lock().take(limit).read_to_end(&mut bytes).context("cannot read standard input")?;
+    latebound_import::import(&bytes).context("cannot import standard input")
 }
 
 #[cfg(test)]
