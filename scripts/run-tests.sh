@@ -6,7 +6,7 @@
 #     scripts/run-tests.sh [pure | live | lab | all [SECONDS FOR EACH FUZZ TARGET [PART OF A TEST PROGRAM'S NAME]]]
 #
 # The names of the tests say to which part each belongs:
-#     pure  no live_ in the name: needs no root and no kernel
+#     pure  no live_ in the name: needs no root and no kernel; and the tests of the library for Python
 #     lab   live_lab_: boots a guest of its own
 #     live  any other live_: runs on this machine's kernel as root, measures latencies and plants delays
 # Neither pure nor lab measures this machine, so as many of them run at once as there are processors. A live test would measure
@@ -28,6 +28,7 @@ esac
 lanes=$(nproc)
 [ "$lanes" -le 4 ] || lanes=4
 
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -130,6 +131,8 @@ if includes pure; then
         fi
     done <"$work/programs"
     [ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+    # The library for Python is no member of the workspace. The programs that its tests start were built above.
+    [ -n "$part" ] || beside . env LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run" scripts/test-python.sh
 fi
 wait
 

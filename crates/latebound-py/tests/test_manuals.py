@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The examples of the manual and the notebook run, and find something."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import nbclient
+import nbformat
+import pytest
+
+import latebound
+from conftest import FIXTURES, REPOSITORY, write_sample
+
+NOTEBOOK = REPOSITORY / "docs/notebooks/run-to-figures.ipynb"
+GUIDE = REPOSITORY / "docs/src/guide/python.md"
+REFERENCE = REPOSITORY / "docs/src/reference/python.md"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The files that the manual's examples name."""
+    for number, name in enumerate(("my", "base-1", "base-2", "new-1", "new-2"), 1):
+        write_sample(tmp_path / f"{name}.run", 100, number)
+    shutil.copy(FIXTURES / "jobs.trace.dat", tmp_path / "trace.dat")
+    return tmp_path
+
+
+def test_every_example_of_the_guide_runs_and_prints_something(folder):
+    examples = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 7
+    for example in examples:
+        ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=folder, check=False)
+        assert ran.returncode == 0 and ran.stdout.strip(), (example, ran.stdout, ran.stderr)
+
+
+def test_the_reference_names_everything_public():
+    text = REFERENCE.read_text()
+    fields = json.loads((REPOSITORY / "schema/run.schema.json").read_text())
+    fields = fields["properties"].keys() | fields["$defs"]["Series"]["properties"].keys()
+    for name in set(latebound.__all__) - {"__version__"}:
+        assert f"`{name}" in text, name
+        public = getattr(latebound, name)
+        for member in vars(public) if isinstance(public, type) else ():
+            if not member.startswith("_") and member not in fields:
+                assert re.search(rf"\b{member}\b", text), (name, member)
+
+
+def test_the_notebook_runs_from_a_run_to_figures(folder):
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code), "outputs are not committed"
+    resources = {"metadata": {"path": folder}}
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
+    assert all(cell.outputs for cell in code[1:]) and len(code) >= 6
+    pictures = [
+        output["data"]["image/svg+xml"]
+        for cell in code
+        for output in cell.outputs
+        if "image/svg+xml" in output.get("data", {})
+    ]
+    run = latebound.open(folder / "my.run")
+    assert pictures == [latebound.figures(run)[0].svg, latebound.figure(run, "block maxima").svg]

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Builds the wheel of the library for Python, installs it into a virtual environment of its own and runs its tests.
+#
+#     scripts/test-python.sh [ARGUMENT OF PYTEST...]
+#     scripts/test-python.sh --wheel [--release]      only builds the wheel, and prints its path
+#
+# What builds and tests it (maturin, pytest, the libraries that take its tables) is pinned in scripts/python-library-requirements.txt and
+# kept in ~/.cache/latebound/python-library. LATEBOUND and SAMPLE_RUN name the command and the example that writes Runs; where they are not
+# set, both are built.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() { printf 'latebound: %s\n' "$*" >&2; exit 1; }
+
+requirements=scripts/python-library-requirements.txt
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/latebound/python-library"
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+tools="$cache/venv"
+
+# Two at once: one waits for the other.
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
+# The copy is made last: it says that the folder is whole.
+if ! cmp -s "$requirements" "$cache/requirements.txt" || [ ! -x "$tools/bin/maturin" ]; then
+    printf 'latebound: installing from PyPI into %s: %s\n' "$tools" "$(grep -v '^#' "$requirements" | tr '\n' ' ')" >&2
+    rm -f "$cache/requirements.txt"
+    if ! { /usr/bin/python3 -m venv --clear "$tools" &&
+        "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"; }; then
+        fail "the Python packages could not be installed (see above); is PyPI within reach? Then type the same again"
+    fi
+    cp "$requirements" "$cache/requirements.txt"
+fi
+flock -u 9
+
+release=()
+if [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; then release=(--release); fi
+work=$(mktemp -d -p "$cache")
+trap 'rm -rf "$work"' EXIT
+(cd crates/latebound-py && ../../scripts/with-cargo.sh "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
+    --interpreter "$tools/bin/python" --target-dir "$target/python" --out "$work/wheels") >&2
+wheels=("$work"/wheels/latebound-*-cp311-abi3-*.whl)
+[ -e "${wheels[0]}" ] || fail "maturin wrote no wheel for Python 3.11 and later: $(ls "$work/wheels")"
+wheel=${wheels[0]}
+
+if [ "${1-}" = --wheel ]; then
+    mkdir -p "$target/python/wheels"
+    mv "$wheel" "$target/python/wheels/"
+    printf '%s\n' "$target/python/wheels/${wheel##*/}"
+    exit
+fi
+
+# The interpreter that loads the library has what it needs of Python.
+"$tools/bin/python" -m zipfile -e "$wheel" "$work/unpacked"
+needed=$(readelf -d "$work/unpacked/latebound/_native.abi3.so" | grep NEEDED)
+if grep -q python <<<"$needed"; then fail "the library is linked with libpython: $needed"; fi
+
+if [ -z "${LATEBOUND-}" ]; then
+    scripts/with-cargo.sh cargo build --quiet --package latebound
+    LATEBOUND=$target/debug/latebound
+fi
+if [ -z "${SAMPLE_RUN-}" ]; then
+    scripts/with-cargo.sh cargo build --quiet --package latebound-store --example sample_run
+    SAMPLE_RUN=$target/debug/examples/sample_run
+fi
+export LATEBOUND SAMPLE_RUN
+
+# Whoever installs the wheel has no compiler, and nothing but Python.
+environment="$work/venv"
+/usr/bin/python3 -m venv --without-pip "$environment"
+PATH="$environment/bin" "$tools/bin/python" -m pip --python "$environment/bin/python" install --quiet \
+    --disable-pip-version-check --no-index --no-deps "$wheel"
+"$SAMPLE_RUN" "$work/first.run" 10
+PATH="$environment/bin" "$environment/bin/python" -I -c "
+import sys, latebound
+run = latebound.open(sys.argv[1])
+assert len(run.series) == 5 and len(run.table('events')) == 10, run
+assert not {'pandas', 'polars', 'pyarrow', 'duckdb', 'numpy'} & set(sys.modules)
+" "$work/first.run"
+
+# From here on with the libraries that the tests use.
+packages=$("$tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+own=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$packages" >"$own/tools.pth"
+cd crates/latebound-py/tests
+PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m pytest --quiet -p no:cacheprovider --basetemp="$work/tests" "$@"
