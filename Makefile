@@ -41,7 +41,7 @@ lint:
 	@$(CARGO) clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) --all-targets -- --deny warnings
 # Nor is the library for Python.
 	@$(CARGO) fmt --manifest-path crates/latebound-py/Cargo.toml --check
-	@$(CARGO) clippy --quiet --locked --manifest-path crates/latebound-py/Cargo.toml --target-dir $(TARGET)/python -- --deny warnings
+	@$(CARGO) clippy --quiet --locked --manifest-path crates/latebound-py/Cargo.toml --target-dir $(TARGET) -- --deny warnings
 
 .PHONY: test
 test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test

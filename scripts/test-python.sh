@@ -41,15 +41,15 @@ if [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; then release=(--release); f
 work=$(mktemp -d -p "$cache")
 trap 'rm -rf "$work"' EXIT
 (cd crates/latebound-py && ../../scripts/with-cargo.sh "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
-    --interpreter "$tools/bin/python" --target-dir "$target/python" --out "$work/wheels") >&2
+    --interpreter "$tools/bin/python" --target-dir "$target" --out "$work/wheels") >&2
 wheels=("$work"/wheels/latebound-*-cp311-abi3-*.whl)
 [ -e "${wheels[0]}" ] || fail "maturin wrote no wheel for Python 3.11 and later: $(ls "$work/wheels")"
 wheel=${wheels[0]}
 
 if [ "${1-}" = --wheel ]; then
-    mkdir -p "$target/python/wheels"
-    mv "$wheel" "$target/python/wheels/"
-    printf '%s\n' "$target/python/wheels/${wheel##*/}"
+    mkdir -p "$target/wheels"
+    mv "$wheel" "$target/wheels/"
+    printf '%s\n' "$target/wheels/${wheel##*/}"
     exit
 fi
 
