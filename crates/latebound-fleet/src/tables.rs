@@ -54,6 +54,36 @@ macro_rules! get {
     };
 }
 
+macro_rules! sql {
+    (Date) => {
+        "DATE"
+    };
+    (Bool) => {
+        "BOOLEAN"
+    };
+    (Decimal) => {
+        "DECIMAL(38,0)"
+    };
+    (I32) => {
+        "INTEGER"
+    };
+    (OptionalI32) => {
+        "INTEGER"
+    };
+    (I64) => {
+        "BIGINT"
+    };
+    (OptionalI64) => {
+        "BIGINT"
+    };
+    (Text) => {
+        "VARCHAR"
+    };
+    (OptionalText) => {
+        "VARCHAR"
+    };
+}
+
 macro_rules! tables {
     ($($(#[$doc:meta])* $variant:ident $row:ident $rows:ident = $name:literal {
         $($(#[$field_doc:meta])* $field:ident: $kind:ident $type:ty,)+
@@ -80,6 +110,13 @@ macro_rules! tables {
             pub fn columns(self) -> Vec<&'static str> {
                 match self {
                     $(Table::$variant => vec![$(stringify!($field)),+],)+
+                }
+            }
+
+            /// Its columns with their types, by the words of SQL, in the order of the file.
+            pub fn typed_columns(self) -> Vec<(&'static str, &'static str)> {
+                match self {
+                    $(Table::$variant => vec![$((stringify!($field), sql!($kind))),+],)+
                 }
             }
 

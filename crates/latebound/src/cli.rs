@@ -31,7 +31,7 @@ pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
 pub(crate) use serve::ServeArgs;
 pub(crate) use store::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StorePruneArgs, StoreVerifyArgs,
+    StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,

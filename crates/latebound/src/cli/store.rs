@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use latebound_fleet::{Day, Level, Table};
+use latebound_model::Nanos;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +33,7 @@ pub(crate) enum StoreCommand {
     Verify(StoreVerifyArgs),
     Compact(StoreCompactArgs),
     Prune(StorePruneArgs),
+    Simulate(StoreSimulateArgs),
 }
 
 /// Where the store lies.
@@ -177,4 +179,47 @@ pub(crate) struct StorePruneArgs {
     /// Remove the days before this one, such as 2026-11-27 (UTC).
     #[arg(long, value_name = "DAY")]
     pub(crate) before: Day,
+}
+
+/// Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines
+///
+/// The same seed gives the same fleet. Hosts are called sim-00000 and so on. Kernels, processors, hosts and CPUs differ in their
+/// wake-up latencies, and an eighth of the hosts gets the governor powersave at some time, and with it twice the latencies. Hosts
+/// that are there already are not added again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store simulate --store /tmp/fleet --hosts 10 --cpus 4 --day 2026-11-26 --duration 1h
+  latebound store simulate --store /var/tmp/fleet --hosts 1000 --cpus 64 --day 2026-11-26 --interval 1h")]
+pub(crate) struct StoreSimulateArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// How many hosts.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) hosts: u32,
+
+    /// How many CPUs each host has.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) cpus: u32,
+
+    /// The day on which they begin, such as 2026-11-26 (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) day: Day,
+
+    /// For how long each host measures.
+    #[arg(long, default_value = "24h")]
+    pub(crate) duration: Nanos,
+
+    /// How long a Run is: whole minutes.
+    #[arg(long, default_value = "1m")]
+    pub(crate) interval: Nanos,
+
+    /// How many wake-ups each CPU has in a second.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) wakeups: u32,
+
+    /// What the chance begins with.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }

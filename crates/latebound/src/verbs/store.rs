@@ -6,15 +6,18 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use latebound_fleet::{
-    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, Store, Table,
+    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, SimulatedFleet, Store,
+    Table,
 };
+use latebound_model::Nanos;
 
 use crate::cli::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StorePruneArgs, StoreVerifyArgs,
+    StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 use crate::outcome::Outcome;
 use crate::output::Output;
+use crate::session::Progress;
 
 pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
     match &args.command {
@@ -24,6 +27,7 @@ pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
         StoreCommand::Verify(args) => verify(args, output),
         StoreCommand::Compact(args) => compact(args, output),
         StoreCommand::Prune(args) => prune(args, output),
+        StoreCommand::Simulate(args) => simulate(args, output),
     }
 }
 
@@ -175,4 +179,55 @@ fn told(damaged: &[Damage], output: &Output) -> Result<Outcome> {
             damaged.len()
         ),
     }
+}
+
+/// How many Runs of a host are made and added at once: what is held in memory.
+const SIMULATED_AT_ONCE: u32 = 60;
+
+fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
+    const MINUTE: Nanos = Nanos(60_000_000_000);
+    let (interval, duration) = (args.interval, args.duration);
+    if interval.0 == 0 || !interval.0.is_multiple_of(MINUTE.0) {
+        bail!("--interval {interval} is no number of whole minutes; type 1m, 10m or 1h");
+    }
+    if duration < interval || !duration.0.is_multiple_of(interval.0) {
+        bail!("--duration {duration} does not hold a whole number of intervals of {interval}");
+    }
+    let intervals = u32::try_from(duration.0 / interval.0)?;
+    let fleet = SimulatedFleet {
+        cpus: args.cpus,
+        day: args.day,
+        interval_us: i64::try_from(interval.0 / 1000)?,
+        intervals,
+        wakeups_per_second: args.wakeups,
+        seed: args.seed,
+    };
+    let store = Store::open_or_create(&args.place.store)?;
+    let mut progress = Progress::new(None);
+    let (mut added, mut commits) = (0, 0);
+    for number in 0..args.hosts {
+        let host = fleet.host(number);
+        for first in (0..intervals).step_by(SIMULATED_AT_ONCE as usize) {
+            progress.show(|| format!("host {} of {}", number + 1, args.hosts));
+            let mut runs = NewRuns::new();
+            for interval in first..(first + SIMULATED_AT_ONCE).min(intervals) {
+                runs.push(&host.run(interval), "simulated", None)?;
+            }
+            let document = store.add(runs)?;
+            added += document.runs.iter().filter(|run| run.outcome == AddOutcome::Added).count();
+            commits += document.commits;
+        }
+    }
+    progress.clear();
+    match output.is_json() {
+        true => output.document(&serde_json::json!({
+            "schema": "latebound.store-simulate/1",
+            "store": store.location(),
+            "hosts": args.hosts,
+            "runs": added,
+            "commits": commits,
+        }))?,
+        false => output.text(&format!("{added} simulated Runs added to {}\n", store.location()))?,
+    }
+    Ok(Outcome::Done)
 }
