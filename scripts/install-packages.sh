@@ -40,6 +40,7 @@ test  bpftrace          the same events, counted by another program
 test  busybox-static    the first programs of a lab machine
 test  chromium          opens report.html as a reader does
 test  cpio              builds the lab's traced kernel
+test  default-jre-headless runs Apache Spark
 test  dwarves           makes the types of the lab's traced kernel
 test  file              tells virtme-ng a kernel's version
 test  flex              builds the lab's traced kernel

@@ -5,6 +5,7 @@
 #
 #     scripts/test-python.sh [ARGUMENT OF PYTEST...]
 #     scripts/test-python.sh --wheel [--release]      only builds the wheel, and prints its path
+#     scripts/test-python.sh --run COMMAND...         installs the release wheel and runs a command, with PYTHON naming the interpreter
 #
 # What builds and tests it (maturin, pytest, the libraries that take its tables) is pinned in scripts/python-library-requirements.txt and
 # kept in ~/.cache/latebound/python-library. LATEBOUND and SAMPLE_RUN name the command and the example that writes Runs; where they are not
@@ -37,7 +38,7 @@ fi
 flock -u 9
 
 release=()
-if [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; then release=(--release); fi
+if { [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; } || [ "${1-}" = --run ]; then release=(--release); fi
 work=$(mktemp -d -p "$cache")
 trap 'rm -rf "$work"' EXIT
 (cd crates/latebound-py && ../../scripts/with-cargo.sh "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
@@ -58,6 +59,24 @@ fi
 needed=$(readelf -d "$work/unpacked/latebound/_native.abi3.so" | grep NEEDED)
 if grep -q python <<<"$needed"; then fail "the library is linked with libpython: $needed"; fi
 
+# Whoever installs the wheel has no compiler, and nothing but Python.
+environment="$work/venv"
+/usr/bin/python3 -m venv --without-pip "$environment"
+PATH="$environment/bin" "$tools/bin/python" -m pip --python "$environment/bin/python" install --quiet \
+    --disable-pip-version-check --no-index --no-deps "$wheel"
+# From here on with the libraries that the tests use.
+use_libraries() {
+    local packages own
+    packages=$("$tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    own=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    printf '%s\n' "$packages" >"$own/tools.pth"
+}
+if [ "${1-}" = --run ]; then
+    use_libraries
+    PYTHON="$environment/bin/python" "${@:2}"
+    exit
+fi
+
 if [ -z "${LATEBOUND-}" ]; then
     scripts/with-cargo.sh cargo build --quiet --package latebound
     LATEBOUND=$target/debug/latebound
@@ -68,11 +87,6 @@ if [ -z "${SAMPLE_RUN-}" ]; then
 fi
 export LATEBOUND SAMPLE_RUN
 
-# Whoever installs the wheel has no compiler, and nothing but Python.
-environment="$work/venv"
-/usr/bin/python3 -m venv --without-pip "$environment"
-PATH="$environment/bin" "$tools/bin/python" -m pip --python "$environment/bin/python" install --quiet \
-    --disable-pip-version-check --no-index --no-deps "$wheel"
 "$SAMPLE_RUN" "$work/first.run" 10
 PATH="$environment/bin" "$environment/bin/python" -I -c "
 import sys, latebound
@@ -81,9 +95,6 @@ assert len(run.series) == 5 and len(run.table('events')) == 10, run
 assert not {'pandas', 'polars', 'pyarrow', 'duckdb', 'numpy'} & set(sys.modules)
 " "$work/first.run"
 
-# From here on with the libraries that the tests use.
-packages=$("$tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-own=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-printf '%s\n' "$packages" >"$own/tools.pth"
+use_libraries
 cd crates/latebound-py/tests
 PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m pytest --quiet -p no:cacheprovider --basetemp="$work/tests" "$@"

@@ -8,6 +8,7 @@
 mod document;
 mod error;
 mod figure;
+mod fleet;
 mod histogram;
 mod path;
 mod run;
@@ -26,6 +27,8 @@ mod _native {
     use crate::error::Error;
     #[pymodule_export]
     use crate::figure::{Figure, figure, figures};
+    #[pymodule_export]
+    use crate::fleet::{return_level, store_files, store_tables};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

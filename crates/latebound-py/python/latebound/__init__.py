@@ -21,6 +21,9 @@ from ._native import (
     figures,
     open,
     read_trace,
+    return_level,
+    store_files,
+    store_tables,
 )
 
 __all__ = [
@@ -40,4 +43,7 @@ __all__ = [
     "figures",
     "open",
     "read_trace",
+    "return_level",
+    "store_files",
+    "store_tables",
 ]
