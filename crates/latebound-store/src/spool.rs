@@ -18,6 +18,7 @@ use latebound_model::Run;
 use crate::RUN_FILE;
 use crate::error::StoreError;
 use crate::folder::{FOLDER_MODE, RunFolder, remove_run};
+use crate::read::read_run;
 
 /// What the names of a spool's Runs begin and end with.
 const PREFIX: &str = "serve-";
@@ -135,6 +136,48 @@ impl Spool {
             times += 1;
         }
         name(times).into()
+    }
+}
+
+/// The Runs in a spool that a service may be filling meanwhile, for whoever takes them away.
+#[derive(Debug)]
+pub struct SpoolReader {
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl SpoolReader {
+    /// Opens the folder of this path.
+    pub fn open(path: &Path) -> Result<SpoolReader, StoreError> {
+        let folder =
+            Folder::open(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+        Ok(SpoolReader { folder, path: path.to_owned() })
+    }
+
+    /// The names of its Runs, oldest first.
+    pub fn runs(&self) -> Result<Vec<OsString>, StoreError> {
+        let names = self.folder.names(MOST_NAMES);
+        let names = names.map_err(|source| StoreError::Read { path: self.path.clone(), source })?;
+        let mut runs: Vec<OsString> = names.into_iter().filter(|name| is_spooled(name)).collect();
+        runs.sort();
+        Ok(runs)
+    }
+
+    /// A Run; `None` where it is gone.
+    pub fn read(&self, name: &OsStr) -> Result<Option<Run>, StoreError> {
+        match read_run(self.path.join(name)) {
+            Ok(run) => Ok(Some(run)),
+            Err(_) if !self.folder.has(name) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a Run, whole; it is no error that it is gone.
+    pub fn remove(&self, name: &OsStr) -> Result<(), StoreError> {
+        match remove_run(&self.folder, name) {
+            Err(_) if !self.folder.has(name) => Ok(()),
+            other => other,
+        }
     }
 }
 

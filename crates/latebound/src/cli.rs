@@ -8,6 +8,7 @@ mod defer;
 mod group;
 mod lab;
 mod late;
+mod push;
 mod serve;
 mod store;
 mod tune;
@@ -28,6 +29,7 @@ pub(crate) use defer::{
 pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
+pub(crate) use push::PushArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use store::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
@@ -95,6 +97,7 @@ pub(crate) enum Verb {
     Explain(ExplainArgs),
     Observe(ObserveArgs),
     Serve(ServeArgs),
+    Push(PushArgs),
     Bound(BoundArgs),
     Compare(CompareArgs),
     Import(ImportArgs),

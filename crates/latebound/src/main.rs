@@ -50,7 +50,7 @@ use crate::output::Output;
 /// Whether the verb needs nothing of the system but files.
 fn reads_files_alone(verb: &Verb) -> bool {
     match verb {
-        Verb::Report(_) | Verb::Import(_) | Verb::Store(_) | Verb::Schema => true,
+        Verb::Report(_) | Verb::Import(_) | Verb::Store(_) | Verb::Push(_) | Verb::Schema => true,
         Verb::Compare(args) => args.command.is_none(),
         Verb::Explain(args) => args.run.is_some() || args.trace.is_some(),
         Verb::Bound(args) => !args.files.is_empty(),
@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => verbs::explain::run(&args, &output),
         Verb::Observe(args) => verbs::observe::run(&args, &output),
         Verb::Serve(args) => verbs::serve::run(&args, &output),
+        Verb::Push(args) => verbs::push::run(&args, &output),
         Verb::Bound(args) => verbs::bound::run(&args, &output),
         Verb::Compare(args) => verbs::compare::run(&args, &output),
         Verb::Defer(args) => verbs::defer::run(&args, &output),

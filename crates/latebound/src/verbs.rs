@@ -13,6 +13,7 @@ pub(crate) mod lab;
 pub(crate) mod measure;
 pub(crate) mod observe;
 pub(crate) mod preemption;
+pub(crate) mod push;
 pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod store;
