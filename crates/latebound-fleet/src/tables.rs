@@ -377,3 +377,7 @@ impl Rows {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use latebound_fleet::{
     Table,
 };
 use latebound_model::Nanos;
+use latebound_report::printable;
 
 use crate::cli::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
@@ -59,16 +60,20 @@ fn source(path: &Path) -> String {
 
 fn added(document: &AddDocument) -> String {
     let count = |outcome| document.runs.iter().filter(|run| run.outcome == outcome).count();
-    let mut text = format!("{} Runs added to {}", count(AddOutcome::Added), document.store);
-    for (outcome, said) in [
-        (AddOutcome::Replaced, "replaced an earlier state of themselves"),
-        (AddOutcome::Present, "were there before and count once"),
-    ] {
+    let mut text = format!("{} added to {}", counted(count(AddOutcome::Added), "Run"), document.store);
+    for (outcome, said) in
+        [(AddOutcome::Replaced, "replaced by a later state"), (AddOutcome::Present, "there before")]
+    {
         if count(outcome) > 0 {
-            let _ = write!(text, "; {} {said}", count(outcome));
+            let _ = write!(text, "; {} {said}", counted(count(outcome), "Run"));
         }
     }
     text + "\n"
+}
+
+/// `1 Run`, `2 Runs`
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn list(args: &StoreListArgs, output: &Output) -> Result<Outcome> {
@@ -84,7 +89,7 @@ fn listed(document: &ListDocument) -> String {
     let rows = document.partitions.iter().map(|partition| {
         let level = partition.level.name().to_owned();
         let numbers = [partition.intervals, partition.files, partition.rows, partition.bytes];
-        let mut row = vec![partition.day.clone(), partition.host.clone(), level];
+        let mut row = vec![partition.day.clone(), printable(&partition.host).into_owned(), level];
         row.extend(numbers.map(|number| number.to_string()));
         row
     });
@@ -124,8 +129,11 @@ fn verify(args: &StoreVerifyArgs, output: &Output) -> Result<Outcome> {
     match output.is_json() {
         true => output.document(&document)?,
         false => output.text(&format!(
-            "{} Runs in {} files are whole: {} rows, {} bytes\n",
-            document.intervals, document.files, document.rows, document.bytes
+            "{} in {}, which are whole: {} rows, {} bytes\n",
+            counted(document.intervals as usize, "Run"),
+            counted(document.files as usize, "file"),
+            document.rows,
+            document.bytes
         ))?,
     }
     told(&document.damaged, output)
@@ -139,13 +147,13 @@ fn compact(args: &StoreCompactArgs, output: &Output) -> Result<Outcome> {
             let sum =
                 |of: fn(&latebound_fleet::Compacted) -> u64| document.partitions.iter().map(of).sum::<u64>();
             output.text(&format!(
-                "{} days of hosts rolled up: {} files ({} bytes) are now {} ({} bytes); {} files that nobody needs removed ({} bytes)\n",
-                document.partitions.len(),
-                sum(|one| one.files_before),
+                "{} rolled up: {} ({} bytes) became {} ({} bytes); {} that nobody needs removed ({} bytes)\n",
+                counted(document.partitions.len(), "partition"),
+                counted(sum(|one| one.files_before) as usize, "file"),
                 sum(|one| one.bytes_before),
                 sum(|one| one.files_after),
                 sum(|one| one.bytes_after),
-                document.removed_files,
+                counted(document.removed_files as usize, "file"),
                 document.removed_bytes
             ))?;
         }
@@ -158,9 +166,9 @@ fn prune(args: &StorePruneArgs, output: &Output) -> Result<Outcome> {
     match output.is_json() {
         true => output.document(&document)?,
         false => output.text(&format!(
-            "{} days of hosts removed: {} files, {} bytes\n",
-            document.partitions.len(),
-            document.partitions.iter().map(|one| one.files_before).sum::<u64>(),
+            "{} removed: {}, {} bytes\n",
+            counted(document.partitions.len(), "partition"),
+            counted(document.partitions.iter().map(|one| one.files_before as usize).sum(), "file"),
             document.partitions.iter().map(|one| one.bytes_before).sum::<u64>()
         ))?,
     }
@@ -175,8 +183,8 @@ fn told(damaged: &[Damage], output: &Output) -> Result<Outcome> {
     match damaged {
         [] => Ok(Outcome::Done),
         _ => bail!(
-            "{} files of the store are damaged, and what they held is left out; bring them back from a backup, or add their Runs again",
-            damaged.len()
+            "{} of the store damaged, and what is in them is left out; bring them back from a backup, or prune their days and add the Runs again",
+            counted(damaged.len(), "file")
         ),
     }
 }

@@ -20,6 +20,7 @@ mod privileges;
 #[path = "../read_back/mod.rs"]
 mod read_back;
 mod signals;
+mod store;
 mod terminal;
 mod tool;
 mod usage;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use super::*;
+use proptest::prelude::*;
+
+fn series(number: i64) -> SeriesRow {
+    SeriesRow {
+        day: 20_000,
+        host: "hôst\n".into(),
+        level: INTERVAL.into(),
+        start_us: number - 3,
+        series_id: format!("id{}", number / 3).into(),
+        cpu: (number % 2 == 0).then_some(number as i32),
+        total: number % 3 == 0,
+        count: i64::MAX,
+        sum_ns: 10i128.pow(38) - 1 - i128::from(number),
+        min_ns: None,
+        max_ns: Some(number),
+        lost_unknown: number % 5 == 0,
+        ..SeriesRow::default()
+    }
+}
+
+#[test]
+fn rows_come_back_from_a_file_as_they_were() {
+    // More than are read at once.
+    let rows: Vec<SeriesRow> = (0..20_000).map(series).collect();
+    let (bytes, count) = to_file(rows.clone()).unwrap();
+    let mut found = Vec::new();
+    assert_eq!(from_file(bytes.into(), |row: SeriesRow| found.push(row)), Ok(count));
+    assert!(found == rows);
+    let settings = [None, Some("x".into()), None].map(|value| SettingRow { value, ..SettingRow::default() });
+    let (bytes, _) = to_file(settings.to_vec()).unwrap();
+    let mut rows = Rows::default();
+    assert_eq!(rows.read(Table::Settings, bytes.into()), Ok(3));
+    assert_eq!(rows.settings, settings);
+}
+
+#[test]
+fn a_file_of_another_table_or_a_newer_one_is_refused() {
+    let (bytes, _) = to_file(vec![BucketRow::default()]).unwrap();
+    for table in Table::ALL.iter().filter(|table| **table != Table::Buckets) {
+        let error = table.check(bytes.clone().into()).unwrap_err();
+        assert!(error.contains("column"), "{table}: {error}");
+    }
+    let mut columns = BucketRow::columns();
+    columns.push(ColumnBothWays {
+        name: "new",
+        get: Get::I64(|row: &BucketRow| row.count),
+        set: Set::I64(|row: &mut BucketRow, value| row.count = value),
+    });
+    let (bytes, _) = encode_both_ways(&columns, vec![BucketRow::default()]).unwrap();
+    assert_eq!(Table::Buckets.check(bytes.into()), Err("it has a column new that is not known".to_owned()));
+}
+
+#[test]
+fn a_number_with_too_many_digits_is_an_error() {
+    let row = SeriesRow { sum_ns: 10i128.pow(38), ..series(1) };
+    assert!(to_file(vec![row]).unwrap_err().to_string().contains("38 digits"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_bytes_are_an_error_and_never_a_panic(
+        at in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in proptest::option::of(any::<prop::sample::Index>()),
+    ) {
+        let (mut bytes, _) = to_file((0..50).map(series).collect()).unwrap();
+        for (place, value) in at {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let _ = Table::Series.check(bytes.into());
+    }
+}
