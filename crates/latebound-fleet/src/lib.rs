@@ -25,7 +25,7 @@ pub use compact::{CompactDocument, CompactOptions, Compacted, PruneDocument};
 pub use error::FleetError;
 pub use log::{Added, Commit, Counted, Damage, Level};
 pub use place::{Day, Partition};
-pub use show::{Choice, FilesDocument, ListDocument, Listed};
+pub use show::{Choice, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument};
 pub use simulate::{SimulatedFleet, SimulatedHost};
 pub use store::{Store, StoreDocument};
 pub use tables::Table;

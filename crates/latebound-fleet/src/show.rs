@@ -80,6 +80,44 @@ pub struct FilesDocument {
     pub damaged: Vec<Damage>,
 }
 
+/// What `latebound push` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PushDocument {
+    /// `latebound.push/1`
+    pub schema: &'static str,
+    /// Where the store lies.
+    pub store: String,
+    /// Runs that count from now on.
+    pub added: u64,
+    /// Runs that counted before: an earlier push was ended between its commit and the spool.
+    pub present: u64,
+    /// Runs that could not be read. They are still in the spool.
+    pub left: Vec<Damage>,
+}
+
+impl PushDocument {
+    /// The schema's name.
+    pub const SCHEMA: &str = "latebound.push/1";
+}
+
+/// What `latebound store simulate` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SimulateDocument {
+    /// `latebound.store-simulate/1`
+    pub schema: &'static str,
+    /// Where the store lies.
+    pub store: String,
+    /// How many hosts there are.
+    pub hosts: u32,
+    /// How many Runs of them were added.
+    pub added: u64,
+}
+
+impl SimulateDocument {
+    /// The schema's name.
+    pub const SCHEMA: &str = "latebound.store-simulate/1";
+}
+
 impl Store {
     /// The states of the partitions of a choice.
     pub(crate) fn states(&self, choice: &Choice) -> Result<(Vec<PartitionState>, Vec<Damage>), FleetError> {

@@ -14,8 +14,8 @@ use latebound_compare::experiment::{Plan, PlannedMachine};
 use latebound_compare::{Comparison, Tradeoff};
 use latebound_defer::{AdviceDocument, DeferDocument, LostDocument, TimelineDocument};
 use latebound_fleet::{
-    AddDocument, Commit, CompactDocument, FilesDocument, ListDocument, PruneDocument, StoreDocument,
-    VerifyDocument,
+    AddDocument, Commit, CompactDocument, FilesDocument, ListDocument, PruneDocument, PushDocument,
+    SimulateDocument, StoreDocument, VerifyDocument,
 };
 use latebound_lab::{BisectDocument, KernelsDocument, Matrix};
 use latebound_model::{Bound, CauseKind, Explanation, Nanos};
@@ -38,7 +38,7 @@ fn written<T: JsonSchema>() -> schemars::Schema {
 
 /// Name of the file below `schema`, title, and schema of each document. The name is that in `latebound.NAME/NUMBER`, where the document
 /// has one.
-fn schemas() -> [(&'static str, &'static str, schemars::Schema); 29] {
+fn schemas() -> [(&'static str, &'static str, schemars::Schema); 31] {
     let mut all = [
         ("advice", "latebound defer advise", written::<AdviceDocument<'static>>()),
         ("bisect", "latebound lab bisect", written::<BisectDocument<'static>>()),
@@ -53,6 +53,7 @@ fn schemas() -> [(&'static str, &'static str, schemars::Schema); 29] {
         ("matrix", "latebound lab matrix", schema_for!(Matrix)),
         ("observations", "latebound bound --observations", Observations::json_schema()),
         ("preemption", "latebound compare preemption", schema_for!(Tradeoff)),
+        ("push", "latebound push", written::<PushDocument>()),
         ("store", "latebound-store.json of a store", schema_for!(StoreDocument)),
         ("store-add", "latebound store add", written::<AddDocument>()),
         ("store-commit", "a commit of a store", schema_for!(Commit)),
@@ -60,6 +61,7 @@ fn schemas() -> [(&'static str, &'static str, schemars::Schema); 29] {
         ("store-files", "latebound store files", written::<FilesDocument>()),
         ("store-list", "latebound store list", written::<ListDocument>()),
         ("store-prune", "latebound store prune", written::<PruneDocument>()),
+        ("store-simulate", "latebound store simulate", written::<SimulateDocument>()),
         ("store-verify", "latebound store verify", written::<VerifyDocument>()),
         ("timeline", "latebound defer timeline", written::<TimelineDocument<'static>>()),
         ("tune-fit", "latebound tune fit", schema_for!(TuneFit)),
@@ -163,6 +165,24 @@ fn write_documents(folder: &Path) {
     for (file, name) in [("latebound-store.json", "store"), (log, "store-commit")] {
         fs::copy(Path::new(&store).join(file), place(name)).unwrap();
     }
+    fs::create_dir(place("spool")).unwrap();
+    fs::create_dir(place("spool/serve-20261127T100000Z.run")).unwrap();
+    fs::write(place("spool/serve-20261127T100000Z.run/run.json"), run.to_string()).unwrap();
+    let push = ["push", "--spool", &text("spool"), "--store", &store, "--host", "rt-07"];
+    printed(&push, &place("push"));
+    let simulate = [
+        "store",
+        "simulate",
+        "--store",
+        &text("simulated"),
+        "--hosts",
+        "1",
+        "--cpus",
+        "1",
+        "--day",
+        "2026-11-27",
+    ];
+    printed(&[&simulate[..], &["--duration", "1m"]].concat(), &place("store-simulate"));
     printed(&["store", "prune", "--store", &store, "--before", "2026-11-28"], &place("store-prune"));
     // The tasks of the trace are given real-time priorities.
     let trace =

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_fleet::{AddOutcome, NewRuns, Store};
+use latebound_fleet::{AddOutcome, Damage, NewRuns, PushDocument, Store};
+use latebound_report::printable;
 use latebound_store::SpoolReader;
-use serde::Serialize;
 
 use crate::cli::PushArgs;
 use crate::outcome::Outcome;
@@ -19,26 +19,6 @@ const AT_ONCE: usize = 60;
 
 /// How often it is looked whether it is to end.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// What `latebound push` prints.
-#[derive(Debug, Default, Serialize)]
-struct Pushed {
-    schema: &'static str,
-    /// Where the store lies.
-    store: String,
-    /// Runs that count from now on.
-    added: usize,
-    /// Runs that counted before: an earlier push was ended between its commit and the spool.
-    present: usize,
-    /// Runs that could not be read, and why. They are still in the spool.
-    left: Vec<Left>,
-}
-
-#[derive(Debug, Serialize)]
-struct Left {
-    run: String,
-    why: String,
-}
 
 pub(crate) fn run(args: &PushArgs, output: &Output) -> Result<Outcome> {
     let stop = Stop::on_signals()?;
@@ -55,7 +35,9 @@ pub(crate) fn run(args: &PushArgs, output: &Output) -> Result<Outcome> {
     }
     while !stop.is_set() {
         match push(args, &stop) {
-            Ok(pushed) if pushed.added + pushed.present + pushed.left.len() > 0 => tell(&pushed, output)?,
+            Ok(pushed) if pushed.added + pushed.present > 0 || !pushed.left.is_empty() => {
+                tell(&pushed, output)?
+            }
             Ok(_) => {}
             // The spool keeps what the store cannot take now.
             Err(error) => output.error(&error),
@@ -69,7 +51,7 @@ pub(crate) fn run(args: &PushArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// Everything that is in the spool now.
-fn push(args: &PushArgs, stop: &Stop) -> Result<Pushed> {
+fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
     let spool = SpoolReader::open(&args.spool).with_context(|| {
         format!(
             "cannot read the spool {}; name the one of `latebound serve` with --spool",
@@ -77,7 +59,13 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<Pushed> {
         )
     })?;
     let store = Store::open_or_create(&args.store)?;
-    let mut pushed = Pushed { schema: "latebound.push/1", store: store.location(), ..Pushed::default() };
+    let mut pushed = PushDocument {
+        schema: PushDocument::SCHEMA,
+        store: store.location(),
+        added: 0,
+        present: 0,
+        left: Vec::new(),
+    };
     for names in spool.runs()?.chunks(AT_ONCE) {
         if stop.is_set() {
             break;
@@ -92,13 +80,16 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<Pushed> {
             };
             match taken {
                 Ok(()) => read.push(name),
-                Err(error) => pushed.left.push(Left { run: shown, why: format!("{error:#}") }),
+                Err(error) => pushed.left.push(Damage { file: shown, why: format!("{error:#}") }),
             }
         }
         let document = store.add(runs)?;
-        let present = document.runs.iter().filter(|run| run.outcome == AddOutcome::Present).count();
-        pushed.present += present;
-        pushed.added += document.runs.len() - present;
+        for run in &document.runs {
+            match run.outcome {
+                AddOutcome::Present => pushed.present += 1,
+                AddOutcome::Added | AddOutcome::Replaced => pushed.added += 1,
+            }
+        }
         // They count now: from here on a kill leaves them in both places, and they count once all the same.
         for name in read {
             spool.remove(name)?;
@@ -107,9 +98,13 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<Pushed> {
     Ok(pushed)
 }
 
-fn tell(pushed: &Pushed, output: &Output) -> Result<()> {
+fn tell(pushed: &PushDocument, output: &Output) -> Result<()> {
     for left in &pushed.left {
-        output.note(&format!("latebound: {} stays in the spool: {}", left.run.escape_debug(), left.why));
+        output.note(&format!(
+            "latebound: {} stays in the spool: {}",
+            printable(&left.file),
+            printable(&left.why)
+        ));
     }
     if output.is_json() {
         return output.document(pushed);
@@ -118,5 +113,6 @@ fn tell(pushed: &Pushed, output: &Output) -> Result<()> {
         0 => String::new(),
         present => format!("; {present} were there before and count once"),
     };
-    output.text(&format!("{} Runs moved to {}{present}\n", pushed.added, pushed.store))
+    let plural = if pushed.added == 1 { "Run" } else { "Runs" };
+    output.text(&format!("{} {plural} moved to {}{present}\n", pushed.added, printable(&pushed.store)))
 }

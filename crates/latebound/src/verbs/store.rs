@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use latebound_fleet::{
-    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, SimulatedFleet, Store,
-    Table,
+    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, SimulateDocument,
+    SimulatedFleet, Store, Table,
 };
 use latebound_model::Nanos;
 use latebound_report::printable;
@@ -212,7 +212,7 @@ fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
     };
     let store = Store::open_or_create(&args.place.store)?;
     let mut progress = Progress::new(None);
-    let (mut added, mut commits) = (0, 0);
+    let mut added = 0;
     for number in 0..args.hosts {
         let host = fleet.host(number);
         for first in (0..intervals).step_by(SIMULATED_AT_ONCE as usize) {
@@ -222,20 +222,21 @@ fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
                 runs.push(&host.run(interval), "simulated", None)?;
             }
             let document = store.add(runs)?;
-            added += document.runs.iter().filter(|run| run.outcome == AddOutcome::Added).count();
-            commits += document.commits;
+            added += document.runs.iter().filter(|run| run.outcome == AddOutcome::Added).count() as u64;
         }
     }
     progress.clear();
+    let document = SimulateDocument {
+        schema: SimulateDocument::SCHEMA,
+        store: store.location(),
+        hosts: args.hosts,
+        added,
+    };
     match output.is_json() {
-        true => output.document(&serde_json::json!({
-            "schema": "latebound.store-simulate/1",
-            "store": store.location(),
-            "hosts": args.hosts,
-            "runs": added,
-            "commits": commits,
-        }))?,
-        false => output.text(&format!("{added} simulated Runs added to {}\n", store.location()))?,
+        true => output.document(&document)?,
+        false => {
+            output.text(&format!("{added} simulated Runs added to {}\n", printable(&document.store)))?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -17,6 +17,7 @@ mod perfetto;
 mod pipeline;
 mod places;
 mod privileges;
+mod push;
 #[path = "../read_back/mod.rs"]
 mod read_back;
 mod signals;
