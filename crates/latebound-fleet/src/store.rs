@@ -71,11 +71,15 @@ impl Store {
     /// Opens the store in this folder, and makes it where there is none: in a folder that is empty or not there.
     pub fn open_or_create(folder: impl AsRef<FsPath>) -> Result<Store, FleetError> {
         let folder = folder.as_ref();
+        let open = |source| FleetError::Open { path: folder.to_owned(), source };
         match fs::create_dir(folder) {
-            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(FleetError::Open { path: folder.to_owned(), source });
+            // What is in the folder lasts; its own name has to last, too. Where a folder cannot be synced, its server orders operations itself.
+            Ok(()) => {
+                let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+                let _ = fs::File::open(above.unwrap_or(FsPath::new("."))).map_err(open)?.sync_all();
             }
-            _ => {}
+            Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(open(source)),
         }
         let store = Store::in_folder(folder)?;
         // Another may be making the same store: what lies beside is looked at before the marker is looked for again.

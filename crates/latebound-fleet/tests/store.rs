@@ -300,6 +300,12 @@ fn a_damaged_commit_is_named_and_nothing_counts_twice() {
     fs::write(&commits[1], "").unwrap();
     add(&store, [2, 8]).unwrap();
     assert_eq!((sums(&store), intervals(&store)), (expected([2, 4, 6, 8]), 4));
+    // A day that is pruned has no damage, and takes its Runs again.
+    store.prune("2027-01-01".parse().unwrap()).unwrap();
+    assert_eq!(store.verify().unwrap().damaged, []);
+    add(&store, [2, 4, 6, 8]).unwrap();
+    assert_eq!((sums(&store), intervals(&store)), (expected([2, 4, 6, 8]), 4));
+    assert_eq!(store.compact(later(Level::Hour)).unwrap().damaged, []);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::output::Output;
 use crate::session::Progress;
 
 pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
+    keep_private();
     match &args.command {
         StoreCommand::Add(args) => add(args, output),
         StoreCommand::List(args) => list(args, output),
@@ -29,6 +30,15 @@ pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
         StoreCommand::Compact(args) => compact(args, output),
         StoreCommand::Prune(args) => prune(args, output),
         StoreCommand::Simulate(args) => simulate(args, output),
+    }
+}
+
+/// As a Run, a store is for its owner and its group: it tells names of threads and settings of the machines.
+fn keep_private() {
+    // SAFETY: umask changes a number of this process, and no other thread runs yet.
+    unsafe {
+        let usual = libc::umask(0o077);
+        libc::umask(usual | 0o007);
     }
 }
 

@@ -49,6 +49,20 @@ fn a_damaged_store_is_named_and_ends_with_status_1() {
 }
 
 #[test]
+fn a_store_is_for_its_owner_and_its_group() {
+    use std::os::unix::fs::PermissionsExt;
+    fn look(path: &Path) -> usize {
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0, "{} has the mode {mode:o}", path.display());
+        let below = path.is_dir().then(|| fs::read_dir(path).unwrap());
+        1 + below.into_iter().flatten().map(|entry| look(&entry.unwrap().path())).sum::<usize>()
+    }
+    let folder = folder();
+    store(folder.path(), "rt-07");
+    assert!(look(&folder.path().join("fleet")) > 20);
+}
+
+#[test]
 fn a_host_in_a_list_steers_no_terminal_and_makes_no_line() {
     let folder = folder();
     store(folder.path(), "a\u{1b}[31m\n2026-11-21  b");
