@@ -74,7 +74,7 @@ with_fields! { Run:
     /// The names of the tables that `table` gives.
     #[getter]
     fn table_names(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| table_names(&self.run))
+        py.detach(|| table_names(&self.run, self.folder.as_deref()))
     }
 
     /// The table of this name.

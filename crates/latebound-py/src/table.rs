@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One table of a Run: of its Parquet file, or of run.json as the writer would have made it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
+use latebound_files::Folder;
 use latebound_model::Run;
 use latebound_store::{StoreError, StoredTable, TABLE_FILES};
 use pyo3::exceptions::PyValueError;
@@ -43,7 +45,7 @@ impl Table {
                 Err(PyValueError::new_err(format!("{name:?} is no table; there are: {}", known.join(", "))))
             }
             Err(NoTable::NotThere(there)) => Err(say(&format!(
-                "this Run has no table {name}, and its run.json does not hold the rows; it has: {}",
+                "there is no table {name} beside this run.json, which does not hold its rows; there are: {}",
                 there.join(", ")
             ))),
             Err(NoTable::Store(error)) => Err(raise(&error)),
@@ -56,11 +58,19 @@ fn stem(file: &str) -> &str {
     file.strip_suffix(".parquet").unwrap_or(file)
 }
 
-/// The names of the tables that a Run has or that can be made of its record.
-pub(crate) fn table_names(run: &Run) -> Vec<String> {
-    let made = |file: &str| matches!(StoredTable::of_run(run, file), Ok(Some(_)));
-    let named = |file: &str| run.tables.iter().any(|table| table.file == file);
-    TABLE_FILES.iter().filter(|file| named(file) || made(file)).map(|file| stem(file).to_owned()).collect()
+/// The names of the tables that a Run has in `folder` or that can be made of its record.
+pub(crate) fn table_names(run: &Run, folder: Option<&Path>) -> Vec<String> {
+    let folder = folder.and_then(|folder| Folder::open(folder).ok());
+    let is_there = |file: &str| {
+        let named = run.tables.iter().any(|table| table.file == file);
+        named && folder.as_ref().is_some_and(|folder| folder.has_file(file.as_ref()))
+    };
+    let is_made = |file: &str| matches!(StoredTable::of_run(run, file), Ok(Some(_)));
+    TABLE_FILES
+        .iter()
+        .filter(|file| is_there(file) || is_made(file))
+        .map(|file| stem(file).to_owned())
+        .collect()
 }
 
 fn find(run: &Run, folder: Option<&Path>, name: &str) -> Result<(StoredTable, Shape), NoTable> {
@@ -77,11 +87,12 @@ fn find(run: &Run, folder: Option<&Path>, name: &str) -> Result<(StoredTable, Sh
                 return Ok((stored, shape));
             }
             // run.json alone was kept.
-            Err(StoreError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(StoreError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let stored = StoredTable::of_run(run, file)?.ok_or_else(|| NoTable::NotThere(table_names(run)))?;
+    let stored =
+        StoredTable::of_run(run, file)?.ok_or_else(|| NoTable::NotThere(table_names(run, folder)))?;
     let shape = shape(&stored)?;
     Ok((stored, shape))
 }

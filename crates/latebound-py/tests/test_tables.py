@@ -67,9 +67,12 @@ def test_a_run_without_files_has_the_tables_of_its_record(sample, tmp_path, name
 
 
 def test_a_table_that_a_record_does_not_hold_is_an_error(sample, tmp_path):
-    shutil.copy(sample / "run.json", tmp_path / "copy.json")
-    run = latebound.open(tmp_path / "copy.json")
-    with pytest.raises(latebound.Error, match="no table activations.*histograms, block_maxima, worst_spans"):
+    (tmp_path / "alone.run").mkdir()
+    shutil.copy(sample / "run.json", tmp_path / "alone.run")
+    run = latebound.open(tmp_path / "alone.run")
+    made = ["histograms", "block_maxima", "worst_spans"]
+    assert run.table_names == made and len(run.tables) == len(TABLES)
+    with pytest.raises(latebound.Error, match=f"there is no table activations.* there are: {', '.join(made)}$"):
         run.table("activations")
     with pytest.raises(ValueError, match="'?\"?causes\"?'? is no table; there are: .*histograms"):
         run.table("causes")
