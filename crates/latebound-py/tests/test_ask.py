@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import latebound
 from latebound import ask as asking
 from latebound.ask import AskError, ask, questions
 
@@ -57,6 +58,7 @@ class Fleet:
         self.values = {}
         self.settings = {}
         self.worst = []
+        self.blocks = {}
         rows = {table: [] for table in asking.TABLES}
         for number in range(hosts):
             host = f"rt-{number:02}"
@@ -95,6 +97,10 @@ class Fleet:
                 for name, value in (("governor", governor), ("kernel_release", kernel)):
                     rows["settings"].append({"day": day, "host": host, "start_us": place * 24 * 3_600_000_000, "name": name, "value": value})
                     self.settings[(host, day, name)] = value
+                for block in range(20):
+                    top = {"block_us": 60_000_000, "series_id": SERIES, "cpu": block % 2, "max_ns": int(chance.gammavariate(8, 4000))}
+                    self.blocks.setdefault(host, []).append(top["max_ns"])
+                    rows["blocks"].append({"day": day, "host": host, "start_us": (place * 24 + block // 2) * 3_600_000_000 + block * 60_000_000} | top)
                 rows["machines"].append(
                     {"day": day, "host": host, "start_us": place * 24 * 3_600_000_000, "cpu_model": "A" if number % 2 else "B", "cpus": 64}
                     | {"kernel_release": kernel}
@@ -217,6 +223,18 @@ def test_systems_like_this_one_begin_with_itself(fleet):
     assert [row["same_processor"] for row in rows] == sorted((row["same_processor"] for row in rows), reverse=True)
     for row in rows:
         assert shown(row) == tail(of_host(fleet, row["host"]))
+
+
+def test_return_levels_are_those_of_the_hours_of_all_cpus(fleet):
+    rows = ask("return-levels", files=fleet.files, hours=200).to_dicts()
+    assert {row["host"] for row in rows} == set(fleet.values)
+    for row in rows:
+        assert row["observed_hours"] == 10 * len(DAYS)
+        maxima = [max(pair) for pair in zip(fleet.blocks[row["host"]][::2], fleet.blocks[row["host"]][1::2], strict=True)]
+        assert row["max_ns"] == max(maxima)
+        assert (row["low_ns"], row["level_ns"], row["high_ns"]) == (latebound.return_level(maxima, 200) or (None, None, None))
+    assert any(row["level_ns"] for row in rows)
+    assert len(ask("return-levels", files=fleet.files, limit=2).rows) == 2
 
 
 def test_values_above_a_histogram_take_quantiles_with_them(tmp_path):

@@ -270,12 +270,12 @@ def _ask_spark(asked: Question, values: Mapping[str, Any], files: Mapping[str, S
 
 
 def return_level(rows: Sequence[tuple[Any, ...]], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The row of a host, series and length of block from its block maxima."""
-    host, series_id, block_us = rows[0][:3]
-    maxima = [int(row[4]) for row in sorted(rows, key=lambda row: row[3])]
-    level = level_of(maxima, values["blocks"])
+    """The row of a host and series from the maxima of its hours."""
+    host, series_id = rows[0][:2]
+    maxima = [int(row[3]) for row in sorted(rows, key=lambda row: row[2])]
+    level = level_of(maxima, values["hours"])
     low_ns, level_ns, high_ns = level if level is not None else (None, None, None)
-    return (host, series_id, block_us, len(maxima), max(maxima), level_ns, low_ns, high_ns)
+    return (host, series_id, len(maxima), max(maxima), level_ns, low_ns, high_ns)
 
 
 _GROUPS = {"return_level": return_level}

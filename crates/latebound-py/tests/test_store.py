@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Questions to a store that the command made: by files and by days, before and after a roll-up."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import command
+
+import latebound
+from latebound.ask import ask, live_files, questions
+
+# The worst activations of an hour are kept, so that nothing is left out of a Run of an hour.
+SIZE = ("--hosts", "5", "--cpus", "3", "--day", "2026-11-26", "--duration", "6h", "--interval", "1h", "--seed", "3")
+
+
+@pytest.fixture
+def store(tmp_path):
+    place = tmp_path / "fleet"
+    command("store", "simulate", "--store", place, *SIZE)
+    return place
+
+
+def answers(store):
+    return {
+        one.name: ask(one.name, store, **({"host": "sim-00000"} if one.name == "systems-like" else {})).rows for one in questions()
+    }
+
+
+def test_a_roll_up_changes_no_answer(store):
+    before = answers(store)
+    assert all(before[name] for name in before if name != "what-changed")
+    command("store", "compact", "--store", store, "--to", "hour")
+    assert {level for file in live_files(store)["series"] for level in levels(file)} == {"hour"}
+    assert answers(store) == before
+    command("store", "compact", "--store", store, "--to", "day")
+    for name in ("worst-hosts", "tails-by-hardware", "bound-against-observed"):
+        tail = [[cell for cell in row if not isinstance(cell, str)] for row in before[name]]
+        assert [[cell for cell in row if not isinstance(cell, str)] for row in answers(store)[name]] == tail, name
+
+
+def levels(file):
+    import duckdb
+
+    return {row[0] for row in duckdb.sql(f"SELECT DISTINCT level FROM read_parquet('{file}', hive_partitioning = false)").fetchall()}
+
+
+def test_the_three_commands_of_the_guide_go_from_a_run_to_an_answer(sample, tmp_path):
+    store = tmp_path / "fleet"
+    command("store", "add", "--store", store, "--host", "rt-07", sample)
+    ran = subprocess.run(
+        [sys.executable, "-m", "latebound.ask", "worst-hosts", "--store", store, "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0 and ran.stderr == "", ran
+    (row,) = json.loads(ran.stdout)["rows"]
+    run = latebound.open(sample)
+    assert row["host"] == "rt-07" and row["max_ns"] == max(one.histogram.max for one in run.series if one.histogram.count)
+    assert row["count"] == sum(one.histogram.count for one in run.series)
+
+
+def test_damage_is_told_and_left_out(store):
+    damaged = Path(live_files(store)["buckets"][0])
+    damaged.write_bytes(b"cut")
+    ran = subprocess.run(
+        [sys.executable, "-m", "latebound.ask", "worst-hosts", "--store", store], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0 and "damaged, and left out: data/buckets/" in ran.stderr and "sim-00001" in ran.stdout, ran
+
+
+def test_a_folder_without_a_store_is_an_error(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-m", "latebound.ask", "worst-hosts", "--store", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1 and "holds no store" in ran.stderr, ran
+    with pytest.raises(latebound.Error, match="holds no store"):
+        latebound.store_files(tmp_path)
+
+
+def test_columns_of_the_reference_are_those_of_the_tables():
+    page = (Path(__file__).parents[3] / "docs/src/reference/store.md").read_text()
+    for table, columns in latebound.store_tables().items():
+        assert f"`{table}`" in page
+        for name, _ in columns:
+            assert f"`{name}`" in page, (table, name)
+
+
+def test_a_return_level_needs_ten_blocks():
+    assert latebound.return_level([100, 200, 150], 100) is None
+    low, level, high = latebound.return_level([100 + 7 * (n * n % 13) for n in range(60)], 100)
+    assert low <= level and (high is None or level <= high) and level > 150
