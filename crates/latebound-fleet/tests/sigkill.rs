@@ -16,9 +16,12 @@ use latebound_fleet::{Level, Store};
 
 const PLACE: &str = "LATEBOUND_FLEET_TEST_PLACE";
 const FIRST: &str = "LATEBOUND_FLEET_TEST_FIRST";
-/// How often writers are killed, where the usual number is not enough.
+/// How often writers are killed, where the usual number is not enough: 500 take about eight minutes.
 const KILLS: &str = "LATEBOUND_FLEET_KILLS";
 const USUAL_KILLS: u64 = 101;
+/// On a busy machine fewer are enough: when this time is over, and the fewest are done.
+const USUAL_TIME: Duration = Duration::from_secs(30);
+const FEWEST_KILLS: u64 = 40;
 
 /// Adds one Run after the other, and says so after each; rolls up in between.
 fn write_for_ever(place: &Path, first: u64) -> ! {
@@ -41,7 +44,8 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
     if let Some(place) = std::env::var_os(PLACE) {
         write_for_ever(Path::new(&place), std::env::var(FIRST).unwrap().parse().unwrap());
     }
-    let kills = std::env::var(KILLS).map_or(USUAL_KILLS, |kills| kills.parse().unwrap());
+    let asked: Option<u64> = std::env::var(KILLS).ok().map(|kills| kills.parse().unwrap());
+    let mut kills = asked.unwrap_or(USUAL_KILLS);
     let place = tempfile::TempDir::new().unwrap();
     let mut seed = match std::env::var("LATEBOUND_FLEET_SEED") {
         Ok(seed) => seed.parse().unwrap(),
@@ -53,9 +57,14 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
     let store = Store::open_or_create(place.path().join("store")).unwrap();
     add(&store, [0]).unwrap();
     fs::write(place.path().join("said"), "x").unwrap();
-    let span = warm.elapsed().clamp(Duration::from_millis(20), Duration::from_millis(200)) * 6;
+    let span = warm.elapsed().clamp(Duration::from_millis(20), Duration::from_millis(100)) * 6;
     let (mut counted, mut unsaid, mut grown, mut looking) = (1, 0, 0, Duration::ZERO);
-    for kill in 0..kills {
+    let mut kill = 0;
+    while kill < kills {
+        if asked.is_none() && kill >= FEWEST_KILLS && warm.elapsed() > USUAL_TIME {
+            // The last one is looked at as a whole.
+            kills = kill + 1;
+        }
         let mut writer = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_store_is_whole_after_its_writers_were_killed_at_any_moment", "--nocapture"])
             .env(PLACE, place.path())
@@ -94,6 +103,7 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
         grown += u64::from(there > counted);
         counted = there;
         fs::write(place.path().join("said"), vec![b'x'; there as usize]).unwrap();
+        kill += 1;
     }
     eprintln!(
         "{counted} Runs after {kills} kills, {unsaid} of them before they were said; {looking:?} of {:?} looking",

@@ -113,7 +113,7 @@ fn rolling_up_is_exact_and_leaves_the_worst() {
             |of: fn(&latebound_fleet::Compacted) -> u64| document.partitions.iter().map(of).sum::<u64>();
         match to {
             Level::Day => {
-                assert!(sum(|one| one.bytes_after) < sum(|one| one.bytes_before) / 2, "{document:?}")
+                assert!(sum(|one| one.bytes_after) < sum(|one| one.bytes_before), "{document:?}")
             }
             _ => assert!(sum(|one| one.files_after) < sum(|one| one.files_before), "{document:?}"),
         }
