@@ -339,3 +339,63 @@ fn commit(state: &State, intervals: &[NewInterval], outcomes: &[AddOutcome], fil
         intervals: new(intervals, outcomes).map(|(new, _)| counted(new)).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+    use super::*;
+    use crate::place::Day;
+    use object_store::memory::InMemory;
+    use std::sync::Arc;
+
+    fn one(id: &str, snapshot: bool) -> Commit {
+        let counted = Counted { id: id.to_owned(), state: RunState::Complete, start_us: 0, end_us: 1 };
+        Commit { snapshot, intervals: vec![counted], ..commit(&State::default(), &[], &[], &[]) }
+    }
+
+    #[test]
+    fn a_commit_that_comes_before_a_snapshot_is_taken_back() {
+        let store = Store::in_objects(Arc::new(InMemory::new())).unwrap();
+        let partition = Partition::new(Day::of(0).unwrap(), "a").unwrap();
+        for (number, id) in ["0", "1", "2"].into_iter().enumerate() {
+            assert!(store.push(&partition, number as u64, &one(id, false)).unwrap());
+        }
+        assert!(!store.push(&partition, 1, &one("x", false)).unwrap(), "a number has one commit");
+        // Others sum up, and remove commits while the writer of another one stands still.
+        let mut all = one("0", true);
+        all.intervals.extend(["1", "2"].map(|id| one(id, false).intervals.remove(0)));
+        assert!(store.push(&partition, 3, &all).unwrap());
+        assert!(store.counts(&partition, 3, &all).unwrap());
+        let outdated = store.state(&partition).unwrap().outdated;
+        assert_eq!(outdated.len(), 3);
+        for (path, _) in outdated {
+            store.remove(&path).unwrap();
+        }
+        let late = one("late", false);
+        assert!(store.push(&partition, 1, &late).unwrap());
+        assert!(!store.counts(&partition, 1, &late).unwrap());
+        assert!(store.is_absent(&partition, 1));
+        let state = store.state(&partition).unwrap();
+        assert_eq!((state.intervals.len(), state.next, state.damaged), (3, 4, Vec::new()));
+        // In time it counts.
+        assert!(store.push(&partition, 4, &late).unwrap());
+        assert!(store.counts(&partition, 4, &late).unwrap());
+        assert!(store.push(&partition, 5, &one("5", false)).unwrap());
+        assert!(store.counts(&partition, 4, &late).unwrap());
+    }
+
+    #[test]
+    fn a_gap_in_a_log_is_damage_and_a_number_from_elsewhere_ends() {
+        let store = Store::in_objects(Arc::new(InMemory::new())).unwrap();
+        let partition = Partition::new(Day::of(0).unwrap(), "a").unwrap();
+        for number in [0, 2, u64::MAX] {
+            store.push(&partition, number, &one(&number.to_string(), false)).unwrap();
+        }
+        let state = store.state(&partition).unwrap();
+        assert_eq!((state.intervals.len(), state.damaged.len()), (3, 2), "{:?}", state.damaged);
+        let foreign = object_store::path::Path::from("commits/other.json");
+        store.create_object(&foreign, "{}".into()).unwrap();
+        assert_eq!(store.contents(&crate::Choice::default()).unwrap().damaged.len(), 3);
+    }
+}

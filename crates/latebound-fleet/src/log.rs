@@ -136,7 +136,17 @@ impl State {
         self.files.values().filter(move |file| file.interval.as_deref() == Some(interval))
     }
 
-    fn apply(&mut self, commit: Commit, at: Timestamp) {
+    /// Takes what a commit says, or says why it is left out.
+    fn apply(&mut self, commit: Commit, at: Timestamp) -> Result<(), String> {
+        // No writer makes such a commit. It is there where Runs were added again because a commit was damaged, which was then mended.
+        let twice =
+            |one: &&Counted| self.intervals.contains_key(&one.id) && self.files_of(&one.id).next().is_none();
+        if !commit.snapshot
+            && let Some(one) = commit.intervals.iter().find(twice)
+        {
+            let id = one.id.chars().take(80).collect::<String>();
+            return Err(format!("it adds the Run {}, which an earlier commit has added", id.escape_debug()));
+        }
         if commit.snapshot {
             self.files.clear();
             self.intervals.clear();
@@ -165,6 +175,7 @@ impl State {
         }
         self.intervals.extend(commit.intervals.into_iter().map(|one| (one.id.clone(), one)));
         self.level = if commit.snapshot { commit.level } else { self.level.max(commit.level) };
+        Ok(())
     }
 }
 
@@ -207,7 +218,7 @@ impl Store {
             match commits.contains_key(&at).then(|| self.commit(partition, &path)).transpose()? {
                 Some(Ok(commit)) => {
                     let snapshot = commit.snapshot;
-                    read.push((commit, time));
+                    read.push((commit, time, path));
                     if snapshot {
                         break Some((at, time));
                     }
@@ -230,8 +241,10 @@ impl Store {
         };
         state.damaged.reverse();
         state.commits = read.len();
-        for (commit, time) in read.into_iter().rev() {
-            state.apply(commit, time);
+        for (commit, time, path) in read.into_iter().rev() {
+            if let Err(why) = state.apply(commit, time) {
+                state.damaged.push(Damage { file: path.to_string(), why });
+            }
         }
         if let Some((snapshot, time)) = since {
             state.snapshot_at = Some(time);

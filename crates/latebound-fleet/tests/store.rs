@@ -300,6 +300,11 @@ fn a_damaged_commit_is_named_and_nothing_counts_twice() {
     fs::write(&commits[1], "").unwrap();
     add(&store, [2, 8]).unwrap();
     assert_eq!((sums(&store), intervals(&store)), (expected([2, 4, 6, 8]), 4));
+    // Mended, the commit counts, and the one that took its place does not.
+    fs::write(&commits[1], &whole).unwrap();
+    let found = store.verify().unwrap().damaged;
+    assert!(found.len() == 1 && found[0].why.contains("an earlier commit has added"), "{found:?}");
+    assert_eq!((sums(&store), intervals(&store)), (expected([2, 4, 6]), 3));
     // A day that is pruned has no damage, and takes its Runs again.
     store.prune("2027-01-01".parse().unwrap()).unwrap();
     assert_eq!(store.verify().unwrap().damaged, []);
