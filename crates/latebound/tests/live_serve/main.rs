@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound serve` on this machine's kernel: the spool against the counters, being ended in every way, a spool within its limit, and a
 //! real Prometheus that reads the metrics.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends, and says what it saw"
+)]
 
 #[path = "../killed/mod.rs"]
 mod killed;

@@ -151,7 +151,10 @@ fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
 
     for query in queries_of_the_dashboard() {
         let result = prometheus.query(&query, at);
-        assert!(!result.is_empty(), "no result: {query}");
+        // A kernel may lack nothing, and nothing may be lost.
+        let may_be_empty =
+            ["latebound_lost_total", "latebound_missing"].iter().any(|name| query.contains(name));
+        assert!(may_be_empty || !result.is_empty(), "no result: {query}");
     }
     let rules = prometheus.api("/api/v1/rules");
     let groups = rules["groups"].as_array().unwrap().iter();
@@ -191,5 +194,6 @@ fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
             compared += 1;
         }
     }
+    eprintln!("{compared} quantiles compared");
     assert!(compared >= 10, "only {compared} quantiles could be compared");
 }
