@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hyper::body::Bytes;
 use latebound_metrics::{Exposition, Health, Intervals, OfInterval, Subjects, families};
 use latebound_model::{Activation, Loss, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Series};
 use latebound_probe::{ObserveOptions, Observer};
-use latebound_store::{Removed, Spool};
+use latebound_store::{Removed, Spool, StoreError};
 use latebound_system::{Facts, Root};
 
 use crate::cli::ServeArgs;
@@ -39,8 +39,12 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
     let stop = Stop::on_signals()?;
     let listener = metrics_server::bind(args.listen)?;
     let address = listener.local_addr().context("cannot tell the address of the metrics")?;
-    let spool = Spool::open(&args.spool, args.spool_limit).with_context(|| {
-        format!("cannot use the spool {}; choose another with --spool", args.spool.display())
+    let spool = Spool::open(&args.spool, args.spool_limit).map_err(|error| {
+        let why = match error {
+            StoreError::Busy { .. } => "another latebound serve writes to it".to_owned(),
+            error => reason(&error),
+        };
+        anyhow!("cannot use the spool {}: {why}; choose another with --spool", args.spool.display())
     })?;
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let mut head = session::new_run(RunVerb::Observe, doctor, Some(args.interval));
@@ -252,9 +256,13 @@ impl<'a> Service<'a> {
         let end = next_multiple(now, self.args.interval);
         if let Err(error) = written {
             self.health.failed += 1;
-            self.interval.failed = Some(error.to_string());
+            let why = reason(&error);
+            let spool = self.args.spool.display();
+            self.interval.failed = Some(why.clone());
             (self.interval.end, self.interval.removed) = (end, removed);
-            return Err(error).context("an interval could not be written; the next one has what it holds");
+            bail!(
+                "an interval could not be written to {spool}: {why}; the next one has what it holds; make the folder writable, or free space"
+            );
         }
         self.intervals.told(&of, &reading.series, &reading.losses);
         self.told_worst = worst.into_iter().map(|one| (one.series, one.requested_at)).collect();
@@ -309,6 +317,11 @@ impl Interval {
         .into_iter()
         .flatten()
     }
+}
+
+/// Why nothing was written, without the advice for verbs that have an --output.
+fn reason(error: &StoreError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A reading while programs run may have less of a series than the one before it, where it never held still. Counters must not shrink: the earlier

@@ -27,5 +27,6 @@ fn serve_refuses_what_it_could_not_do_well() {
 
     let _held = latebound_store::Spool::open(&spool, 1 << 30).unwrap();
     let said = refused(&spool, &["--listen", "127.0.0.1:0"]);
-    assert!(said.contains("another latebound") && said.contains("--spool"), "{said}");
+    assert!(said.contains("another latebound serve") && said.contains("--spool"), "{said}");
+    assert!(!said.contains("--output"), "{said}");
 }
