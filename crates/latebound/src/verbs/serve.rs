@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound serve`: what the kernel puts off, for months: metrics for who asks, and a Run of each interval.
 //!
-//! One thread observes, writes and makes the metrics; another has the connections ([`crate::metrics_server`]). What an interval and a metric say is
+//! One thread observes and makes the metrics. Another has the connections ([`crate::metrics_server`]), and a third one writes to the spool: a disk
+//! that takes its time holds no answer up. What an interval and a metric say is
 //! for `latebound-metrics`, where a Run lies for `latebound-store`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -57,27 +59,79 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
     head.missing.extend(observer.missing().iter().cloned());
     // Its thread has no more privileges than this one.
     let wants = metrics_server::start(listener)?;
-    let mut service = Service::new(args, observer, spool, head, output);
+    let writer = Writer::start(spool)?;
+    let mut service = Service::new(args, observer, writer, head, output);
     notify("READY=1").context("cannot tell NOTIFY_SOCKET that this is ready")?;
     output.text(&format!("http://{address}/metrics\n"))?;
     service.serve(&wants, &stop)?;
     let _ = notify("STOPPING=1");
-    let last = service.end_interval();
+    let last = service.write_the_rest();
     last.context("the last interval is lost").map(|()| Outcome::Done)
 }
 
 /// Everything since the start, as it was read.
 struct Reading {
     at: Instant,
-    series: Vec<Series>,
-    losses: Vec<Loss>,
+    series: Rc<Vec<Series>>,
+    losses: Rc<Vec<Loss>>,
     waiting: Option<Loss>,
+}
+
+/// The thread that writes to the spool, one Run at a time.
+struct Writer {
+    runs: SyncSender<(String, Box<Run>)>,
+    written: Receiver<Written>,
+    held: u64,
+    bytes: u64,
+}
+
+/// What became of a Run.
+struct Written {
+    run: Box<Run>,
+    result: Result<(), String>,
+    removed: Removed,
+    held: u64,
+    bytes: u64,
+}
+
+impl Writer {
+    fn start(mut spool: Spool) -> Result<Writer> {
+        let (held, bytes) = (spool.runs(), spool.bytes());
+        let (runs, given) = sync_channel::<(String, Box<Run>)>(1);
+        let (done, written) = sync_channel(1);
+        let write = move || {
+            for (word, run) in given {
+                let (result, removed) = spool.write(&word, &run);
+                let result = result.map(drop).map_err(|error| reason(&error));
+                let (held, bytes) = (spool.runs(), spool.bytes());
+                if done.send(Written { run, result, removed, held, bytes }).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("latebound-spool".to_owned()).spawn(write);
+        thread.context("cannot start a thread")?;
+        Ok(Writer { runs, written, held, bytes })
+    }
+}
+
+/// An interval that is being written.
+struct Pending {
+    /// Without its series, which the Run has.
+    of: OfInterval,
+    series: Rc<Vec<Series>>,
+    losses: Rc<Vec<Loss>>,
+    worst: Vec<Activation>,
+    ended_at: SystemTime,
+    interval: Interval,
 }
 
 /// An interval that goes on.
 struct Interval {
     started_at: SystemTime,
     started_monotonic: Nanos,
+    /// When its end was set, which is later where intervals before it are part of it.
+    set_at: Nanos,
     /// When it is to end, by the wall clock.
     end: SystemTime,
     /// Why intervals before it are part of it.
@@ -90,7 +144,8 @@ struct Service<'a> {
     args: &'a ServeArgs,
     output: &'a Output,
     observer: Observer,
-    spool: Spool,
+    writer: Writer,
+    pending: Option<Pending>,
     /// What every Run begins with.
     head: Run,
     intervals: Intervals,
@@ -108,7 +163,7 @@ impl<'a> Service<'a> {
     fn new(
         args: &'a ServeArgs,
         observer: Observer,
-        spool: Spool,
+        writer: Writer,
         head: Run,
         output: &'a Output,
     ) -> Service<'a> {
@@ -124,6 +179,7 @@ impl<'a> Service<'a> {
         let interval = Interval {
             started_at: now,
             started_monotonic: monotonic(),
+            set_at: monotonic(),
             end: next_multiple(now, args.interval),
             failed: None,
             removed: Removed::default(),
@@ -132,7 +188,8 @@ impl<'a> Service<'a> {
             args,
             output,
             observer,
-            spool,
+            writer,
+            pending: None,
             head,
             intervals: Intervals::default(),
             interval,
@@ -156,16 +213,20 @@ impl<'a> Service<'a> {
                 Ok(wanted) => self.answer(wanted),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    let last = self.end_interval();
+                    let last = self.write_the_rest();
                     bail!(
                         "the thread that answers requests has ended; this is a defect of latebound ({last:?})"
                     );
                 }
             }
-            if self.is_over()
-                && let Err(error) = self.end_interval()
+            if let Ok(written) = self.writer.written.try_recv()
+                && let Err(error) = self.settle(written)
             {
                 self.output.error(&error);
+            }
+            // While a Run is still being written, the interval gets longer.
+            if self.is_over() && self.pending.is_none() {
+                self.end_interval()?;
             }
             self.watchdog.live();
         }
@@ -175,8 +236,7 @@ impl<'a> Service<'a> {
     /// By the wall clock; and by the monotonic one, where the wall clock was set back.
     fn is_over(&self) -> bool {
         let twice = Nanos(self.args.interval.0.saturating_mul(2));
-        SystemTime::now() >= self.interval.end
-            || monotonic().saturating_sub(self.interval.started_monotonic) >= twice
+        SystemTime::now() >= self.interval.end || monotonic().saturating_sub(self.interval.set_at) >= twice
     }
 
     /// Reads everything since the start.
@@ -184,12 +244,13 @@ impl<'a> Service<'a> {
         let started = monotonic();
         let mut series = self.observer.series();
         if let Some(earlier) = self.reading.take() {
-            keep_growing(&mut series, earlier.series);
+            keep_growing(&mut series, &earlier.series);
         }
         let (losses, waiting) = (self.observer.counted_losses(), self.observer.waiting());
         self.health.reading = monotonic().saturating_sub(started);
         self.health.losses.clone_from(&losses);
         self.health.waiting = waiting.as_ref().and_then(|loss| loss.count).unwrap_or(0);
+        let (series, losses) = (Rc::new(series), Rc::new(losses));
         self.reading = Some(Reading { at: Instant::now(), series, losses, waiting });
     }
 
@@ -212,8 +273,8 @@ impl<'a> Service<'a> {
     fn encode(&mut self, format: Exposition) -> Bytes {
         let Some(reading) = &self.reading else { return Bytes::new() };
         self.health.scrapes += 1;
-        self.health.spool_runs = self.spool.runs();
-        self.health.spool_bytes = self.spool.bytes();
+        self.health.spool_runs = self.writer.held;
+        self.health.spool_bytes = self.writer.bytes;
         self.health.processor_time = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
         self.health.resident = resident();
         let families = families(&reading.series, &mut self.subjects, &self.health);
@@ -222,7 +283,7 @@ impl<'a> Service<'a> {
         bytes
     }
 
-    /// Writes the interval as a Run, and begins the next one. Where it cannot be written, it goes on with the next one.
+    /// Has the interval written as a Run, and begins the next one.
     fn end_interval(&mut self) -> Result<()> {
         let (now, monotonic) = (SystemTime::now(), monotonic());
         // Before the distributions, so that each worst one is in its distribution.
@@ -244,35 +305,70 @@ impl<'a> Service<'a> {
         // Not copied: they are megabytes.
         run.series = std::mem::take(&mut of.series);
         let word = stamp(self.interval.started_at).strftime("%Y%m%dT%H%M%SZ").to_string();
-        let (written, removed) = self.spool.write(&word, &run);
-        of.series = run.series;
-        self.health.dropped_by_limit += removed.by_limit;
-        self.health.dropped_by_disk += removed.by_disk;
-        let before = self.interval.removed;
-        let removed = Removed {
-            by_limit: removed.by_limit + if written.is_ok() { 0 } else { before.by_limit },
-            by_disk: removed.by_disk + if written.is_ok() { 0 } else { before.by_disk },
+        let next = Interval {
+            started_at: now,
+            started_monotonic: monotonic,
+            set_at: monotonic,
+            end: next_multiple(now, self.args.interval),
+            failed: None,
+            removed: Removed::default(),
         };
-        let end = next_multiple(now, self.args.interval);
-        if let Err(error) = written {
+        let (series, losses) = (Rc::clone(&reading.series), Rc::clone(&reading.losses));
+        let interval = std::mem::replace(&mut self.interval, next);
+        self.pending = Some(Pending { of, series, losses, worst, ended_at: now, interval });
+        let sent = self.writer.runs.send((word, Box::new(run)));
+        sent.map_err(|_| {
+            anyhow!("the thread that writes to the spool has ended; this is a defect of latebound")
+        })
+    }
+
+    /// Takes down what became of the Run that was being written. Where it could not be, its interval goes on.
+    fn settle(&mut self, written: Written) -> Result<()> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        (self.writer.held, self.writer.bytes) = (written.held, written.bytes);
+        self.health.dropped_by_limit += written.removed.by_limit;
+        self.health.dropped_by_disk += written.removed.by_disk;
+        self.interval.removed = written.removed;
+        if let Err(why) = written.result {
             self.health.failed += 1;
-            let why = reason(&error);
-            let spool = self.args.spool.display();
+            let before = pending.interval;
+            self.interval.removed.by_limit += before.removed.by_limit;
+            self.interval.removed.by_disk += before.removed.by_disk;
+            self.interval.started_at = before.started_at;
+            self.interval.started_monotonic = before.started_monotonic;
             self.interval.failed = Some(why.clone());
-            (self.interval.end, self.interval.removed) = (end, removed);
+            let spool = self.args.spool.display();
             bail!(
                 "an interval could not be written to {spool}: {why}; the next one has what it holds; make the folder writable, or free space"
             );
         }
-        self.intervals.told(&of, &reading.series, &reading.losses);
-        self.told_worst = worst.into_iter().map(|one| (one.series, one.requested_at)).collect();
+        let of = OfInterval { series: written.run.series, ..pending.of };
+        self.intervals.told(&of, &pending.series, &pending.losses);
+        self.told_worst = pending.worst.into_iter().map(|one| (one.series, one.requested_at)).collect();
         self.health.written += 1;
         self.health.last_interval = of.series;
-        self.health.last_interval_at = Some(seconds(now));
-        self.interval =
-            Interval { started_at: now, started_monotonic: monotonic, end, failed: None, removed };
+        self.health.last_interval_at = Some(seconds(pending.ended_at));
         give_memory_back();
         Ok(())
+    }
+
+    /// Waits for the Run that is being written, and writes the interval that goes on.
+    fn write_the_rest(&mut self) -> Result<()> {
+        if self.pending.is_some()
+            && let Err(error) = self.wait_and_settle()
+        {
+            self.output.error(&error);
+        }
+        self.end_interval()?;
+        self.wait_and_settle()
+    }
+
+    fn wait_and_settle(&mut self) -> Result<()> {
+        let written = self.writer.written.recv();
+        self.settle(
+            written
+                .context("the thread that writes to the spool has ended; this is a defect of latebound")?,
+        )
     }
 }
 
@@ -326,17 +422,17 @@ fn reason(error: &StoreError) -> String {
 
 /// A reading while programs run may have less of a series than the one before it, where it never held still. Counters must not shrink: the earlier
 /// reading of that series is kept.
-fn keep_growing(series: &mut Vec<Series>, earlier: Vec<Series>) {
-    let mut earlier: BTreeMap<String, Series> =
-        earlier.into_iter().map(|series| (series.id.clone(), series)).collect();
+fn keep_growing(series: &mut Vec<Series>, earlier: &[Series]) {
+    let mut earlier: BTreeMap<&str, &Series> =
+        earlier.iter().map(|series| (series.id.as_str(), series)).collect();
     for now in series.iter_mut() {
-        if let Some(before) = earlier.remove(&now.id)
+        if let Some(before) = earlier.remove(now.id.as_str())
             && before.histogram.count() > now.histogram.count()
         {
-            *now = before;
+            *now = before.clone();
         }
     }
-    series.extend(earlier.into_values());
+    series.extend(earlier.into_values().cloned());
 }
 
 /// The next whole multiple of an interval since 1970.
@@ -396,7 +492,7 @@ mod tests {
     #[test]
     fn a_series_that_was_read_badly_does_not_shrink() {
         let mut now = vec![series("a", &[1, 2]), series("b", &[1])];
-        keep_growing(&mut now, vec![series("a", &[1]), series("b", &[1, 2]), series("c", &[3])]);
+        keep_growing(&mut now, &[series("a", &[1]), series("b", &[1, 2]), series("c", &[3])]);
         let counts: Vec<u64> = now.iter().map(|series| series.histogram.count()).collect();
         assert_eq!(counts, [2, 2, 1]);
     }
