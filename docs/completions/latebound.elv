@@ -29,6 +29,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand explain 'Explain the worst wake-ups of any thread, cause by cause'
             cand observe 'Observe deferred work of the kernel: how often, how late, how long'
             cand serve 'Observe for months as a service, with metrics for Prometheus and a spool of Runs'
+            cand push 'Move the Runs of a spool into a store'
             cand bound 'Bound how late threads can get, on this system or from a saved trace'
             cand compare 'Compare Runs: what differs, by how much, and how sure that is'
             cand import 'Make a Run from another tool''s results'
@@ -152,6 +153,18 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --listen 'The address for the metrics: of this machine alone (127.0.0.1, [::1]); with port 0 the kernel chooses a port'
             cand --mechanism 'Observe only these mechanisms [default: all]'
             cand --duration 'How long to observe [default: until SIGTERM or Ctrl-C]'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;push'= {
+            cand --spool 'The folder that `latebound serve` writes to'
+            cand --store 'The folder of the store; it is made if there is none'
+            cand --host 'The name of the host, in place of the name in the Runs'
+            cand --every 'Go on, and look again after so long; a store that is out of reach is tried again then [default: once]'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'
@@ -603,6 +616,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand verify 'Read every file that counts and compare it with what was written'
             cand compact 'Roll up Runs to hours or days, and remove files that nobody needs'
             cand prune 'Remove old days from a store'
+            cand simulate 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
         }
         &'latebound;store;add'= {
             cand --store 'The folder of the store'
@@ -661,6 +675,22 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;store;prune'= {
             cand --store 'The folder of the store'
             cand --before 'Remove the days before this one, such as 2026-11-27 (UTC)'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;simulate'= {
+            cand --store 'The folder of the store'
+            cand --hosts 'How many hosts'
+            cand --cpus 'How many CPUs each host has'
+            cand --day 'The day on which they begin, such as 2026-11-26 (UTC)'
+            cand --duration 'For how long each host measures'
+            cand --interval 'How long a Run is: whole minutes'
+            cand --wakeups 'How many wake-ups each CPU has in a second'
+            cand --seed 'What the chance begins with'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'

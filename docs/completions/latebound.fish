@@ -36,6 +36,7 @@ complete -c latebound -n "__fish_latebound_needs_command" -f -a "measure" -d 'Me
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "explain" -d 'Explain the worst wake-ups of any thread, cause by cause'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "observe" -d 'Observe deferred work of the kernel: how often, how late, how long'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "serve" -d 'Observe for months as a service, with metrics for Prometheus and a spool of Runs'
+complete -c latebound -n "__fish_latebound_needs_command" -f -a "push" -d 'Move the Runs of a spool into a store'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "bound" -d 'Bound how late threads can get, on this system or from a saved trace'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "compare" -d 'Compare Runs: what differs, by how much, and how sure that is'
 complete -c latebound -n "__fish_latebound_needs_command" -f -a "import" -d 'Make a Run from another tool\'s results'
@@ -180,6 +181,17 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l spool -d 'The folder that `latebound serve` writes to' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l store -d 'The folder of the store; it is made if there is none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l host -d 'The name of the host, in place of the name in the Runs' -r
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l every -d 'Go on, and look again after so long; a store that is out of reach is tried again then [default: once]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand push" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand push" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l view -d 'The assumption about the arrival of interrupts (the view). The witness of this view is shown, and --max-latency is compared with its value' -r -f -a "none\t'No interrupts at all'
 worst-single\t'The longest interrupt and the longest NMI, each once'
 each-once\t'The longest interrupt of every source, once'
@@ -595,19 +607,20 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -l format -d 'The format of the results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "add" -d 'Add Runs to a store'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune" -f -a "prune" -d 'Remove old days from a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "add" -d 'Add Runs to a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "prune" -d 'Remove old days from a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "simulate" -d 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l store -d 'The folder of the store' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l host -d 'The name of the host, in place of the name in the Run' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l format -d 'The format of the results' -r -f -a "human\t''
@@ -667,6 +680,21 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l hosts -d 'How many hosts' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l cpus -d 'How many CPUs each host has' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l day -d 'The day on which they begin, such as 2026-11-26 (UTC)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l duration -d 'For how long each host measures' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l interval -d 'How long a Run is: whole minutes' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l wakeups -d 'How many wake-ups each CPU has in a second' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l seed -d 'What the chance begins with' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
