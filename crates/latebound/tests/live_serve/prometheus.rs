@@ -32,7 +32,7 @@ impl Prometheus {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let rules = fs::canonicalize(packaging("prometheus/latebound.rules.yml")).unwrap();
         let config = format!(
-            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [ \"{}\" ]\nscrape_configs:\n  - job_name: latebound\n    \
+            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [ \"{}\" ]\nscrape_configs:\n  - job_name: latebound\n    \
              static_configs: [ {{ targets: [ \"{target}\" ] }} ]\n",
             rules.display()
         );
@@ -144,6 +144,9 @@ fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
         command.args(["--interval", "3s"]);
     });
     let prometheus = Prometheus::start(folder.path(), service.address);
+    // It begins to scrape up to 5 s after it is ready.
+    let scrapes = || !prometheus.query(&format!("histogram_count({DURATIONS})"), now()).is_empty();
+    assert!(becomes_true(Duration::from_secs(60), scrapes), "nothing was scraped");
     activity(folder.path());
     // Scrapes of which the last few meet what is quiet by then.
     std::thread::sleep(Duration::from_secs(6));
