@@ -105,6 +105,9 @@ impl Store {
     fn in_folder(folder: &FsPath) -> Result<Store, FleetError> {
         let open = |source| FleetError::Open { path: folder.to_owned(), source };
         let root = fs::canonicalize(folder).map_err(open)?;
+        if !root.is_dir() {
+            return Err(open(std::io::ErrorKind::NotADirectory.into()));
+        }
         let objects = LocalFileSystem::new_with_prefix(&root)
             .map_err(|source| open(std::io::Error::other(source)))?
             .with_fsync(true);

@@ -103,7 +103,9 @@ def _included(text: str) -> str:
 
 
 def _parse(name: str, text: str) -> Question:
-    title, group, keys = "", None, ()
+    title = ""
+    group: str | None = None
+    keys: tuple[str, ...] = ()
     notes: list[str] = []
     parameters: list[Parameter] = []
     columns: list[tuple[str, str]] = []
@@ -233,8 +235,9 @@ def spark_session(master: str) -> Any:
         raise AskError("PySpark is not installed; type: pip install 'latebound[spark]'. It needs Java 17 or newer") from None
     builder = SparkSession.builder.master(master).appName("latebound-ask")
     # An overflow is an error and not a wrong number.
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    return builder.config(map={"spark.sql.ansi.enabled": "true"} | quiet).getOrCreate()
+    settings: dict[str, bool | float | int | str | None] = {"spark.sql.ansi.enabled": "true"}
+    settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    return builder.config(map=settings).getOrCreate()
 
 
 def spark_tables(session: Any, files: Mapping[str, Sequence[str]]) -> None:
@@ -252,7 +255,7 @@ def _ask_spark(asked: Question, values: Mapping[str, Any], files: Mapping[str, S
     frame = session.sql(_without_comments(asked.sql), args=dict(values))
     if not asked.group:
         return [tuple(row) for row in frame.collect()]
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
 
     function, names = _GROUPS[asked.group], [name for name, _ in asked.columns]
     given = dict(values)
@@ -537,11 +540,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if known.sql:
             sys.stdout.write(asked.sql.strip() + "\n")
             return 0
-        given = _options(rest)
-        engine = {"engine": known.engine, "master": known.master}
+        given: dict[str, Any] = dict(_options(rest))
         with warnings.catch_warnings(record=True) as damaged:
             warnings.simplefilter("always", UserWarning)
-            answer = ask(known.question, known.store, **engine, memory=known.memory, threads=known.threads, **given)
+            answer = ask(known.question, known.store, engine=known.engine, master=known.master, memory=known.memory, threads=known.threads, **given)
         sys.stdout.write(_FORMATS[known.format](answer))
         for one in damaged:
             sys.stderr.write(f"latebound-ask: {one.message}\n")

@@ -88,8 +88,8 @@ def spread(
 
 def write(results: Sequence[Result], kind: str, out: Path) -> None:
     """Writes results as a Parquet file: file, kind, error, seconds and the document as JSON. Nothing is replaced."""
-    import pyarrow
-    import pyarrow.parquet
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
 
     table = pyarrow.table(
         {

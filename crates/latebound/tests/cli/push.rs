@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use latebound_model::{Nanos, Run};
@@ -108,7 +109,7 @@ fn pushes_killed_at_any_moment_lose_and_double_nothing() {
     for kill in 0..kills {
         spool(folder.path(), &run, 3 * kill..3 * (kill + 1));
         let words = ["push", "--spool", "spool", "--store", "fleet", "--host", "rt-07"];
-        let mut pushing = latebound(folder.path()).args(words).spawn().unwrap();
+        let mut pushing = latebound(folder.path()).args(words).stdout(Stdio::null()).spawn().unwrap();
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
