@@ -405,7 +405,7 @@ def as_json(answer: Answer) -> str:
 
 
 _STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem;color:#1b1b1b;background:#fff}table{border-collapse:collapse}
-th,td{padding:.25rem .6rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;white-space:nowrap;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 th{border-bottom:2px solid #888}.bar{height:.35rem;background:#4477aa;margin-top:.15rem}dt{font-weight:600}dd{margin:0 0 .3rem 1rem}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#ddd}th,td{border-color:#444}}"""
 
