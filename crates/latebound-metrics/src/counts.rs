@@ -77,7 +77,7 @@ mod tests {
     use crate::interval::tests::{clipped_series, series};
 
     #[test]
-    fn values_that_the_kernel_only_tallied_stay_in_one_bucket_as_the_maximum_grows() {
+    fn tallied_values_stay_in_one_bucket_as_the_maximum_grows() {
         let mut before = Counts::default();
         before.add(&clipped_series(&[5, 1 << 41], 1));
         let mut after = Counts::default();
