@@ -179,11 +179,6 @@ impl SimulatedFleet {
 }
 
 impl SimulatedHost<'_> {
-    /// What it is called.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The number of the Run from which on it has the governor `powersave` and twice the latencies, where it changes.
     pub fn changes_at(&self) -> Option<u32> {
         self.changes_at

@@ -81,7 +81,6 @@ def test_events_come_in_parts_and_a_stream_may_be_left(sample):
     wait_until(lambda: threads() <= before)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared trace is not there")
 def test_events_of_the_shared_trace_are_read():
     table = pyarrow.table(latebound.read_trace(SHARED))
     assert len(table) > 20_000 and table["kind"].value_counts().to_pylist()

@@ -181,7 +181,7 @@ def _duckdb(memory: str, threads: int | None) -> Any:
     try:
         import duckdb
     except ImportError:
-        raise AskError("DuckDB is not installed; type: pip install 'latebound[store]'") from None
+        raise AskError("DuckDB is not installed; type: pip install duckdb") from None
     connection = duckdb.connect(":memory:")
     connection.execute("SET memory_limit = ?", [memory])
     if threads is not None:
@@ -232,7 +232,7 @@ def spark_session(master: str) -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise AskError("PySpark is not installed; type: pip install 'latebound[spark]'. It needs Java 17 or newer") from None
+        raise AskError("PySpark is not installed; type: pip install pyspark pandas pyarrow. It needs Java 17 or newer") from None
     builder = SparkSession.builder.master(master).appName("latebound-ask")
     # An overflow is an error and not a wrong number.
     settings: dict[str, bool | float | int | str | None] = {"spark.sql.ansi.enabled": "true"}
