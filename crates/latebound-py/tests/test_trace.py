@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The events of a saved trace as Arrow, with the columns of events.parquet."""
 
+import contextlib
 import json
 import pathlib
 import time
@@ -21,7 +22,11 @@ TRACES = ("jobs.trace.dat", "jobs.perf.data", "v7-zstd.trace.dat", "v7-overwritt
 
 def threads():
     """How many threads of this process read events."""
-    names = [(task / "comm").read_text() for task in pathlib.Path("/proc/self/task").iterdir()]
+    names = []
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        # A thread may end between the listing and the reading.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append((task / "comm").read_text())
     return sum(name.startswith("latebound") for name in names)
 
 
