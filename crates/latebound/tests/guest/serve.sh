@@ -11,7 +11,8 @@ spool=/var/lib/latebound/spool
 main() { systemctl show -P MainPID latebound-serve; }
 # Up to 60 s.
 until_true() { for _ in $(seq 600); do "$@" && return; sleep 0.1; done; echo "never: $*"; }
-is_active() { systemctl -q is-active latebound-serve; }
+# Until systemd has noticed that the service was killed, the service is active.
+restarted() { [ "$(systemctl show -P NRestarts latebound-serve)" = 1 ] && systemctl -q is-active latebound-serve; }
 runs() { find $spool -mindepth 1 -maxdepth 1 -name 'serve-*.run' | wc -l; }
 has_runs() { [ "$(runs)" -ge "$1" ]; }
 metrics() {
@@ -21,6 +22,8 @@ metrics() {
 if [ "$1" = inside ]; then
     # The guest's clock does not wait for the host: what is said goes there at the end.
     exec >/run/stdout 2>/run/stderr
+    # Nor does it wait while systemd reads a page of its own from there.
+    export SYSTEMD_BUS_TIMEOUT=1h
     systemctl start latebound-serve
     echo "start: $?, $(systemctl is-active latebound-serve)"
     for task in "/proc/$(main)/task"/*; do
@@ -32,8 +35,7 @@ if [ "$1" = inside ]; then
     grep '^latebound_missing' /run/metrics >&2
     echo "spool: $(stat -c '%a %U' /var/lib/latebound $spool | tr '\n' ' ')"
     kill -KILL "$(main)"
-    sleep 1
-    until_true is_active
+    until_true restarted
     echo "again: $(systemctl is-active latebound-serve), restarts $(systemctl show -P NRestarts latebound-serve)"
     before=$(runs)
     systemctl stop latebound-serve
@@ -54,11 +56,12 @@ cp "$0" /run/serve.sh
 mkdir -p /usr/local/bin
 cp "$1" /usr/local/bin/latebound
 cp "$2" /etc/systemd/system/latebound-serve.service
-# While a page comes from the host, the guest's clock runs on: a start may take that.
+# While a page comes from the host, the guest's clock runs on: a start and a stop may take that.
 mkdir -p /etc/systemd/system/latebound-serve.service.d
 cat >/etc/systemd/system/latebound-serve.service.d/lab.conf <<END
 [Service]
 TimeoutStartSec=infinity
+TimeoutStopSec=infinity
 ExecStart=
 ExecStart=/usr/local/bin/latebound serve --interval 2s
 END
