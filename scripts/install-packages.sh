@@ -44,8 +44,10 @@ test  default-jre-headless runs Apache Spark
 test  dwarves           makes the types of the lab's traced kernel
 test  file              tells virtme-ng a kernel's version
 test  flex              builds the lab's traced kernel
+test  gcc-aarch64-linux-gnu compiles the library for Python of arm64
 test  iproute2          traffic and interfaces for softirq tests
 test  kmod              indexes the modules of the lab's kernels
+test  libc6-dev-arm64-cross links the library for Python of arm64
 test  libelf-dev        builds the lab's traced kernel
 test  libssl-dev        builds the lab's traced kernel
 test  linux-perf        the same events, counted by another program
@@ -55,6 +57,7 @@ test  prometheus        reads the metrics of serve, and checks the alert rules
 test  python3           reads Runs without latebound
 test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonschema and virtme-ng apart from the system's Python
 test  qemu-system-x86   the lab's machines
+test  qemu-user       runs the library for Python of arm64
 test  rt-tests          cyclictest and hackbench, to compare with
 test  shellcheck        checks the scripts
 test  sparse            checks the kernel modules

@@ -6,6 +6,7 @@
 #     scripts/test-python.sh [ARGUMENT OF PYTEST...]
 #     scripts/test-python.sh --wheel [--release]      only builds the wheel, and prints its path
 #     scripts/test-python.sh --run COMMAND...         installs the release wheel and runs a command, with PYTHON naming the interpreter
+#     scripts/test-python.sh --arm64 [...]            the same for arm64: --wheel, or the tests that need no library but pytest, by an emulator
 #
 # What builds and tests it (maturin, pytest, the libraries that take its tables) is pinned in scripts/python-library-requirements.txt and
 # kept in ~/.cache/latebound/python-library. LATEBOUND and SAMPLE_RUN name the command and the example that writes Runs; where they are not
@@ -37,12 +38,21 @@ if ! cmp -s "$requirements" "$cache/requirements.txt" || [ ! -x "$tools/bin/matu
 fi
 flock -u 9
 
+arm64=false cross=() for_machine=() wheels_target=$target
+if [ "${1-}" = --arm64 ]; then
+    shift
+    [ "${1-}" != --run ] || fail "--run runs a command on this machine; leave --arm64 out"
+    arm64=true cross=(../../scripts/with-arm64.sh) for_machine=(--target aarch64-unknown-linux-gnu)
+    # What it is built of is built once, also for a clean clone.
+    wheels_target="$cache/arm64"
+fi
+
 release=()
 if { [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; } || [ "${1-}" = --run ]; then release=(--release); fi
 work=$(mktemp -d -p "$cache")
 trap 'rm -rf "$work"' EXIT
-(cd crates/latebound-py && ../../scripts/with-cargo.sh "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
-    --interpreter "$tools/bin/python" --target-dir "$target" --out "$work/wheels") >&2
+(cd crates/latebound-py && "${cross[@]:-../../scripts/with-cargo.sh}" "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
+    "${for_machine[@]}" --interpreter "$tools/bin/python" --target-dir "$wheels_target" --out "$work/wheels") >&2
 wheels=("$work"/wheels/latebound-*-cp311-abi3-*.whl)
 [ -e "${wheels[0]}" ] || fail "maturin wrote no wheel for Python 3.11 and later: $(ls "$work/wheels")"
 wheel=${wheels[0]}
@@ -58,6 +68,36 @@ fi
 "$tools/bin/python" -m zipfile -e "$wheel" "$work/unpacked"
 needed=$(readelf -d "$work/unpacked/latebound/_native.abi3.so" | grep NEEDED)
 if grep -q python <<<"$needed"; then fail "the library is linked with libpython: $needed"; fi
+
+name_programs() {
+    if [ -z "${LATEBOUND-}" ]; then
+        scripts/with-cargo.sh cargo build --quiet --package latebound
+        LATEBOUND=$target/debug/latebound
+    fi
+    if [ -z "${SAMPLE_RUN-}" ]; then
+        scripts/with-cargo.sh cargo build --quiet --package latebound-store --example sample_run
+        SAMPLE_RUN=$target/debug/examples/sample_run
+    fi
+    export LATEBOUND SAMPLE_RUN
+}
+test_with() {
+    cd crates/latebound-py/tests
+    PYTHONDONTWRITEBYTECODE=1 "$@"
+}
+
+if $arm64; then
+    # Debian's Python of arm64. What it computes is held against what the command computes, which runs on this machine.
+    machine=$(scripts/with-arm64.sh --root python3.11)
+    [ -x "$machine/usr/bin/python3.11" ] || fail "$machine has no Python 3.11"
+    name_programs
+    mkdir "$work/pytest"
+    packages=$("$tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp -r "$packages"/{_pytest,pytest,pluggy,iniconfig,packaging,pygments,py.py} "$work/pytest/"
+    export PYTHONPATH="$work/unpacked:$work/pytest"
+    test_with qemu-aarch64 -L "$machine" "$machine/usr/bin/python3.11" -m pytest --quiet -p no:cacheprovider \
+        --basetemp="$work/tests" test_command.py test_run.py "$@"
+    exit
+fi
 
 # Whoever installs the wheel has no compiler, and nothing but Python.
 environment="$work/venv"
@@ -77,15 +117,7 @@ if [ "${1-}" = --run ]; then
     exit
 fi
 
-if [ -z "${LATEBOUND-}" ]; then
-    scripts/with-cargo.sh cargo build --quiet --package latebound
-    LATEBOUND=$target/debug/latebound
-fi
-if [ -z "${SAMPLE_RUN-}" ]; then
-    scripts/with-cargo.sh cargo build --quiet --package latebound-store --example sample_run
-    SAMPLE_RUN=$target/debug/examples/sample_run
-fi
-export LATEBOUND SAMPLE_RUN
+name_programs
 
 "$SAMPLE_RUN" "$work/first.run" 10
 PATH="$environment/bin" "$environment/bin/python" -I -c "
@@ -96,5 +128,4 @@ assert not {'pandas', 'polars', 'pyarrow', 'duckdb', 'numpy'} & set(sys.modules)
 " "$work/first.run"
 
 use_libraries
-cd crates/latebound-py/tests
-PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m pytest --quiet -p no:cacheprovider --basetemp="$work/tests" "$@"
+test_with "$environment/bin/python" -m pytest --quiet -p no:cacheprovider --basetemp="$work/tests" "$@"
