@@ -51,6 +51,7 @@ test  libc6-dev-arm64-cross links the library for Python of arm64
 test  libelf-dev        builds the lab's traced kernel
 test  libssl-dev        builds the lab's traced kernel
 test  linux-perf        the same events, counted by another program
+test  openssh-server    takes Runs that are pushed over ssh
 test  postgresql        transactions of a real database, a load
 test  procps            looks after load processes
 test  prometheus        reads the metrics of serve, and checks the alert rules

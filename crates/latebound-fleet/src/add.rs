@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use latebound_model::{Run, RunState};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::FleetError;
-use crate::log::{Added, Commit, Counted, Level, State};
+use crate::log::{Added, Commit, Counted, Level, State, tables_of};
 use crate::place::{Partition, path};
 use crate::rows::{NewInterval, hex};
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, new_name};
@@ -32,7 +32,7 @@ pub struct NewRuns {
 }
 
 /// What became of a Run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AddOutcome {
     /// It counts from now on.
@@ -122,6 +122,12 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// Those of several, as one.
+    pub(crate) fn join(self, other: Written) -> Written {
+        let since = (self.since.0.min(other.since.0), self.since.1.min(other.since.1));
+        Written { files: [self.files, other.files].concat(), since }
+    }
+
     /// Whether so much time has gone by that somebody may take them for those of a dead writer.
     pub(crate) fn is_old(&self) -> bool {
         // The monotonic clock stands still while the machine sleeps.
@@ -146,7 +152,9 @@ impl Store {
                 match self.create_object(&path(&file), bytes.clone().into()) {
                     Ok(true) => {
                         let interval = interval.map(str::to_owned);
-                        written.files.push(Added { table, file, rows, bytes: length, sha256, interval });
+                        let tables = table.version();
+                        let (bytes, added) = (length, &mut written.files);
+                        added.push(Added { table, file, rows, bytes, sha256, tables, interval });
                         break;
                     }
                     // The name is taken: there are 2^128 others.
@@ -231,9 +239,10 @@ impl Store {
         Err(FleetError::Contended { partition: partition.clone(), tries: TRIES })
     }
 
-    /// Whether it is sure that there is no commit of this number.
+    /// Whether it is sure that there is no commit of this number, and that none comes of a write that failed.
     pub(crate) fn is_absent(&self, partition: &Partition, number: u64) -> bool {
-        matches!(self.get(&partition.commit(number), MAX_DOCUMENT_BYTES), Ok(Found::Absent))
+        !self.may_come_late()
+            && matches!(self.get(&partition.commit(number), MAX_DOCUMENT_BYTES), Ok(Found::Absent))
     }
 
     fn discard_all(&self, written: Option<(Vec<AddOutcome>, Vec<Written>)>) {
@@ -328,13 +337,15 @@ fn commit(state: &State, intervals: &[NewInterval], outcomes: &[AddOutcome], fil
         start_us: new.start_us,
         end_us: new.end_us,
     };
+    let adds: Vec<Added> = files.iter().flat_map(|files| files.files.iter().cloned()).collect();
     Commit {
         schema: COMMIT_SCHEMA.to_owned(),
         at: Timestamp::now().to_string(),
         tool: TOOL.to_owned(),
+        tables: tables_of(&adds),
         snapshot: false,
         level: Level::Interval,
-        adds: files.iter().flat_map(|files| files.files.iter().cloned()).collect(),
+        adds,
         removes: removes.collect(),
         intervals: new(intervals, outcomes).map(|(new, _)| counted(new)).collect(),
     }

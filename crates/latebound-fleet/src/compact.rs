@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::add::{TRIES, Written};
 use crate::error::FleetError;
-use crate::log::{Added, Commit, Damage, Level, State};
+use crate::log::{Added, Commit, Damage, Level, State, tables_of};
 use crate::place::{COMMITS, DATA, DAY_US, Day, HOUR_US, Partition, path};
 use crate::rollup::{RollUp, Unit};
 use crate::show::{Choice, PartitionState};
@@ -97,8 +97,8 @@ pub struct PruneDocument {
     pub partitions: Vec<Compacted>,
 }
 
-/// How rolling up a partition ended.
-enum Outcome {
+/// How rolling up or migrating a partition ended.
+pub(crate) enum Outcome {
     Nothing,
     Done(Compacted),
     Damaged(Vec<Damage>),
@@ -109,12 +109,24 @@ enum Outcome {
 impl Store {
     /// Rolls up, puts small files together, and removes what nobody needs.
     pub fn compact(&self, options: CompactOptions) -> Result<CompactDocument, FleetError> {
+        let (done, damaged) = self.each_partition(|partition| self.compact_one(partition, options))?;
+        let (removed_files, removed_bytes) = self.clean(options.grace)?;
+        let schema = "latebound.store-compact/1";
+        let store = self.location();
+        Ok(CompactDocument { schema, store, partitions: done, removed_files, removed_bytes, damaged })
+    }
+
+    /// Does something to each partition, again where others changed it meanwhile: what was done, and what is damaged.
+    pub(crate) fn each_partition(
+        &self,
+        act: impl Fn(&Partition) -> Result<Outcome, FleetError>,
+    ) -> Result<(Vec<Compacted>, Vec<Damage>), FleetError> {
         let (partitions, mut damaged) = self.partitions()?;
         let mut done = Vec::new();
-        for partition in partitions {
+        for partition in partitions.into_keys() {
             let mut outcome = Outcome::Again;
             for _ in 0..TRIES {
-                outcome = self.compact_one(&partition, options)?;
+                outcome = act(&partition)?;
                 if !matches!(outcome, Outcome::Again) {
                     break;
                 }
@@ -126,10 +138,7 @@ impl Store {
                 Outcome::Again => return Err(FleetError::Contended { partition, tries: TRIES }),
             }
         }
-        let (removed_files, removed_bytes) = self.clean(options.grace)?;
-        let schema = "latebound.store-compact/1";
-        let store = self.location();
-        Ok(CompactDocument { schema, store, partitions: done, removed_files, removed_bytes, damaged })
+        Ok((done, damaged))
     }
 
     fn compact_one(&self, partition: &Partition, options: CompactOptions) -> Result<Outcome, FleetError> {
@@ -181,7 +190,7 @@ impl Store {
     }
 
     /// Rows of data files. The inner error is a damage.
-    fn read_all<'a>(
+    pub(crate) fn read_all<'a>(
         &self,
         files: impl IntoIterator<Item = &'a &'a Added>,
     ) -> Result<Rows, Result<Damage, FleetError>> {
@@ -192,7 +201,7 @@ impl Store {
                 Ok(Err(why)) => return Err(Ok(Damage { file: file.file.clone(), why })),
                 Err(error) => return Err(Err(error)),
             };
-            match rows.read(file.table, bytes) {
+            match rows.read(file.table, bytes, file.tables) {
                 Ok(found) if found == file.rows => {}
                 Ok(found) => {
                     let why = format!("it has {found} rows and was written with {}", file.rows);
@@ -205,7 +214,7 @@ impl Store {
     }
 
     /// Puts files in the place of others, in one commit.
-    fn replace(
+    pub(crate) fn replace(
         &self,
         partition: &Partition,
         inputs: &[&Added],
@@ -253,7 +262,7 @@ impl Store {
     pub fn prune(&self, before: Day) -> Result<PruneDocument, FleetError> {
         let (partitions, _) = self.partitions()?;
         let mut done = Vec::new();
-        for partition in partitions.into_iter().filter(|partition| partition.day < before) {
+        for partition in partitions.into_keys().filter(|partition| partition.day < before) {
             let state = self.empty(&partition)?;
             for file in state.files.values() {
                 self.remove(&path(&file.file))?;
@@ -371,7 +380,7 @@ fn clean_unfinished(folder: &FsPath, grace: Duration, depth: usize) {
     }
 }
 
-fn damaged(error: Result<Damage, FleetError>) -> Result<Outcome, FleetError> {
+pub(crate) fn damaged(error: Result<Damage, FleetError>) -> Result<Outcome, FleetError> {
     error.map(|damage| Outcome::Damaged(vec![damage]))
 }
 
@@ -379,13 +388,15 @@ fn damaged(error: Result<Damage, FleetError>) -> Result<Outcome, FleetError> {
 fn snapshot(state: &State, removes: &[&Added], adds: &[Added], level: Level) -> Commit {
     let removed: BTreeSet<&String> = removes.iter().map(|file| &file.file).collect();
     let kept = state.files.values().filter(|file| !removed.contains(&file.file)).cloned();
+    let adds: Vec<Added> = kept.chain(adds.iter().cloned()).collect();
     Commit {
         schema: COMMIT_SCHEMA.to_owned(),
         at: Timestamp::now().to_string(),
         tool: TOOL.to_owned(),
+        tables: tables_of(&adds),
         snapshot: true,
         level,
-        adds: kept.chain(adds.iter().cloned()).collect(),
+        adds,
         removes: removed.into_iter().cloned().collect(),
         intervals: state.intervals.values().cloned().collect(),
     }

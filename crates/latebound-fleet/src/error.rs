@@ -12,7 +12,7 @@ use crate::place::Partition;
 #[non_exhaustive]
 pub enum FleetError {
     /// There is no store.
-    #[error("{} holds no store (no {marker}); `latebound store add --store FOLDER RUN` makes one", .path.escape_debug(), marker = crate::MARKER)]
+    #[error("{0} holds no store (no {marker}); `latebound store add --store {0} RUN` makes one", .path.escape_debug(), marker = crate::MARKER)]
     NoStore {
         /// The folder.
         path: String,
@@ -23,10 +23,26 @@ pub enum FleetError {
         /// The folder.
         path: String,
     },
+    /// A place that no store can have.
+    #[error("\"{}\" is no place of a store: {why}; type --store FOLDER or --store s3://BUCKET/PREFIX", .place.escape_debug())]
+    Place {
+        /// What was typed, or the beginning of it.
+        place: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The folder of the store could not be made or opened.
     #[error("cannot open the store {}: {source}; make the folder above it first (mkdir -p), or name another one with --store", .path.display())]
     Open {
         /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The folder for copies of a bucket's files could not be used.
+    #[error("cannot keep copies of the store's files in {}: {source}; give room and rights there, or name another folder in XDG_CACHE_HOME", .path.display())]
+    Cache {
+        /// The folder, or the file in it.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
@@ -40,6 +56,26 @@ pub enum FleetError {
         found: String,
         /// The schema that this version reads.
         known: &'static str,
+    },
+    /// A commit needs tables that came later.
+    #[error(
+        "{file} of the store needs version {found} of the tables, and this latebound knows versions 1 to {known}; use the latebound that wrote it, or a newer one"
+    )]
+    OtherTables {
+        /// Its path in the store.
+        file: String,
+        /// The version that it needs.
+        found: u32,
+        /// The newest that this version reads.
+        known: u32,
+    },
+    /// Runs that came as a stream are no such stream, or were cut.
+    #[error(
+        "the Runs on standard input cannot be taken: {why}; `latebound push --store ssh://…` writes them"
+    )]
+    Stream {
+        /// What is wrong.
+        why: String,
     },
     /// A document is no such document.
     #[error("{file} of the store is damaged: {why}; bring it back from a backup")]
@@ -117,6 +153,28 @@ pub enum FleetError {
         /// What the encoder said.
         source: parquet::errors::ParquetError,
     },
+    /// The bucket of the store could not be reached, or refused.
+    #[error("cannot {what} {file} of the store {store}: {why}; {remedy}")]
+    Bucket {
+        /// What was to be done: `open`, `write`, `read`, `list`, `remove`.
+        what: &'static str,
+        /// Its path in the store.
+        file: String,
+        /// The store.
+        store: String,
+        /// What the server or the way to it said, without keys and control characters.
+        why: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The server gives a name twice, so that one commit would overwrite another.
+    #[error(
+        "the server of {store} overwrites objects that were to be created only if absent (it ignores If-None-Match), so Runs of several writers would get lost; use a server that knows conditional writes"
+    )]
+    Overwrites {
+        /// The store.
+        store: String,
+    },
     /// The store could not be reached.
     #[error("cannot {what} {file} in the store: {source}; {}", remedy(.source))]
     Objects {
@@ -137,7 +195,7 @@ impl FleetError {
 }
 
 /// What the kernel said, where it was the kernel.
-fn kernel(error: &object_store::Error) -> Option<io::ErrorKind> {
+pub(crate) fn kernel(error: &object_store::Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {

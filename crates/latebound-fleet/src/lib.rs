@@ -6,29 +6,36 @@
 //! measures, never asks questions of the tables, and never changes a file that is there.
 
 mod add;
+mod bucket;
+mod cache;
 mod compact;
 mod error;
 mod log;
+mod migrate;
 mod place;
 mod rollup;
 mod rows;
 mod show;
 mod simulate;
 mod store;
+mod stream;
 mod tables;
 mod verify;
 
 use std::time::Duration;
 
 pub use add::{AddDocument, AddOutcome, AddResult, NewRuns};
+pub use cache::Cache;
 pub use compact::{CompactDocument, CompactOptions, Compacted, PruneDocument};
 pub use error::FleetError;
 pub use log::{Added, Commit, Counted, Damage, Level};
+pub use migrate::MigrateDocument;
 pub use place::{Day, Partition};
 pub use show::{Choice, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument};
 pub use simulate::{SimulatedFleet, SimulatedHost};
 pub use store::{Store, StoreDocument};
-pub use tables::Table;
+pub use stream::RunStream;
+pub use tables::{TABLES_VERSION, Table};
 pub use verify::VerifyDocument;
 
 /// The file that makes a folder a store.

@@ -5,7 +5,7 @@
 //! that is a snapshot says all that the ones before it said: nobody needs to read those, and after a while they go. Never changes a
 //! commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use latebound_model::RunState;
@@ -17,7 +17,7 @@ use crate::COMMIT_SCHEMA;
 use crate::error::FleetError;
 use crate::place::{COMMITS, Partition};
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, changed_at};
-use crate::tables::Table;
+use crate::tables::{FIRST, TABLES_VERSION, Table};
 
 /// Up to which length of time rows were added up.
 #[derive(
@@ -54,6 +54,9 @@ pub struct Commit {
     pub at: String,
     /// What made it, with its version.
     pub tool: String,
+    /// The version of the tables that its files have; of several the newest. A reader that does not know it must not leave it out.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub tables: u32,
     /// Whether it holds the whole state, so that the commits before it need not be read.
     #[serde(default)]
     pub snapshot: bool,
@@ -80,9 +83,26 @@ pub struct Added {
     pub bytes: u64,
     /// SHA-256 of its bytes, in hexadecimal digits.
     pub sha256: String,
+    /// The version of the tables with which its table last changed when it was written: later columns are not in it.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub tables: u32,
     /// The one Run whose rows it holds, where a later state of that Run may replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
+}
+
+fn first() -> u32 {
+    FIRST
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_first(version: &u32) -> bool {
+    *version == FIRST
+}
+
+/// The version of the tables that these files need.
+pub(crate) fn tables_of<'a>(files: impl IntoIterator<Item = &'a Added>) -> u32 {
+    files.into_iter().map(|file| file.tables).max().unwrap_or(FIRST)
 }
 
 /// A Run that counts.
@@ -97,6 +117,9 @@ pub struct Counted {
     /// Until when it is known.
     pub end_us: i64,
 }
+
+/// The commits of a partition by number: where each is, and when it was made by the clock of the store.
+pub(crate) type Commits = BTreeMap<u64, (Path, Timestamp)>;
 
 /// What is wrong with a file of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -180,24 +203,27 @@ impl State {
 }
 
 impl Store {
-    /// Every partition that has a log, in order of day and host, with names in the folder of logs that mean nothing.
-    pub(crate) fn partitions(&self) -> Result<(Vec<Partition>, Vec<Damage>), FleetError> {
-        let (mut found, mut foreign) = (BTreeSet::new(), Vec::new());
+    /// Every partition that has a log with its commits, in order of day and host, and names in the folder of logs that mean nothing.
+    pub(crate) fn partitions(&self) -> Result<(BTreeMap<Partition, Commits>, Vec<Damage>), FleetError> {
+        let (mut found, mut foreign) = (BTreeMap::<Partition, Commits>::new(), Vec::new());
         for meta in self.list(&Path::from(COMMITS))? {
             match Partition::of_commit(&meta.location) {
-                Some((partition, _)) => _ = found.insert(partition),
+                Some((partition, number)) => {
+                    let at = changed_at(&meta);
+                    found.entry(partition).or_default().insert(number, (meta.location, at));
+                }
                 None => {
                     let why = "its name is that of no commit".to_owned();
                     foreign.push(Damage { file: meta.location.to_string(), why });
                 }
             }
         }
-        Ok((found.into_iter().collect(), foreign))
+        Ok((found, foreign))
     }
 
     /// The state of a partition.
     pub(crate) fn state(&self, partition: &Partition) -> Result<State, FleetError> {
-        let mut commits: BTreeMap<u64, (Path, Timestamp)> = BTreeMap::new();
+        let mut commits = Commits::new();
         for meta in self.list(&partition.log())? {
             if let Some((found, number)) = Partition::of_commit(&meta.location)
                 && found == *partition
@@ -206,6 +232,15 @@ impl Store {
                 commits.insert(number, (meta.location, at));
             }
         }
+        self.wait(self.state_of(partition, &commits))
+    }
+
+    /// The state of a partition that these commits make.
+    pub(crate) async fn state_of(
+        &self,
+        partition: &Partition,
+        commits: &Commits,
+    ) -> Result<State, FleetError> {
         let mut state = State::default();
         let Some((&last, _)) = commits.last_key_value() else { return Ok(state) };
         state.next = last.saturating_add(1);
@@ -215,7 +250,11 @@ impl Store {
         let since = loop {
             let path = partition.commit(at);
             let time = commits.get(&at).map_or(Timestamp::MIN, |(_, time)| *time);
-            match commits.contains_key(&at).then(|| self.commit(partition, &path)).transpose()? {
+            let there = match commits.contains_key(&at) {
+                true => Some(self.commit(partition, &path).await?),
+                false => None,
+            };
+            match there {
                 Some(Ok(commit)) => {
                     let snapshot = commit.snapshot;
                     read.push((commit, time, path));
@@ -255,13 +294,15 @@ impl Store {
     }
 
     /// A commit; the inner error says why it cannot be used.
-    fn commit(&self, partition: &Partition, path: &Path) -> Result<Result<Commit, String>, FleetError> {
+    async fn commit(&self, partition: &Partition, path: &Path) -> Result<Result<Commit, String>, FleetError> {
         /// What is looked at first: only with the right schema do the other fields mean what they say.
         #[derive(Deserialize)]
         struct Head {
             schema: String,
+            #[serde(default = "first")]
+            tables: u32,
         }
-        let bytes = match self.get(path, MAX_DOCUMENT_BYTES)? {
+        let bytes = match self.get_soon(path, MAX_DOCUMENT_BYTES).await? {
             Found::Bytes(bytes) => bytes,
             Found::Absent => return Ok(Err("it is missing from the log".to_owned())),
             Found::Refused(why) => return Ok(Err(why)),
@@ -274,6 +315,10 @@ impl Store {
             // Left out, it would make sums that are wrong without a word.
             let (file, found) = (path.to_string(), head.schema);
             return Err(FleetError::OtherSchema { file, found, known: COMMIT_SCHEMA });
+        }
+        if head.tables > TABLES_VERSION {
+            let file = path.to_string();
+            return Err(FleetError::OtherTables { file, found: head.tables, known: TABLES_VERSION });
         }
         let commit: Commit = match serde_json::from_slice(&bytes) {
             Ok(commit) => commit,
@@ -298,6 +343,7 @@ impl Store {
         number: u64,
         commit: &Commit,
     ) -> Result<bool, FleetError> {
+        self.check_gives_once()?;
         let path = partition.commit(number);
         let mut bytes = serde_json::to_vec(commit)
             .map_err(|error| FleetError::Damaged { file: path.to_string(), why: error.to_string() })?;

@@ -397,7 +397,7 @@ impl RollUp {
         let start_us = self.unit.floor(row.start_us);
         let key = (start_us, row.verb.clone(), row.state.clone());
         let level = self.unit.level().into();
-        let row = IntervalRow { level, start_us, interval_id: None, source: None, ..row };
+        let row = IntervalRow { level, start_us, interval_id: None, source: None, command: None, ..row };
         match self.intervals.get_mut(&key) {
             Some(sum) => {
                 sum.end_us = sum.end_us.max(row.end_us);

@@ -143,6 +143,7 @@ impl NewInterval {
             source: Some(source.into()),
             intervals: 1,
             observed_us,
+            command: Some(run.command.join(" ").into()),
         });
         rows.sort();
         let source = source.to_owned();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use crate::error::FleetError;
 use crate::log::{Damage, Level, State};
 use crate::place::{DATA, Day, Partition};
-use crate::store::Store;
+use crate::store::{AT_ONCE, Store};
 use crate::tables::Table;
 
 /// Which partitions.
@@ -121,13 +122,13 @@ impl SimulateDocument {
 impl Store {
     /// The states of the partitions of a choice.
     pub(crate) fn states(&self, choice: &Choice) -> Result<(Vec<PartitionState>, Vec<Damage>), FleetError> {
-        let (partitions, mut damaged) = self.partitions()?;
-        let mut states = Vec::new();
-        for partition in partitions.into_iter().filter(|partition| choice.has(partition)) {
-            let state = self.state(&partition)?;
-            damaged.extend_from_slice(&state.damaged);
-            states.push((partition, state));
-        }
+        let (mut partitions, mut damaged) = self.partitions()?;
+        partitions.retain(|partition, _| choice.has(partition));
+        let read = stream::iter(&partitions).map(|(partition, commits)| async move {
+            self.state_of(partition, commits).await.map(|state| (partition.clone(), state))
+        });
+        let states: Vec<PartitionState> = self.wait(read.buffered(AT_ONCE).try_collect())?;
+        damaged.extend(states.iter().flat_map(|(_, state)| state.damaged.iter().cloned()));
         Ok((states, damaged))
     }
 
@@ -151,26 +152,37 @@ impl Store {
 
     /// The files of these tables, for other programs: those that count and are as long as they were.
     pub fn files(&self, tables: &[Table], choice: &Choice) -> Result<FilesDocument, FleetError> {
-        let (states, mut damaged) = self.states(choice)?;
-        let mut found: BTreeMap<Table, Vec<String>> =
-            tables.iter().map(|table| (*table, Vec::new())).collect();
+        let (states, damaged) = self.states(choice)?;
+        let mut document = self.files_document(tables, damaged);
         let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
         for table in tables {
             let below = Path::from_iter([DATA, table.name()]);
             sizes.extend(self.list(&below)?.into_iter().map(|meta| (meta.location.to_string(), meta.size)));
         }
         for file in states.iter().flat_map(|(_, state)| state.files.values()) {
-            let Some(paths) = found.get_mut(&file.table) else { continue };
+            let Some(paths) = document.tables.get_mut(&file.table) else { continue };
             match sizes.get(&file.file) {
                 Some(size) if *size == file.bytes => paths.push(self.path_for_others(&file.file)),
                 Some(size) => {
                     let why = format!("it has {size} bytes and was written with {}", file.bytes);
-                    damaged.push(Damage { file: file.file.clone(), why });
+                    document.damaged.push(Damage { file: file.file.clone(), why });
                 }
-                None => damaged.push(Damage { file: file.file.clone(), why: "it is missing".to_owned() }),
+                None => {
+                    let why = "it is missing".to_owned();
+                    document.damaged.push(Damage { file: file.file.clone(), why });
+                }
             }
         }
-        let schema = "latebound.store-files/1";
-        Ok(FilesDocument { schema, store: self.location(), tables: found, damaged })
+        Ok(document)
+    }
+
+    /// A document without files.
+    pub(crate) fn files_document(&self, tables: &[Table], damaged: Vec<Damage>) -> FilesDocument {
+        FilesDocument {
+            schema: "latebound.store-files/1",
+            store: self.location(),
+            tables: tables.iter().map(|table| (*table, Vec::new())).collect(),
+            damaged,
+        }
     }
 }

@@ -31,15 +31,56 @@ pub(crate) trait Row: Default + Sized {
     fn columns() -> Vec<ColumnBothWays<Self>>;
 }
 
+/// What came after the first version of the tables, by the version with which it came: a column, or a whole table where none is named.
+/// Columns come at the end of their table, and have no value in rows of files from before.
+const CAME: &[(u32, Table, Option<&str>)] = &[(2, Table::Intervals, Some("command"))];
+
+/// The first version of the tables.
+pub(crate) const FIRST: u32 = 1;
+
+/// The version of the tables that this latebound writes. It reads every earlier one.
+pub const TABLES_VERSION: u32 = {
+    let (mut newest, mut at) = (FIRST, 0);
+    while at < CAME.len() {
+        if CAME[at].0 > newest {
+            newest = CAME[at].0;
+        }
+        at += 1;
+    }
+    newest
+};
+
+impl Table {
+    /// The version of the tables in which this one last changed.
+    pub fn version(self) -> u32 {
+        let own = CAME.iter().filter(|(_, table, _)| *table == self);
+        own.map(|(version, ..)| *version).max().unwrap_or(FIRST)
+    }
+
+    /// The version with which a column of it came.
+    fn since(self, column: &str) -> u32 {
+        let came = |(_, table, name): &&(u32, Table, Option<&str>)| {
+            *table == self && name.is_none_or(|name| name == column)
+        };
+        CAME.iter().filter(came).map(|(version, ..)| *version).max().unwrap_or(FIRST)
+    }
+}
+
 /// The bytes of a file with these rows.
 pub(crate) fn to_file<R: Row>(rows: Vec<R>) -> Result<(Vec<u8>, u64), FleetError> {
     encode_both_ways(&R::columns(), rows)
         .map_err(|source| FleetError::Encode { table: R::TABLE.name(), source })
 }
 
-/// Gives the rows of a file to `visit`; how many they are, or what is wrong with the file.
-pub(crate) fn from_file<R: Row>(bytes: Bytes, visit: impl FnMut(R)) -> Result<u64, String> {
-    decode(bytes, &R::columns(), visit)
+/// Gives the rows of a file of this version of the tables to `visit`; how many they are, or what is wrong with the file. What came later has
+/// no value in its rows.
+pub(crate) fn from_file<R: Row>(bytes: Bytes, version: u32, visit: impl FnMut(R)) -> Result<u64, String> {
+    let mut columns = R::columns();
+    columns.retain(|column| R::TABLE.since(column.name) <= version);
+    if columns.is_empty() {
+        return Err(format!("version {version} of the tables has no table {}", R::TABLE));
+    }
+    decode(bytes, &columns, visit)
 }
 
 macro_rules! get {
@@ -120,10 +161,10 @@ macro_rules! tables {
                 }
             }
 
-            /// The bytes are a file of this table: how many rows it has, or what is wrong with it.
-            pub(crate) fn check(self, bytes: Bytes) -> Result<u64, String> {
+            /// The bytes are a file of this table and this version: how many rows it has, or what is wrong with it.
+            pub(crate) fn check(self, bytes: Bytes, version: u32) -> Result<u64, String> {
                 match self {
-                    $(Table::$variant => from_file::<$row>(bytes, drop),)+
+                    $(Table::$variant => from_file::<$row>(bytes, version, drop),)+
                 }
             }
         }
@@ -169,9 +210,9 @@ macro_rules! tables {
             }
 
             /// Takes the rows of a file of this table.
-            pub(crate) fn read(&mut self, table: Table, bytes: Bytes) -> Result<u64, String> {
+            pub(crate) fn read(&mut self, table: Table, bytes: Bytes, version: u32) -> Result<u64, String> {
                 match table {
-                    $(Table::$variant => from_file(bytes, |row| self.$rows.push(row)),)+
+                    $(Table::$variant => from_file(bytes, version, |row| self.$rows.push(row)),)+
                 }
             }
         }
@@ -325,6 +366,7 @@ tables! {
         source: OptionalText Option<Arc<str>>,
         intervals: I64 i64,
         observed_us: I64 i64,
+        command: OptionalText Option<Arc<str>>,
     }
 }
 

@@ -28,12 +28,12 @@ fn rows_come_back_from_a_file_as_they_were() {
     let rows: Vec<SeriesRow> = (0..20_000).map(series).collect();
     let (bytes, count) = to_file(rows.clone()).unwrap();
     let mut found = Vec::new();
-    assert_eq!(from_file(bytes.into(), |row: SeriesRow| found.push(row)), Ok(count));
+    assert_eq!(from_file(bytes.into(), TABLES_VERSION, |row: SeriesRow| found.push(row)), Ok(count));
     assert!(found == rows);
     let settings = [None, Some("x".into()), None].map(|value| SettingRow { value, ..SettingRow::default() });
     let (bytes, _) = to_file(settings.to_vec()).unwrap();
     let mut rows = Rows::default();
-    assert_eq!(rows.read(Table::Settings, bytes.into()), Ok(3));
+    assert_eq!(rows.read(Table::Settings, bytes.into(), TABLES_VERSION), Ok(3));
     assert_eq!(rows.settings, settings);
 }
 
@@ -41,7 +41,7 @@ fn rows_come_back_from_a_file_as_they_were() {
 fn a_file_of_another_table_or_a_newer_one_is_refused() {
     let (bytes, _) = to_file(vec![BucketRow::default()]).unwrap();
     for table in Table::ALL.iter().filter(|table| **table != Table::Buckets) {
-        let error = table.check(bytes.clone().into()).unwrap_err();
+        let error = table.check(bytes.clone().into(), TABLES_VERSION).unwrap_err();
         assert!(error.contains("column"), "{table}: {error}");
     }
     let mut columns = BucketRow::columns();
@@ -51,7 +51,39 @@ fn a_file_of_another_table_or_a_newer_one_is_refused() {
         set: Set::I64(|row: &mut BucketRow, value| row.count = value),
     });
     let (bytes, _) = encode_both_ways(&columns, vec![BucketRow::default()]).unwrap();
-    assert_eq!(Table::Buckets.check(bytes.into()), Err("it has a column new that is not known".to_owned()));
+    assert_eq!(
+        Table::Buckets.check(bytes.into(), TABLES_VERSION),
+        Err("it has a column new that is not known".to_owned())
+    );
+}
+
+#[test]
+fn a_file_of_an_earlier_version_lacks_what_came_later() {
+    let row = IntervalRow { intervals: 7, command: Some("latebound check".into()), ..IntervalRow::default() };
+    let mut columns = IntervalRow::columns();
+    columns.retain(|column| Table::Intervals.since(column.name) == FIRST);
+    let (bytes, _) = encode_both_ways(&columns, vec![row.clone()]).unwrap();
+    let mut found = Vec::new();
+    assert_eq!(from_file(bytes.clone().into(), FIRST, |row: IntervalRow| found.push(row)), Ok(1));
+    assert_eq!(found, [IntervalRow { command: None, ..row.clone() }]);
+    // What a commit says of its file must be true of it, both ways.
+    let error = Table::Intervals.check(bytes.into(), 2).unwrap_err();
+    assert!(error.contains("was to be command"), "{error}");
+    let (bytes, _) = to_file(vec![row]).unwrap();
+    let error = Table::Intervals.check(bytes.into(), FIRST).unwrap_err();
+    assert!(error.contains("command that is not known"), "{error}");
+}
+
+#[test]
+fn the_newest_version_is_that_of_a_table_whose_columns_came_at_the_end() {
+    assert_eq!(Table::ALL.iter().map(|table| table.version()).max(), Some(TABLES_VERSION));
+    for (_, table, column) in CAME {
+        assert!(column.is_none_or(|column| table.columns().contains(&column)), "{table}");
+    }
+    for table in Table::ALL {
+        let since: Vec<u32> = table.columns().into_iter().map(|column| table.since(column)).collect();
+        assert!(since.is_sorted(), "{table}: {since:?}");
+    }
 }
 
 #[test]
@@ -76,6 +108,6 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let _ = Table::Series.check(bytes.into());
+        let _ = Table::Series.check(bytes.into(), TABLES_VERSION);
     }
 }

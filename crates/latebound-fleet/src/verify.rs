@@ -54,7 +54,7 @@ impl Store {
             document.intervals += state.intervals.len() as u64;
             for file in state.files.values() {
                 let rows = match self.data(file)? {
-                    Ok(bytes) => file.table.check(bytes),
+                    Ok(bytes) => file.table.check(bytes, file.tables),
                     Err(why) => Err(why),
                 };
                 let why = match rows {
@@ -75,17 +75,24 @@ impl Store {
 
     /// The bytes of a data file, if they are those that were written; the inner error says what they are instead.
     pub(crate) fn data(&self, file: &Added) -> Result<Result<Bytes, String>, FleetError> {
-        let bytes = match self.get(&path(&file.file), MAX_DATA_BYTES)? {
+        Ok(file.bytes_of(self.get(&path(&file.file), MAX_DATA_BYTES)?))
+    }
+}
+
+impl Added {
+    /// The bytes of the file, if what was found are those that were written; the error says what they are instead.
+    pub(crate) fn bytes_of(&self, found: Found) -> Result<Bytes, String> {
+        let bytes = match found {
             Found::Bytes(bytes) => bytes,
-            Found::Absent => return Ok(Err("it is missing".to_owned())),
-            Found::Refused(why) => return Ok(Err(why)),
+            Found::Absent => return Err("it is missing".to_owned()),
+            Found::Refused(why) => return Err(why),
         };
-        if bytes.len() as u64 != file.bytes {
-            return Ok(Err(format!("it has {} bytes and was written with {}", bytes.len(), file.bytes)));
+        if bytes.len() as u64 != self.bytes {
+            return Err(format!("it has {} bytes and was written with {}", bytes.len(), self.bytes));
         }
-        if hex(&Sha256::digest(&bytes)) != file.sha256 {
-            return Ok(Err("its bytes are not those that were written (SHA-256)".to_owned()));
+        if hex(&Sha256::digest(&bytes)) != self.sha256 {
+            return Err("its bytes are not those that were written (SHA-256)".to_owned());
         }
-        Ok(Ok(bytes))
+        Ok(bytes)
     }
 }

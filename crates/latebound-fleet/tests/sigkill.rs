@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A writer killed at any moment loses nothing that it had added, and nothing counts twice.
+//! A writer killed at any moment loses nothing that it had added, and nothing counts twice: in a folder, and in a bucket.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use common::s3::in_a_bucket;
 use common::{add, expected, expected_values, intervals, later, sums, values};
 use latebound_fleet::{Level, Store};
 
-const PLACE: &str = "LATEBOUND_FLEET_TEST_PLACE";
+const STORE: &str = "LATEBOUND_FLEET_TEST_STORE";
+const BESIDE: &str = "LATEBOUND_FLEET_TEST_BESIDE";
 const FIRST: &str = "LATEBOUND_FLEET_TEST_FIRST";
 /// How often writers are killed, where the usual number is not enough: 500 take about eight minutes.
 const KILLS: &str = "LATEBOUND_FLEET_KILLS";
@@ -23,10 +26,22 @@ const USUAL_KILLS: u64 = 101;
 const USUAL_TIME: Duration = Duration::from_secs(30);
 const FEWEST_KILLS: u64 = 40;
 
+/// Where a store lies, and what its writers say beside it.
+struct Place {
+    /// As it is typed.
+    store: OsString,
+    /// Where the store keeps its data files, as files.
+    data: PathBuf,
+    /// The folder of the file that says how many Runs were added.
+    beside: PathBuf,
+    /// What a process needs in its environment to reach the store.
+    settings: Vec<(&'static str, String)>,
+}
+
 /// Adds one Run after the other, and says so after each; rolls up in between.
-fn write_for_ever(place: &Path, first: u64) -> ! {
-    let store = Store::open_or_create(place.join("store")).unwrap();
-    let mut said = OpenOptions::new().create(true).append(true).open(place.join("said")).unwrap();
+fn write_for_ever(store: &OsStr, beside: &Path, first: u64) -> ! {
+    let store = Store::open_or_create(store).unwrap();
+    let mut said = OpenOptions::new().create(true).append(true).open(beside.join("said")).unwrap();
     for number in first.. {
         add(&store, [number]).unwrap();
         said.write_all(b"x").unwrap();
@@ -39,14 +54,53 @@ fn write_for_ever(place: &Path, first: u64) -> ! {
     unreachable!("numbers have no end")
 }
 
+/// Whether this process is one that a test started to write, and does so then for ever.
+fn is_a_writer() -> bool {
+    let Some(store) = std::env::var_os(STORE) else { return false };
+    let of = |name: &str| std::env::var_os(name).unwrap();
+    let first = of(FIRST).to_str().unwrap().parse().unwrap();
+    write_for_ever(&store, Path::new(&of(BESIDE)), first)
+}
+
 #[test]
 fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
-    if let Some(place) = std::env::var_os(PLACE) {
-        write_for_ever(Path::new(&place), std::env::var(FIRST).unwrap().parse().unwrap());
+    if is_a_writer() {
+        return;
     }
+    let folder = tempfile::TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    whole_after_kills(
+        "a_store_is_whole_after_its_writers_were_killed_at_any_moment",
+        &Place {
+            data: store.join("data"),
+            store: store.into(),
+            beside: folder.path().to_owned(),
+            settings: Vec::new(),
+        },
+    );
+}
+
+#[test]
+fn a_bucket_is_whole_after_its_writers_were_killed_at_any_moment() {
+    const TEST: &str = "a_bucket_is_whole_after_its_writers_were_killed_at_any_moment";
+    if is_a_writer() {
+        return;
+    }
+    in_a_bucket(TEST, |server, settings, beside| {
+        let place = Place {
+            store: server.store("lab").into(),
+            data: server.files("lab/data"),
+            beside: beside.to_owned(),
+            settings,
+        };
+        whole_after_kills(TEST, &place);
+    });
+}
+
+fn whole_after_kills(test: &str, place: &Place) {
     let asked: Option<u64> = std::env::var(KILLS).ok().map(|kills| kills.parse().unwrap());
     let mut kills = asked.unwrap_or(USUAL_KILLS);
-    let place = tempfile::TempDir::new().unwrap();
+    let said = place.beside.join("said");
     let mut seed = match std::env::var("LATEBOUND_FLEET_SEED") {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1,
@@ -54,9 +108,9 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
     eprintln!("the delays follow from the seed {seed} (LATEBOUND_FLEET_SEED)");
     // How long a writer needs for a Run, roughly: kills lie within several.
     let warm = Instant::now();
-    let store = Store::open_or_create(place.path().join("store")).unwrap();
+    let store = Store::open_or_create(&place.store).unwrap();
     add(&store, [0]).unwrap();
-    fs::write(place.path().join("said"), "x").unwrap();
+    fs::write(&said, "x").unwrap();
     let span = warm.elapsed().clamp(Duration::from_millis(20), Duration::from_millis(100)) * 6;
     let (mut counted, mut unsaid, mut grown, mut looking) = (1, 0, 0, Duration::ZERO);
     let mut kill = 0;
@@ -66,8 +120,10 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
             kills = kill + 1;
         }
         let mut writer = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_store_is_whole_after_its_writers_were_killed_at_any_moment", "--nocapture"])
-            .env(PLACE, place.path())
+            .args(["--exact", test, "--nocapture"])
+            .env(STORE, &place.store)
+            .env(BESIDE, &place.beside)
+            .envs(place.settings.iter().cloned())
             .env(FIRST, counted.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -81,12 +137,15 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
         writer.kill().unwrap();
         writer.wait().unwrap();
         assert_eq!(ended, None, "the writer failed by itself at kill {kill}");
-        let said = fs::read(place.path().join("said")).unwrap().len() as u64;
-        let store = Store::open(place.path().join("store")).unwrap();
+        let said_now = fs::read(&said).unwrap().len() as u64;
+        let store = Store::open(&place.store).unwrap();
         let looked = Instant::now();
         let there = intervals(&store);
         // One may count of which there was no time to say so.
-        assert!(there == said || there == said + 1, "kill {kill}: {said} were added and {there} count");
+        assert!(
+            there == said_now || there == said_now + 1,
+            "kill {kill}: {said_now} were added and {there} count"
+        );
         if there != counted {
             assert_eq!(values(&store), expected_values(0..there), "kill {kill}: {there} Runs count");
         }
@@ -99,10 +158,10 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
             );
         }
         looking += looked.elapsed();
-        unsaid += there - said;
+        unsaid += there - said_now;
         grown += u64::from(there > counted);
         counted = there;
-        fs::write(place.path().join("said"), vec![b'x'; there as usize]).unwrap();
+        fs::write(&said, vec![b'x'; there as usize]).unwrap();
         kill += 1;
     }
     eprintln!(
@@ -111,10 +170,10 @@ fn a_store_is_whole_after_its_writers_were_killed_at_any_moment() {
     );
     assert!(grown > kills / 10, "the kills came before anything was written");
     // What the dead ones left goes away.
-    let store = Store::open(place.path().join("store")).unwrap();
+    let store = Store::open(&place.store).unwrap();
     store.compact(later(Level::Day)).unwrap();
     assert!(sums(&store) == expected(0..counted));
     let live: u64 =
         store.contents(&Default::default()).unwrap().partitions.iter().map(|partition| partition.files).sum();
-    assert_eq!(common::files(&place.path().join("store/data")).len() as u64, live);
+    assert_eq!(common::files(&place.data).len() as u64, live);
 }

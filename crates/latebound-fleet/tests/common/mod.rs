@@ -7,13 +7,15 @@
 #[path = "../../../latebound-store/tests/common/mod.rs"]
 pub(crate) mod runs;
 
+pub(crate) mod s3;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use latebound_fleet::{Choice, CompactOptions, FleetError, Level, NewRuns, Store, Table};
+use latebound_fleet::{Cache, Choice, CompactOptions, FleetError, Level, NewRuns, Store, Table};
 use latebound_model::{Histogram, Nanos, Run, RunState, Summary};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -81,7 +83,7 @@ pub(crate) fn expected(numbers: impl IntoIterator<Item = u64>) -> Sums {
 
 /// Gives each row of a table of the store, as its values by name.
 pub(crate) fn rows(store: &Store, table: Table, mut visit: impl FnMut(BTreeMap<String, Field>)) {
-    let document = store.files(&[table], &Choice::default()).unwrap();
+    let document = store.local_files(&[table], &Choice::default(), Cache::of_user).unwrap();
     // Damaged commits are left out, as every reader does.
     assert!(
         document.damaged.iter().all(|damage| damage.file.starts_with("commits/")),
