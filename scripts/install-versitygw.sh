@@ -28,7 +28,7 @@ if [ ! -x "$program" ]; then
         # A folder of its own beside the program, so that the last step is one rename.
         made=$(mktemp -d "$folder/build.XXXXXX")
         trap 'rm -rf "$made"' EXIT
-        GOBIN="$made" CGO_ENABLED=0 "$go" install -trimpath "github.com/versity/versitygw/cmd/versitygw@$version" >&2
+        GOBIN="$made" "$go" install "github.com/versity/versitygw/cmd/versitygw@$version" >&2
         mv "$made/versitygw" "$program"
     fi
 fi

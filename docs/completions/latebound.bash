@@ -115,6 +115,9 @@ _latebound() {
             latebound__subcmd__store,list)
                 cmd="latebound__subcmd__store__subcmd__list"
                 ;;
+            latebound__subcmd__store,migrate)
+                cmd="latebound__subcmd__store__subcmd__migrate"
+                ;;
             latebound__subcmd__store,prune)
                 cmd="latebound__subcmd__store__subcmd__prune"
                 ;;
@@ -1585,7 +1588,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__store)
-            opts="-h -V --format --color --help --version add list files verify compact prune simulate"
+            opts="-h -V --format --color --help --version add list files verify compact prune migrate simulate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1728,6 +1731,32 @@ _latebound() {
                     return 0
                     ;;
                 --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__store__subcmd__migrate)
+            opts="-h -V --store --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -162,7 +162,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;push'= {
             cand --spool 'The folder that `latebound serve` writes to'
-            cand --store 'The folder of the store; it is made if there is none'
+            cand --store 'The store: a folder, s3://BUCKET/PREFIX, or ssh://USER@HOST/FOLDER for a folder of another machine, which needs latebound there. It is made if there is none'
             cand --host 'The name of the host, in place of the name in the Runs'
             cand --every 'Go on, and look again after so long; a store that is out of reach is tried again then [default: once]'
             cand --format 'The format of the results'
@@ -616,10 +616,11 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand verify 'Read every file that counts and compare it with what was written'
             cand compact 'Roll up Runs to hours or days, and remove files that nobody needs'
             cand prune 'Remove old days from a store'
+            cand migrate 'Write files of earlier versions again, with the columns of today'
             cand simulate 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
         }
         &'latebound;store;add'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --host 'The name of the host, in place of the name in the Run'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
@@ -629,7 +630,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;store;list'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
             cand --to 'Only this day and earlier ones'
             cand --host 'Only this host; may be given more than once'
@@ -641,7 +642,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;store;files'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --table 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]'
             cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
             cand --to 'Only this day and earlier ones'
@@ -654,7 +655,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;store;verify'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'
@@ -663,7 +664,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;store;compact'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --to 'What rows are added up to'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
@@ -673,7 +674,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;store;prune'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --before 'Remove the days before this one, such as 2026-11-27 (UTC)'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
@@ -682,8 +683,17 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'latebound;store;migrate'= {
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'latebound;store;simulate'= {
-            cand --store 'The folder of the store'
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
             cand --hosts 'How many hosts'
             cand --cpus 'How many CPUs each host has'
             cand --day 'The day on which they begin, such as 2026-11-26 (UTC)'

@@ -182,7 +182,7 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l spool -d 'The folder that `latebound serve` writes to' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand push" -l store -d 'The folder of the store; it is made if there is none' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l store -d 'The store: a folder, s3://BUCKET/PREFIX, or ssh://USER@HOST/FOLDER for a folder of another machine, which needs latebound there. It is made if there is none' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l host -d 'The name of the host, in place of the name in the Runs' -r
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l every -d 'Go on, and look again after so long; a store that is out of reach is tried again then [default: once]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l format -d 'The format of the results' -r -f -a "human\t''
@@ -607,21 +607,22 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -l format -d 'The format of the results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "add" -d 'Add Runs to a store'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "prune" -d 'Remove old days from a store'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune simulate" -f -a "simulate" -d 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "add" -d 'Add Runs to a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "prune" -d 'Remove old days from a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "migrate" -d 'Write files of earlier versions again, with the columns of today'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "simulate" -d 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l host -d 'The name of the host, in place of the name in the Run' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
@@ -630,7 +631,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l to -d 'Only this day and earlier ones' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l host -d 'Only this host; may be given more than once' -r
@@ -641,7 +642,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l table -d 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l to -d 'Only this day and earlier ones' -r
@@ -653,7 +654,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
@@ -661,7 +662,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from verify" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l to -d 'What rows are added up to' -r -f -a "hour\t''
 day\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -l format -d 'The format of the results' -r -f -a "human\t''
@@ -671,7 +672,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from compact" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l before -d 'Remove the days before this one, such as 2026-11-27 (UTC)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
@@ -680,7 +681,15 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from prune" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l store -d 'The folder of the store' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from migrate" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from migrate" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from migrate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from migrate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from migrate" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l hosts -d 'How many hosts' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l cpus -d 'How many CPUs each host has' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l day -d 'The day on which they begin, such as 2026-11-26 (UTC)' -r

@@ -95,7 +95,7 @@ fn first() -> u32 {
     FIRST
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+/// By reference, as serde gives it.
 fn is_first(version: &u32) -> bool {
     *version == FIRST
 }

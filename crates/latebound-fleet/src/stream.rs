@@ -16,7 +16,7 @@ use crate::add::NewRuns;
 use crate::error::FleetError;
 
 /// The schema of a stream.
-const SCHEMA: &str = "latebound.runs/1";
+const SCHEMA: &str = "runs/1";
 
 /// A stream has at most so many Runs, and so many bytes of them.
 const MOST_RUNS: u64 = 1000;

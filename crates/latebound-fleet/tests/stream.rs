@@ -52,9 +52,9 @@ fn a_stream_that_is_cut_anywhere_gives_no_run() {
 
 #[test]
 fn a_stream_of_another_schema_or_without_end_is_refused() {
-    let text = error(b"{\"schema\":\"latebound.runs/\\u001b9\"}\n");
-    assert!(text.contains("latebound.runs/\\u{1b}9") && text.contains("latebound.runs/1"), "{text}");
-    let head = "{\"schema\":\"latebound.runs/1\"}\n";
+    let text = error(b"{\"schema\":\"runs/\\u001b9\"}\n");
+    assert!(text.contains("runs/\\u{1b}9") && text.contains("runs/1"), "{text}");
+    let head = "{\"schema\":\"runs/1\"}\n";
     for (rest, says) in [
         ("{\"run\":{\"source\":\"a\",\"bytes\":99999999999}}\n".to_owned(), "or one has more than"),
         ("{\"run\":{\"source\":\"a\",\"bytes\":2}}\n{}".to_owned(), "schema"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latebound_fleet::{Choice, Store, Table};
+use latebound_fleet::{Cache, Choice, Store, Table};
 use pyo3::prelude::*;
 
 use crate::document::Document;
@@ -14,11 +14,13 @@ use crate::work::beside;
 /// The confidence of the interval of a return level.
 const CONFIDENCE: f64 = 0.95;
 
-/// The files of a store that count, by table, and what is damaged: what `latebound store files --format json` prints.
+/// The files of a store that count, by table, and what is damaged: what `latebound store files --format json` prints. Files of a bucket are
+/// copied into the cache of this user, once; the paths are those of the copies.
 #[pyfunction]
 pub(crate) fn store_files(py: Python<'_>, store: PathBuf) -> PyResult<Document> {
     let made = beside(py, move |_| {
-        Store::open(&store).and_then(|store| store.files(Table::ALL, &Choice::default()))
+        Store::open(&store)
+            .and_then(|store| store.local_files(Table::ALL, &Choice::default(), Cache::of_user))
     })?;
     Document::of(&made.map_err(|error| raise(&error))?)
 }

@@ -33,7 +33,7 @@ pub(crate) use push::PushArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use store::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
+    StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,

@@ -14,8 +14,8 @@ use latebound_compare::experiment::{Plan, PlannedMachine};
 use latebound_compare::{Comparison, Tradeoff};
 use latebound_defer::{AdviceDocument, DeferDocument, LostDocument, TimelineDocument};
 use latebound_fleet::{
-    AddDocument, Commit, CompactDocument, FilesDocument, ListDocument, PruneDocument, PushDocument,
-    SimulateDocument, StoreDocument, VerifyDocument,
+    AddDocument, Commit, CompactDocument, FilesDocument, ListDocument, MigrateDocument, PruneDocument,
+    PushDocument, SimulateDocument, StoreDocument, VerifyDocument,
 };
 use latebound_lab::{BisectDocument, KernelsDocument, Matrix};
 use latebound_model::{Bound, CauseKind, Explanation, Nanos};
@@ -38,7 +38,7 @@ fn written<T: JsonSchema>() -> schemars::Schema {
 
 /// Name of the file below `schema`, title, and schema of each document. The name is that in `latebound.NAME/NUMBER`, where the document
 /// has one.
-fn schemas() -> [(&'static str, &'static str, schemars::Schema); 31] {
+fn schemas() -> [(&'static str, &'static str, schemars::Schema); 32] {
     let mut all = [
         ("advice", "latebound defer advise", written::<AdviceDocument<'static>>()),
         ("bisect", "latebound lab bisect", written::<BisectDocument<'static>>()),
@@ -60,6 +60,7 @@ fn schemas() -> [(&'static str, &'static str, schemars::Schema); 31] {
         ("store-compact", "latebound store compact", written::<CompactDocument>()),
         ("store-files", "latebound store files", written::<FilesDocument>()),
         ("store-list", "latebound store list", written::<ListDocument>()),
+        ("store-migrate", "latebound store migrate", written::<MigrateDocument>()),
         ("store-prune", "latebound store prune", written::<PruneDocument>()),
         ("store-simulate", "latebound store simulate", written::<SimulateDocument>()),
         ("store-verify", "latebound store verify", written::<VerifyDocument>()),
@@ -158,7 +159,7 @@ fn write_documents(folder: &Path) {
     fs::write(place("a.run/run.json"), run.to_string()).unwrap();
     let store = text("fleet");
     printed(&["store", "add", "--store", &store, "--host", "rt-07", &text("a.run")], &place("store-add"));
-    for verb in ["list", "files", "verify", "compact"] {
+    for verb in ["list", "files", "verify", "compact", "migrate"] {
         printed(&["store", verb, "--store", &store], &place(&format!("store-{verb}")));
     }
     let log = "commits/day=2026-11-27/host=rt-07/0000000000.json";

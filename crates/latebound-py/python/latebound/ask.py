@@ -315,7 +315,7 @@ def ask(
     values = values_of(asked, given)
     if files is None:
         if store is None:
-            raise AskError("a store is needed: --store FOLDER")
+            raise AskError("a store is needed: --store FOLDER or --store s3://BUCKET/PREFIX")
         files = live_files(store)
     if engine == "spark":
         rows = _ask_spark(asked, values, files, spark_session(master))
@@ -509,7 +509,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("question", nargs="?", help="the question's name; --list names all")
-    parser.add_argument("--store", help="the store's folder")
+    parser.add_argument("--store", help="the store: a folder, or s3://BUCKET/PREFIX")
     parser.add_argument("--format", choices=sorted(_FORMATS), default="table", help="table, csv, json or page (HTML)")
     parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb", help="who computes: duckdb on this machine, or spark")
     parser.add_argument("--master", default="local[*]", help="Spark's master: spark://host:7077 (usually this machine, local[*])")

@@ -14,6 +14,8 @@ use latebound_model::Nanos;
 #[command(after_help = "\
 Examples:
   latebound push --store /srv/fleet
+  latebound push --store s3://fleet/lab --every 5m
+  latebound push --store ssh://fleet@collector/srv/fleet --every 5m
   latebound push --spool /var/lib/latebound/spool --store /srv/fleet --every 5m
 
 Exit status:
@@ -24,8 +26,9 @@ pub(crate) struct PushArgs {
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/latebound/spool")]
     pub(crate) spool: PathBuf,
 
-    /// The folder of the store; it is made if there is none.
-    #[arg(long, value_name = "FOLDER")]
+    /// The store: a folder, s3://BUCKET/PREFIX, or ssh://USER@HOST/FOLDER for a folder of another machine, which needs latebound there.
+    /// It is made if there is none.
+    #[arg(long, value_name = "PLACE")]
     pub(crate) store: PathBuf,
 
     /// The name of the host, in place of the name in the Runs.

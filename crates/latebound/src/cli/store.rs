@@ -16,8 +16,9 @@ Examples:
 
 /// Keep the Runs of many machines in one store, for any program that reads Parquet
 ///
-/// A store is a folder of Parquet tables by day and host. Each Run that is added counts once. Other programs read the files that `store
-/// files` names.
+/// A store is a folder, or a part of an S3 bucket, with Parquet tables by day and host. Each Run that is added counts once. Other programs
+/// read the files that `store files` names. The settings of a bucket come from the environment: AWS_ENDPOINT_URL, AWS_REGION,
+/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ALLOW_HTTP.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct StoreArgs {
@@ -33,14 +34,15 @@ pub(crate) enum StoreCommand {
     Verify(StoreVerifyArgs),
     Compact(StoreCompactArgs),
     Prune(StorePruneArgs),
+    Migrate(StoreMigrateArgs),
     Simulate(StoreSimulateArgs),
 }
 
 /// Where the store lies.
 #[derive(Debug, Args)]
 pub(crate) struct StorePlace {
-    /// The folder of the store.
-    #[arg(long, value_name = "FOLDER")]
+    /// The store: a folder, or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "PLACE")]
     pub(crate) store: PathBuf,
 }
 
@@ -68,6 +70,7 @@ pub(crate) struct StoreChoice {
 #[command(after_help = "\
 Examples:
   latebound store add --store /srv/fleet latebound-check.run
+  latebound store add --store s3://fleet/lab latebound-check.run
   latebound store add --store /srv/fleet --host rt-07 nightly/*.run")]
 pub(crate) struct StoreAddArgs {
     #[command(flatten)]
@@ -77,7 +80,7 @@ pub(crate) struct StoreAddArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
 
-    /// The Runs: folders, or their run.json.
+    /// The Runs: folders, or their run.json; or - for a stream of Runs on standard input, which `latebound push` sends over ssh.
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
 }
@@ -179,6 +182,19 @@ pub(crate) struct StorePruneArgs {
     /// Remove the days before this one, such as 2026-11-27 (UTC).
     #[arg(long, value_name = "DAY")]
     pub(crate) before: Day,
+}
+
+/// Write files of earlier versions again, with the columns of today
+///
+/// Every latebound reads the stores of earlier ones, where what came later has no value. After this, all files have today's columns, for
+/// programs that want all files alike. Each day of a host is one commit. After a kill, the same command does the rest.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store migrate --store /srv/fleet")]
+pub(crate) struct StoreMigrateArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
 }
 
 /// Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines

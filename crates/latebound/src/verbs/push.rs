@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound push`: from the spool of one machine to the store of all.
 
+mod ssh;
+
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_fleet::{AddOutcome, Damage, NewRuns, PushDocument, Store};
+use latebound_fleet::{AddOutcome, Damage, NewRuns, PushDocument, RunStream, Store};
+use latebound_model::Run;
 use latebound_report::printable;
 use latebound_store::SpoolReader;
 
@@ -13,9 +17,13 @@ use crate::cli::PushArgs;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::Stop;
+use ssh::SshPlace;
 
 /// So many Runs become one commit: what is held in memory, and what is sent again after a kill.
 const AT_ONCE: usize = 60;
+
+/// Above so many bytes a commit takes no more Runs, where they are sent.
+const BYTES_AT_ONCE: usize = 64 << 20;
 
 /// How often it is looked whether it is to end.
 const LOOK: Duration = Duration::from_millis(250);
@@ -50,6 +58,49 @@ pub(crate) fn run(args: &PushArgs, output: &Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Where Runs go.
+enum Target {
+    Store(Store),
+    Ssh(SshPlace),
+}
+
+impl Target {
+    fn open(place: &Path) -> Result<Target> {
+        match SshPlace::of(place)? {
+            Some(ssh) => Ok(Target::Ssh(ssh)),
+            None => Ok(Target::Store(Store::open_or_create(place)?)),
+        }
+    }
+
+    fn location(&self) -> String {
+        match self {
+            Target::Store(store) => store.location(),
+            Target::Ssh(place) => place.to_string(),
+        }
+    }
+
+    /// Adds Runs: what became of each. They are on the disk of the store then.
+    fn add(&self, batch: Batch<'_>) -> Result<Vec<AddOutcome>> {
+        match self {
+            Target::Store(store) => {
+                Ok(store.add(batch.runs)?.runs.into_iter().map(|run| run.outcome).collect())
+            }
+            Target::Ssh(place) => place.add(batch.stream),
+        }
+    }
+}
+
+/// Runs that become one commit.
+#[derive(Default)]
+struct Batch<'a> {
+    /// As rows. A Run that makes none is found before anything is sent.
+    runs: NewRuns,
+    /// As bytes, where they are sent.
+    stream: RunStream,
+    /// What they are called in the spool.
+    names: Vec<&'a OsString>,
+}
+
 /// Everything that is in the spool now.
 fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
     let spool = SpoolReader::open(&args.spool).with_context(|| {
@@ -58,44 +109,61 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
             args.spool.display()
         )
     })?;
-    let store = Store::open_or_create(&args.store)?;
+    let target = Target::open(&args.store)?;
     let mut pushed = PushDocument {
         schema: PushDocument::SCHEMA,
-        store: store.location(),
+        store: target.location(),
         added: 0,
         present: 0,
         left: Vec::new(),
     };
-    for names in spool.runs()?.chunks(AT_ONCE) {
+    let names = spool.runs()?;
+    let mut batch = Batch::default();
+    for name in &names {
         if stop.is_set() {
-            break;
+            return Ok(pushed);
         }
-        let (mut runs, mut read): (_, Vec<&OsString>) = (NewRuns::new(), Vec::new());
-        for name in names {
-            let shown = name.to_string_lossy().into_owned();
-            let taken = match spool.read(name) {
-                Ok(None) => continue,
-                Ok(Some(run)) => runs.push(&run, &shown, args.host.as_deref()).map_err(anyhow::Error::from),
-                Err(error) => Err(error.into()),
-            };
-            match taken {
-                Ok(()) => read.push(name),
-                Err(error) => pushed.left.push(Damage { file: shown, why: format!("{error:#}") }),
+        let shown = name.to_string_lossy().into_owned();
+        let mut take = |run: Run| -> Result<()> {
+            batch.runs.push(&run, &shown, args.host.as_deref())?;
+            if let Target::Ssh(_) = target {
+                batch.stream.push(&run, &shown, args.host.as_deref())?;
             }
+            Ok(())
+        };
+        let taken = match spool.read(name) {
+            Ok(None) => continue,
+            Ok(Some(run)) => take(run),
+            Err(error) => Err(error.into()),
+        };
+        match taken {
+            Ok(()) => batch.names.push(name),
+            Err(error) => pushed.left.push(Damage { file: shown, why: format!("{error:#}") }),
         }
-        let document = store.add(runs)?;
-        for run in &document.runs {
-            match run.outcome {
-                AddOutcome::Present => pushed.present += 1,
-                AddOutcome::Added | AddOutcome::Replaced => pushed.added += 1,
-            }
-        }
-        // They count now: from here on a kill leaves them in both places, and they count once all the same.
-        for name in read {
-            spool.remove(name)?;
+        if batch.names.len() >= AT_ONCE || batch.stream.bytes() >= BYTES_AT_ONCE {
+            send(&spool, &target, std::mem::take(&mut batch), &mut pushed)?;
         }
     }
+    send(&spool, &target, batch, &mut pushed)?;
     Ok(pushed)
+}
+
+fn send(spool: &SpoolReader, target: &Target, mut batch: Batch<'_>, pushed: &mut PushDocument) -> Result<()> {
+    let names = std::mem::take(&mut batch.names);
+    if names.is_empty() {
+        return Ok(());
+    }
+    for outcome in target.add(batch)? {
+        match outcome {
+            AddOutcome::Present => pushed.present += 1,
+            AddOutcome::Added | AddOutcome::Replaced => pushed.added += 1,
+        }
+    }
+    // They count now: from here on a kill leaves them in both places, and they count once all the same.
+    for name in names {
+        spool.remove(name)?;
+    }
+    Ok(())
 }
 
 fn tell(pushed: &PushDocument, output: &Output) -> Result<()> {

@@ -2,6 +2,7 @@
 //! `latebound store`: the Runs of many machines in one place.
 
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -14,7 +15,7 @@ use latebound_report::printable;
 
 use crate::cli::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
+    StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
         StoreCommand::Verify(args) => verify(args, output),
         StoreCommand::Compact(args) => compact(args, output),
         StoreCommand::Prune(args) => prune(args, output),
+        StoreCommand::Migrate(args) => migrate(args, output),
         StoreCommand::Simulate(args) => simulate(args, output),
     }
 }
@@ -42,16 +44,29 @@ fn keep_private() {
     }
 }
 
+/// The name of standard input.
+const STANDARD_INPUT: &str = "-";
+
 fn choice(args: &StoreChoice) -> Choice {
     Choice { from: args.from, to: args.to, hosts: args.host.clone() }
 }
 
 fn add(args: &StoreAddArgs, output: &Output) -> Result<Outcome> {
-    let mut runs = NewRuns::new();
+    let host = args.host.as_deref();
     // All are read before anything is written.
-    for path in &args.runs {
-        runs.push(&latebound_store::read_run(path)?, &source(path), args.host.as_deref())?;
-    }
+    let runs = match &args.runs[..] {
+        [only] if only.as_os_str() == STANDARD_INPUT => NewRuns::from_stream(io::stdin().lock(), host)?,
+        paths => {
+            let mut runs = NewRuns::new();
+            for path in paths {
+                if path.as_os_str() == STANDARD_INPUT {
+                    bail!("- is standard input, which cannot be read beside other Runs; name it alone");
+                }
+                runs.push(&latebound_store::read_run(path)?, &source(path), host)?;
+            }
+            runs
+        }
+    };
     let document = Store::open_or_create(&args.place.store)?.add(runs)?;
     match output.is_json() {
         true => output.document(&document)?,
@@ -183,6 +198,23 @@ fn prune(args: &StorePruneArgs, output: &Output) -> Result<Outcome> {
         ))?,
     }
     Ok(Outcome::Done)
+}
+
+fn migrate(args: &StoreMigrateArgs, output: &Output) -> Result<Outcome> {
+    let document = Store::open(&args.place.store)?.migrate()?;
+    let files = document.partitions.iter().map(|one| one.files_before as usize).sum();
+    match (output.is_json(), files) {
+        (true, _) => output.document(&document)?,
+        (false, 0) if document.damaged.is_empty() => output
+            .text(&format!("nothing to do: all files have version {} of the tables\n", document.tables))?,
+        (false, _) => output.text(&format!(
+            "{} in {} written again, with version {} of the tables\n",
+            counted(files, "file"),
+            counted(document.partitions.len(), "partition"),
+            document.tables
+        ))?,
+    }
+    told(&document.damaged, output)
 }
 
 /// Names what is damaged. That is an error, behind the results.

@@ -20,7 +20,10 @@ mod privileges;
 mod push;
 #[path = "../read_back/mod.rs"]
 mod read_back;
+#[path = "../../../latebound-fleet/tests/common/s3.rs"]
+mod s3;
 mod signals;
+mod sshd;
 mod store;
 mod terminal;
 mod tool;

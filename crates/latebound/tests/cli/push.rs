@@ -1,23 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound push`: every Run of a spool reaches the store once, whatever happens on the way.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use latebound_model::{Nanos, Run};
 use latebound_store::{Spool, read_run};
 
-use crate::tool::{Ran, done, folder, latebound};
+use crate::s3::{self, S3Server};
+use crate::sshd::Sshd;
+use crate::tool::{Ran, assert_says, becomes_true, done, folder, latebound};
 
 const SAMPLE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../latebound-import/tests/samples/cyclictest.json");
 
-fn push(folder: &Path) -> Ran {
-    crate::tool::ran(
-        latebound(folder).args(["push", "--spool", "spool", "--store", "fleet", "--host", "rt-07"]),
-    )
+/// Where Runs go, where they are then, and what a command needs in its environment for that.
+struct Place {
+    /// For `push`.
+    to: String,
+    /// For `store`.
+    store: String,
+    settings: Vec<(&'static str, OsString)>,
+}
+
+/// A store in the same folder.
+fn near() -> Place {
+    Place { to: "fleet".to_owned(), store: "fleet".to_owned(), settings: Vec::new() }
+}
+
+fn in_bucket(server: &S3Server, folder: &Path) -> Place {
+    let settings = server.settings(folder).into_iter().map(|(name, value)| (name, value.into()));
+    let store = server.place().store("lab");
+    Place { to: store.clone(), store, settings: settings.collect() }
+}
+
+fn over_ssh(server: &Sshd, folder: &Path) -> Place {
+    // A name that a shell would take apart.
+    let store = folder.join("the fleet's");
+    Place { to: server.place(&store), store: store.to_str().unwrap().to_owned(), settings: server.settings() }
+}
+
+fn pushing(folder: &Path, place: &Place) -> Command {
+    let mut command = latebound(folder);
+    command.args(["push", "--spool", "spool", "--host", "rt-07", "--store", &place.to]);
+    command.envs(place.settings.iter().cloned());
+    command
+}
+
+fn push(folder: &Path, place: &Place) -> Ran {
+    crate::tool::ran(&mut pushing(folder, place))
 }
 
 /// A Run whose copies differ in when they began.
@@ -37,13 +71,17 @@ fn spool(folder: &Path, run: &Run, numbers: std::ops::Range<u64>) -> Vec<PathBuf
     numbers.map(write).collect()
 }
 
-fn json(folder: &Path, arguments: &[&str]) -> serde_json::Value {
-    serde_json::from_str(&done(folder, arguments).out).unwrap()
+fn json(folder: &Path, place: &Place, verb: &str) -> serde_json::Value {
+    let mut command = latebound(folder);
+    command.args(["store", verb, "--format", "json", "--store", &place.store]);
+    let ran = crate::tool::ran(command.envs(place.settings.iter().cloned()));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.out).unwrap()
 }
 
 /// How many Runs the store counts; it is whole.
-fn counted(folder: &Path) -> u64 {
-    let verified = json(folder, &["store", "verify", "--store", "fleet", "--format", "json"]);
+fn counted(folder: &Path, place: &Place) -> u64 {
+    let verified = json(folder, place, "verify");
     assert_eq!(verified["damaged"].as_array().unwrap().len(), 0, "{verified}");
     verified["intervals"].as_u64().unwrap()
 }
@@ -53,16 +91,16 @@ fn runs_leave_the_spool_for_the_store() {
     let folder = folder();
     let run = sample(folder.path());
     spool(folder.path(), &run, 0..130);
-    let pushed = push(folder.path());
+    let pushed = push(folder.path(), &near());
     assert_eq!((pushed.code, pushed.err.as_str()), (Some(0), ""), "{pushed:?}");
     assert!(pushed.out.starts_with("130 Runs moved to "), "{pushed:?}");
     assert_eq!(fs::read_dir(folder.path().join("spool")).unwrap().count(), 0);
-    assert_eq!(counted(folder.path()), 130);
+    assert_eq!(counted(folder.path(), &near()), 130);
     // 60 at once are a commit.
-    let listed = json(folder.path(), &["store", "list", "--store", "fleet", "--format", "json"]);
+    let listed = json(folder.path(), &near(), "list");
     assert_eq!(listed["partitions"].as_array().unwrap().len(), 1, "{listed}");
     // Of an empty spool there is nothing to move.
-    let again = push(folder.path());
+    let again = push(folder.path(), &near());
     assert!(again.code == Some(0) && again.out.starts_with("0 Runs"), "{again:?}");
 }
 
@@ -74,23 +112,23 @@ fn a_run_that_cannot_be_read_stays_and_is_named() {
     fs::write(places[1].join("run.json"), "{").unwrap();
     // A name that no spool gave is nobody's business.
     fs::create_dir(folder.path().join("spool/mine.run")).unwrap();
-    let pushed = push(folder.path());
+    let pushed = push(folder.path(), &near());
     assert_eq!(pushed.code, Some(1), "{pushed:?}");
     assert!(pushed.out.starts_with("2 Runs moved"), "{pushed:?}");
     assert!(pushed.err.contains("serve-20261127T000001Z.run stays in the spool"), "{pushed:?}");
-    assert_eq!(counted(folder.path()), 2);
+    assert_eq!(counted(folder.path(), &near()), 2);
     assert!(places[1].exists() && !places[0].exists() && folder.path().join("spool/mine.run").exists());
 }
 
 #[test]
 fn a_spool_or_a_store_that_is_not_there_is_an_error() {
     let folder = folder();
-    let pushed = push(folder.path());
+    let pushed = push(folder.path(), &near());
     assert!(pushed.code == Some(1) && pushed.err.contains("--spool"), "{pushed:?}");
     let run = sample(folder.path());
     let places = spool(folder.path(), &run, 0..1);
     fs::write(folder.path().join("fleet"), "no folder").unwrap();
-    let pushed = push(folder.path());
+    let pushed = push(folder.path(), &near());
     assert!(pushed.code == Some(1) && pushed.err.contains("--store"), "{pushed:?}");
     assert!(places[0].exists());
 }
@@ -100,29 +138,122 @@ const USUAL_KILLS: u64 = 40;
 
 #[test]
 fn pushes_killed_at_any_moment_lose_and_double_nothing() {
-    let kills = std::env::var("LATEBOUND_PUSH_KILLS").map_or(USUAL_KILLS, |kills| kills.parse().unwrap());
     let folder = folder();
-    let run = sample(folder.path());
+    killed_pushes(folder.path(), &near(), USUAL_KILLS, 60_000, kill_push);
+}
+
+#[test]
+fn pushes_to_a_bucket_killed_at_any_moment_lose_and_double_nothing() {
+    let (server, folder) = (S3Server::start(), folder());
+    killed_pushes(folder.path(), &in_bucket(&server, folder.path()), USUAL_KILLS, 120_000, kill_push);
+}
+
+#[test]
+fn pushes_over_ssh_killed_at_any_moment_lose_and_double_nothing() {
+    let (server, folder) = (Sshd::start(), folder());
+    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, 400_000, kill_push);
+}
+
+#[test]
+fn pushes_whose_ssh_is_killed_at_any_moment_lose_and_double_nothing() {
+    let (server, folder) = (Sshd::start(), folder());
+    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, 400_000, kill_ssh);
+}
+
+fn kill_push(pushing: &mut Child) {
+    let _ = pushing.kill();
+}
+
+/// Kills the child of a push.
+fn kill_ssh(pushing: &mut Child) {
+    let parent = format!("PPid:\t{}", pushing.id());
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let Some(id) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+        // One that ended meanwhile has no status.
+        let status = fs::read_to_string(path.join("status")).unwrap_or_default();
+        if status.lines().any(|line| line == parent) {
+            // SAFETY: kill sends a signal to a child of our own child, which waits for it.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    }
+}
+
+/// Pushes three Runs again and again, and kills somebody after a time of up to `span_us`; then once to the end.
+fn killed_pushes(folder: &Path, place: &Place, usual: u64, span_us: u64, kill: fn(&mut Child)) {
+    let kills = std::env::var("LATEBOUND_PUSH_KILLS").map_or(usual, |kills| kills.parse().unwrap());
+    let run = sample(folder);
     let mut seed = u64::from(std::process::id()) * 2 + 1;
     eprintln!("the delays follow from the seed {seed}");
     let mut in_the_middle = 0;
-    for kill in 0..kills {
-        spool(folder.path(), &run, 3 * kill..3 * (kill + 1));
-        let words = ["push", "--spool", "spool", "--store", "fleet", "--host", "rt-07"];
-        let mut pushing = latebound(folder.path()).args(words).stdout(Stdio::null()).spawn().unwrap();
+    for number in 0..kills {
+        spool(folder, &run, 3 * number..3 * (number + 1));
+        let quiet = (Stdio::null(), Stdio::null());
+        let mut pushing = pushing(folder, place).stdout(quiet.0).stderr(quiet.1).spawn().unwrap();
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        std::thread::sleep(Duration::from_micros(seed % 60_000));
+        std::thread::sleep(Duration::from_micros(seed % span_us));
         in_the_middle += u64::from(pushing.try_wait().unwrap().is_none());
-        let _ = pushing.kill();
+        kill(&mut pushing);
         pushing.wait().unwrap();
     }
     assert!(in_the_middle > kills / 10, "{in_the_middle} of {kills} were still at it");
-    let last = push(folder.path());
+    let last = push(folder, place);
     assert_eq!(last.code, Some(0), "{last:?}");
-    assert_eq!(counted(folder.path()), 3 * kills);
-    let names = fs::read_dir(folder.path().join("spool")).unwrap();
+    assert_eq!(counted(folder, place), 3 * kills);
+    let names = fs::read_dir(folder.join("spool")).unwrap();
     let left: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".run")), "{left:?}");
+}
+
+#[test]
+fn a_bucket_that_goes_away_in_the_middle_of_a_push_loses_nothing() {
+    const RUNS: u64 = 400;
+    let (mut server, folder) = (S3Server::start(), folder());
+    let place = in_bucket(&server, folder.path());
+    let places = spool(folder.path(), &sample(folder.path()), 0..RUNS);
+    let output = (Stdio::piped(), Stdio::piped());
+    let pushing = pushing(folder.path(), &place).stdout(output.0).stderr(output.1).spawn().unwrap();
+    assert!(becomes_true(Duration::from_secs(30), || !places[0].exists()), "nothing was pushed");
+    server.kill();
+    let pushed = Ran::of(pushing.wait_with_output().unwrap());
+    assert_eq!(pushed.code, Some(1), "{pushed:?}");
+    assert!(pushed.err.contains("AWS_ENDPOINT_URL") && !pushed.err.contains(s3::SECRET), "{pushed:?}");
+    assert!(places.last().unwrap().exists(), "everything was pushed before the server went away");
+    server.restart();
+    let again = push(folder.path(), &place);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert_eq!(counted(folder.path(), &place), RUNS);
+    assert!(!places.iter().any(|place| place.exists()));
+}
+
+#[test]
+fn what_the_other_end_of_ssh_says_is_shown_and_the_spool_keeps_the_runs() {
+    let (server, folder) = (Sshd::start(), folder());
+    let places = spool(folder.path(), &sample(folder.path()), 0..2);
+    fs::write(folder.path().join("the fleet's"), "no folder").unwrap();
+    let place = over_ssh(&server, folder.path());
+    let pushed = push(folder.path(), &place);
+    assert_eq!(pushed.code, Some(1), "{pushed:?}");
+    assert_says(&pushed.err, &["ssh://collector:", "the fleet's", "not a directory", "the spool keeps them"]);
+    // A host that nobody knows.
+    let unknown = Place { to: "ssh://nobody.invalid/srv/fleet".to_owned(), ..place };
+    let pushed = push(folder.path(), &unknown);
+    assert_eq!(pushed.code, Some(1), "{pushed:?}");
+    assert_says(&pushed.err, &["nobody.invalid", "latebound --version"]);
+    assert!(places.iter().all(|place| place.exists()));
+}
+
+#[test]
+fn runs_that_are_pushed_over_ssh_are_those_of_the_spool() {
+    let (server, folder) = (Sshd::start(), folder());
+    let place = over_ssh(&server, folder.path());
+    spool(folder.path(), &sample(folder.path()), 0..130);
+    let pushed = push(folder.path(), &place);
+    assert_eq!((pushed.code, pushed.err.as_str()), (Some(0), ""), "{pushed:?}");
+    assert!(pushed.out.starts_with("130 Runs moved to ssh://collector:"), "{pushed:?}");
+    assert_eq!(counted(folder.path(), &place), 130);
+    let listed = json(folder.path(), &place, "list");
+    assert_eq!(listed["partitions"][0]["host"], "rt-07", "{listed}");
 }

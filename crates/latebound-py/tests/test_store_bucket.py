@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A store in a bucket of a real S3 server, asked by way of copies: its answers are those of the same store in a folder."""
+
+import os
+import pathlib
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+from conftest import REPOSITORY, command
+
+import latebound
+from latebound.ask import ask, live_files, questions
+
+KEY, SECRET = "AKLOOPBACKTEST", "secret-of-the-loopback-test"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The folder and the URL of a server that has one bucket."""
+    program = subprocess.run([REPOSITORY / "scripts/install-versitygw.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    folder = tmp_path_factory.mktemp("s3")
+    (folder / "fleet").mkdir()
+    for _ in range(20):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        started = subprocess.Popen([program, "--quiet", "--access", KEY, "--secret", SECRET, "--port", address, "posix", str(folder)])
+        try:
+            # Where another took the port meanwhile, the server ends.
+            while started.poll() is None:
+                try:
+                    socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=1).close()
+                except OSError:
+                    time.sleep(0.02)
+                    continue
+                yield folder / "fleet", f"http://{address}"
+                return
+        finally:
+            started.kill()
+            started.wait()
+    pytest.fail("versitygw did not start")
+
+
+@pytest.fixture
+def bucket(server, tmp_path, monkeypatch):
+    """The objects of the bucket as files, and a cache of its own."""
+    objects, url = server
+    cache = tmp_path / "cache"
+    settings = {"ENDPOINT_URL": url, "REGION": "us-east-1", "ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "ALLOW_HTTP": "true"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return objects, cache / "latebound/store"
+
+
+def simulate(store):
+    command("store", "simulate", "--store", store, "--hosts", "3", "--cpus", "2", "--day", "2026-11-20", "--duration", "3h", "--interval", "30m")
+    command("store", "compact", "--store", store, "--to", "hour")
+    return store
+
+
+def copies(cache):
+    return {path.name: path.stat().st_ino for path in cache.iterdir()}
+
+
+def test_a_bucket_answers_every_question_as_a_folder_does(bucket, tmp_path):
+    _, cache = bucket
+    folder, place = simulate(str(tmp_path / "fleet")), simulate("s3://fleet/lab")
+    asked = 0
+    for question in questions():
+        if any(parameter.default is None for parameter in question.parameters):
+            continue
+        there, here = ask(question.name, place), ask(question.name, folder)
+        assert there.rows == here.rows, question.name
+        asked += bool(here.rows)
+    assert asked >= 4
+    # Each file is there once, for its owner alone, and is not copied again.
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    before = copies(cache)
+    files = [path for paths in live_files(place).values() for path in paths]
+    assert copies(cache) == before and sorted(files) == sorted(str(cache / name) for name in before)
+    # A copy that was cut is replaced.
+    pathlib.Path(files[0]).write_bytes(b"cut")
+    assert ask("worst-hosts", place).rows == ask("worst-hosts", folder).rows
+    assert pathlib.Path(files[0]).stat().st_size > 3
+
+
+def test_a_damaged_object_is_left_out_with_a_warning(bucket):
+    objects, _ = bucket
+    place = simulate("s3://fleet/damaged")
+    damaged = min((objects / "damaged/data/series").rglob("*.parquet"))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    with pytest.warns(UserWarning, match="SHA-256"):
+        assert len(live_files(place)["series"]) == 2
+
+
+def test_a_bucket_that_cannot_be_reached_says_what_to_look_at(bucket, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(latebound.Error, match="AWS_ENDPOINT_URL") as raised:
+        ask("worst-hosts", "s3://fleet/lab")
+    assert SECRET not in str(raised.value) and KEY not in str(raised.value)
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == SECRET
