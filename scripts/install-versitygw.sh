@@ -8,7 +8,7 @@
 
 set -euo pipefail
 
-# From 1.8.0 on, a conditional write (If-None-Match) is atomic: the condition is looked at again under a lock, just before the object appears.
+# In this version a conditional write (If-None-Match) is atomic: the condition is looked at again under a lock, just before the object appears.
 version=v1.8.0
 
 folder="${XDG_CACHE_HOME:-$HOME/.cache}/latebound/tools/versitygw-$version"

@@ -148,6 +148,11 @@ fn line(stream: &mut impl BufRead) -> Result<Line, FleetError> {
     serde_json::from_slice(&text).map_err(|error| wrong(format!("a line is none of such a stream: {error}")))
 }
 
+/// What is wrong. It may quote the stream, which steers no terminal.
 fn wrong(why: String) -> FleetError {
-    FleetError::Stream { why }
+    let shown = |character: char| match character.is_control() {
+        true => character.escape_debug().to_string(),
+        false => character.to_string(),
+    };
+    FleetError::Stream { why: why.chars().map(shown).collect() }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A store in a bucket of a real S3 server: what holds in a folder holds there.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on says why and panics")]
 
 mod common;
 

@@ -62,8 +62,10 @@ fn a_stream_of_another_schema_or_without_end_is_refused() {
         (head.to_owned(), "second stream"),
         ("x".repeat(1 << 17), "too long"),
         ("{\"path\":\"/etc/passwd\"}\n".to_owned(), "none of such a stream"),
+        ("{\"run\":{\"source\":\"\\u001b[31m\",\"bytes\":2}}\n{}".to_owned(), "[31m"),
     ] {
         let text = error((head.to_owned() + &rest).as_bytes());
+        assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains(says), "{text}");
     }
     assert!(error(b"").contains("too early"));

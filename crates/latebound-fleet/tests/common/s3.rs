@@ -2,7 +2,7 @@
 //! A real S3 server on loopback, for as long as a test needs it.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on says why and panics")]
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
