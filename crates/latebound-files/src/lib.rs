@@ -9,8 +9,10 @@
 mod folder;
 mod kind;
 mod read;
+mod trusted;
 mod write;
 
 pub use folder::{FILE_MODE, FOLDER_MODE, Folder, TEMPORARY_PREFIX, TEMPORARY_SUFFIX, is_temporary};
 pub use read::{open, read, read_text};
+pub use trusted::{Secrecy, Version, read_trusted};
 pub use write::{write, write_in_memory};
