@@ -1542,7 +1542,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__serve)
-            opts="-h -V --interval --spool --spool-limit --listen --mechanism --duration --format --color --help --version"
+            opts="-h -V --interval --spool --spool-limit --listen --tls-cert --tls-key --token-file --otlp --otlp-every --otlp-ca --otlp-headers --mechanism --duration --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1561,6 +1561,34 @@ _latebound() {
                     return 0
                     ;;
                 --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp-headers)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

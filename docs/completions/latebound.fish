@@ -162,7 +162,14 @@ complete -c latebound -n "__fish_latebound_using_subcommand observe" -s V -l ver
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l interval -d 'The length of an interval, 1 s at least. Intervals end at whole multiples of it by the wall clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool -d 'The folder for the Runs; it is created if it does not exist' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool-limit -d 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first' -r
-complete -c latebound -n "__fish_latebound_using_subcommand serve" -l listen -d 'The address for the metrics: of this machine alone (127.0.0.1, [::1]); with port 0 the kernel chooses a port' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l listen -d 'The address for the metrics: of this machine alone (127.0.0.1, [::1]), or, with --tls-cert, --tls-key and --token-file, any; with port 0 the kernel chooses a port' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l tls-cert -d 'Give the metrics over TLS, with the certificates in this PEM file: the own one first. A changed file is used for connections from 10 s later on' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l tls-key -d 'The private key of the certificate, in PEM. The file must belong to root or to this user, and be closed to others' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l token-file -d 'Answer only who brings the token in this file (Authorization: Bearer TOKEN). The same rules hold as for the key' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l otlp -d 'Also push the metrics to a receiver of OTLP over HTTP (http://127.0.0.1:4318, https://HOST:PORT/PATH; without a path to /v1/metrics). Histograms are exponential, of scale 5: a quantile is at most 2.15 % below and 2.99 % above the exact one; counts, sums and extremes are exact' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l otlp-every -d 'How often to push, 1 s at least [default: --interval]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l otlp-ca -d 'Trust the certificates in this PEM file for --otlp [default: those of the system]' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l otlp-headers -d 'Send the headers in this file to the receiver, one on a line (Authorization: Bearer TOKEN). The same rules hold as for the key' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l mechanism -d 'Observe only these mechanisms [default: all]' -r -f -a "hard-irq\t''
 vector\t''
 softirq\t''

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counts of one or several series, in latebound's buckets, as they only ever grow.
 
-use latebound_model::{BUCKET_COUNT, LossKind, Series, bucket_index};
+use latebound_model::{BUCKET_COUNT, LossKind, Nanos, Series, bucket_index};
 
 /// Values at or above this have no buckets in the kernel: they are only tallied. A series holds them in the bucket of its maximum, which moves
 /// as the maximum grows; here they stay in the first bucket above the kernel's.
@@ -13,6 +13,7 @@ pub struct Counts {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
+    extremes: Option<(Nanos, Nanos)>,
 }
 
 /// How many values of a series the kernel only tallied.
@@ -47,6 +48,20 @@ impl Counts {
             }
         }
         self.sum += series.histogram.sum();
+        if let (Some(min), Some(max)) = (series.histogram.min(), series.histogram.max()) {
+            let (least, most) = self.extremes.unwrap_or((min, max));
+            self.extremes = Some((least.min(min), most.max(max)));
+        }
+    }
+
+    /// The smallest value.
+    pub fn min(&self) -> Option<Nanos> {
+        self.extremes.map(|(min, _)| min)
+    }
+
+    /// The largest value.
+    pub fn max(&self) -> Option<Nanos> {
+        self.extremes.map(|(_, max)| max)
     }
 
     /// How many values.

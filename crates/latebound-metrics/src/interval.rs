@@ -13,9 +13,38 @@ use crate::counts::{buckets, clipped};
 /// What was told of each series and loss so far.
 #[derive(Debug, Default)]
 pub struct Intervals {
-    series: BTreeMap<String, Series>,
+    series: BTreeMap<String, Told>,
     losses: BTreeMap<(LossKind, String), u64>,
     uncounted: BTreeSet<(LossKind, String)>,
+}
+
+/// What was told of a series: its filled buckets alone, as long as the service runs.
+#[derive(Debug)]
+struct Told {
+    /// Without the values that the kernel only tallied.
+    buckets: Box<[(u32, u64)]>,
+    tallied: u64,
+    sum: u128,
+    extremes: Option<(Nanos, Nanos)>,
+    merged: u64,
+    cross_cpu: u64,
+    missed: u64,
+}
+
+impl Told {
+    fn of(series: &Series) -> Told {
+        let (buckets, tallied) = buckets(series);
+        let buckets = buckets.filter_map(|(index, count)| Some((u32::try_from(index).ok()?, count)));
+        Told {
+            buckets: buckets.collect(),
+            tallied,
+            sum: series.histogram.sum(),
+            extremes: series.histogram.min().zip(series.histogram.max()),
+            merged: series.merged,
+            cross_cpu: series.cross_cpu,
+            missed: series.missed,
+        }
+    }
 }
 
 /// What happened since the last interval that was told.
@@ -66,7 +95,7 @@ impl Intervals {
     pub fn told(&mut self, of: &OfInterval, series: &[Series], losses: &[Loss]) {
         let told: BTreeSet<&str> = of.series.iter().map(|series| series.id.as_str()).collect();
         for later in series.iter().filter(|later| told.contains(later.id.as_str())) {
-            self.series.insert(later.id.clone(), later.clone());
+            self.series.insert(later.id.clone(), Told::of(later));
         }
         for loss in losses {
             let key = (loss.kind, loss.place.clone());
@@ -87,7 +116,7 @@ enum Difference {
     Unsettled,
 }
 
-fn difference(earlier: Option<&Series>, later: &Series) -> Difference {
+fn difference(earlier: Option<&Told>, later: &Series) -> Difference {
     let Some(earlier) = earlier else {
         return Difference::Some { series: Box::new(later.clone()), by_bucket: false };
     };
@@ -95,14 +124,15 @@ fn difference(earlier: Option<&Series>, later: &Series) -> Difference {
 }
 
 /// `None` where anything of the later reading is below the earlier one, or where a value is in its sum and not yet in its buckets.
-fn subtract(earlier: &Series, later: &Series) -> Option<Difference> {
-    let sum = later.histogram.sum().checked_sub(earlier.histogram.sum())?;
+fn subtract(earlier: &Told, later: &Series) -> Option<Difference> {
+    let sum = later.histogram.sum().checked_sub(earlier.sum)?;
     let merged = later.merged.checked_sub(earlier.merged)?;
     let cross_cpu = later.cross_cpu.checked_sub(earlier.cross_cpu)?;
     let missed = later.missed.checked_sub(earlier.missed)?;
-    let tallied = clipped(later).checked_sub(clipped(earlier))?;
+    let tallied = clipped(later).checked_sub(earlier.tallied)?;
     let mut counts: BTreeMap<usize, u64> = buckets(later).0.collect();
-    for (index, count) in buckets(earlier).0 {
+    for &(index, count) in &earlier.buckets {
+        let index = index as usize;
         let left = counts.get(&index).copied().unwrap_or(0).checked_sub(count)?;
         counts.insert(index, left);
     }
@@ -122,8 +152,8 @@ fn subtract(earlier: &Series, later: &Series) -> Option<Difference> {
         let histogram = Histogram::new();
         return Some(of(later, histogram, [merged, cross_cpu, missed], 0, false));
     };
-    let (min, min_exact) = extreme(earlier.histogram.min(), later.histogram.min()?, first);
-    let (max, max_exact) = extreme(earlier.histogram.max(), later.histogram.max()?, last);
+    let (min, min_exact) = extreme(earlier.extremes.map(|(min, _)| min), later.histogram.min()?, first);
+    let (max, max_exact) = extreme(earlier.extremes.map(|(_, max)| max), later.histogram.max()?, last);
     let min = if min_exact { min } else { Nanos(bucket_bounds(first).0).max(later.histogram.min()?) };
     let most = later.histogram.max()?;
     let max = match max_exact {

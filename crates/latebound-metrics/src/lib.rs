@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a service that observes tells: the distributions of one interval, and metrics as Prometheus reads them.
+//! What a service that observes tells: the distributions of one interval, and metrics as Prometheus and OpenTelemetry read them.
 //!
 //! Owns the difference of two cumulative observations ([`Intervals`]), the conversion of latebound's histograms to native and classic
-//! histograms of Prometheus ([`NativeHistogram`]), and both exposition formats. Values in, values out: it never reads a clock, a file
+//! histograms of Prometheus ([`NativeHistogram`]), both exposition formats, and the messages of OpenTelemetry ([`otlp`]). Values in, values out: it never reads a clock, a file
 //! or a socket, and never decides when an interval ends.
 
 mod counts;
@@ -11,6 +11,7 @@ mod family;
 mod interval;
 mod native;
 mod negotiate;
+pub mod otlp;
 pub mod protobuf;
 mod service;
 mod text;
@@ -24,5 +25,5 @@ pub use native::{
 };
 pub use negotiate::negotiate;
 pub use protobuf::{delimited, parse_delimited};
-pub use service::{Health, MOST_SUBJECTS, OTHER, Subjects, families};
+pub use service::{Health, MOST_SUBJECTS, OTHER, Pushes, Subjects, Worst, families};
 pub use text::text;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latebound_model::{Loss, Mechanism, Missing, Nanos, Series};
+use latebound_model::{Loss, Mechanism, Missing, Nanos, Quantity, Series};
 
 use crate::counts::Counts;
 use crate::family::{Family, Kind, Sample, Value};
@@ -23,10 +23,9 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// The label of a series' subject.
-    pub fn label<'a>(&mut self, series: &'a Series) -> &'a str {
-        let named = self.named.entry(series.mechanism).or_default();
-        let name = series.subject.name.as_str();
+    /// The label of a subject by its name.
+    pub fn label<'a>(&mut self, mechanism: Mechanism, name: &'a str) -> &'a str {
+        let named = self.named.entry(mechanism).or_default();
         if named.contains(name) {
             return name;
         }
@@ -35,6 +34,30 @@ impl Subjects {
         }
         named.insert(name.to_owned());
         name
+    }
+}
+
+/// The maximum of a series in an interval.
+#[derive(Clone, Debug)]
+pub struct Worst {
+    mechanism: Mechanism,
+    quantity: Quantity,
+    subject: String,
+    max: Nanos,
+}
+
+impl Worst {
+    /// Of the series that have values.
+    pub fn of(series: &[Series]) -> Vec<Worst> {
+        let worst = |series: &Series| {
+            Some(Worst {
+                mechanism: series.mechanism,
+                quantity: series.quantity,
+                subject: series.subject.name.clone(),
+                max: series.histogram.max()?,
+            })
+        };
+        series.iter().filter_map(worst).collect()
     }
 }
 
@@ -63,10 +86,18 @@ pub struct Health {
     pub spool_limit: u64,
     /// When the last interval that was written ended, in seconds since 1970.
     pub last_interval_at: Option<f64>,
-    /// The distributions of that interval.
-    pub last_interval: Vec<Series>,
+    /// The maxima of that interval.
+    pub last_worst: Vec<Worst>,
     /// Requests for metrics that were answered.
     pub scrapes: u64,
+    /// Connections that did not become TLS.
+    pub refused_handshakes: u64,
+    /// Requests without the token.
+    pub refused_tokens: u64,
+    /// Changed files of the certificate, its key or the token that could not be used.
+    pub failed_reloads: u64,
+    /// What became of the metrics that were pushed; `None` where none are.
+    pub pushes: Option<Pushes>,
     /// How long the last reading of the kernel's histograms took.
     pub reading: Nanos,
     /// Processor time of the service.
@@ -81,6 +112,60 @@ pub struct Health {
     pub missing: Vec<Missing>,
 }
 
+/// What became of the metrics that were pushed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pushes {
+    /// Messages that were taken.
+    pub accepted: u64,
+    /// Messages that were refused for good.
+    pub refused: u64,
+    /// Tries that failed and were made again.
+    pub failed: u64,
+    /// Messages in whose place a newer one was sent.
+    pub replaced: u64,
+    /// Points that were left out of messages that were taken.
+    pub rejected_points: u64,
+    /// When a message was taken last, in whole seconds since 1970; 0 where none was.
+    pub last_at: u64,
+}
+
+fn pushed(pushes: &Pushes) -> [Family; 4] {
+    let counter = |name, help: &str, value: u64| Family::one(name, Kind::Counter, help, value as f64);
+    let by_result = |result: &str, count: u64| Sample {
+        labels: vec![("result", result.to_owned())],
+        value: Value::Number(count as f64),
+    };
+    [
+        Family {
+            name: "latebound_otlp_pushes_total",
+            help: "Messages that were accepted, refused for good, or tried in vain (failed) and then tried again."
+                .to_owned(),
+            kind: Kind::Counter,
+            samples: vec![
+                by_result("accepted", pushes.accepted),
+                by_result("refused", pushes.refused),
+                by_result("failed", pushes.failed),
+            ],
+        },
+        counter(
+            "latebound_otlp_replaced_total",
+            "Messages in whose place a newer one was pushed, which has all that they had.",
+            pushes.replaced,
+        ),
+        counter(
+            "latebound_otlp_rejected_points_total",
+            "Points that the receiver left out of messages that it accepted.",
+            pushes.rejected_points,
+        ),
+        Family::one(
+            "latebound_otlp_last_accepted_timestamp_seconds",
+            Kind::Gauge,
+            "When a message was accepted last, in seconds since 1970; 0 before the first.",
+            pushes.last_at as f64,
+        ),
+    ]
+}
+
 fn seconds(nanos: Nanos) -> f64 {
     nanos.0 as f64 / 1e9
 }
@@ -92,18 +177,19 @@ fn word(name: &str) -> String {
 
 type Labels = Vec<(&'static str, String)>;
 
-fn labels(series: &Series, subjects: &mut Subjects) -> Labels {
+fn labels(mechanism: Mechanism, quantity: Quantity, subject: &str, subjects: &mut Subjects) -> Labels {
     vec![
-        ("mechanism", series.mechanism.word().to_owned()),
-        ("quantity", word(series.quantity.name())),
-        ("subject", subjects.label(series).to_owned()),
+        ("mechanism", mechanism.word().to_owned()),
+        ("quantity", word(quantity.name())),
+        ("subject", subjects.label(mechanism, subject).to_owned()),
     ]
 }
 
 fn durations(series: &[Series], subjects: &mut Subjects) -> Family {
     let mut counts: BTreeMap<Labels, Counts> = BTreeMap::new();
     for series in series {
-        counts.entry(labels(series, subjects)).or_default().add(series);
+        let labels = labels(series.mechanism, series.quantity, &series.subject.name, subjects);
+        counts.entry(labels).or_default().add(series);
     }
     let samples =
         counts.into_iter().map(|(labels, counts)| Sample { labels, value: Value::Counts(counts) }).collect();
@@ -116,13 +202,11 @@ fn durations(series: &[Series], subjects: &mut Subjects) -> Family {
     Family { name: "latebound_duration_seconds", help, kind: Kind::Histogram, samples }
 }
 
-fn worst(series: &[Series], subjects: &mut Subjects) -> Family {
+fn worst(maxima: &[Worst], subjects: &mut Subjects) -> Family {
     let mut worst: BTreeMap<Labels, Nanos> = BTreeMap::new();
-    for series in series {
-        if let Some(max) = series.histogram.max() {
-            let known = worst.entry(labels(series, subjects)).or_default();
-            *known = max.max(*known);
-        }
+    for one in maxima {
+        let known = worst.entry(labels(one.mechanism, one.quantity, &one.subject, subjects)).or_default();
+        *known = one.max.max(*known);
     }
     let value = |max| Value::Number(seconds(max));
     let samples = worst.into_iter().map(|(labels, max)| Sample { labels, value: value(max) }).collect();
@@ -169,7 +253,7 @@ fn lost(losses: &[Loss]) -> [Family; 2] {
 /// Every metric, by a reading of everything since the service began.
 pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> Vec<Family> {
     use Kind::{Counter, Gauge};
-    let mut all = vec![durations(series, subjects), worst(&health.last_interval, subjects)];
+    let mut all = vec![durations(series, subjects), worst(&health.last_worst, subjects)];
     all.extend(lost(&health.losses));
     let info = |name, help: &str, samples: Vec<Labels>| Family {
         name,
@@ -188,7 +272,7 @@ pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> 
         "1, with the version of latebound and the release of the kernel.",
         vec![vec![("version", health.version.to_owned()), ("kernel", health.kernel.clone())]],
     ));
-    let dropped = |reason: &str, count: u64| Sample {
+    let by_reason = |reason: &str, count: u64| Sample {
         labels: vec![("reason", reason.to_owned())],
         value: Value::Number(count as f64),
     };
@@ -197,10 +281,20 @@ pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> 
         help: "Intervals that were removed from the spool, oldest first.".to_owned(),
         kind: Counter,
         samples: vec![
-            dropped("limit", health.dropped_by_limit),
-            dropped("disk_full", health.dropped_by_disk),
+            by_reason("limit", health.dropped_by_limit),
+            by_reason("disk_full", health.dropped_by_disk),
         ],
     });
+    all.push(Family {
+        name: "latebound_refused_total",
+        help: "Connections that did not become TLS (handshake), and requests without the token.".to_owned(),
+        kind: Counter,
+        samples: vec![
+            by_reason("handshake", health.refused_handshakes),
+            by_reason("token", health.refused_tokens),
+        ],
+    });
+    all.extend(health.pushes.iter().flat_map(pushed));
     let mut one = |name, kind, help, value| all.push(Family::one(name, kind, help, value));
     one(
         "latebound_intervals_written_total",
@@ -249,6 +343,12 @@ pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> 
         health.scrapes as f64,
     );
     one(
+        "latebound_reload_failures_total",
+        Counter,
+        "Changed files of the certificate, its key or the token that could not be used.",
+        health.failed_reloads as f64,
+    );
+    one(
         "latebound_reading_seconds",
         Gauge,
         "How long the last reading of the kernel's histograms took.",
@@ -285,11 +385,12 @@ mod tests {
             spool_bytes: 123_456,
             spool_limit: 1 << 30,
             last_interval_at: Some(1_795_000_420.0),
-            last_interval: vec![series("wb_workfn", &[70_000])],
+            last_worst: Worst::of(&[series("wb_workfn", &[70_000])]),
             scrapes: 3,
             reading: Nanos(2_500_000),
             processor_time: Nanos(1_250_000_000),
             resident: 30 << 20,
+            pushes: Some(Pushes { accepted: 9, failed: 1, last_at: 1_795_000_430, ..Pushes::default() }),
             losses: vec![loss("softirqs", Some(4)), loss("softirqs", Some(1)), loss("a \"map\"", None)],
             waiting: 2,
             missing: vec![Missing::new(MissingKind::Mechanism, "tasklets", "no trace point", "none")],
@@ -341,7 +442,7 @@ mod tests {
         let other = family.samples.iter().find(|sample| sample.labels[2].1 == OTHER).unwrap();
         assert!(matches!(&other.value, Value::Counts(counts) if counts.count() == 7));
         // One that comes first by name later is still one of the others.
-        assert_eq!(subjects.label(&series("a", &[1])), OTHER);
-        assert_eq!(subjects.label(&many[0]), "work000");
+        assert_eq!(subjects.label(Mechanism::Work, "a"), OTHER);
+        assert_eq!(subjects.label(Mechanism::Work, "work000"), "work000");
     }
 }

@@ -18,6 +18,7 @@ mod load_runner;
 #[cfg(test)]
 mod manuals_tests;
 mod metrics_server;
+mod otlp_client;
 mod outcome;
 mod output;
 mod privileges;

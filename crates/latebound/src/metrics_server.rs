@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The HTTP server of `serve`: one thread that takes requests for metrics, and hands them to the thread that observes.
 //!
-//! Owns the connections and their limits. Who connects may be any process of this machine: it gets so much time, so many bytes and so many
-//! connections. What the metrics say is not its affair.
+//! Owns the connections and their limits. Who connects may be anybody: it gets so much time, so many bytes and so many connections. What the
+//! metrics say is not its affair; who may ask for them is for [`access`].
+
+pub(crate) mod access;
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use latebound_metrics::{Exposition, negotiate};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+use access::{Access, Token};
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;
-/// For the head of a request.
+/// For the handshake of TLS, and for the head of each request.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 << 10;
 /// For a connection with all its requests; after that its client connects again.
@@ -33,29 +41,53 @@ const REST_TIME: Duration = Duration::from_secs(10);
 /// For the answer of the thread that observes, which may be writing an interval.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// Somebody wants metrics.
+/// So many problems wait to be said; more are only counted.
+const PROBLEMS: usize = 4;
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// The metrics in this format.
+    Metrics(Exposition),
+    /// To know that the thread that observes answers.
+    Life,
+}
+
+/// Somebody wants something.
 pub(crate) struct Wanted {
-    /// In this format.
-    pub(crate) format: Exposition,
-    /// Where they go; whoever waited for them may be gone.
+    pub(crate) what: What,
+    /// Where it goes; whoever waited for it may be gone.
     pub(crate) answer: oneshot::Sender<Bytes>,
+}
+
+/// What was refused, and what could not be read again, so far.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    /// Connections that did not become TLS in time.
+    pub(crate) handshakes: AtomicU64,
+    /// Requests without the token.
+    pub(crate) tokens: AtomicU64,
+    /// Changed files of the certificate, its key or the token that could not be used.
+    pub(crate) reloads: AtomicU64,
+}
+
+/// The side of the server that the thread that observes has.
+pub(crate) struct Server {
+    pub(crate) wants: Receiver<Wanted>,
+    /// What an administrator is to be told.
+    pub(crate) problems: Receiver<anyhow::Error>,
+    pub(crate) refused: Arc<Refused>,
 }
 
 /// Takes the address. Nobody is answered before [`start`].
 pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
-    if !address.ip().is_loopback() {
-        bail!(
-            "--listen {address} would give the metrics to other machines, without encryption and to everybody; listen on 127.0.0.1 or [::1], \
-             and let a reverse proxy give them to others"
-        );
-    }
     TcpListener::bind(address).with_context(|| {
         format!("cannot listen on {address}; choose another port with --listen 127.0.0.1:PORT")
     })
 }
 
 /// Starts the thread that answers. It ends with the process.
-pub(crate) fn start(listener: TcpListener) -> Result<Receiver<Wanted>> {
+pub(crate) fn start(listener: TcpListener, access: Access) -> Result<Server> {
     listener.set_nonblocking(true).context("cannot listen without waiting")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -67,35 +99,78 @@ pub(crate) fn start(listener: TcpListener) -> Result<Receiver<Wanted>> {
         tokio::net::TcpListener::from_std(listener).context("cannot wait for connections")?
     };
     let (wanted, wants) = sync_channel(CONNECTIONS);
+    let (problem, problems) = sync_channel(PROBLEMS);
+    let refused = Arc::new(Refused::default());
+    let acceptor = Acceptor { wanted, problem, refused: Arc::clone(&refused), access };
     std::thread::Builder::new()
         .name("latebound-http".to_owned())
         .stack_size(512 << 10)
-        .spawn(move || runtime.block_on(accept(listener, wanted)))
+        .spawn(move || runtime.block_on(acceptor.accept(listener)))
         .context("cannot start a thread")?;
-    Ok(wants)
+    Ok(Server { wants, problems, refused })
 }
 
-async fn accept(listener: tokio::net::TcpListener, wanted: SyncSender<Wanted>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let wanted = wanted.clone();
-                tokio::spawn(async move {
-                    connection(stream, wanted).await;
-                    drop(place);
-                });
+/// What the thread that answers has.
+struct Acceptor {
+    wanted: SyncSender<Wanted>,
+    problem: SyncSender<anyhow::Error>,
+    refused: Arc<Refused>,
+    access: Access,
+}
+
+impl Acceptor {
+    async fn accept(mut self, listener: tokio::net::TcpListener) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            // The semaphore is never closed.
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    if let Err(error) = self.access.refresh() {
+                        self.refused.reloads.fetch_add(1, Ordering::Relaxed);
+                        let _ = self.problem.try_send(error);
+                    }
+                    let keys = self.access.keys();
+                    let asked = Asked {
+                        wanted: self.wanted.clone(),
+                        refused: Arc::clone(&self.refused),
+                        token: keys.token,
+                    };
+                    tokio::spawn(async move {
+                        match keys.tls {
+                            None => converse(stream, asked).await,
+                            Some(tls) => encrypted(stream, &tls, asked).await,
+                        }
+                        drop(place);
+                    });
+                }
+                // No descriptors, or a client that is gone already.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
-            // No descriptors, or a client that is gone already.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-async fn connection(stream: tokio::net::TcpStream, wanted: SyncSender<Wanted>) {
-    let service = service_fn(move |request| answer(request, wanted.clone()));
+/// What a connection has.
+#[derive(Clone)]
+struct Asked {
+    wanted: SyncSender<Wanted>,
+    refused: Arc<Refused>,
+    token: Option<Arc<Token>>,
+}
+
+async fn encrypted(stream: TcpStream, tls: &tokio_rustls::TlsAcceptor, asked: Asked) {
+    match timeout(HEAD_TIME, tls.accept(stream)).await {
+        Ok(Ok(stream)) => converse(stream, asked).await,
+        // No TLS, another version of it, or nothing at all.
+        Ok(Err(_)) | Err(_) => {
+            asked.refused.handshakes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, asked: Asked) {
+    let service = service_fn(move |request| answer(request, asked.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
@@ -103,51 +178,74 @@ async fn connection(stream: tokio::net::TcpStream, wanted: SyncSender<Wanted>) {
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // How it ends is the client's affair.
-    if tokio::time::timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {
+    if timeout(CONNECTION_TIME, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(REST_TIME, connection).await;
+        let _ = timeout(REST_TIME, connection).await;
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    wanted: SyncSender<Wanted>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let said = |status: StatusCode, text: &'static str| {
-        let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
-        *response.status_mut() = status;
-        response
+fn said(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}
+
+async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Full<Bytes>>, Infallible> {
+    let what = match request.uri().path() {
+        "/healthz" => What::Life,
+        path => {
+            if asked.token.as_ref().is_some_and(|token| !token.is_in(request.headers())) {
+                asked.refused.tokens.fetch_add(1, Ordering::Relaxed);
+                let mut response = said(StatusCode::UNAUTHORIZED, "the right token is needed\n");
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                return Ok(response);
+            }
+            if path != "/metrics" {
+                return Ok(said(StatusCode::NOT_FOUND, "the metrics are at /metrics\n"));
+            }
+            let accepts = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            let accepts: Vec<&str> = accepts.collect();
+            What::Metrics(negotiate(request.uri().query(), Some(&accepts.join(","))))
+        }
     };
-    if request.uri().path() != "/metrics" {
-        return Ok(said(StatusCode::NOT_FOUND, "the metrics are at /metrics\n"));
-    }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
-        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
-    let accepts: Vec<&str> =
-        request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let format = negotiate(request.uri().query(), Some(&accepts.join(",")));
     let (answer, answered) = oneshot::channel();
-    if wanted.try_send(Wanted { format, answer }).is_err() {
+    if asked.wanted.try_send(Wanted { what, answer }).is_err() {
         return Ok(said(StatusCode::SERVICE_UNAVAILABLE, "too many requests wait\n"));
     }
-    let Ok(Ok(bytes)) = tokio::time::timeout(ANSWER_TIME, answered).await else {
+    let Ok(Ok(bytes)) = timeout(ANSWER_TIME, answered).await else {
         return Ok(said(StatusCode::SERVICE_UNAVAILABLE, "the metrics could not be read in time\n"));
     };
-    let mut response = Response::new(Full::new(bytes));
-    let kind = hyper::header::HeaderValue::from_static(format.content_type());
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    Ok(response)
+    Ok(match what {
+        What::Life => said(StatusCode::OK, "it observes\n"),
+        What::Metrics(format) => {
+            let mut response = Response::new(Full::new(bytes));
+            let kind = HeaderValue::from_static(format.content_type());
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+    use super::access::AccessFiles;
+    use super::access::tests::{TOKEN, files};
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpStream;
+
+    /// Where it listens, and what it is asked.
+    fn listens(files: &AccessFiles) -> (SocketAddr, Server) {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        (address, start(listener, Access::read(files).unwrap()).unwrap())
+    }
 
     fn exchange(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -159,22 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_other_machines_are_refused() {
-        for address in ["0.0.0.0:0", "[::]:0", "10.0.0.1:9760"] {
-            let error = bind(address.parse().unwrap()).unwrap_err().to_string();
-            assert!(error.contains("127.0.0.1"), "{error}");
-        }
-        bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    }
-
-    #[test]
     fn requests_get_what_they_ask_for_or_why_not() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
-        let wants = start(listener).unwrap();
+        let (address, server) = listens(&AccessFiles::default());
         let observer = std::thread::spawn(move || {
-            for wanted in wants.iter().take(2) {
-                let bytes = if wanted.format == Exposition::Text { "text" } else { "protobuf" };
+            for wanted in server.wants.iter().take(3) {
+                let is_text = wanted.what == What::Metrics(Exposition::Text);
+                let bytes = if is_text { "text" } else { "protobuf" };
                 wanted.answer.send(Bytes::from_static(bytes.as_bytes())).unwrap();
             }
         });
@@ -186,6 +274,7 @@ mod tests {
         let head = of("HEAD /metrics?format=protobuf");
         assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
         assert!(head.contains("encoding=delimited"), "{head}");
+        assert!(of("GET /healthz").ends_with("\r\n\r\nit observes\n"));
         assert!(of("GET /").starts_with("HTTP/1.1 404"));
         assert!(of("POST /metrics").starts_with("HTTP/1.1 405"));
         assert!(exchange(address, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
@@ -194,13 +283,52 @@ mod tests {
         observer.join().unwrap();
         // Nobody observes any more.
         assert!(of("GET /metrics").starts_with("HTTP/1.1 503"));
+        assert!(of("GET /healthz").starts_with("HTTP/1.1 503"));
+    }
+
+    #[test]
+    fn requests_without_the_token_are_refused_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, server) = listens(&AccessFiles { tls: None, ..files(folder.path()) });
+        let of = |target: &str, more: &str| {
+            let line = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{more}\r\n");
+            exchange(address, &line)
+        };
+        for (target, more) in [("/metrics", ""), ("/", ""), ("/metrics", "Authorization: Bearer wrong\r\n")] {
+            let said = of(target, more);
+            assert!(said.starts_with("HTTP/1.1 401") && said.contains("www-authenticate: Bearer"), "{said}");
+        }
+        assert_eq!(server.refused.tokens.load(Ordering::Relaxed), 3);
+        let right = format!("Authorization: Bearer {TOKEN}\r\n");
+        assert!(of("/", &right).starts_with("HTTP/1.1 404"));
+        let observer = std::thread::spawn(move || {
+            let wanted = server.wants.recv().unwrap();
+            wanted.answer.send(Bytes::from_static(b"text")).unwrap();
+            server
+        });
+        assert!(of("/metrics", &right).ends_with("\r\n\r\ntext"));
+        assert_eq!(observer.join().unwrap().refused.tokens.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn clients_that_speak_no_tls_or_nothing_are_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, server) = listens(&files(folder.path()));
+        let plain = exchange(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(!plain.contains("HTTP/"), "{plain}");
+        let began = std::time::Instant::now();
+        assert_eq!(exchange(address, ""), "");
+        assert!(began.elapsed() >= HEAD_TIME, "{:?}", began.elapsed());
+        // A connection is closed before it is counted.
+        while server.refused.handshakes.load(Ordering::Relaxed) < 2 {
+            assert!(began.elapsed() < 4 * HEAD_TIME, "it was not counted");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
     fn silent_clients_do_not_keep_others_out_for_long() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
-        let _wants = start(listener).unwrap();
+        let (address, _server) = listens(&AccessFiles::default());
         let _silent: Vec<TcpStream> =
             (0..CONNECTIONS + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
         // It waits until the silent ones have used up their time.

@@ -12,14 +12,19 @@ use super::MechanismName;
 /// Observe for months as a service, with metrics for Prometheus and a spool of Runs
 ///
 /// Observes as `observe` does, until it is stopped. Each interval becomes a Run in the spool. Metrics are given over
-/// HTTP to this machine: native histograms to a Prometheus that asks for them, classic histograms to others. The first
-/// line of standard output is the address of the metrics.
+/// HTTP to this machine, and over TLS to others: native histograms to a Prometheus that asks for them, classic histograms
+/// to others. The first line of standard output is the address of the metrics.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latebound serve
   latebound serve --interval 10s --spool /var/lib/latebound/spool --spool-limit 200MiB
   latebound serve --mechanism softirq --mechanism work --listen 127.0.0.1:0 --duration 1h
+
+  latebound serve --listen 0.0.0.0:9760 --tls-cert cert.pem --tls-key key.pem --token-file token
+  latebound serve --otlp http://127.0.0.1:4318 --otlp-every 15s
+
+OTEL_RESOURCE_ATTRIBUTES in the environment (name=value,name=value) adds attributes to what --otlp pushes.
 
 Exit status:
   0  it was stopped (SIGTERM, Ctrl-C) or its time was over; the last interval is in the spool
@@ -37,9 +42,42 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub(crate) spool_limit: u64,
 
-    /// The address for the metrics: of this machine alone (127.0.0.1, [::1]); with port 0 the kernel chooses a port.
+    /// The address for the metrics: of this machine alone (127.0.0.1, [::1]), or, with --tls-cert, --tls-key and --token-file,
+    /// any; with port 0 the kernel chooses a port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9760")]
     pub(crate) listen: SocketAddr,
+
+    /// Give the metrics over TLS, with the certificates in this PEM file: the own one first. A changed file is used for
+    /// connections from 10 s later on.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM. The file must belong to root or to this user, and be closed to others.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Answer only who brings the token in this file (Authorization: Bearer TOKEN). The same rules hold as for the key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Also push the metrics to a receiver of OTLP over HTTP (http://127.0.0.1:4318, https://HOST:PORT/PATH; without a path
+    /// to /v1/metrics). Histograms are exponential, of scale 5: a quantile is at most 2.15 % below and 2.99 % above the exact
+    /// one; counts, sums and extremes are exact.
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
+
+    /// How often to push, 1 s at least [default: --interval].
+    #[arg(long, value_name = "TIME", requires = "otlp")]
+    pub(crate) otlp_every: Option<Nanos>,
+
+    /// Trust the certificates in this PEM file for --otlp [default: those of the system].
+    #[arg(long, value_name = "FILE", requires = "otlp")]
+    pub(crate) otlp_ca: Option<PathBuf>,
+
+    /// Send the headers in this file to the receiver, one on a line (Authorization: Bearer TOKEN). The same rules hold as for
+    /// the key.
+    #[arg(long, value_name = "FILE", requires = "otlp")]
+    pub(crate) otlp_headers: Option<PathBuf>,
 
     /// Observe only these mechanisms [default: all].
     #[arg(long, value_enum, value_name = "NAME")]
