@@ -7,9 +7,17 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod access;
+mod authority;
 #[path = "../killed/mod.rs"]
 mod killed;
+mod kills;
+mod kubernetes;
+mod otlp;
 mod prometheus;
+#[path = "../read_back/mod.rs"]
+#[allow(dead_code, reason = "its scripts are for several tests")]
+mod read_back;
 mod refused;
 mod service;
 mod unit;

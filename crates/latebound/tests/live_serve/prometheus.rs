@@ -21,19 +21,23 @@ fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
 }
 
-struct Prometheus {
+/// A job that scrapes this address, with more of its configuration.
+pub(crate) fn job(name: &str, target: SocketAddr, more: &str) -> String {
+    format!("  - {{ job_name: {name}, static_configs: [ {{ targets: [ \"{target}\" ] }} ]{more} }}\n")
+}
+
+pub(crate) struct Prometheus {
     _child: Killed,
     address: SocketAddr,
 }
 
 impl Prometheus {
     /// On a port that was free a moment ago, with its data in `folder`.
-    fn start(folder: &Path, target: SocketAddr) -> Prometheus {
+    pub(crate) fn start(folder: &Path, jobs: &str) -> Prometheus {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let rules = fs::canonicalize(packaging("prometheus/latebound.rules.yml")).unwrap();
         let config = format!(
-            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [ \"{}\" ]\nscrape_configs:\n  - job_name: latebound\n    \
-             static_configs: [ {{ targets: [ \"{target}\" ] }} ]\n",
+            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [ \"{}\" ]\nscrape_configs:\n{jobs}",
             rules.display()
         );
         let file = folder.join("prometheus.yml");
@@ -65,7 +69,7 @@ impl Prometheus {
     }
 
     /// The result of a query at a time.
-    fn query(&self, query: &str, at: f64) -> Vec<Value> {
+    pub(crate) fn query(&self, query: &str, at: f64) -> Vec<Value> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let mut data = self.api(&format!("/api/v1/query?query={escaped}&time={at}"));
         serde_json::from_value(data["result"].take()).unwrap()
@@ -82,12 +86,12 @@ impl Prometheus {
     }
 }
 
-fn now() -> f64 {
+pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
 /// Writes to the disk and sends datagrams, so that there is something to count.
-fn activity(folder: &Path) {
+pub(crate) fn activity(folder: &Path) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = socket.local_addr().unwrap();
     let mut file = fs::File::create(folder.join("written")).unwrap();
@@ -143,7 +147,7 @@ fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
     let mut service = Service::start(&spool, |command| {
         command.args(["--interval", "3s"]);
     });
-    let prometheus = Prometheus::start(folder.path(), service.address);
+    let prometheus = Prometheus::start(folder.path(), &job("latebound", service.address, ""));
     // It begins to scrape up to 5 s after it is ready.
     let scrapes = || !prometheus.query(&format!("histogram_count({DURATIONS})"), now()).is_empty();
     assert!(becomes_true(Duration::from_secs(60), scrapes), "nothing was scraped");

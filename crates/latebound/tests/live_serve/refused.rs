@@ -17,6 +17,16 @@ fn serve_refuses_what_it_could_not_do_well() {
     let spool = folder.path().join("spool");
     let said = refused(&spool, &["--listen", "0.0.0.0:9760"]);
     assert!(said.contains("other machines") && said.contains("127.0.0.1"), "{said}");
+    assert!(said.contains("--tls-cert") && said.contains("--token-file"), "{said}");
+    let said = refused(&spool, &["--listen", "127.0.0.1:0", "--token-file", "/dev/null"]);
+    assert!(said.contains("--token-file /dev/null") && said.contains("a device"), "{said}");
+    let said = refused(&spool, &["--tls-cert", "cert"]);
+    assert!(said.contains("--tls-key"), "{said}");
+    let said = refused(&spool, &["--listen", "127.0.0.1:0", "--otlp", "collector:4318"]);
+    assert!(said.contains("--otlp collector:4318") && said.contains("http://127.0.0.1:4318"), "{said}");
+    let said =
+        refused(&spool, &["--listen", "127.0.0.1:0", "--otlp", "http://[::1]:1", "--otlp-every", "1ms"]);
+    assert!(said.contains("--otlp-every 1.00 ms"), "{said}");
     let said = refused(&spool, &["--listen", "127.0.0.1:0", "--interval", "10ms"]);
     assert!(said.contains("--interval 10.0 ms"), "{said}");
     let said = refused(&spool, &["--spool-limit", "1MB"]);

@@ -50,7 +50,8 @@ impl Service {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let child = Killed(child);
-        let address = line.strip_prefix("http://").and_then(|line| line.strip_suffix("/metrics\n"));
+        let address = line.strip_prefix("http://").or_else(|| line.strip_prefix("https://"));
+        let address = address.and_then(|line| line.strip_suffix("/metrics\n"));
         let address = address.unwrap_or_else(|| panic!("no address: {line:?}")).parse().unwrap();
         Service { child, address }
     }
