@@ -112,6 +112,7 @@ TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for hours (docs/src/evidence/benchmarks.md)
 	@$(CARGO) build --release --package latebound-probe --example observe --example bound_follow
 	@$(CARGO) build --release --package latebound-trace --example trace_events
+	@$(CARGO) build --release --package latebound-metrics --example scrape
 	@TRACE="$(TRACE)" benches/all $(TARGET)/release/latebound $(TARGET)/bench
 
 .PHONY: clean
