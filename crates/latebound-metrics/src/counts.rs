@@ -37,6 +37,10 @@ pub(crate) fn buckets(series: &Series) -> (impl Iterator<Item = (usize, u64)> + 
 impl Counts {
     /// Adds those of a series.
     pub fn add(&mut self, series: &Series) {
+        if let Some(max) = series.histogram.max() {
+            let needed = bucket_index(max.0.min(KERNEL_LIMIT_NS)) + 1;
+            self.buckets.resize(needed.max(self.buckets.len()), 0);
+        }
         let (buckets, clipped) = buckets(series);
         for (index, count) in buckets.chain([(bucket_index(KERNEL_LIMIT_NS), clipped)]) {
             if count > 0 && index < BUCKET_COUNT {
@@ -79,9 +83,10 @@ impl Counts {
         self.buckets.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// How many values are below a value at which a bucket begins: exact.
-    pub(crate) fn below(&self, begin: u64) -> u64 {
-        self.buckets.iter().take(bucket_index(begin)).sum()
+    /// How many values are in the buckets from one index until before another.
+    pub(crate) fn between(&self, from: usize, end: usize) -> u64 {
+        let end = end.min(self.buckets.len());
+        self.buckets.get(from..end).unwrap_or_default().iter().sum()
     }
 }
 
@@ -108,6 +113,6 @@ mod tests {
         let mut counts = Counts::default();
         counts.add(&series("a", &[1, 300]));
         counts.add(&series("b", &[300, 5_000]));
-        assert_eq!((counts.count(), counts.sum(), counts.below(256)), (4, 5_601, 1));
+        assert_eq!((counts.count(), counts.sum(), counts.between(0, 256)), (4, 5_601, 1));
     }
 }

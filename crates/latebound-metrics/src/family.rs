@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics before they have a format.
 
+use latebound_model::bucket_index;
+
 use crate::counts::Counts;
 
 /// What a metric is.
@@ -51,7 +53,13 @@ const CLASSIC_EXPONENTS: std::ops::RangeInclusive<u32> = 8..=30;
 
 /// The upper bound in seconds and the cumulative count of each classic bucket but that without a bound.
 pub(crate) fn classic(counts: &Counts) -> impl Iterator<Item = (f64, u64)> + '_ {
-    CLASSIC_EXPONENTS.map(|exponent| (((1u64 << exponent) - 1) as f64 / 1e9, counts.below(1 << exponent)))
+    let (mut from, mut below) = (0, 0);
+    CLASSIC_EXPONENTS.map(move |exponent| {
+        let end = bucket_index(1 << exponent);
+        below += counts.between(from, end);
+        from = end;
+        (((1u64 << exponent) - 1) as f64 / 1e9, below)
+    })
 }
 
 impl Family {

@@ -5,8 +5,9 @@
 //! quantile errs by at most [`MOST_BELOW`] and [`MOST_ABOVE`].
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use latebound_model::bucket_bounds;
+use latebound_model::{BUCKET_COUNT, bucket_bounds};
 
 use crate::counts::Counts;
 
@@ -71,6 +72,10 @@ pub fn native_index(ns: u64) -> i32 {
     index
 }
 
+/// The native bucket of each of latebound's that has values above 0 ns. A logarithm for each bucket of each answer would be most of its time.
+static NATIVE: LazyLock<Vec<i32>> =
+    LazyLock::new(|| (0..BUCKET_COUNT).map(|index| native_index(bucket_bounds(index).1.max(1))).collect());
+
 impl NativeHistogram {
     /// Puts each of latebound's buckets into a native one.
     pub fn of(counts: &Counts) -> NativeHistogram {
@@ -79,12 +84,20 @@ impl NativeHistogram {
             sum: counts.sum() as f64 / 1e9,
             ..NativeHistogram::default()
         };
+        // Native buckets are wider, so neighbours come one after the other.
+        let mut last: Option<(i32, u64)> = None;
         for (index, count) in counts.filled() {
-            match bucket_bounds(index).1 {
-                0 => native.zero_count += count,
-                high => *native.buckets.entry(native_index(high)).or_default() += count,
+            if bucket_bounds(index).1 == 0 {
+                native.zero_count += count;
+                continue;
+            }
+            let index = NATIVE[index];
+            match &mut last {
+                Some((known, all)) if *known == index => *all += count,
+                _ => native.buckets.extend(last.replace((index, count))),
             }
         }
+        native.buckets.extend(last);
         native
     }
 

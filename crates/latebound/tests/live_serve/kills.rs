@@ -17,7 +17,7 @@ use crate::service::Service;
 
 /// How often it is killed, where the usual number is not enough: LATEBOUND_SERVE_KILLS=500.
 const KILLS: &str = "LATEBOUND_SERVE_KILLS";
-const USUAL_KILLS: u32 = 8;
+const USUAL_KILLS: u32 = 12;
 /// The first word of the numbers that the moments follow from; printed, and read from the environment to have the same moments again.
 const SEED: &str = "LATEBOUND_SERVE_SEED";
 const INTERVAL: Nanos = Nanos::from_secs(1);
