@@ -126,6 +126,11 @@ impl Side {
 }
 
 impl RunFacts {
+    /// Where the Run was read.
+    pub fn path(&self) -> &str {
+        &self.name.path
+    }
+
     /// Reduces a Run; `path` is where it was read.
     pub fn of(run: &Run, path: &str) -> RunFacts {
         let settings = settings(run);

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use latebound_analysis::bound::DocumentError as ObservationsError;
+use latebound_fleet::FleetError;
 use latebound_import::ImportError;
 use latebound_saved::SavedError;
 use latebound_store::StoreError;
@@ -51,6 +52,9 @@ pub enum DocumentError {
     /// A Run could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A store of many machines' Runs could not be read.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     /// A saved trace could not be used.
     #[error(transparent)]
     Saved(#[from] SavedError),

@@ -99,6 +99,14 @@ pub enum FleetError {
         /// The Run.
         source_name: String,
     },
+    /// A store has no rows of a host.
+    #[error("{} has no rows of the host \"{}\" in these days; `latebound store list --store FOLDER` names its hosts and days", .store.escape_debug(), .host.escape_debug())]
+    NoRows {
+        /// The beginning of the host's name.
+        host: String,
+        /// The store.
+        store: String,
+    },
     /// A Run does not say when it began.
     #[error("{} began at \"{}\", which is no time from 1970 to 9999 (RFC 3339), so it belongs to no day; a store takes Runs that know when they began", .source_name.escape_debug(), .found.escape_debug())]
     NoTime {

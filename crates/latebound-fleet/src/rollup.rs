@@ -73,14 +73,14 @@ impl Unit {
 
 /// A distribution that is being added up.
 #[derive(Debug, Default)]
-struct Sum {
+pub(crate) struct Sum {
     row: Option<SeriesRow>,
     /// By the lower edge: the upper edge and the count.
     buckets: BTreeMap<i64, (i64, i64)>,
 }
 
 impl Sum {
-    fn series(&mut self, row: SeriesRow) -> Result<(), &'static str> {
+    pub(crate) fn series(&mut self, row: SeriesRow) -> Result<(), &'static str> {
         match &mut self.row {
             Some(sum) => add_series(sum, row),
             None => {
@@ -90,11 +90,21 @@ impl Sum {
         }
     }
 
-    fn bucket(&mut self, row: &BucketRow) -> Result<(), &'static str> {
+    pub(crate) fn bucket(&mut self, row: &BucketRow) -> Result<(), &'static str> {
         let (high, count) = self.buckets.entry(row.bucket_low_ns).or_default();
         *high = row.bucket_high_ns;
         *count = count.checked_add(row.count).ok_or("the counts of a bucket")?;
         Ok(())
+    }
+
+    /// The sum's row, and its buckets: the lower edge and the count of each.
+    pub(crate) fn parts(&self) -> Option<(&SeriesRow, impl Iterator<Item = (i64, i64)>)> {
+        Some((self.row.as_ref()?, self.buckets.iter().map(|(low, (_, count))| (*low, *count))))
+    }
+
+    /// The mechanism of the series.
+    pub(crate) fn mechanism(&self) -> Option<&Arc<str>> {
+        self.row.as_ref().map(|row| &row.mechanism)
     }
 
     fn max(&self) -> Option<i64> {

@@ -26,7 +26,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    fn has(&self, partition: &Partition) -> bool {
+    pub(crate) fn has(&self, partition: &Partition) -> bool {
         self.from.is_none_or(|from| partition.day >= from)
             && self.to.is_none_or(|to| partition.day <= to)
             && (self.hosts.is_empty() || self.hosts.contains(&partition.host))

@@ -11,7 +11,8 @@ use crate::units::{Cpu, Nanos, Tid};
 /// A thread as the kernel named it at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
-    /// Thread id; 0 is the idle task of whichever CPU it was seen on.
+    /// Thread id; 0 is the idle task of whichever CPU it was seen on. Negative where the id is not on record: it then tells the threads of
+    /// one activation from each other.
     pub tid: Tid,
     /// The name of the thread (`comm`), at most 15 bytes, with bytes that are not UTF-8 replaced.
     pub comm: String,

@@ -10,7 +10,7 @@ use latebound_model::{Activation, Context, Loss, Nanos, Task};
 pub(crate) fn thread_text(task: Option<&Task>) -> String {
     match task {
         Some(task) if task.is_idle() => "idle".to_owned(),
-        Some(task) => format!("{}/{} {}", task.comm, task.tid, task.priority_text()).trim_end().to_owned(),
+        Some(task) => format!("{}{} {}", task.comm, id_text(task), task.priority_text()).trim_end().to_owned(),
         None => "–".to_owned(),
     }
 }
@@ -208,15 +208,21 @@ pub(crate) fn task_text(task: &Task) -> String {
     let name = if task.comm.is_empty() { "?" } else { &task.comm };
     match (task.is_idle(), priority.is_empty()) {
         (true, _) => "idle task".to_owned(),
+        (_, true) if task.tid.0 < 0 => name.to_owned(),
         (_, true) => format!("{name} (tid {})", task.tid),
         (_, false) => format!("{name} (tid {}, {priority})", task.tid),
     }
 }
 
+/// `/123`; nothing where the id is not on record.
+fn id_text(task: &Task) -> String {
+    if task.tid.0 < 0 { String::new() } else { format!("/{}", task.tid) }
+}
+
 /// A thread as `name/123 (FIFO 80)`, printable.
 pub(crate) fn who_text(task: &Task) -> String {
     let name = if task.comm.is_empty() { "?".into() } else { printable(&task.comm) };
-    with_priority(format!("{name}/{}", task.tid), task)
+    with_priority(format!("{name}{}", id_text(task)), task)
 }
 
 /// A thread as `name (FIFO 80)`, printable.
@@ -234,6 +240,7 @@ fn with_priority(name: String, task: &Task) -> String {
     let priority = task.priority_text_checked();
     match (task.is_idle(), priority.is_empty()) {
         (true, _) => "idle task".to_owned(),
+        (_, true) if task.tid.0 < 0 => name.to_owned(),
         (_, true) => name,
         (_, false) => format!("{name} ({priority})"),
     }

@@ -32,8 +32,8 @@ pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
 pub(crate) use push::PushArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use store::{
-    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
+    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreExportArgs, StoreFilesArgs,
+    StoreListArgs, StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 pub(crate) use tune::{
     RaiseBy, TuneArgs, TuneCommand, TuneFitArgs, TuneMapArgs, TunePolicy, TuneProveArgs, TuneRecordArgs,

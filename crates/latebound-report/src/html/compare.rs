@@ -122,11 +122,7 @@ fn side(m: &mut Markup, comparison: &Comparison, against: &Against, at: usize) {
         share_text(comparison.margin)
     );
     parts::section(m, &id("differences"), &title("Differences"), &lead, |m| {
-        let rows: Vec<Difference> = shown(against).into_iter().filter_map(difference).collect();
-        parts::picture(m, "", "", WIDTH, |width| {
-            svg::differences("Differences with their intervals", &rows, comparison.margin, width)
-        });
-        measures(m, comparison, against);
+        differences(m, comparison, against);
     });
     if !against.causes.is_empty() {
         let lead = "Shares of the time of all worst cases of a side, with a bootstrap interval over Runs.";
@@ -143,6 +139,15 @@ fn side(m: &mut Markup, comparison: &Comparison, against: &Against, at: usize) {
             });
         });
     }
+}
+
+/// The ratios with their intervals, as a picture and as a table.
+pub(super) fn differences(m: &mut Markup, comparison: &Comparison, against: &Against) {
+    let rows: Vec<Difference> = shown(against).into_iter().filter_map(difference).collect();
+    parts::picture(m, "", "", WIDTH, |width| {
+        svg::differences("Differences with their intervals", &rows, comparison.margin, width)
+    });
+    measures(m, comparison, against);
 }
 
 fn settings(m: &mut Markup, comparison: &Comparison, against: &Against) {

@@ -7,6 +7,7 @@
 mod bound;
 mod compare;
 mod deferred;
+mod fleet;
 mod groups;
 mod late;
 mod matrix;
@@ -30,6 +31,7 @@ use crate::text::{any_lost, loss_text, shell_words};
 use parts::{number, prose, quantile, section, time, value};
 
 pub use compare::{Distributions, compare_page};
+pub use fleet::{Answer, FleetPage, HostPage, fleet_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures};
 pub use relations::{RelationMap, relations_page};

@@ -36,6 +36,7 @@ pub(crate) enum StoreCommand {
     Prune(StorePruneArgs),
     Migrate(StoreMigrateArgs),
     Simulate(StoreSimulateArgs),
+    Export(StoreExportArgs),
 }
 
 /// Where the store lies.
@@ -238,4 +239,39 @@ pub(crate) struct StoreSimulateArgs {
     /// What the chance begins with.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// Write all that a store holds of a host as one Run
+///
+/// The Run holds the distributions of all chosen days, added up exactly over Runs and CPUs, the worst activations, losses, and the settings
+/// as they were last. What a store does not keep is listed as missing. `latebound report` and `latebound compare` take the Run as any
+/// other: hosts with one kernel against hosts with another is a comparison in which each host counts once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latebound store export --store /srv/fleet --host rt-07 --output rt-07.run
+  latebound store export --store /srv/fleet --host rt-07 --from 2026-11-20 --format json")]
+pub(crate) struct StoreExportArgs {
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
+
+    /// The host.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: String,
+
+    /// Only this day and later ones, such as 2026-11-27 (UTC).
+    #[arg(long, value_name = "DAY")]
+    pub(crate) from: Option<Day>,
+
+    /// Only this day and earlier ones.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) to: Option<Day>,
+
+    /// Write the Run to this folder, with its page report.html.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Replace an earlier Run at --output.
+    #[arg(long)]
+    pub(crate) force: bool,
 }

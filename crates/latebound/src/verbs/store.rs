@@ -11,11 +11,12 @@ use latebound_fleet::{
     SimulatedFleet, Store, Table,
 };
 use latebound_model::Nanos;
-use latebound_report::printable;
+use latebound_report::{html, printable, terminal};
+use latebound_store::RunFolder;
 
 use crate::cli::{
-    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreFilesArgs, StoreListArgs,
-    StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
+    StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreExportArgs, StoreFilesArgs,
+    StoreListArgs, StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,
 };
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<Outcome> {
         StoreCommand::Prune(args) => prune(args, output),
         StoreCommand::Migrate(args) => migrate(args, output),
         StoreCommand::Simulate(args) => simulate(args, output),
+        StoreCommand::Export(args) => export(args, output),
     }
 }
 
@@ -184,6 +186,20 @@ fn compact(args: &StoreCompactArgs, output: &Output) -> Result<Outcome> {
         }
     }
     told(&document.damaged, output)
+}
+
+fn export(args: &StoreExportArgs, output: &Output) -> Result<Outcome> {
+    let choice = Choice { from: args.from, to: args.to, hosts: Vec::new() };
+    let export = Store::open(&args.place.store)?.export_host(&args.host, &choice)?;
+    if let Some(folder) = &args.output {
+        RunFolder::create(folder, args.force)?.finish_with(&export.run, |run| Some(html::page(run)))?;
+    }
+    match (output.is_json(), &args.output) {
+        (true, _) => output.json(&export.run)?,
+        (false, Some(folder)) => output.text(&format!("{} written\n", folder.display()))?,
+        (false, None) => output.text(&terminal::check_summary(&export.run, None, &output.style()))?,
+    }
+    told(&export.damaged, output)
 }
 
 fn prune(args: &StorePruneArgs, output: &Output) -> Result<Outcome> {
