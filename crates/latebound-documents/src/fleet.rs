@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use latebound_compare::{Comparison, Options, Side, compare};
-use latebound_fleet::{Choice, Damage, Export, Store};
+use latebound_fleet::{Choice, Damage, Export, HostDays, Store};
 
 use crate::error::DocumentError;
 
@@ -56,7 +56,7 @@ pub fn read_fleet<E: From<DocumentError>>(
     store: &Store,
     choice: &Choice,
     division: Option<&Division>,
-    mut each: impl FnMut(&str, &Export) -> Result<(), E>,
+    mut each: impl FnMut(&HostDays, &Export) -> Result<(), E>,
 ) -> Result<(Option<FleetSides>, Vec<Damage>), E> {
     let (hosts, damaged) = store.hosts(choice).map_err(DocumentError::from)?;
     let mut damaged: BTreeSet<Damage> = damaged.into_iter().collect();
@@ -64,7 +64,7 @@ pub fn read_fleet<E: From<DocumentError>>(
     for of in &hosts {
         let Some(export) = store.export(of).map_err(DocumentError::from)? else { continue };
         damaged.extend(export.damaged.iter().cloned());
-        each(&of.host, &export)?;
+        each(of, &export)?;
         let Some(division) = division else { continue };
         match value_of(&export, &division.setting) {
             Ok(value) => {

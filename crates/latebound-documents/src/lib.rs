@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod explain;
 mod fleet;
+mod origin;
 mod runs;
 
 pub use bound::{bound_of, read_observations};
@@ -22,6 +23,7 @@ pub use error::DocumentError;
 pub use events::visit_events;
 pub use explain::explain_trace;
 pub use fleet::{Division, FleetSides, LeftOut, read_fleet};
+pub use origin::{Origin, origin};
 pub use runs::{import, read_runs};
 
 /// The largest file that is read as a whole: observations, a table of symbols.

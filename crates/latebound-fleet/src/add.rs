@@ -85,7 +85,11 @@ impl NewRuns {
     /// One more. `source` is the name of its folder, `host` is used in place of the name of the host in the Run. Of two states of one Run
     /// the later one is taken.
     pub fn push(&mut self, run: &Run, source: &str, host: Option<&str>) -> Result<(), FleetError> {
-        let new = NewInterval::of(run, source, host)?;
+        self.put(NewInterval::of(run, source, host)?);
+        Ok(())
+    }
+
+    pub(crate) fn put(&mut self, new: NewInterval) {
         let of = self.of.entry(new.partition.clone()).or_default();
         match of.get_mut(&new.id) {
             Some(there) if is_later((new.state, new.end_us), (there.state, there.end_us)) => {
@@ -95,7 +99,6 @@ impl NewRuns {
             Some(_) => self.results.push(result(&new, AddOutcome::Present)),
             None => _ = of.insert(new.id.clone(), new),
         }
-        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::FleetError;
 use crate::log::{Added, Damage};
-use crate::place::{DAY_US, HOUR_US, Partition};
+use crate::place::{DAY_US, Day, HOUR_US, Partition};
 use crate::rollup::{Sum, WORST_KEPT};
 use crate::show::Choice;
 use crate::store::Store;
@@ -39,6 +39,18 @@ pub struct HostDays {
     /// The host.
     pub host: String,
     days: Vec<Partition>,
+}
+
+impl HostDays {
+    /// Its first and its last day.
+    pub fn days(&self) -> Option<(Day, Day)> {
+        Some((self.days.iter().map(|of| of.day).min()?, self.days.iter().map(|of| of.day).max()?))
+    }
+
+    /// The name of a file for this host, without an ending: what [`Partition`] makes of the host in paths.
+    pub fn file_stem(&self) -> String {
+        self.days.first().map(Partition::encoded_host).unwrap_or_default()
+    }
 }
 
 /// What a store has of a host.
@@ -185,6 +197,7 @@ impl Gathered {
                 self.bounds = true;
                 return Ok(Ok(()));
             }
+            Table::Results => return Ok(Ok(())),
         };
         if let Some(what) = overflow {
             return Err(FleetError::Overflow { partition: partition.clone(), what });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A store of the Runs of many machines: Parquet tables by day and host, with a log of commits for each.
+//! A store of the Runs of many machines, and of results of work on their files: Parquet tables by day and host, with a log of commits for
+//! each.
 //!
 //! Owns the layout of a store, the columns of its tables, how Runs become rows, how rows are rolled up to hours and days, and which files
 //! count. A reader at any moment, also after SIGKILL or on a full disk, meets the state before or the state after a commit. It never
@@ -14,6 +15,7 @@ mod export;
 mod log;
 mod migrate;
 mod place;
+mod results;
 mod rollup;
 mod rows;
 mod show;
@@ -33,6 +35,7 @@ pub use export::{Export, HostDays};
 pub use log::{Added, Commit, Counted, Damage, Level};
 pub use migrate::MigrateDocument;
 pub use place::{Day, Partition};
+pub use results::{NewResult, UNKNOWN_HOST};
 pub use show::{Choice, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument};
 pub use simulate::{SimulatedFleet, SimulatedHost};
 pub use store::{Store, StoreDocument};

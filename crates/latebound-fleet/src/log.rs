@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::COMMIT_SCHEMA;
 use crate::error::FleetError;
 use crate::place::{COMMITS, Partition};
+use crate::results::is_result;
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, changed_at};
 use crate::tables::{FIRST, TABLES_VERSION, Table};
 
@@ -157,6 +158,11 @@ impl State {
     /// The data files that hold one Run alone.
     pub(crate) fn files_of(&self, interval: &str) -> impl Iterator<Item = &Added> {
         self.files.values().filter(move |file| file.interval.as_deref() == Some(interval))
+    }
+
+    /// How many Runs count.
+    pub(crate) fn runs(&self) -> u64 {
+        self.intervals.keys().filter(|id| !is_result(id)).count() as u64
     }
 
     /// Takes what a commit says, or says why it is left out.

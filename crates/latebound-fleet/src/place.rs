@@ -92,7 +92,12 @@ impl Partition {
 
     /// `day=2026-11-27/host=rt-07`
     fn name(&self) -> String {
-        format!("day={}/host={}", self.day, utf8_percent_encode(&self.host, ENCODED))
+        format!("day={}/host={}", self.day, self.encoded_host())
+    }
+
+    /// The host as a part of a path or of an address: every byte but letters, digits, `-`, `.` and `_` is written as `%XX`.
+    pub(crate) fn encoded_host(&self) -> String {
+        utf8_percent_encode(&self.host, ENCODED).to_string()
     }
 
     /// The folder of its log.

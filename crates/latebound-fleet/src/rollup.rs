@@ -294,6 +294,8 @@ impl RollUp {
         }
         self.settings.extend(rows.settings);
         self.machines.extend(rows.machines);
+        // Results of single files are not added up.
+        self.kept.results.extend(rows.results);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use latebound_model::{
-    Cause, CauseKind, Cpu, Explanation, Nanos, Run, RunState, Series, SystemSnapshot, Task,
+    Bound, Cause, CauseKind, Cpu, Explanation, Nanos, Run, RunState, Series, SystemSnapshot, Task,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -43,7 +43,7 @@ pub(crate) struct NewInterval {
 }
 
 /// The word that stands for a value in `run.json`.
-fn word(value: impl Serialize) -> Arc<str> {
+pub(crate) fn word(value: impl Serialize) -> Arc<str> {
     let json = serde_json::to_value(value).unwrap_or_default();
     json.as_str().map_or_else(|| json.to_string().into(), Arc::from)
 }
@@ -130,7 +130,9 @@ impl NewInterval {
         }
         context.system(run, &mut rows)?;
         context.losses(run, &ids, &mut rows)?;
-        context.bounds(run, &mut rows)?;
+        if let Some(bound) = &run.bound {
+            context.bounds(bound, &mut rows.bounds)?;
+        }
         rows.intervals.push(IntervalRow {
             day: context.day,
             host: context.host.clone(),
@@ -149,6 +151,27 @@ impl NewInterval {
         let source = source.to_owned();
         Ok(NewInterval { partition, id, state: run.state, start_us, end_us, source, rows })
     }
+}
+
+/// The rows of a bound that is in no Run. `source` is the file that it is of.
+pub(crate) fn bound_rows(
+    partition: &Partition,
+    start_us: i64,
+    source: &str,
+    bound: &Bound,
+) -> Result<Vec<BoundRow>, FleetError> {
+    let context = Context {
+        checked: Checked { source },
+        clocks: Clocks { start_us, started_monotonic: Nanos::ZERO },
+        day: partition.day.number(),
+        host: partition.host.as_str().into(),
+        level: INTERVAL.into(),
+        start_us,
+        end_us: start_us,
+    };
+    let mut rows = Vec::new();
+    context.bounds(bound, &mut rows)?;
+    Ok(rows)
 }
 
 /// Tells a Run from every other: its host, its two clocks at the start, and what was typed. All states of one Run have the same.
@@ -386,12 +409,11 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn bounds(&self, run: &Run, rows: &mut Rows) -> Result<(), FleetError> {
-        let Some(bound) = &run.bound else { return Ok(()) };
+    fn bounds(&self, bound: &Bound, rows: &mut Vec<BoundRow>) -> Result<(), FleetError> {
         for cpu in &bound.cpus {
             let measured = cpu.measured.as_ref().map(|measured| measured.latency);
             for (kind, view) in cpu.views.iter() {
-                rows.bounds.push(BoundRow {
+                rows.push(BoundRow {
                     day: self.day,
                     host: self.host.clone(),
                     level: self.level.clone(),

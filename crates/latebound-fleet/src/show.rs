@@ -139,7 +139,7 @@ impl Store {
             day: partition.day.to_string(),
             host: partition.host.clone(),
             level: state.level,
-            intervals: state.intervals.len() as u64,
+            intervals: state.runs(),
             files: state.files.len() as u64,
             rows: state.files.values().map(|file| file.rows).sum(),
             bytes: state.files.values().map(|file| file.bytes).sum(),

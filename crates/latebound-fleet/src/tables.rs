@@ -368,6 +368,23 @@ tables! {
         observed_us: I64 i64,
         command: OptionalText Option<Arc<str>>,
     }
+    /// Results of work on files.
+    Results ResultRow results = "results" {
+        day: Date i32,
+        host: Text Arc<str>,
+        start_us: I64 i64,
+        made_us: I64 i64,
+        kind: Text Arc<str>,
+        file: Text Arc<str>,
+        sha256: OptionalText Option<Arc<str>>,
+        options: Text Arc<str>,
+        error: OptionalText Option<Arc<str>>,
+        took_us: I64 i64,
+        verdict: OptionalText Option<Arc<str>>,
+        bound_ns: OptionalI64 Option<i64>,
+        tool_version: Text Arc<str>,
+        document: OptionalText Option<Arc<str>>,
+    }
 }
 
 impl fmt::Display for Table {
@@ -416,6 +433,9 @@ impl Rows {
         });
         self.intervals.sort_by(|a, b| {
             (a.start_us, &a.level, &a.verb, &a.state).cmp(&(b.start_us, &b.level, &b.verb, &b.state))
+        });
+        self.results.sort_by(|a, b| {
+            (&a.kind, &a.file, &a.options, a.made_us).cmp(&(&b.kind, &b.file, &b.options, b.made_us))
         });
     }
 }

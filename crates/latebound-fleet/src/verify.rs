@@ -51,7 +51,7 @@ impl Store {
         };
         for (_, state) in &states {
             document.partitions += 1;
-            document.intervals += state.intervals.len() as u64;
+            document.intervals += state.runs();
             for file in state.files.values() {
                 let rows = match self.data(file)? {
                     Ok(bytes) => file.table.check(bytes, file.tables),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latebound_fleet::{Cache, Choice, Store, Table};
+use latebound_fleet::{Cache, Choice, NewResult, Store, Table};
 use pyo3::prelude::*;
 
 use crate::document::Document;
@@ -23,6 +23,24 @@ pub(crate) fn store_files(py: Python<'_>, store: PathBuf) -> PyResult<Document> 
             .and_then(|store| store.local_files(Table::ALL, &Choice::default(), Cache::of_user))
     })?;
     Document::of(&made.map_err(|error| raise(&error))?)
+}
+
+/// Adds results of work on files to a store, and makes the store where there is none. `results` is a JSON list with the fields of
+/// `NewResult` each. Gives what became of each.
+#[pyfunction]
+pub(crate) fn store_add_results(py: Python<'_>, store: PathBuf, results: &str) -> PyResult<Document> {
+    let results: Vec<NewResult> = serde_json::from_str(results).map_err(|error| raise(&error))?;
+    let made =
+        beside(py, move |_| Store::open_or_create(&store).and_then(|store| store.add_results(results)))?;
+    Document::of(&made.map_err(|error| raise(&error))?)
+}
+
+/// The host that a Run or a saved trace names, the start of the Run, and when the file was last changed, in microseconds since 1970.
+#[pyfunction]
+pub(crate) fn origin(py: Python<'_>, path: PathBuf) -> PyResult<(Option<String>, Option<String>, i64)> {
+    let found = beside(py, move |_| latebound_documents::origin(&path))?;
+    let found = found.map_err(|error| raise(&error))?;
+    Ok((found.host, found.started_at, found.changed_us))
 }
 
 /// The tables of a store: of each its columns with their types, by the words of SQL.

@@ -10,6 +10,7 @@ mod error;
 mod figure;
 mod fleet;
 mod histogram;
+mod page;
 mod path;
 mod run;
 mod stream;
@@ -28,7 +29,9 @@ mod _native {
     #[pymodule_export]
     use crate::figure::{Figure, figure, figures};
     #[pymodule_export]
-    use crate::fleet::{return_level, store_files, store_tables};
+    use crate::fleet::{origin, return_level, store_add_results, store_files, store_tables};
+    #[pymodule_export]
+    use crate::page::{exchange, fleet_hosts, fleet_page};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
@@ -38,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use crate::trace::{Events, read_trace};
     #[pymodule_export]
-    use crate::verbs::{bound, compare, explain};
+    use crate::verbs::{bound, compare, explain, limit_threads};
 
     /// The version of latebound that this is a part of.
     #[pymodule_export]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the command's verbs make of files: bound, explain, compare.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use latebound_analysis::cycle::CycleChoice;
@@ -149,4 +150,10 @@ pub(crate) fn compare(
         Ok::<_, DocumentError>(comparison.rule(&gates).map(|()| Document::of(&comparison)))
     })?;
     made.map_err(|error| raise(&error))?.map_err(|error| raise(&error))?
+}
+
+/// From now on, at most so many threads of this process read a trace at once.
+#[pyfunction]
+pub(crate) fn limit_threads(limit: NonZeroUsize) {
+    latebound_saved::limit_threads(limit);
 }

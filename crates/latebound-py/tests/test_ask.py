@@ -107,6 +107,12 @@ class Fleet:
                 )
                 rows["bounds"].append({"day": day, "host": host, "level": "hour", "start_us": place, "bound": "replay", "chosen": True, "verdict": "bound"})
                 rows["bounds"][-1] |= {"bound_ns": 100_000 + place, "observed_max_ns": 200_000 if number == 2 else 50_000, "cpu": None}
+                for again in range(2):
+                    # Made twice; the first time host 2 failed on the last day, and host 3 failed at last.
+                    failed = "it is cut" if place == 2 and number == 2 + again else None
+                    made = {"file": f"/traces/{host}-{day}.dat", "kind": "bound", "options": "{}", "made_us": again, "took_us": 1000 + place, "error": failed}
+                    made |= {} if failed else {"verdict": "bound", "bound_ns": 100_000 + place}
+                    rows["results"].append({"day": day, "host": host, "start_us": place} | made)
         self.files = {table: [write(folder, table, rows[table])] for table in rows if rows[table]}
 
 
@@ -215,6 +221,16 @@ def test_a_bound_that_was_passed_comes_first(fleet):
     rows = ask("bound-against-observed", files=fleet.files).to_dicts()
     assert rows[0]["host"] == "rt-02" and rows[0]["passed"] is True and not any(row["passed"] for row in rows[1:])
     assert rows[0]["bound_ns"] == 100_002 and math.isclose(rows[0]["ratio"], 200_000 / 100_002)
+
+
+def test_the_last_result_of_a_file_counts_and_failures_come_first(fleet):
+    rows = ask("spread-results", files=fleet.files).to_dicts()
+    assert [row["host"] for row in rows][0] == "rt-03" and [row["failed"] for row in rows] == [1, 0, 0, 0, 0]
+    first, second = rows[0], rows[1]
+    assert first["error"] == "it is cut" and first["error_file"] == f"/traces/rt-03-{DAYS[2]}.dat" and first["bound_ns"] == 100_001
+    assert second["error_file"] is None and second["bound_ns"] == 100_002 and second["bound_file"].endswith(f"{DAYS[2]}.dat")
+    assert (second["files"], second["took_ns"], second["longest_ns"]) == (3, 3_003_000, 1_002_000)
+    assert ask("spread-results", files=fleet.files, kind="explain").rows == []
 
 
 def test_systems_like_this_one_begin_with_itself(fleet):

@@ -3,97 +3,21 @@
 
 import json
 import os
-import re
-import signal
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
-from pathlib import Path
 
-import pyspark
 import pytest
+from cluster import Cluster
 from conftest import FIXTURES
 from pyspark.sql import SparkSession
 from test_ask import Fleet
 
 import latebound
-from latebound.ask import ask, questions
-from latebound.spread import one, spread
+from latebound import spread as spreading
+from latebound.ask import ask, live_files, questions
+from latebound.spread import add_to_store, main, one, spread_batches
 
 TRACES = ("jobs.trace.dat", "v7-zstd.trace.dat", "v7-overwritten.trace.dat")
-
-
-class Cluster:
-    """A master and two workers, each a process of its own, ended by its id."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.home = Path(pyspark.__file__).parent
-        # A few rows need few tasks.
-        (folder / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\nspark.default.parallelism 2\n")
-        # Everything is on loopback, and the workers run this Python, with this library.
-        os.environ |= {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        self.environment = os.environ | {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "local")}
-        self.processes = []
-        self.master, self.page = self.start_master()
-        self.workers = [self.start_worker() for _ in range(2)]
-        self.await_workers(2)
-
-    def start(self, name, *words):
-        log = (self.folder / f"{name}.log").open("w")
-        command = [str(self.home / "bin/spark-class"), *words]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
-        self.processes.append(process)
-        return process
-
-    def start_master(self):
-        self.start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        log = self.folder / "master.log"
-        for _ in range(600):
-            text = log.read_text()
-            master = re.search(r"Starting Spark master at (spark://\S+)", text)
-            page = re.search(r"Bound MasterWebUI to \S+, and started at (http://\S+)|Successfully started service 'MasterUI' on port (\d+)", text)
-            if master and page:
-                return master[1], f"http://127.0.0.1:{page[2] or page[1].rsplit(':', 1)[1]}"
-            time.sleep(0.1)
-        raise AssertionError(log.read_text())
-
-    def start_worker(self):
-        number = len(self.processes)
-        words = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", self.master]
-        return self.start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *words)
-
-    def told(self):
-        with urllib.request.urlopen(f"{self.page}/json/", timeout=10) as answer:
-            return [worker for worker in json.load(answer)["workers"] if worker["state"] == "ALIVE"]
-
-    def alive(self):
-        return len(self.told())
-
-    def kill_one_at_work(self):
-        """Ends a worker and its executor, once both workers have been at work for a while."""
-        while sum(worker["coresused"] for worker in self.told()) < 2:
-            time.sleep(0.1)
-        time.sleep(2)
-        os.killpg(self.workers[0].pid, signal.SIGKILL)
-
-    def await_workers(self, count):
-        for _ in range(600):
-            try:
-                if self.alive() == count:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"{count} workers were expected")
-
-    def stop(self):
-        for process in self.processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +48,16 @@ def test_a_killed_worker_and_a_poisoned_file_change_no_other_result(cluster, tmp
     traces = [FIXTURES / name for name in TRACES]
     poisoned = tmp_path / "poisoned.dat"
     poisoned.write_bytes(traces[0].read_bytes()[:3000])
-    files = [*traces, poisoned] * 8
+    files = [*traces, poisoned] * 100
+    store = tmp_path / "fleet"
     here = {os.fspath(trace): latebound.bound(trace).data for trace in traces}
     SparkSession.getActiveSession().stop()
     killer = threading.Thread(target=cluster.kill_one_at_work)
     killer.start()
-    results = spread("bound", files, master=cluster.master)
+    results = []
+    for batch in spread_batches("bound", files, master=cluster.master):
+        add_to_store(batch, "bound", store, options={}, host="rt-01")
+        results += batch
     was_at_work = cluster.workers[0].poll() is not None
     killer.join()
     assert was_at_work, "all files were done before the worker was killed"
@@ -139,13 +67,74 @@ def test_a_killed_worker_and_a_poisoned_file_change_no_other_result(cluster, tmp
             assert result.document is None and "poisoned.dat" in result.error
         else:
             assert result.error is None and result.document == here[result.file]
+    # Each of the four files counts once, although it was done a hundred times.
+    rows = {row["file"]: row for row in result_rows(store)}
+    assert len(result_rows(store)) == 4 and "poisoned.dat" in rows[os.fspath(poisoned)]["error"]
+    assert {file: json.loads(rows[file]["document"]) for file in here} == here
+    cluster.workers[0] = cluster.start_worker()
+    cluster.await_workers(2)
 
 
-def test_a_reader_that_dies_or_never_ends_is_named(monkeypatch, tmp_path):
-    for program, told in (("import os; os.kill(os.getpid(), 11)", "signal 11"), ("import time; time.sleep(60)", "longer than 0.5 s")):
-        fake = tmp_path / "python"
-        fake.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{program}'\n")
-        fake.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", os.fspath(fake))
-        assert told in one("bound", "x.dat", {}, 0.5 if "sleep" in program else 30).error
-        monkeypatch.undo()
+def test_results_go_to_the_store_once_whatever_dies(cluster, tmp_path, capsys):
+    traces = [FIXTURES / name for name in TRACES]
+    poisoned = tmp_path / "poisoned.dat"
+    poisoned.write_bytes(traces[0].read_bytes()[:3000])
+    copies = []
+    for number in range(24):
+        copy = tmp_path / f"{number}.dat"
+        copy.write_bytes(traces[number % 3].read_bytes())
+        copies.append(copy)
+    store = tmp_path / "fleet"
+    arguments = ["bound", *map(str, copies), str(poisoned), "--master", cluster.master, "--store", str(store), "--host", "rt-07"]
+    SparkSession.getActiveSession().stop()
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert "poisoned.dat" in told.err and told.out == ""
+    rows = result_rows(store)
+    assert sorted(row["file"] for row in rows) == sorted(map(str, [*copies, poisoned]))
+    for row in rows:
+        if row["file"] == str(poisoned):
+            assert row["document"] is None and "poisoned.dat" in row["error"]
+        else:
+            assert json.loads(row["document"]) == latebound.bound(row["file"]).data and row["sha256"]
+    (answer,) = ask("spread-results", store).to_dicts()
+    assert (answer["host"], answer["files"], answer["failed"], answer["error_file"]) == ("rt-07", 25, 1, str(poisoned))
+    bounds = ask("bound-against-observed", store).to_dicts()
+    assert bounds and {row["host"] for row in bounds} == {"rt-07"}
+    # What is done again counts once.
+    assert main(arguments) == 2
+    assert len(result_rows(store)) == 25 and ask("bound-against-observed", store).to_dicts() == bounds
+
+
+def result_rows(store):
+    import duckdb
+
+    files = live_files(os.fspath(store))["results"]
+    table = duckdb.sql(f"SELECT * FROM read_parquet({files}, hive_partitioning = false)")
+    return [dict(zip(table.columns, row, strict=True)) for row in table.fetchall()]
+
+
+def test_a_trace_names_its_host_and_a_run_its_host_and_day(sample):
+    trace = one("bound", os.fspath(FIXTURES / TRACES[0]), {}, 60)
+    assert trace.error is None and trace.start_us > 0
+    run = one("compare", os.fspath(sample), {"base": os.fspath(sample)}, 60)
+    assert "twice" in run.error and run.host == latebound.open(sample).system["hostname"]
+
+
+def test_more_files_than_a_batch_come_in_their_order(cluster, monkeypatch, tmp_path):
+    monkeypatch.setattr(spreading, "BATCH", 3)
+    files = [tmp_path / f"{number}.dat" for number in range(8)]
+    sizes, found = [], []
+    for batch in spread_batches("bound", files, master=cluster.master):
+        sizes.append(len(batch))
+        found += batch
+    assert sizes == [3, 3, 2] and [result.file for result in found] == [os.fspath(file) for file in files]
+    assert all("No such file" in result.error for result in found)
+
+
+@pytest.mark.parametrize(("happens", "told"), [(lambda: os.kill(os.getpid(), 11), "signal 11"), (lambda: time.sleep(60), "longer than 1 s")])
+def test_a_reader_that_dies_or_never_ends_is_named(monkeypatch, happens, told):
+    monkeypatch.setattr(latebound, "bound", lambda *_: happens())
+    result = one("bound", os.fspath(FIXTURES / TRACES[0]), {}, 1)
+    assert told in result.error and result.document is None and result.sha256
+    assert one("explain", os.fspath(FIXTURES / TRACES[0]), {"rt": True}, 60).error is None

@@ -426,3 +426,83 @@ fn the_parts_of_a_cpu_add_up_to_its_value() {
         }
     }
 }
+
+/// A fleet with an answer of each kind that is drawn, and names that would leave an element.
+fn fleet(name: &str) -> html::FleetPage {
+    let answer = |question: &str, id: &str, columns: &[&str], rows: Vec<serde_json::Value>| {
+        let columns: Vec<_> = columns.iter().map(|column| (*column, "what it means")).collect();
+        serde_json::json!({
+            "question": question, "id": id, "label": id, "title": id, "columns": columns, "rows": rows,
+        })
+    };
+    let tail = ["p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns"];
+    let of = |first: &[&'static str]| [first, &tail[..]].concat();
+    let hosts: Vec<_> = (0..30u64)
+        .map(|at| {
+            serde_json::json!([format!("{name}{at}"), name, 5_000, 9_000, 20_000, null, 1_000_000 - at * 10_000])
+        })
+        .collect();
+    let comparison: serde_json::Value = serde_json::from_str(include_str!("compare.json")).unwrap();
+    let document = serde_json::json!({
+        "store": name, "days": ["2026-11-26", "2026-11-27"], "hosts": 30, "shown": 25,
+        "answers": [
+            answer("worst-hosts", "hosts", &of(&["host", "cause"]), hosts),
+            answer("tails-by-setting", "setting-1", &of(&["value"]), vec![
+                serde_json::json!([name, 5_000, 9_000, 20_000, 30_000, 40_000]),
+                serde_json::json!([null, 5_000, null, null, null, 10_000]),
+            ]),
+            answer("top-causes", "causes", &["cause_kind", "share", "total_ns", "activations", "first"], vec![
+                serde_json::json!([name, 0.731, 12_345, 10_240, true]),
+            ]),
+            answer("what-changed", "changes", &["host"], Vec::new()),
+        ],
+        "pages": [{ "host": format!("{name}3"), "href": "hosts/a%2541.html" }],
+        "setting": "kernel_release", "comparison": comparison,
+        "left_out": [[name, name]], "damaged": [name],
+    });
+    serde_json::from_value(document).unwrap()
+}
+
+#[test]
+fn the_page_of_a_fleet_is_well_formed_and_names_stay_text() {
+    let hostile = "</td><script>alert('1')</script>\u{1b}[2J\u{202e}\"x=\"";
+    let page = html::fleet_page(&fleet(hostile));
+    let (mut ids, mut links) = (HashSet::new(), Vec::new());
+    for (name, attributes) in elements(&page) {
+        assert!(!["script", "iframe", "object", "img", "base", "form"].contains(&name.as_str()), "{name}");
+        for (key, value) in &attributes {
+            assert!(!key.starts_with("on") && key != "src" && key != "x", "{name} {key}");
+            match key.as_str() {
+                "href" => links.push(value.clone()),
+                "id" => assert!(ids.insert(value.clone()), "the id {value} twice"),
+                _ => {}
+            }
+        }
+    }
+    for link in links {
+        match link.strip_prefix('#') {
+            Some(id) => assert!(ids.contains(id), "nothing has the id {id}"),
+            None => assert!(["hosts/a%2541.html", "compare.html", "data:,"].contains(&link.as_str()), "{link}"),
+        }
+    }
+    assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("@import"));
+}
+
+#[test]
+fn the_page_of_a_fleet_holds_the_numbers_of_its_answers() {
+    let page = html::fleet_page(&fleet("rt-"));
+    // The latest host first, then as many as are listed.
+    assert!(page.contains("The latest host is <b>rt-0</b>: <b>1.00\u{202f}ms</b>"), "{page}");
+    assert!(page.contains("title=\"760 000 ns\"") && !page.contains("title=\"750 000 ns\""));
+    assert!(page.contains("25 of 30 hosts are listed"));
+    assert!(page.contains("73.1\u{202f}%") && page.contains("10\u{202f}240") && page.contains(">yes<"));
+    assert!(page.contains("<a href=\"hosts/a%2541.html\">rt-3</a>"));
+    assert!(page.contains("The store has no rows that answer this."));
+    // The comparison follows the tails.
+    let places = ["id=\"setting-1\"", "id=\"compared\"", "id=\"causes\""].map(|id| page.find(id).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+    let empty = html::fleet_page(&html::FleetPage { store: "fleet".to_owned(), ..Default::default() });
+    assert!(empty.contains("The store has no rows of this time."));
+    elements(&empty);
+}

@@ -20,4 +20,5 @@ pub use events::{ReadTallies, visit_saved};
 pub use explain::{SavedExplanations, Watched, explain_events, explain_saved};
 pub use observe::{SavedOptions, observe_saved};
 pub use saved::{Saved, Violation};
+pub use side_by_side::limit_threads;
 pub use views::{bound_of, views};

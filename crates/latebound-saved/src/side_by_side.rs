@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The same work for every CPU of a trace, several at once.
 //!
-//! Owns how many threads that takes: as many as may run here, and never more than there is work for.
+//! Owns how many threads that takes: as many as may run here, no more than the program allows itself, and never more than there is work for.
 
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// The largest number of threads that the program allows itself.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// From now on, at most so many threads of this program read a trace at once. A scheduler that gives a program one CPU, and others to its
+/// neighbours, counts on that.
+pub fn limit_threads(limit: NonZeroUsize) {
+    LIMIT.store(limit.get(), Ordering::Relaxed);
+}
 
 /// How many threads may run here at once.
 pub(crate) fn parallelism() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    std::thread::available_parallelism().map_or(1, usize::from).min(LIMIT.load(Ordering::Relaxed))
 }
 
 /// What `work` makes of each item, in the order of the items.

@@ -23,12 +23,18 @@ __all__ = [
     "__version__",
     "bound",
     "compare",
+    "exchange",
     "explain",
     "figure",
     "figures",
+    "fleet_hosts",
+    "fleet_page",
+    "limit_threads",
     "open",
+    "origin",
     "read_trace",
     "return_level",
+    "store_add_results",
     "store_files",
     "store_tables",
 ]
@@ -231,6 +237,22 @@ def compare(
 ) -> Document: ...
 def figures(run: Run) -> list[Figure]: ...
 def figure(run: Run, kind: int | str) -> Figure: ...
+def exchange(one: _Path, other: _Path) -> None: ...
+def fleet_hosts(
+    store: _Path,
+    folder: _Path,
+    hosts: set[str],
+    *,
+    setting: str | None = None,
+    base: str | None = None,
+    against: Sequence[str] = ...,
+    since: str | None = None,
+    until: str | None = None,
+) -> Document: ...
+def fleet_page(document: str) -> str: ...
+def origin(path: _Path) -> tuple[str | None, str | None, int]: ...
+def limit_threads(limit: int) -> None: ...
+def store_add_results(store: _Path, results: str) -> Document: ...
 def store_files(store: _Path) -> Document: ...
 def store_tables() -> dict[str, list[tuple[str, str]]]: ...
 def return_level(maxima: Sequence[int], blocks: float) -> tuple[int, int, int | None] | None: ...

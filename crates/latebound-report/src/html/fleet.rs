@@ -24,6 +24,10 @@ const DRAWN: usize = 20;
 pub struct Answer {
     /// The question's name: `worst-hosts`.
     pub question: String,
+    /// The address of its section on the page.
+    pub id: String,
+    /// Its name in the list of sections.
+    pub label: String,
     /// What it asks.
     pub title: String,
     /// What to keep in mind.
@@ -120,10 +124,9 @@ pub fn fleet_page(page: &FleetPage) -> String {
         &format!("The fleet of {}", printable(&page.store)),
         |m| top(m, page),
         |m| {
-            for answer in &page.answers {
+            for (answer, place) in page.answers.iter().zip(0..) {
                 section(m, page, answer);
-                // Which of two kernels is later stands behind the tails that made one ask.
-                if answer.question == "tails-by-setting" && page.setting.is_some() {
+                if place == before_compared(page) {
                     compared(m, page);
                 }
             }
@@ -161,9 +164,9 @@ fn top(m: &mut Markup, page: &FleetPage) {
     })
     .line();
     m.element("nav", &[], |m| {
-        for answer in &page.answers {
-            m.leaf("a", &[("href", &format!("#{}", answer.question))], nav_name(answer));
-            if answer.question == "tails-by-setting" && page.setting.is_some() {
+        for (answer, place) in page.answers.iter().zip(0..) {
+            m.leaf("a", &[("href", &format!("#{}", answer.id))], &answer.label);
+            if place == before_compared(page) {
                 m.leaf("a", &[("href", "#compared")], "Compared");
             }
         }
@@ -171,24 +174,16 @@ fn top(m: &mut Markup, page: &FleetPage) {
     .line();
 }
 
-fn nav_name(answer: &Answer) -> &str {
-    match answer.question.as_str() {
-        "worst-hosts" => "Hosts",
-        "tails-by-setting" => "By setting",
-        "tails-by-hardware" => "By hardware",
-        "what-changed" => "Changes",
-        "top-causes" => "Causes",
-        "who-makes-whom-late" => "Who makes whom late",
-        "bound-against-observed" => "Bounds",
-        "return-levels" => "Return levels",
-        "spread-results" => "Spread work",
-        _ => &answer.title,
-    }
+/// Behind which answer the comparison stands: which of two kernels is later follows the tails that made one ask. Past all of them where
+/// nothing is to be compared.
+fn before_compared(page: &FleetPage) -> usize {
+    let last = page.answers.iter().rposition(|answer| answer.question == "tails-by-setting");
+    last.filter(|_| page.setting.is_some()).unwrap_or(usize::MAX)
 }
 
 fn section(m: &mut Markup, page: &FleetPage, answer: &Answer) {
     let href = |host: &str| page.pages.iter().find(|of| of.host == host).map(|of| of.href.clone());
-    parts::section(m, &answer.question, &answer.title, &answer.notes, |m| {
+    parts::section(m, &answer.id, &answer.title, &answer.notes, |m| {
         if answer.rows.is_empty() {
             m.leaf("p", &[], "The store has no rows that answer this.");
             return;

@@ -79,18 +79,24 @@ pub fn ladder(label: &str, rows: &[LadderRow], width: f64) -> Option<Markup> {
     }))
 }
 
-/// All hosts in the order of their maxima: a dot for the maximum and one for the 99.9 % quantile of each. `None` where no host has a
-/// value.
+/// At most so many places are drawn beside each other.
+const PLACES: usize = 1000;
+
+/// All hosts in the order of their maxima: a dot for the maximum and one for the 99.9 % quantile of each. Of more than 1000 hosts
+/// neighbours share a place, which shows the greatest of each. `None` where no host has a value.
 pub fn ranked(label: &str, hosts: &[(Option<Nanos>, Option<Nanos>)], width: f64) -> Option<Markup> {
     let values = || hosts.iter().flat_map(|(tail, max)| [*tail, *max]).flatten().map(|value| value.0);
     let (low, high) = (values().min()?, values().max()?);
     let frame = Frame { width, height: 318.0, left: 58.0, right: width - 12.0, top: 22.0, bottom: 258.0 };
     let axis = LogAxis::new(low as f64, high as f64, frame.bottom, frame.top);
-    // A place for each host, and half of one at each end.
-    let step = (frame.right - frame.left) / hosts.len().max(1) as f64;
+    let of_place = hosts.len().div_ceil(PLACES).max(1);
+    // Half a place at each end.
+    let step = (frame.right - frame.left) / hosts.len().div_ceil(of_place).max(1) as f64;
     let mut paths = [String::new(), String::new()];
-    for ((tail, max), place) in hosts.iter().zip(0u32..) {
+    for (hosts, place) in hosts.chunks(of_place).zip(0u32..) {
         let x = frame.left + step * (f64::from(place) + 0.5);
+        let tail = hosts.iter().filter_map(|(tail, _)| *tail).max();
+        let max = hosts.iter().filter_map(|(_, max)| *max).max();
         for (path, value) in paths.iter_mut().zip([tail, max]) {
             if let Some(value) = value {
                 path.push_str(&format!("M{} {}h0", n(x), n(axis.at(value.0 as f64))));
@@ -138,6 +144,8 @@ mod tests {
         let picture = ranked("hosts", &hosts, 400.0).unwrap().into_string();
         assert_eq!(picture.matches("<path").count(), 2);
         assert_eq!(picture.matches("h0").count(), 2000);
+        let many = ranked("hosts", &hosts.repeat(3), 400.0).unwrap().into_string();
+        assert_eq!(many.matches("h0").count(), 2000);
         assert_eq!(ranked("hosts", &[(None, None)], 400.0), None);
     }
 }

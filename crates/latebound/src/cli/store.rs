@@ -112,8 +112,8 @@ pub(crate) struct StoreFilesArgs {
     #[command(flatten)]
     pub(crate) place: StorePlace,
 
-    /// Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than
-    /// once [default: all].
+    /// Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks, intervals or results; may be given
+    /// more than once [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Vec<Table>,
 
