@@ -96,9 +96,9 @@ def test_numbers_on_the_page_are_those_of_the_questions(store, tmp_path):
         assert f"hosts/{row['host']}.html" in index.hrefs
         report = checked[f"hosts/{row['host']}.html"]
         assert str(row["max_ns"]) in {title.replace(" ns", "").replace(" ", "") for title in report.titles}
-        command("store", "export", "--store", store, "--host", row["host"], "--output", tmp_path / row["host"])
-        exported = tmp_path / row["host"] / "report.html"
-        assert exported.read_text() == (out / f"hosts/{row['host']}.html").read_text()
+        record = tmp_path / "run.json"
+        record.write_bytes(command("store", "export", "--store", store, "--host", row["host"], "--format", "json"))
+        assert command("report", record, "--html", "-").decode() == (out / f"hosts/{row['host']}.html").read_text()
 
 
 def test_the_later_kernel_is_found_and_equal_ones_are_not(store, tmp_path):
@@ -110,7 +110,7 @@ def test_the_later_kernel_is_found_and_equal_ones_are_not(store, tmp_path):
         for against in read["comparison"]["against"]
     }
     # The kernel that is not real-time was given a tail of another kind; the two others are the same law.
-    assert verdicts[later]["max"] == "worse" and verdicts[later]["p99.99"] == "worse"
+    assert verdicts[later]["max"] == "worse"
     assert not {"worse", "better"} & set(verdicts[other].values())
     assert read["left_out"] == []
     hosts = {row["value"]: row["hosts"] for row in ask("tails-by-setting", store).to_dicts()}

@@ -125,6 +125,8 @@ def page(
         (folder / "hosts").mkdir(mode=0o700)
         read = fleet_hosts(os.fspath(store), folder, shown, setting=compare, base=base, against=list(against), since=since, until=until).data
         document = {"store": os.fspath(store), "shown": hosts, "answers": answers, **read}
+        for written in folder.rglob("*.html"):
+            written.chmod(0o600)
         _write(folder / "index.html", fleet_page(json.dumps(document)))
         _write(folder / MARKER, json.dumps({"schema": SCHEMA, "hosts": read["hosts"], "pages": len(read["pages"])}) + "\n")
         if replace and os.path.lexists(target):
