@@ -84,7 +84,8 @@ pub fn read_fleet<E: From<DocumentError>>(
 
 /// The one value that a setting had.
 fn value_of<'e>(export: &'e Export, setting: &str) -> Result<&'e str, String> {
-    let values: Vec<&str> = export.values.get(setting).into_iter().flatten().flatten().map(String::as_str).collect();
+    let values: Vec<&str> =
+        export.values.get(setting).into_iter().flatten().flatten().map(String::as_str).collect();
     match values[..] {
         [one] => Ok(one),
         [] => Err(format!("it does not tell {setting}")),
@@ -114,7 +115,8 @@ fn chosen(
     let sides = if sides.first().is_some_and(is_base) { sides } else { Vec::new() };
     for side in by_value.into_values() {
         let why = format!("its {} is {}, which is not compared", division.setting, side.name);
-        left_out.extend(side.runs.iter().map(|run| LeftOut { host: run.path().to_owned(), why: why.clone() }));
+        left_out
+            .extend(side.runs.iter().map(|run| LeftOut { host: run.path().to_owned(), why: why.clone() }));
     }
     sides
 }

@@ -30,11 +30,13 @@ pub fn origin(path: &Path) -> Result<Origin, DocumentError> {
         let Ok(run) = latebound_store::read_run(path) else { return Ok(nothing) };
         return Ok(Origin { host: run.system.hostname, started_at: Some(run.started_at), changed_us });
     }
-    let Ok(trace) = latebound_files::open(path).map_err(drop).and_then(|file| TraceFile::open(file).map_err(drop))
+    let Ok(trace) =
+        latebound_files::open(path).map_err(drop).and_then(|file| TraceFile::open(file).map_err(drop))
     else {
         return Ok(nothing);
     };
     // trace-cmd writes system, host, release and machine.
-    let host = trace.uname().and_then(|uname| uname.split_whitespace().nth(1)).filter(|host| *host != "(none)");
+    let host =
+        trace.uname().and_then(|uname| uname.split_whitespace().nth(1)).filter(|host| *host != "(none)");
     Ok(Origin { host: host.map(str::to_owned), ..nothing })
 }

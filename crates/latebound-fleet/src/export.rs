@@ -430,7 +430,8 @@ fn series(id: &Arc<str>, sum: &Sum) -> Option<Series> {
     let (row, buckets) = sum.parts()?;
     let bound = |ns: Option<i64>| ns.map_or(Some(None), |ns| nanos(ns).map(Some));
     let (min, max) = (bound(row.min_ns)?, bound(row.max_ns)?);
-    let counts = buckets.map(|(low, count)| Some((bucket_index(u64::try_from(low).ok()?), u64::try_from(count).ok()?)));
+    let counts = buckets
+        .map(|(low, count)| Some((bucket_index(u64::try_from(low).ok()?), u64::try_from(count).ok()?)));
     let counts: Vec<(usize, u64)> = counts.collect::<Option<_>>()?;
     let empty = counts.iter().all(|(_, count)| *count == 0);
     let ends = if empty { (Nanos::ZERO, Nanos::ZERO) } else { (min?, max?) };
@@ -525,7 +526,8 @@ fn explanation(
         };
         let via = row.via.iter().flat_map(|via| via.split(" < ")).map(link).collect();
         let of_kind = |span: &&SpanRow| span.kind == row.cause_kind && span.subject == row.cause_subject;
-        let name = (row.cause_kind.clone(), row.cause_subject.clone(), row.cause_comm.clone(), row.via.clone());
+        let name =
+            (row.cause_kind.clone(), row.cause_subject.clone(), row.cause_comm.clone(), row.via.clone());
         causes.push(Cause {
             kind,
             subject: row.cause_subject.to_string(),

@@ -78,19 +78,29 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
     let export = store.export_host("sim-00003", &Choice::default()).unwrap();
     let longest = runs.iter().flat_map(|run| &run.worst).max_by_key(|one| one.length()).unwrap();
     let worst = &export.run.worst[0];
-    assert_eq!((worst.length(), worst.cpu, &worst.task.comm), (longest.length(), longest.cpu, &longest.task.comm));
+    assert_eq!(
+        (worst.length(), worst.cpu, &worst.task.comm),
+        (longest.length(), longest.cpu, &longest.task.comm)
+    );
     assert!(export.run.worst.iter().all(latebound_model::Explanation::adds_up));
     let told = |one: &latebound_model::Explanation| -> Vec<_> {
-        one.causes.iter().map(|cause| (cause.kind, cause.subject.clone(), cause.duration, cause.spans)).collect()
+        one.causes
+            .iter()
+            .map(|cause| (cause.kind, cause.subject.clone(), cause.duration, cause.spans))
+            .collect()
     };
     assert_eq!(told(worst), told(longest));
     assert_eq!(worst.spans.len(), longest.spans.len());
-    let group = |one: &latebound_model::Explanation| one.member(one.task.tid).map(|member| member.group.clone());
+    let group =
+        |one: &latebound_model::Explanation| one.member(one.task.tid).map(|member| member.group.clone());
     assert_eq!(group(worst), group(longest));
     // Nobody takes what stands for an id for one.
     assert!(worst.threads().iter().all(|tid| tid.0 < 0));
     let system = &export.run.system;
-    assert_eq!((&system.kernel_release, &system.cpu_model), (&runs[0].system.kernel_release, &runs[0].system.cpu_model));
+    assert_eq!(
+        (&system.kernel_release, &system.cpu_model),
+        (&runs[0].system.kernel_release, &runs[0].system.cpu_model)
+    );
     assert_eq!(export.run.settings["period"], "1.00 ms");
     assert_eq!(export.values["kernel_release"].len(), 1);
     let maxima = export.run.series[0].block_maxima.as_ref().unwrap();

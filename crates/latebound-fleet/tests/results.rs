@@ -8,14 +8,14 @@ mod common;
 use std::collections::BTreeMap;
 use std::thread;
 
-use common::{add, later, long};
+use common::{add, later};
 use latebound_fleet::{AddOutcome, Choice, Level, NewResult, SimulatedFleet, Store, Table, UNKNOWN_HOST};
 use latebound_model::Bound;
 use parquet::record::Field;
 use tempfile::TempDir;
 
-/// 2026-11-20, the day of the first Runs.
-const DAY_US: i64 = 1_795_132_800_000_000;
+/// Five hours after the begin of 2026-11-20, the day of the first Runs, which are of its first hour.
+const START_US: i64 = 1_795_132_800_000_000 + 5 * 3_600_000_000;
 
 fn store() -> (TempDir, Store) {
     let folder = TempDir::new().unwrap();
@@ -25,8 +25,14 @@ fn store() -> (TempDir, Store) {
 
 fn bound() -> Bound {
     let day = "2026-11-26".parse().unwrap();
-    let fleet =
-        SimulatedFleet { cpus: 2, day, interval_us: 60_000_000, intervals: 1, wakeups_per_second: 1000, seed: 1 };
+    let fleet = SimulatedFleet {
+        cpus: 2,
+        day,
+        interval_us: 60_000_000,
+        intervals: 1,
+        wakeups_per_second: 1000,
+        seed: 1,
+    };
     (0..20).find_map(|number| fleet.host(number).run(0).bound).unwrap()
 }
 
@@ -36,7 +42,7 @@ fn result(file: &str, host: Option<&str>) -> NewResult {
         file: file.to_owned(),
         sha256: Some(format!("of {file}")),
         host: host.map(str::to_owned),
-        start_us: DAY_US + 5,
+        start_us: START_US,
         made_us: 7,
         options: "{}".to_owned(),
         error: None,
@@ -79,7 +85,10 @@ fn a_result_counts_once_and_no_run() {
     assert_eq!(other(|one| one.options = "{\"view\":1}".to_owned()), 1);
     assert_eq!(other(|one| one.tool_version = "9".to_owned()), 1);
     assert_eq!(other(|one| (one.made_us, one.took_us) = (99, 99)), 0);
-    assert_eq!(store.add_results(vec![NewResult { host: None, ..result("c.dat", None) }]).unwrap().commits, 1);
+    assert_eq!(
+        store.add_results(vec![NewResult { host: None, ..result("c.dat", None) }]).unwrap().commits,
+        1
+    );
 }
 
 #[test]
@@ -88,16 +97,15 @@ fn a_bound_is_a_row_for_each_view_too_and_survives_a_roll_up() {
     add(&store, 0..3).unwrap();
     store.add_results(vec![result("a.dat", Some("rt-00")), failed("c.dat")]).unwrap();
     let of_results = |store: &Store| {
-        let start = Field::Long(DAY_US + 5);
+        let start = Field::Long(START_US);
         rows(store, Table::Bounds).iter().filter(|row| row["start_us"] == start).count()
     };
-    let largest = |store: &Store| rows(store, Table::Bounds).iter().map(|row| long(&row["bound_ns"])).max();
     let views: usize = bound().cpus.iter().map(|cpu| cpu.views.iter().count()).sum();
     assert!(views > 0);
     assert_eq!(of_results(&store), views);
-    let before = (rows(&store, Table::Results), largest(&store));
-    store.compact(later(Level::Day)).unwrap();
-    assert_eq!((rows(&store, Table::Results), largest(&store)), before);
+    let before = rows(&store, Table::Results);
+    store.compact(later(Level::Hour)).unwrap();
+    assert_eq!((rows(&store, Table::Results), of_results(&store)), (before, views));
     assert_eq!(store.add_results(vec![result("a.dat", Some("rt-00"))]).unwrap().commits, 0);
 }
 
@@ -112,7 +120,8 @@ fn many_writers_add_the_same_results_and_each_counts_once() {
                 let store = Store::open(place).unwrap();
                 for batch in 0..5 {
                     let numbers = (batch * 4)..(batch * 4 + 4);
-                    let new = numbers.map(|at| result(&format!("{}.dat", (at + writer * 4) % 20), Some("rt-07")));
+                    let new =
+                        numbers.map(|at| result(&format!("{}.dat", (at + writer * 4) % 20), Some("rt-07")));
                     store.add_results(new.collect()).unwrap();
                 }
             });

@@ -31,9 +31,9 @@ mod _native {
     #[pymodule_export]
     use crate::fleet::{origin, return_level, store_add_results, store_files, store_tables};
     #[pymodule_export]
-    use crate::page::{exchange, fleet_hosts, fleet_page};
-    #[pymodule_export]
     use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::page::{exchange, fleet_hosts, fleet_page};
     #[pymodule_export]
     use crate::run::{Run, Series, open};
     #[pymodule_export]

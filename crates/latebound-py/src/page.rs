@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use latebound_compare::{Comparison, Options, Side};
 use latebound_documents::{Division, DocumentError, read_fleet};
-use latebound_fleet::{Choice, Day, Store};
 use latebound_files::Folder;
+use latebound_fleet::{Choice, Day, Store};
 use latebound_report::html::{self, Distributions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -88,7 +88,8 @@ pub(crate) fn fleet_hosts(
     since: Option<&str>,
     until: Option<&str>,
 ) -> PyResult<Document> {
-    let day = |text: Option<&str>| text.map(|text| text.parse::<Day>().map_err(PyValueError::new_err)).transpose();
+    let day =
+        |text: Option<&str>| text.map(|text| text.parse::<Day>().map_err(PyValueError::new_err)).transpose();
     let choice = Choice { from: day(since)?, to: day(until)?, hosts: Vec::new() };
     let division = setting.map(|setting| Division { setting, base, against });
     let made = beside(py, move |_| written(&store, &folder, &hosts, &choice, division.as_ref()))?;

@@ -132,7 +132,7 @@ def test_more_files_than_a_batch_come_in_their_order(cluster, monkeypatch, tmp_p
     assert all("No such file" in result.error for result in found)
 
 
-@pytest.mark.parametrize(("happens", "told"), [(lambda: os.kill(os.getpid(), 11), "signal 11"), (lambda: time.sleep(60), "longer than 1 s")])
+@pytest.mark.parametrize(("happens", "told"), [(lambda: os.kill(os.getpid(), 9), "signal 9"), (lambda: time.sleep(60), "longer than 1 s")])
 def test_a_reader_that_dies_or_never_ends_is_named(monkeypatch, happens, told):
     monkeypatch.setattr(latebound, "bound", lambda *_: happens())
     result = one("bound", os.fspath(FIXTURES / TRACES[0]), {}, 1)

@@ -10,7 +10,9 @@ use latebound_model::{Activation, Context, Loss, Nanos, Task};
 pub(crate) fn thread_text(task: Option<&Task>) -> String {
     match task {
         Some(task) if task.is_idle() => "idle".to_owned(),
-        Some(task) => format!("{}{} {}", task.comm, id_text(task), task.priority_text()).trim_end().to_owned(),
+        Some(task) => {
+            format!("{}{} {}", task.comm, id_text(task), task.priority_text()).trim_end().to_owned()
+        }
         None => "–".to_owned(),
     }
 }

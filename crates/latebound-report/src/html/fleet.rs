@@ -87,7 +87,8 @@ impl Answer {
     }
 
     fn is_number(&self, place: usize) -> bool {
-        let mut cells = self.rows.iter().filter_map(|row| row.get(place)).filter(|cell| !cell.is_null()).peekable();
+        let mut cells =
+            self.rows.iter().filter_map(|row| row.get(place)).filter(|cell| !cell.is_null()).peekable();
         cells.peek().is_some() && cells.all(Value::is_number)
     }
 
@@ -205,12 +206,16 @@ fn section(m: &mut Markup, page: &FleetPage, answer: &Answer) {
                         .map(|row| (answer.time(row, "p99_9_ns"), answer.time(row, "max_ns")))
                         .collect();
                     let caption = "All hosts in the order of their maxima";
-                    parts::picture(m, caption, "(logarithmic)", WIDTH, |width| svg::ranked(caption, &hosts, width));
+                    parts::picture(m, caption, "(logarithmic)", WIDTH, |width| {
+                        svg::ranked(caption, &hosts, width)
+                    });
                 }
                 drawn(m, "The tails of the latest hosts", answer.tails("host", href));
                 shown = shown.min(page.shown);
             }
-            "tails-by-setting" => drawn(m, "Tails by the value of the setting", answer.tails("value", |_| None)),
+            "tails-by-setting" => {
+                drawn(m, "Tails by the value of the setting", answer.tails("value", |_| None))
+            }
             "tails-by-hardware" => drawn(m, "Tails by processor", answer.tails("cpu_model", |_| None)),
             _ => {}
         }
@@ -222,19 +227,45 @@ fn section(m: &mut Markup, page: &FleetPage, answer: &Answer) {
     });
 }
 
+/// The head of a column.
+fn head(column: &str) -> String {
+    column.trim_end_matches("_ns").replace("p99_99", "p99.99").replace("p99_9", "p99.9").replace('_', " ")
+}
+
 fn table(m: &mut Markup, page: &FleetPage, answer: &Answer, shown: usize) {
-    let heads: Vec<String> = answer
-        .columns
-        .iter()
-        .map(|(name, _)| name.trim_end_matches("_ns").replace("p99_99", "p99.99").replace("p99_9", "p99.9").replace('_', " "))
-        .collect();
+    // What is the same in all rows is said once, so that the rest has room. Durations have their columns always.
+    let is_constant = |place: usize, column: &str| {
+        let mut cells = answer.rows.iter().map(|row| row.get(place));
+        let first = cells.next();
+        place > 0
+            && answer.rows.len() > 1
+            && !column.ends_with("_ns")
+            && cells.all(|cell| Some(cell) == first)
+    };
+    let (constant, mut places): (Vec<usize>, Vec<usize>) = (0..answer.columns.len())
+        .partition(|&place| answer.columns.get(place).is_some_and(|(column, _)| is_constant(place, column)));
+    // The maximum stands beside the name, where a narrow page shows it.
+    if let Some(max) = answer.place("max_ns").and_then(|max| places.iter().position(|place| *place == max)) {
+        let max = places.remove(max);
+        places.insert(1, max);
+    }
+    if let (Some(first), false) = (answer.rows.first(), constant.is_empty()) {
+        let same = constant.iter().filter_map(|&place| Some((answer.columns.get(place)?, first.get(place)?)));
+        let same: Vec<String> =
+            same.map(|((name, _), value)| format!("{} {}", head(name), said(value))).collect();
+        m.leaf("p", &[("class", "lead")], &format!("In all rows: {}.", same.join(", "))).line();
+    }
+    let shown_columns: Vec<&str> =
+        places.iter().filter_map(|&place| answer.columns.get(place)).map(|(name, _)| name.as_str()).collect();
+    let heads: Vec<String> = shown_columns.iter().map(|column| head(column)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let numbers: Vec<usize> = (0..heads.len()).filter(|place| answer.is_number(*place)).collect();
+    let numbers: Vec<usize> = (0..places.len()).filter(|&at| answer.is_number(places[at])).collect();
     parts::table(m, &heads, &numbers, |m| {
         for row in answer.rows.iter().take(shown) {
             m.element("tr", &[], |m| {
-                for ((value, place), (column, _)) in row.iter().zip(0..).zip(&answer.columns) {
-                    let class = if numbers.contains(&place) { "n" } else { "name" };
+                for ((&place, column), at) in places.iter().zip(&shown_columns).zip(0..) {
+                    let class = if numbers.contains(&at) { "n" } else { "name" };
+                    let value = row.get(place).unwrap_or(&Value::Null);
                     m.element("td", &[("class", class)], |m| cell(m, page, column, value));
                 }
             })
@@ -284,7 +315,13 @@ fn compared(m: &mut Markup, page: &FleetPage) {
     let lead = "Each host is one Run of its side, so that chance is that of hosts: many values of few hosts prove nothing.";
     parts::section(m, "compared", &format!("Hosts compared by {setting}"), lead, |m| {
         let Some(comparison) = &page.comparison else {
-            m.leaf("p", &[], &format!("Fewer than two values of {setting} have hosts of their own, so nothing is compared."));
+            m.leaf(
+                "p",
+                &[],
+                &format!(
+                    "Fewer than two values of {setting} have hosts of their own, so nothing is compared."
+                ),
+            );
             left_out(m, page);
             return;
         };
@@ -293,7 +330,8 @@ fn compared(m: &mut Markup, page: &FleetPage) {
                 let text = format!("Unlike, {} against {}: {why}.", against.side.name, comparison.base.name);
                 m.leaf("p", &[("class", "banner loss")], &parts::prose(&text)).line();
             }
-            let title = format!("{} against {}: {}", against.side.name, comparison.base.name, headline(against));
+            let title =
+                format!("{} against {}: {}", against.side.name, comparison.base.name, headline(against));
             m.leaf("h3", &[], &parts::prose(&title)).line();
             super::compare::differences(m, comparison, against);
             if !against.cautions.is_empty() {
@@ -317,7 +355,11 @@ fn left_out(m: &mut Markup, page: &FleetPage) {
         return;
     }
     m.element("details", &[], |m| {
-        m.leaf("summary", &[], &format!("{} hosts are on no side", parts::number(page.left_out.len() as u64)));
+        m.leaf(
+            "summary",
+            &[],
+            &format!("{} hosts are on no side", parts::number(page.left_out.len() as u64)),
+        );
         parts::table(m, &["Host", "Why"], &[], |m| {
             for (host, why) in &page.left_out {
                 m.element("tr", &[], |m| {

@@ -4,7 +4,7 @@
 use latebound_model::Nanos;
 
 use super::scale::{LogAxis, time_label};
-use super::{Frame, cut, duration, label_width, legend, line, n, text};
+use super::{Frame, cut, duration, label_width, line, n, text};
 use crate::markup::Markup;
 
 /// One tail.
@@ -73,10 +73,20 @@ pub fn ladder(label: &str, rows: &[LadderRow], width: f64) -> Option<Markup> {
             }
             m.line();
         }
-        let keys = STEPS.map(|(class, name)| (format!("key {class}"), name));
-        let keys: Vec<(&str, &str)> = keys.iter().map(|(class, name)| (class.as_str(), *name)).collect();
-        legend(m, &frame, &keys);
+        dots_legend(m, &frame, &STEPS);
     }))
+}
+
+/// Names of dots with their colours, in a row below the axis' name.
+fn dots_legend(m: &mut Markup, frame: &Frame, entries: &[(&str, &str)]) {
+    let (mut x, y) = (frame.left, frame.bottom + 51.0);
+    for (class, name) in entries {
+        let dot = format!("M{} {}h0", n(x + 5.0), n(y - 4.0));
+        m.empty("path", &[("class", &format!("dots big {class}")), ("d", &dot)]);
+        text(m, "name", (x + 14.0, y), "start", name);
+        x += 14.0 + label_width(name) + 16.0;
+    }
+    m.line();
 }
 
 /// At most so many places are drawn beside each other.
@@ -112,7 +122,7 @@ pub fn ranked(label: &str, hosts: &[(Option<Nanos>, Option<Nanos>)], width: f64)
         for (path, class) in paths.iter().zip(["s3", "s1"]).filter(|(path, _)| !path.is_empty()) {
             m.empty("path", &[("class", &format!("{size} {class}")), ("d", path)]).line();
         }
-        legend(m, &frame, &[("key s1", "max"), ("key s3", "p99.9")]);
+        dots_legend(m, &frame, &[("s1", "max"), ("s3", "p99.9")]);
     }))
 }
 
@@ -131,8 +141,10 @@ mod tests {
             row("<b>\u{1b}", [Some(5_000), None, None, None, Some(1_000_000)]),
         ];
         let picture = ladder("tails", &rows, 600.0).unwrap().into_string();
-        assert_eq!(picture.matches("dots big").count(), 7);
-        assert!(picture.contains("&lt;b&gt;\\x1b: max 1 ms") || picture.contains("&lt;b&gt;\\x1b: max 1.00 ms"));
+        assert_eq!(picture.matches("dots big").count(), 7 + STEPS.len());
+        assert!(
+            picture.contains("&lt;b&gt;\\x1b: max 1 ms") || picture.contains("&lt;b&gt;\\x1b: max 1.00 ms")
+        );
         assert!(!picture.contains("<b>"));
         assert_eq!(ladder("tails", &[row("x", [None; 5])], 600.0), None);
         assert_eq!(ladder("tails", &[], 600.0), None);
@@ -142,10 +154,10 @@ mod tests {
     fn ranked_hosts_are_two_paths_however_many_they_are() {
         let hosts: Vec<_> = (1..=1000u64).map(|at| (Some(Nanos(at * 10)), Some(Nanos(at * 1000)))).collect();
         let picture = ranked("hosts", &hosts, 400.0).unwrap().into_string();
-        assert_eq!(picture.matches("<path").count(), 2);
-        assert_eq!(picture.matches("h0").count(), 2000);
+        assert_eq!(picture.matches("<path").count(), 2 + 2);
+        assert_eq!(picture.matches("h0").count(), 2000 + 2);
         let many = ranked("hosts", &hosts.repeat(3), 400.0).unwrap().into_string();
-        assert_eq!(many.matches("h0").count(), 2000);
+        assert_eq!(many.matches("h0").count(), 2000 + 2);
         assert_eq!(ranked("hosts", &[(None, None)], 400.0), None);
     }
 }
