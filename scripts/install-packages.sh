@@ -117,8 +117,8 @@ is_installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# Some packages start a service that nobody asked for: Prometheus, PostgreSQL. The tests start what they need by themselves, so no service is
-# started while packages are installed (Debian Policy 9.3.3.1), and Prometheus does not start with the system either.
+# Some packages start a service that nobody asked for: OpenSSH, Prometheus, PostgreSQL. The tests start what they need by themselves, so no service is
+# started while packages are installed (Debian Policy 9.3.3.1), and neither OpenSSH nor Prometheus starts with the system.
 policy=/usr/sbin/policy-rc.d
 our_policy=false
 keep_services_down() {
@@ -173,9 +173,12 @@ install_packages() {
     fi
     rm -f "$log"
     let_services_up
-    case " ${missing[*]} " in
-        *" prometheus "*) "${as_root[@]}" systemctl --quiet disable prometheus.service 2>/dev/null || : ;;
-    esac
+    local service
+    for service in prometheus:prometheus openssh-server:ssh; do
+        case " ${missing[*]} " in
+            *" ${service%:*} "*) "${as_root[@]}" systemctl --quiet disable "${service#*:}.service" 2>/dev/null || : ;;
+        esac
+    done
     say "installed ${#missing[@]} packages"
 }
 
