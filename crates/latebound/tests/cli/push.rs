@@ -180,6 +180,7 @@ fn kill_ssh(pushing: &mut Child) {
 }
 
 /// Pushes three Runs again and again, and kills somebody after a time of up to `span_us`; then once to the end.
+#[allow(clippy::print_stderr, reason = "a failure is looked into with the seed")]
 fn killed_pushes(folder: &Path, place: &Place, usual: u64, span_us: u64, kill: fn(&mut Child)) {
     let kills = std::env::var("LATEBOUND_PUSH_KILLS").map_or(usual, |kills| kills.parse().unwrap());
     let run = sample(folder);
