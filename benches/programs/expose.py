@@ -28,10 +28,10 @@ def main():
     registry.register(Same(text))
     times = []
     for _ in range(rounds):
-        began = time.perf_counter()
+        began = time.process_time()
         size = len(generate_latest(registry))
-        times.append(1e3 * (time.perf_counter() - began))
-    print(f"{'prometheus_client':20} fastest of {rounds} {min(times):7.2f} ms, median {statistics.median(times):7.2f} ms, {size} bytes")
+        times.append(1e3 * (time.process_time() - began))
+    print(f"{'prometheus_client':20} processor time: fastest of {rounds} {min(times):7.2f} ms, median {statistics.median(times):7.2f} ms, {size} bytes")
 
 
 main()
