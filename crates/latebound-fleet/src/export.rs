@@ -117,6 +117,9 @@ impl Store {
 /// Tells an activation from others of its host: day, level, start, rank, series and CPU.
 type WorstKey = (i32, Arc<str>, i64, i32, Arc<str>, i32);
 
+/// Tells a loss from others: in which way, and where.
+type LossKey = (Arc<str>, Option<Arc<str>>);
+
 /// The rows of a host, as far as a Run needs them.
 #[derive(Default)]
 struct Gathered {
@@ -125,7 +128,7 @@ struct Gathered {
     spans: BTreeMap<WorstKey, Vec<SpanRow>>,
     settings: Vec<SettingRow>,
     machine: Option<MachineRow>,
-    losses: BTreeMap<(Arc<str>, Option<Arc<str>>), Option<u64>>,
+    losses: BTreeMap<LossKey, Option<u64>>,
     /// By series: the maximum value of each hour.
     hours: BTreeMap<Arc<str>, BTreeMap<i64, i64>>,
     /// Series of which blocks are longer than an hour.
@@ -349,7 +352,7 @@ impl Gathered {
         for (key, rows) in &self.worst {
             let mechanism = self.sums.get(&key.4).and_then(Sum::mechanism);
             let spans = self.spans.get(key).map_or(&[][..], Vec::as_slice);
-            match mechanism.and_then(|word| parsed(&word)).and_then(|of| explanation(of, rows, spans, clocks))
+            match mechanism.and_then(|word| parsed(word)).and_then(|of| explanation(of, rows, spans, clocks))
             {
                 Some(explanation) => all.push(explanation),
                 None => unknown += 1,

@@ -83,6 +83,7 @@ def one(kind: str, file: str, options: Mapping[str, Any], timeout_s: float) -> R
         # A line without an end is that of a reader that died.
         made |= json.loads(line) if line.endswith(b"\n") else {}
     found = {name: made.get(name) for name in ("sha256", "host")} | {"start_us": made.get("start_us") or 0}
+    error: str | None
     if ended is None:
         error = f"it took longer than {timeout_s:g} s; raise --timeout, or cut the file"
     elif ended < 0:

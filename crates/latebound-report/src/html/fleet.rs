@@ -154,12 +154,13 @@ fn top(m: &mut Markup, page: &FleetPage) {
     m.element("h1", &[("id", "answer")], |m| match first {
         Some((answer, row)) => {
             let host = answer.cell(row, "host").map(said).unwrap_or_default();
-            m.text("The latest host is ").leaf("b", &[], &host).text(": ");
+            m.text(&format!("The latest of {} hosts is ", parts::number(page.hosts)));
+            m.leaf("b", &[], &host).text(": ");
             m.leaf("b", &[], &answer.time(row, "max_ns").map_or_else(|| "–".to_owned(), parts::time));
             if let Some(cause) = answer.cell(row, "cause").filter(|cause| !cause.is_null()) {
                 m.text(", most of it ").leaf("b", &[], &said(cause));
             }
-            m.text(&format!(", of {} hosts.", parts::number(page.hosts)));
+            m.text(".");
         }
         None => _ = m.text("The store has no rows of this time."),
     })
