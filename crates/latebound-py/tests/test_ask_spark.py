@@ -99,6 +99,7 @@ def test_results_go_to_the_store_once_whatever_dies(cluster, tmp_path, capsys):
             assert json.loads(row["document"]) == latebound.bound(row["file"]).data and row["sha256"]
     (answer,) = ask("spread-results", store).to_dicts()
     assert (answer["host"], answer["files"], answer["failed"], answer["error_file"]) == ("rt-07", 25, 1, str(poisoned))
+    assert not any(path.stat().st_mode & 0o007 for path in [store, *store.rglob("*")])
     bounds = ask("bound-against-observed", store).to_dicts()
     assert bounds and {row["host"] for row in bounds} == {"rt-07"}
     # What is done again counts once.

@@ -230,7 +230,13 @@ def add_to_store(results: Sequence[Result], kind: str, store: str | os.PathLike[
         }
         for one in results
     ]
-    store_add_results(os.fspath(store), json.dumps(rows))
+    # As for the command, a store is for its owner and its group.
+    usual = os.umask(0o077)
+    os.umask(usual | 0o007)
+    try:
+        store_add_results(os.fspath(store), json.dumps(rows))
+    finally:
+        os.umask(usual)
 
 
 def write(batches: Iterable[Sequence[Result]], kind: str, out: Path) -> None:
