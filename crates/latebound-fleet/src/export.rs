@@ -69,7 +69,7 @@ impl Store {
     pub fn hosts(&self, choice: &Choice) -> Result<(Vec<HostDays>, Vec<Damage>), FleetError> {
         let (partitions, damaged) = self.partitions()?;
         let mut by_host: BTreeMap<String, Vec<Partition>> = BTreeMap::new();
-        for partition in partitions.into_iter().filter(|partition| choice.has(partition)) {
+        for partition in partitions.into_keys().filter(|partition| choice.has(partition)) {
             by_host.entry(partition.host.clone()).or_default().push(partition);
         }
         Ok((by_host.into_iter().map(|(host, days)| HostDays { host, days }).collect(), damaged))
@@ -154,39 +154,39 @@ impl Gathered {
             }
         };
         let found = match file.table {
-            Table::Series => from_file(bytes, |row: SeriesRow| {
+            Table::Series => from_file(bytes, file.tables, |row: SeriesRow| {
                 if row.total {
                     sum(self.sums.entry(row.series_id.clone()).or_default().series(row));
                 }
             }),
-            Table::Buckets => from_file(bytes, |row: BucketRow| {
+            Table::Buckets => from_file(bytes, file.tables, |row: BucketRow| {
                 if row.total {
                     sum(self.sums.entry(row.series_id.clone()).or_default().bucket(&row));
                 }
             }),
-            Table::Worst => from_file(bytes, |row: WorstRow| {
+            Table::Worst => from_file(bytes, file.tables, |row: WorstRow| {
                 let key = (day, row.level.clone(), row.start_us, row.rank, row.series_id.clone(), row.cpu);
                 self.worst.entry(key).or_default().push(row);
             }),
-            Table::Spans => from_file(bytes, |row: SpanRow| {
+            Table::Spans => from_file(bytes, file.tables, |row: SpanRow| {
                 let key = (day, row.level.clone(), row.start_us, row.rank, row.series_id.clone(), row.cpu);
                 if self.worst.contains_key(&key) {
                     self.spans.entry(key).or_default().push(row);
                 }
             }),
-            Table::Settings => from_file(bytes, |row| self.settings.push(row)),
-            Table::Machines => from_file(bytes, |row: MachineRow| {
+            Table::Settings => from_file(bytes, file.tables, |row| self.settings.push(row)),
+            Table::Machines => from_file(bytes, file.tables, |row: MachineRow| {
                 if self.machine.as_ref().is_none_or(|last| last.start_us <= row.start_us) {
                     self.machine = Some(row);
                 }
             }),
-            Table::Losses => from_file(bytes, |row: LossRow| {
+            Table::Losses => from_file(bytes, file.tables, |row: LossRow| {
                 let count = row.count.and_then(|count| u64::try_from(count).ok());
                 let lost = self.losses.entry((row.kind, row.subject)).or_insert(Some(0));
                 // So many and nobody knows how many is nobody knows how many.
                 *lost = lost.zip(count).map(|(one, other)| one.saturating_add(other));
             }),
-            Table::Blocks => from_file(bytes, |row: BlockRow| {
+            Table::Blocks => from_file(bytes, file.tables, |row: BlockRow| {
                 if row.block_us > HOUR_US {
                     self.long_blocks.insert(row.series_id);
                     return;
@@ -195,7 +195,7 @@ impl Gathered {
                 let max = self.hours.entry(row.series_id).or_default().entry(hour).or_insert(row.max_ns);
                 *max = row.max_ns.max(*max);
             }),
-            Table::Intervals => from_file(bytes, |row| self.intervals.push(row)),
+            Table::Intervals => from_file(bytes, file.tables, |row| self.intervals.push(row)),
             Table::Bounds => {
                 self.bounds = true;
                 return Ok(Ok(()));

@@ -33,7 +33,8 @@ pub(crate) trait Row: Default + Sized {
 
 /// What came after the first version of the tables, by the version with which it came: a column, or a whole table where none is named.
 /// Columns come at the end of their table, and have no value in rows of files from before.
-const CAME: &[(u32, Table, Option<&str>)] = &[(2, Table::Intervals, Some("command"))];
+const CAME: &[(u32, Table, Option<&str>)] =
+    &[(2, Table::Intervals, Some("command")), (2, Table::Results, None)];
 
 /// The first version of the tables.
 pub(crate) const FIRST: u32 = 1;
