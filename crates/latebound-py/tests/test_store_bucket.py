@@ -20,7 +20,8 @@ KEY, SECRET = "AKLOOPBACKTEST", "secret-of-the-loopback-test"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The folder and the URL of a server that has one bucket."""
-    program = subprocess.run([REPOSITORY / "scripts/install-versitygw.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    install = [REPOSITORY / "scripts/install-go-program.sh", "versitygw"]
+    program = subprocess.run(install, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     folder = tmp_path_factory.mktemp("s3")
     (folder / "fleet").mkdir()
     for _ in range(20):

@@ -159,8 +159,8 @@ fn listening(folder: &Path, port: u16) -> Option<Child> {
 
 /// Installs the server where it is not there yet.
 fn program() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install-versitygw.sh");
-    let output = Command::new(script).stderr(Stdio::inherit()).output().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install-go-program.sh");
+    let output = Command::new(script).arg("versitygw").stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "versitygw could not be installed; see above");
     String::from_utf8(output.stdout).unwrap().trim_end().into()
 }

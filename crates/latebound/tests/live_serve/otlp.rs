@@ -21,8 +21,8 @@ use crate::service::{DURATIONS, Service, all_runs, becomes_true, fresh, number};
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install-otlp-receiver.sh");
-        let output = Command::new(script).stderr(Stdio::inherit()).output().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install-go-program.sh");
+        let output = Command::new(script).arg("otlp-receiver").stderr(Stdio::inherit()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
     })
