@@ -109,6 +109,9 @@ _latebound() {
             latebound__subcmd__store,compact)
                 cmd="latebound__subcmd__store__subcmd__compact"
                 ;;
+            latebound__subcmd__store,export)
+                cmd="latebound__subcmd__store__subcmd__export"
+                ;;
             latebound__subcmd__store,files)
                 cmd="latebound__subcmd__store__subcmd__files"
                 ;;
@@ -1616,7 +1619,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__store)
-            opts="-h -V --format --color --help --version add list files verify compact prune migrate simulate"
+            opts="-h -V --format --color --help --version add list files verify compact prune migrate simulate export"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1680,6 +1683,52 @@ _latebound() {
                     ;;
                 --to)
                     COMPREPLY=($(compgen -W "hour day" -- "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "human json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        latebound__subcmd__store__subcmd__export)
+            opts="-o -h -V --store --host --from --to --output --force --format --color --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --format)

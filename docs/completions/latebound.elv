@@ -625,6 +625,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand prune 'Remove old days from a store'
             cand migrate 'Write files of earlier versions again, with the columns of today'
             cand simulate 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
+            cand export 'Write all that a store holds of a host as one Run'
         }
         &'latebound;store;add'= {
             cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
@@ -650,7 +651,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;store;files'= {
             cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
-            cand --table 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]'
+            cand --table 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks, intervals or results; may be given more than once [default: all]'
             cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
             cand --to 'Only this day and earlier ones'
             cand --host 'Only this host; may be given more than once'
@@ -710,6 +711,21 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --seed 'What the chance begins with'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'latebound;store;export'= {
+            cand --store 'The store: a folder, or s3://BUCKET/PREFIX'
+            cand --host 'The host'
+            cand --from 'Only this day and later ones, such as 2026-11-27 (UTC)'
+            cand --to 'Only this day and earlier ones'
+            cand -o 'Write the Run to this folder, with its page report.html'
+            cand --output 'Write the Run to this folder, with its page report.html'
+            cand --format 'The format of the results'
+            cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand --force 'Replace an earlier Run at --output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'

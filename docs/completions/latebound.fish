@@ -614,21 +614,22 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -l format -d 'The format of the results' -r -f -a "human\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -s V -l version -d 'Print version'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "add" -d 'Add Runs to a store'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "prune" -d 'Remove old days from a store'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "migrate" -d 'Write files of earlier versions again, with the columns of today'
-complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate" -f -a "simulate" -d 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "add" -d 'Add Runs to a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "list" -d 'List the days and hosts of a store, with their Runs, rows and bytes'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "files" -d 'Print the paths of the Parquet files that count, for other programs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "verify" -d 'Read every file that counts and compare it with what was written'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "compact" -d 'Roll up Runs to hours or days, and remove files that nobody needs'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "prune" -d 'Remove old days from a store'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "migrate" -d 'Write files of earlier versions again, with the columns of today'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "simulate" -d 'Add the Runs of hosts that do not exist to a store, to try questions and sizes before there are machines'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and not __fish_seen_subcommand_from add list files verify compact prune migrate simulate export" -f -a "export" -d 'Write all that a store holds of a host as one Run'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l host -d 'The name of the host, in place of the name in the Run' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l format -d 'The format of the results' -r -f -a "human\t''
@@ -650,7 +651,7 @@ never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l table -d 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks or intervals; may be given more than once [default: all]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l table -d 'Only this table: series, buckets, worst, spans, settings, machines, losses, bounds, blocks, intervals or results; may be given more than once [default: all]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l to -d 'Only this day and earlier ones' -r
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from files" -l host -d 'Only this host; may be given more than once' -r
@@ -711,6 +712,19 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l host -d 'The host' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l from -d 'Only this day and later ones, such as 2026-11-27 (UTC)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l to -d 'Only this day and earlier ones' -r
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -s o -l output -d 'Write the Run to this folder, with its page report.html' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l format -d 'The format of the results' -r -f -a "human\t''
+json\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l force -d 'Replace an earlier Run at --output'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand schema" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
