@@ -78,8 +78,9 @@ fn migrating_writes_the_columns_of_today_and_changes_nothing_else() {
     let before = content(&store);
     let document = store.migrate().unwrap();
     assert_eq!((document.tables, &document.damaged[..]), (TABLES_VERSION, &[][..]));
-    // Of the tables only those are written again that have changed since.
-    let older = Table::ALL.iter().filter(|table| table.version() > 1).count() as u64;
+    // Of the tables only those are written again that have changed since. A table that came later has no file.
+    let has_changed = |table: &&Table| table.version() > 1 && **table != Table::Results;
+    let older = Table::ALL.iter().filter(has_changed).count() as u64;
     for partition in &document.partitions {
         assert_eq!((partition.files_before, partition.files_after), (older, older), "{partition:?}");
     }
