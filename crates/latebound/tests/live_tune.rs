@@ -71,7 +71,7 @@ fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
     let folder = tempfile::tempdir().unwrap();
     let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "300s"])
+        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"])
         .args(["--append", "latebound_first=1", "--", "exec", "sh"])
         .arg(tree.join("tests/guest/service.sh"))
         .arg(env!("CARGO_BIN_EXE_latebound"))

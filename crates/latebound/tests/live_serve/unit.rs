@@ -29,7 +29,7 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
     let folder = tempfile::tempdir().unwrap();
     let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--timeout", "300s"])
+        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--timeout", "600s"])
         .args(["--append", "latebound_first=1", "--", "exec", "sh"])
         .arg(tree.join("tests/guest/serve.sh"))
         .arg(env!("CARGO_BIN_EXE_latebound"))
