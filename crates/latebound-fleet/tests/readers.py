@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 folder = pathlib.Path(sys.argv[1])
 tables = json.loads((folder / "files").read_text())["tables"]
-assert len(tables) == 10, tables.keys()
+assert len(tables) == 11, tables.keys()
 for name, paths in tables.items():
     if not paths:
         continue
