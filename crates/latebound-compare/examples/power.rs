@@ -14,8 +14,7 @@
 
 use latebound_compare::{Options, Side, VerdictWord, compare};
 use latebound_model::{
-    Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject,
-    SystemSnapshot, Tool,
+    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, RunVerb, Series, Subject,
 };
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -62,19 +61,8 @@ fn run(values: &[f64]) -> Run {
     values.iter().for_each(|value| histogram.record(Nanos(*value as u64)));
     let subject = Subject { name: "measure".to_owned(), task: None, cpu: None };
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: RunVerb::Measure,
-        command: Vec::new(),
         state: RunState::Complete,
-        started_at: String::new(),
-        started_monotonic: Nanos::ZERO,
-        planned: None,
         duration: Nanos::from_secs(4),
-        system: SystemSnapshot::default(),
-        evidence: Vec::new(),
-        measure: None,
-        loads: Vec::new(),
         series: vec![Series::new(
             Mechanism::TimerWakeup,
             Quantity::Latency,
@@ -82,21 +70,7 @@ fn run(values: &[f64]) -> Run {
             Evidence::User,
             histogram,
         )],
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
-        missing: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Measure, "latebound", "0")
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use latebound_compare::{Options, Side, compare};
 use latebound_model::{
-    BlockMaxima, Cpu, Evidence, Histogram, Mechanism, Nanos, Quantity, RUN_SCHEMA, Run, RunState, RunVerb,
-    Series, Subject, SystemSnapshot, Tool,
+    BlockMaxima, Cpu, Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, RunVerb, Series,
+    Subject,
 };
 
 fn main() {
@@ -87,34 +87,10 @@ fn run(seed: u64, cpus: u32) -> Run {
         }
     }
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: RunVerb::Measure,
-        command: Vec::new(),
         state: RunState::Complete,
         started_at: format!("2026-01-01T{:02}:{:02}:{:02}Z", seed / 3600, seed / 60 % 60, seed % 60),
-        started_monotonic: Nanos::ZERO,
-        planned: None,
         duration: Nanos::from_secs(30),
-        system: SystemSnapshot::default(),
-        evidence: Vec::new(),
-        measure: None,
-        loads: Vec::new(),
         series,
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
-        missing: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Measure, "latebound", "0")
     }
 }

@@ -6,8 +6,8 @@
 use latebound_compare::{Against, Options, Side, Tradeoff, VerdictWord, compare, experiment};
 use latebound_model::{
     BlockMaxima, CStateControl, Censored, Cpu, CpuSet, Emulation, Evidence, Histogram, Load, Loss, LossKind,
-    MeasureSettings, Mechanism, Missing, MissingKind, Nanos, Policy, Quantity, RUN_SCHEMA, Run, RunState,
-    RunVerb, Series, Subject, SystemSnapshot, Throughput, Tool,
+    MeasureSettings, Mechanism, Missing, MissingKind, Nanos, Policy, Quantity, Run, RunState, RunVerb,
+    Series, Subject, SystemSnapshot, Throughput,
 };
 
 const OPTIONS: Options = Options { level: 0.05, margin: 0.05, least_effect: 0.01, seed: 1 };
@@ -57,13 +57,9 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
     }
     let done = (20_000.0 * seconds as f64 * of_run) as u64;
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: "0.1.0".to_owned() },
-        verb: RunVerb::Measure,
         command: vec!["latebound".to_owned(), "measure".to_owned()],
         state: RunState::Complete,
         started_at: format!("2026-01-01T00:{:02}:{:02}Z", seed / 60 % 60, seed % 60),
-        started_monotonic: Nanos::ZERO,
         planned: Some(Nanos::from_secs(seconds)),
         duration: Nanos::from_secs(seconds),
         system: SystemSnapshot {
@@ -71,7 +67,6 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
             command_line: Some("quiet preempt=none".to_owned()),
             ..SystemSnapshot::default()
         },
-        evidence: Vec::new(),
         measure: Some(MeasureSettings {
             cpus: CpuSet::new([Cpu(0), Cpu(1)]),
             policy: Policy::Fifo,
@@ -90,16 +85,6 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
             error: None,
         }],
         series: all,
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),
@@ -107,10 +92,7 @@ fn run(seed: u64, seconds: u64, tail: f64) -> Run {
             duration: Nanos::from_secs(seconds),
             offered: None,
         }],
-        losses: Vec::new(),
-        missing: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Measure, "latebound", "0.1.0")
     }
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use latebound_model::{
     BlockMaxima, Cause, CauseKind, Censored, Cpu, CpuSet, Explanation, Histogram, KnownBy, Loss, LossKind,
     Mechanism, Membership, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Series, Span, Subject,
-    SystemSnapshot, Task, Tid, Tool, WaitLink, WaitThrough, bucket_index,
+    SystemSnapshot, Task, Tid, WaitLink, WaitThrough, bucket_index,
 };
 use serde::de::DeserializeOwned;
 
@@ -260,38 +260,22 @@ impl Gathered {
         });
         let observed_us = self.intervals.iter().fold(0i64, |sum, row| sum.saturating_add(row.observed_us));
         let run = Run {
-            schema: latebound_model::RUN_SCHEMA.to_owned(),
-            tool: Tool {
-                name: "latebound".to_owned(),
-                version: self.machine.as_ref().map_or_else(String::new, |row| row.tool_version.to_string()),
-            },
-            verb: self.verb(),
             command: ["latebound", "store", "export", "--host", host].map(str::to_owned).to_vec(),
             state: self.state(),
             started_at: Timestamp::from_microsecond(start_us).map(|at| at.to_string()).unwrap_or_default(),
             started_monotonic: STARTED,
-            planned: None,
             duration: Nanos(observed_us.unsigned_abs().saturating_mul(1000)),
             losses: losses.collect(),
             system,
-            evidence: Vec::new(),
-            measure: None,
             settings,
-            loads: Vec::new(),
             series,
             worst,
-            worst_of_series: Vec::new(),
-            bound: None,
-            findings: Vec::new(),
-            system_management_interrupts: None,
-            quotas: Vec::new(),
-            jobs: Vec::new(),
-            on_late: None,
-            stretch: None,
-            blame: Vec::new(),
-            throughput: Vec::new(),
             missing,
-            tables: Vec::new(),
+            ..Run::new(
+                self.verb(),
+                "latebound",
+                self.machine.as_ref().map_or_else(String::new, |row| row.tool_version.to_string()),
+            )
         };
         self.damaged.sort();
         self.damaged.dedup();

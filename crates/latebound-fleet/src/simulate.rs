@@ -13,7 +13,7 @@ use latebound_model::{
     BUCKET_COUNT, BlockMaxima, Bound, Cause, CauseKind, Cpu, CpuBound, CpuSet, Evidence, Explanation,
     Histogram, Loss, LossKind, MeasureSettings, MeasuredWakeup, Mechanism, Membership, Nanos, Policy,
     PreemptionModel, Quantity, Run, RunState, RunVerb, Series, Span, Subject, SystemSnapshot, Task, Tid,
-    Tool, Verdict, ViewKind, bucket_bounds,
+    Verdict, ViewKind, bucket_bounds,
 };
 use rand::rngs::Xoshiro256PlusPlus as Chance;
 use rand::{RngExt, SeedableRng};
@@ -214,9 +214,6 @@ impl SimulatedHost<'_> {
             losses.push(Loss { kind: LossKind::Overwritten, place: "recorder, CPU 0".to_owned(), count });
         }
         Run {
-            schema: latebound_model::RUN_SCHEMA.to_owned(),
-            tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            verb: RunVerb::Measure,
             command: vec!["latebound".to_owned(), "measure".to_owned()],
             state: RunState::Complete,
             started_at: Timestamp::from_microsecond(start_us).map(|at| at.to_string()).unwrap_or_default(),
@@ -224,7 +221,6 @@ impl SimulatedHost<'_> {
             planned: Some(duration),
             duration,
             system: self.system(changed),
-            evidence: Vec::new(),
             measure: Some(MeasureSettings {
                 cpus: CpuSet::new((0..fleet.cpus).map(Cpu)),
                 policy: Policy::Fifo,
@@ -235,23 +231,11 @@ impl SimulatedHost<'_> {
                 block: BLOCK,
                 timer_slack: None,
             }),
-            settings: BTreeMap::new(),
-            loads: Vec::new(),
             series,
             worst,
-            worst_of_series: Vec::new(),
             bound,
-            findings: Vec::new(),
-            system_management_interrupts: None,
-            quotas: Vec::new(),
-            jobs: Vec::new(),
-            on_late: None,
-            stretch: None,
-            blame: Vec::new(),
-            throughput: Vec::new(),
             losses,
-            missing: Vec::new(),
-            tables: Vec::new(),
+            ..Run::new(RunVerb::Measure, "latebound", env!("CARGO_PKG_VERSION"))
         }
     }
 

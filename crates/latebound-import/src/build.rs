@@ -3,7 +3,7 @@
 
 use latebound_model::{
     BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Missing, MissingKind, Nanos,
-    Quantity, RUN_SCHEMA, Run, RunState, RunVerb, Series, Subject, Summary, SystemSnapshot, Tool,
+    Quantity, Run, RunState, RunVerb, Series, Subject, Summary,
 };
 
 use crate::number::sum;
@@ -11,40 +11,15 @@ use crate::number::sum;
 /// An imported Run without results yet.
 pub(crate) fn run(tool: &str, version: &str, command: &str) -> Run {
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: tool.to_owned(), version: version.to_owned() },
-        verb: RunVerb::Import,
         command: command.split_whitespace().map(str::to_owned).collect(),
         state: RunState::Complete,
-        started_at: String::new(),
-        started_monotonic: Nanos::ZERO,
-        planned: None,
-        duration: Nanos::ZERO,
-        system: SystemSnapshot::default(),
-        evidence: Vec::new(),
-        measure: None,
-        settings: std::collections::BTreeMap::new(),
-        loads: Vec::new(),
-        series: Vec::new(),
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
         missing: vec![Missing {
             kind: MissingKind::System,
             what: "the settings of the system".to_owned(),
             why: format!("{tool} does not keep them"),
             remedy: "measure with latebound, whose Runs hold them".to_owned(),
         }],
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Import, tool, version)
     }
 }
 

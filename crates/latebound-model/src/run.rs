@@ -276,6 +276,41 @@ pub struct Run {
 }
 
 impl Run {
+    /// A Run of which nothing is known but who writes it: it is [running](RunState::Running), has no time, no system and no results.
+    pub fn new(verb: RunVerb, tool: impl Into<String>, version: impl Into<String>) -> Run {
+        Run {
+            schema: RUN_SCHEMA.to_owned(),
+            tool: Tool { name: tool.into(), version: version.into() },
+            verb,
+            command: Vec::new(),
+            state: RunState::Running,
+            started_at: String::new(),
+            started_monotonic: Nanos::ZERO,
+            planned: None,
+            duration: Nanos::ZERO,
+            system: SystemSnapshot::default(),
+            evidence: Vec::new(),
+            measure: None,
+            settings: BTreeMap::new(),
+            loads: Vec::new(),
+            series: Vec::new(),
+            worst: Vec::new(),
+            worst_of_series: Vec::new(),
+            bound: None,
+            findings: Vec::new(),
+            system_management_interrupts: None,
+            quotas: Vec::new(),
+            jobs: Vec::new(),
+            on_late: None,
+            stretch: None,
+            blame: Vec::new(),
+            throughput: Vec::new(),
+            losses: Vec::new(),
+            missing: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
     /// The published JSON Schema of `run.json`.
     pub fn json_schema() -> serde_json::Value {
         let mut schema = schemars::schema_for!(Run).to_value();

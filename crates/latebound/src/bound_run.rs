@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use latebound_analysis::bound::source_name;
-use latebound_model::{Bound, EvidenceLevel, Missing, RUN_SCHEMA, Run, RunState, RunVerb, Tool, Verdict};
+use latebound_model::{Bound, EvidenceLevel, Missing, Run, RunState, RunVerb, Verdict};
 use latebound_report::html;
 use latebound_saved::Saved;
 use latebound_store::{InterruptRow, RunFolder};
@@ -44,34 +44,16 @@ fn run(saved: &Saved, bound: &Bound, missing: Vec<Missing>) -> Run {
     let evidence =
         EvidenceLevel { evidence: bound.evidence, available: bound.verdict == Verdict::Bound, reason };
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        verb: RunVerb::Bound,
         command: crate::session::command_line(),
         state: RunState::Complete,
         started_at: jiff::Timestamp::now().to_string(),
         started_monotonic: start,
-        planned: None,
         duration: end.saturating_sub(start),
         system: saved.traced_system(),
         evidence: vec![evidence],
-        measure: None,
-        loads: Vec::new(),
-        series: Vec::new(),
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
         bound: Some(bound),
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
         losses: saved.losses.clone(),
         missing,
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Bound, "latebound", env!("CARGO_PKG_VERSION"))
     }
 }

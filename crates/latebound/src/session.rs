@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latebound_model::{CpuSet, Missing, MissingKind, Nanos, RUN_SCHEMA, Run, RunState, RunVerb, Tool};
+use latebound_model::{CpuSet, Missing, MissingKind, Nanos, Run, RunState, RunVerb};
 use latebound_report::{printable, shell_words};
 use latebound_store::{RunFolder, StoreError};
 /// The clock of every event and every measurement.
@@ -108,35 +108,15 @@ fn recorded(words: impl Iterator<Item = String>) -> Vec<String> {
 /// A Run at its start: what is known before anything was measured.
 pub(crate) fn new_run(verb: RunVerb, doctor: Doctor, planned: Option<Nanos>) -> Run {
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        verb,
         command: command_line(),
         state: RunState::Running,
         started_at: jiff::Timestamp::now().to_string(),
         started_monotonic: monotonic(),
         planned,
-        duration: Nanos::ZERO,
         system: doctor.system,
         evidence: doctor.evidence,
-        measure: None,
-        loads: Vec::new(),
-        series: Vec::new(),
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
         findings: doctor.findings,
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
-        missing: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(verb, "latebound", env!("CARGO_PKG_VERSION"))
     }
 }
 

@@ -4,8 +4,8 @@
 
 use latebound_compare::{Against, Forecast, Options, Side, VerdictWord, compare};
 use latebound_model::{
-    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity, RUN_SCHEMA,
-    Run, RunState, RunVerb, Series, Subject, SystemSnapshot, Tool,
+    BlockMaxima, Censored, Cpu, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity, Run,
+    RunState, RunVerb, Series, Subject,
 };
 
 /// splitmix64 (Steele, Lea and Flood 2014), and the second of the last two normal values.
@@ -245,35 +245,11 @@ pub(crate) fn run(series: Vec<Series>, turn: Option<u32>) -> Run {
     let start =
         |turn: u32| format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + turn / 1440, turn / 60 % 24, turn % 60);
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: "0".to_owned() },
-        verb: RunVerb::Measure,
-        command: Vec::new(),
         state: RunState::Complete,
         started_at: turn.map(start).unwrap_or_default(),
-        started_monotonic: Nanos::ZERO,
-        planned: None,
         duration: Nanos::from_secs(4),
-        system: SystemSnapshot::default(),
-        evidence: Vec::new(),
-        measure: None,
-        settings: std::collections::BTreeMap::new(),
-        loads: Vec::new(),
         series,
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
-        missing: Vec::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Measure, "latebound", "0")
     }
 }
 

@@ -415,10 +415,6 @@ pub(crate) fn rich() -> Run {
         finding("timer-migration", Good, "Timer migration", "0", "", None),
     ];
     Run {
-        schema: RUN_SCHEMA.into(),
-        bound: None,
-        tool: Tool { name: "latebound".into(), version: "0.1.0".into() },
-        verb: RunVerb::Check,
         command: ["latebound", "check", "--load", "ipc", "--duration", "60s"].map(str::to_owned).into(),
         state: RunState::Complete,
         started_at: "2026-11-20T19:30:00Z".into(),
@@ -471,12 +467,6 @@ pub(crate) fn rich() -> Run {
         worst,
         worst_of_series: activations(),
         findings,
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".into(),
             unit: "messages".into(),
@@ -494,12 +484,12 @@ pub(crate) fn rich() -> Run {
             why: "attaching fentry to tasklet_action_common failed: Operation not permitted".into(),
             remedy: "a kernel with CONFIG_FUNCTION_TRACER and fentry allowed".into(),
         }],
-        settings: std::collections::BTreeMap::new(),
         tables: vec![Table {
             file: "block_maxima.parquet".into(),
             description: "the maximum latency of one second on one CPU".into(),
             rows: 120,
         }],
+        ..Run::new(RunVerb::Check, "latebound", "0.1.0")
     }
 }
 
@@ -563,35 +553,12 @@ fn system() -> SystemSnapshot {
 /// Nothing was measured: what `doctor` writes on a system that it may not read, or a Run killed at once.
 pub(crate) fn empty() -> Run {
     Run {
-        schema: RUN_SCHEMA.into(),
-        tool: Tool { name: "latebound".into(), version: "0.1.0".into() },
-        verb: RunVerb::Check,
         command: vec!["latebound".into(), "check".into()],
         state: RunState::Running,
         started_at: "2026-11-20T19:30:00Z".into(),
         started_monotonic: START,
         planned: Some(Nanos::from_secs(60)),
-        duration: Nanos::ZERO,
-        system: SystemSnapshot::default(),
-        evidence: Vec::new(),
-        measure: None,
-        loads: Vec::new(),
-        series: Vec::new(),
-        worst: Vec::new(),
-        worst_of_series: Vec::new(),
-        bound: None,
-        findings: Vec::new(),
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
-        throughput: Vec::new(),
-        losses: Vec::new(),
-        missing: Vec::new(),
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Check, "latebound", "0.1.0")
     }
 }
 

@@ -11,10 +11,9 @@ use latebound_model::{
     Cause, CauseKind, Context, Cpu, CpuBound, CpuSet, CurveCorner, Event, Evidence, EvidenceLevel,
     Explanation, FairServer, Finding, GrowthSample, Histogram, InterruptLine, InterruptRecord, KnownBy, Load,
     Loss, LossKind, MeasureSettings, MeasuredWakeup, Mechanism, Missing, MissingKind, Nanos, Policy,
-    PreemptionModel, Quantity, RUN_SCHEMA, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series,
-    Severity, Signature, SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task,
-    Throughput, Tid, Tool, Variable, Verdict, ViewKind, WaitLink, WaitThrough, WindowEdge, WitnessInterval,
-    WorkloadCurve,
+    PreemptionModel, Quantity, RtThrottling, RuleViolation, Run, RunState, RunVerb, Series, Severity,
+    Signature, SourceKind, SourceName, SourceSummary, Span, Stack, Subject, SystemSnapshot, Task, Throughput,
+    Tid, Variable, Verdict, ViewKind, WaitLink, WaitThrough, WindowEdge, WitnessInterval, WorkloadCurve,
 };
 
 /// A repeatable sequence of latencies with a long tail: xorshift, squared.
@@ -143,9 +142,6 @@ pub(crate) fn sample_run(generation: u64) -> Run {
     ));
     all[4].losses.push(Loss { kind: LossKind::MapFull, place: "softirqs".to_owned(), count: Some(3) });
     Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tool: Tool { name: "latebound".to_owned(), version: "0.1.0".to_owned() },
-        verb: RunVerb::Check,
         command: vec!["latebound".to_owned(), "check".to_owned()],
         state: RunState::Running,
         started_at: "2026-11-20T12:00:00Z".to_owned(),
@@ -189,12 +185,6 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             bears_on: vec![CauseKind::InterruptDelayed, CauseKind::Softirq, CauseKind::PreemptionOff],
             remedy: Some("boot with preempt=full".to_owned()),
         }],
-        system_management_interrupts: None,
-        quotas: Vec::new(),
-        jobs: Vec::new(),
-        on_late: None,
-        stretch: None,
-        blame: Vec::new(),
         throughput: vec![Throughput {
             name: "ipc messages".to_owned(),
             unit: "messages".to_owned(),
@@ -209,8 +199,7 @@ pub(crate) fn sample_run(generation: u64) -> Run {
             why: "the kernel has no preempt and irq trace points".to_owned(),
             remedy: "boot a PREEMPT_RT kernel with PREEMPT_TRACER".to_owned(),
         }],
-        settings: std::collections::BTreeMap::new(),
-        tables: Vec::new(),
+        ..Run::new(RunVerb::Check, "latebound", "0.1.0")
     }
 }
 
