@@ -1545,7 +1545,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__serve)
-            opts="-h -V --interval --spool --spool-limit --listen --tls-cert --tls-key --token-file --otlp --otlp-every --otlp-ca --otlp-headers --mechanism --duration --format --color --help --version"
+            opts="-h -V --interval --spool --spool-limit --listen --tls-cert --tls-key --token-file --otlp --otlp-every --otlp-ca --otlp-headers --mechanism --duration --measure --measure-cpus --measure-period --measure-priority --explain-unit --explain-cgroup --explain-container --explain-rt --bound --worst --recorder-memory --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1600,6 +1600,42 @@ _latebound() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --measure-cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --measure-period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --measure-priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-unit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-cgroup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --explain-container)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bound)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recorder-memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

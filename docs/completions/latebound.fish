@@ -181,11 +181,22 @@ kernel-thread\t''
 hrtimer\t''
 block\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l duration -d 'How long to observe [default: until SIGTERM or Ctrl-C]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-cpus -d 'The CPUs to measure, such as 0-3,6 [default: all that this process may use]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-period -d 'The time from one wake-up to the next' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-priority -d 'The real-time priority of the measuring threads, 1 to 99 [default: 95]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-unit -d 'Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a kind the name is that of a service' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-cgroup -d 'Explain the worst wake-ups of the threads of this control group (version 2), such as /system.slice/nginx.service, and of the groups below it' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-container -d 'Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l bound -d 'Give the bound of this Run beside what is measured, in the metrics and in each interval. It must be of this host and its kernel' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l worst -d 'How many of the worst wake-ups of an interval are explained: of each unit, group and container, and of the measuring threads' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l recorder-memory -d 'Memory for the last events of each CPU, in MiB, for each unit, group and container, and for the measuring threads' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure -d 'Also measure how late periodic wake-ups are, with a real-time thread on each CPU'
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-rt -d 'Explain the worst wake-ups of all real-time threads'
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l spool -d 'The folder that `latebound serve` writes to' -r -F

@@ -79,6 +79,11 @@ impl WorstExplanations {
         self.kept.truncate(self.most);
     }
 
+    /// Takes the worst so far away. What comes later is compared with each other alone.
+    pub fn take_all(&mut self) -> Vec<Explanation> {
+        std::mem::take(&mut self.kept)
+    }
+
     /// The worst so far.
     pub fn kept(&self) -> &[Explanation] {
         &self.kept

@@ -25,5 +25,5 @@ pub use native::{
 };
 pub use negotiate::negotiate;
 pub use protobuf::{delimited, parse_delimited};
-pub use service::{Health, MOST_SUBJECTS, OTHER, Pushes, Subjects, Worst, families};
+pub use service::{ExplainedTime, Health, MOST_SUBJECTS, OTHER, Pushes, Subjects, Worst, families};
 pub use text::text;

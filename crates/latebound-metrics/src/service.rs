@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latebound_model::{Loss, Mechanism, Missing, Nanos, Quantity, Series};
+use latebound_model::{
+    Bound, CauseKind, CpuBound, Explanation, Loss, Mechanism, Missing, Nanos, Quantity, Series, Verdict,
+};
 
 use crate::counts::Counts;
 use crate::family::{Family, Kind, Sample, Value};
@@ -61,6 +63,45 @@ impl Worst {
     }
 }
 
+/// What the explained worst wake-ups took, cause by cause, since the service began.
+#[derive(Clone, Debug, Default)]
+pub struct ExplainedTime {
+    wakeups: u64,
+    by_cause: BTreeMap<CauseKind, Nanos>,
+}
+
+impl ExplainedTime {
+    /// Adds the explained wake-ups of an interval.
+    pub fn add(&mut self, explanations: &[Explanation]) {
+        self.wakeups += explanations.len() as u64;
+        for cause in explanations.iter().flat_map(|one| &one.causes) {
+            *self.by_cause.entry(cause.kind).or_default() += cause.duration;
+        }
+    }
+
+    /// Nothing where nothing is explained, so that who does not explain has no such metric.
+    fn families(&self) -> impl Iterator<Item = Family> {
+        let wakeups = Family::one(
+            "latebound_explained_wakeups_total",
+            Kind::Counter,
+            "Wake-ups that were explained: the worst of each interval.",
+            self.wakeups as f64,
+        );
+        let sample = |(kind, time): (&CauseKind, &Nanos)| Sample {
+            labels: vec![("cause", word(kind.name()))],
+            value: Value::Number(seconds(*time)),
+        };
+        let causes = Family {
+            name: "latebound_explained_seconds_total",
+            help: "How long the explained wake-ups waited for each cause; over all causes, their latencies."
+                .to_owned(),
+            kind: Kind::Counter,
+            samples: self.by_cause.iter().map(sample).collect(),
+        };
+        (self.wakeups > 0).then_some([wakeups, causes]).into_iter().flatten()
+    }
+}
+
 /// How the service itself does.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
@@ -88,6 +129,8 @@ pub struct Health {
     pub last_interval_at: Option<f64>,
     /// The maxima of that interval.
     pub last_worst: Vec<Worst>,
+    /// What the wake-ups that were explained waited for.
+    pub explained: ExplainedTime,
     /// Requests for metrics that were answered.
     pub scrapes: u64,
     /// Connections that did not become TLS.
@@ -108,6 +151,8 @@ pub struct Health {
     pub losses: Vec<Loss>,
     /// What waits now and may have been lost.
     pub waiting: u64,
+    /// The bound that what is measured is held against.
+    pub bound: Option<Bound>,
     /// What cannot be observed.
     pub missing: Vec<Missing>,
 }
@@ -219,6 +264,26 @@ fn worst(maxima: &[Worst], subjects: &mut Subjects) -> Family {
     }
 }
 
+/// Nothing for a CPU that has no bound.
+fn bounds(bound: &Bound) -> Family {
+    let verdict = match bound.verdict {
+        Verdict::Bound => "bound",
+        Verdict::Estimate => "estimate",
+    };
+    let sample = |cpu: &CpuBound| {
+        let latency = cpu.views.get(bound.view).latency?;
+        let labels = vec![("cpu", cpu.cpu.to_string()), ("verdict", verdict.to_owned())];
+        Some(Sample { labels, value: Value::Number(seconds(latency)) })
+    };
+    Family {
+        name: "latebound_bound_seconds",
+        help: "How late a real-time thread of the highest priority can be, by the events that --bound rests on; an estimate can be passed."
+            .to_owned(),
+        kind: Kind::Gauge,
+        samples: bound.cpus.iter().filter_map(sample).collect(),
+    }
+}
+
 fn lost(losses: &[Loss]) -> [Family; 2] {
     let (mut counted, mut uncounted) = (BTreeMap::<Labels, u64>::new(), BTreeSet::<Labels>::new());
     for loss in losses {
@@ -254,6 +319,8 @@ fn lost(losses: &[Loss]) -> [Family; 2] {
 pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> Vec<Family> {
     use Kind::{Counter, Gauge};
     let mut all = vec![durations(series, subjects), worst(&health.last_worst, subjects)];
+    all.extend(health.explained.families());
+    all.extend(health.bound.as_ref().map(bounds));
     all.extend(lost(&health.losses));
     let info = |name, help: &str, samples: Vec<Labels>| Family {
         name,

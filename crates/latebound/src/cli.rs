@@ -30,7 +30,7 @@ pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};
 pub(crate) use late::{Action, LateArgs, Signal, recorded_command};
 pub(crate) use push::PushArgs;
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{ServeArgs, ServeWatchArgs};
 pub(crate) use store::{
     StoreAddArgs, StoreArgs, StoreChoice, StoreCommand, StoreCompactArgs, StoreExportArgs, StoreFilesArgs,
     StoreListArgs, StoreMigrateArgs, StorePruneArgs, StoreSimulateArgs, StoreVerifyArgs,

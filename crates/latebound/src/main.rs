@@ -21,6 +21,7 @@ mod metrics_server;
 mod otlp_client;
 mod outcome;
 mod output;
+mod pause;
 mod privileges;
 mod prove;
 mod recording;

@@ -28,6 +28,8 @@ enum When {
     File,
     /// Where signals are sent to processes of others.
     Signal,
+    /// Where memory is locked, because wake-ups are measured.
+    Measure,
     /// Where /proc shows tasks of others to few.
     HiddenTasks,
 }
@@ -42,6 +44,7 @@ struct CapabilityRule {
 /// Memory that is mapped later is locked like all else, whatever RLIMIT_MEMLOCK is.
 const MEMORY: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::IPC_LOCK, name: "CAP_IPC_LOCK", when: When::Always };
+const MEASURED: CapabilityRule = CapabilityRule { when: When::Measure, ..MEMORY };
 const MAPS: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::BPF, name: "CAP_BPF", when: When::OldKernel };
 /// The folder is root's own, but it may lie below folders that are closed to all but their owner.
@@ -123,7 +126,7 @@ impl Work {
             Work::Measure => &[MEMORY, FOLDER, LOADS],
             Work::Observe => &[MAPS, FOLDER, LOADS],
             // Its folder is held open.
-            Work::Serve => &[MAPS],
+            Work::Serve => &[MAPS, MEASURED],
             Work::Explain => &[MAPS, FOLDER, LOADS, SIGNALS, FILE],
             Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
             Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
@@ -166,6 +169,8 @@ pub(crate) struct Needs {
     pub(crate) file: bool,
     /// Whether signals are sent to processes of others.
     pub(crate) signal: bool,
+    /// Whether wake-ups are measured, by a verb that does so where it is asked to.
+    pub(crate) measure: bool,
 }
 
 /// What of this machine decides over the lines of the table.
@@ -202,6 +207,7 @@ fn set(work: Work, needs: Needs, machine: Machine) -> CapabilitySet {
         When::Load => needs.load,
         When::File => needs.file,
         When::Signal => needs.signal,
+        When::Measure => needs.measure,
     };
     work.kept().iter().filter(is_kept).fold(CapabilitySet::empty(), |all, kept| all | kept.capability)
 }
@@ -266,6 +272,7 @@ mod tests {
                     When::Load => " (where a load runs beside)",
                     When::File => " (where an option names a file to write)",
                     When::Signal => " (where it sends signals)",
+                    When::Measure => " (with `--measure`)",
                     When::HiddenTasks => " (where /proc hides tasks)",
                 };
                 format!("`{}`{when}", kept.name)
@@ -284,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_follows_from_what_is_done() {
-        let all = Needs { run: true, load: true, file: true, signal: true };
+        let all = Needs { run: true, load: true, file: true, signal: true, measure: true };
         let none = Needs::default();
         let new = Machine { maps_by_file: true, hides_tasks: false };
         let old = Machine { maps_by_file: false, hides_tasks: true };

@@ -35,13 +35,13 @@ impl StayAway {
     }
 
     /// Leaves the CPUs of threads that are new. Call it often: it looks once a second.
-    pub(crate) fn look(&mut self, recorder: &Recorder) {
+    pub(crate) fn look<'a>(&mut self, recorders: impl IntoIterator<Item = &'a Recorder>) {
         let now = Instant::now();
         if self.looked_at.is_some_and(|at| now.duration_since(at) < EVERY) {
             return;
         }
         self.looked_at = Some(now);
-        let watched: BTreeSet<Tid> = recorder.watched_threads().into_iter().collect();
+        let watched: BTreeSet<Tid> = recorders.into_iter().flat_map(Recorder::watched_threads).collect();
         self.known.retain(|tid| watched.contains(tid));
         for tid in watched {
             if self.known.insert(tid)

@@ -22,7 +22,7 @@ pub(crate) fn cpus(args: &WakeupArgs, system: &SystemSnapshot) -> Result<CpuSet>
 }
 
 /// The real-time priority where none is asked for: above interrupt threads (50) and below the kernel's own watchdogs (99).
-const PRIORITY: u32 = 95;
+pub(crate) const PRIORITY: u32 = 95;
 
 /// What to measure.
 ///
@@ -58,12 +58,12 @@ pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> Res
 /// Starts the measurement. Where the policy was left to the tool and the kernel refuses real time, ordinary threads
 /// measure instead, and that is said: a number that is worse than it had to be is better than none.
 pub(crate) fn start(
-    args: &WakeupArgs,
+    policy_is_chosen: bool,
     options: MeasureOptions,
     missing: &mut Vec<Missing>,
 ) -> Result<Measurement> {
     let (policy, cause, remedy, source) = match Measurement::start(options.clone()) {
-        Err(MeasureError::PolicyRefused { policy, cause, remedy, source }) if args.policy.is_none() => {
+        Err(MeasureError::PolicyRefused { policy, cause, remedy, source }) if !policy_is_chosen => {
             (policy, cause, remedy, source)
         }
         started => return Ok(started?),

@@ -121,6 +121,11 @@ impl Worst {
         ended.iter().for_each(|tid| self.explanations.forget_thread(*tid));
     }
 
+    /// Takes the worst so far away, for a stretch of time that ends here.
+    pub(crate) fn take_explanations(&mut self) -> Vec<Explanation> {
+        self.explanations.take_all()
+    }
+
     /// The worst so far.
     pub(crate) fn explanations(&self) -> &[Explanation] {
         self.explanations.kept()

@@ -10,14 +10,16 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod control_group;
 mod killed;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use control_group::{Group, mount};
 use killed::Killed;
 use latebound_model::{CauseKind, Explanation, GroupBlame, Nanos, Owner, Run};
 use latebound_syscall::clock;
@@ -76,56 +78,6 @@ fn become_thread(name: &str, place: usize, priority: i32) {
         let policy = if priority > 0 { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
         let parameters = libc::sched_param { sched_priority: priority };
         assert_eq!(libc::sched_setscheduler(0, policy, &raw const parameters), 0);
-    }
-}
-
-/// Where a hierarchy is mounted: of version 2, or the one with the cpu controller.
-fn mount(cpu: bool) -> PathBuf {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let find = |is: &dyn Fn(&str, &str) -> bool| {
-        mounts.lines().find_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let right: Vec<&str> = right.split(' ').collect();
-            is(right[0], right[2]).then(|| PathBuf::from(left.split(' ').nth(4).unwrap()))
-        })
-    };
-    let version_1 =
-        find(&|kind, options| cpu && kind == "cgroup" && options.split(',').any(|one| one == "cpu"));
-    version_1.or_else(|| find(&|kind, _| kind == "cgroup2")).expect("a hierarchy of version 2")
-}
-
-/// A group, removed when it is dropped.
-struct Group {
-    folder: PathBuf,
-    path: String,
-}
-
-impl Group {
-    fn new(mount: &Path, path: &str) -> Group {
-        let folder = mount.join(path.trim_start_matches('/'));
-        std::fs::create_dir(&folder).unwrap();
-        Group { folder, path: path.to_owned() }
-    }
-
-    /// Of version 2.
-    fn unified(path: &str) -> Group {
-        Group::new(&mount(false), path)
-    }
-
-    fn join(&self, process: &Program) {
-        std::fs::write(self.folder.join("cgroup.procs"), process.0.0.id().to_string()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group can be removed when its last process has been reaped, which may take the kernel a moment.
-        for _ in 0..100 {
-            if std::fs::remove_dir(&self.folder).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 }
 
@@ -335,7 +287,7 @@ fn live_a_neighbour_is_blamed_for_its_time_an_innocent_for_none() {
     let innocents = Group::unified(&format!("/latebound-innocent-{own}"));
     let start = |name: &str, group: &Group| {
         let program = Program::start(name, notes.path());
-        group.join(&program);
+        group.join(&program.0);
         program
     };
     let programs =
@@ -393,9 +345,9 @@ fn live_the_quota_of_a_group_is_blamed_for_as_long_as_cpu_stat_says() {
     let notes = tempfile::tempdir().unwrap();
     let may_begin = Begin::not_yet(notes.path());
     let program = Program::start("burner", notes.path());
-    group.join(&program);
+    group.join(&program.0);
     if let Some(limited) = &limited {
-        limited.join(&program);
+        limited.join(&program.0);
     }
     let folder = limited.as_ref().map_or(&group.folder, |limited| &limited.folder);
     // 10 ms of each 60 ms.
@@ -447,10 +399,10 @@ fn live_threads_below_and_those_that_join_later_are_watched() {
     Begin::not_yet(notes.path()).now();
     let start = |name: &str| Program::start(name, notes.path());
     let (first, later, other) = (start("lb-first"), start("lb-later"), start("lb-other"));
-    container.join(&first);
+    container.join(&first.0);
     let run = explain(&["--container", &prefix, "--cycle", "off"], || {
         std::thread::sleep(Duration::from_millis(500));
-        below.join(&later);
+        below.join(&later.0);
         std::thread::sleep(Duration::from_millis(1_000));
     });
     drop((first, later, other));

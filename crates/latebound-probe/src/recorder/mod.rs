@@ -441,6 +441,17 @@ impl Recorder {
         Ok(out)
     }
 
+    /// From now on the worst wake-ups of each thread are looked for anew, as if none had been reported; fixed thresholds stay.
+    pub fn forget_worst(&mut self) -> Result<(), ProbeError> {
+        let forgotten: Vec<u32> =
+            self.worst.iter().filter(|(_, worst)| !worst.fixed).map(|(&slot, _)| slot).collect();
+        for slot in forgotten {
+            self.worst.remove(&slot);
+            put_threshold(&self.thresholds, slot, self.options.least_late)?;
+        }
+        Ok(())
+    }
+
     /// The places at which watched threads waited, of threads whose jobs are not followed yet.
     pub fn sites(&self) -> Result<Vec<ThreadSite>, ProbeError> {
         let mut found = Vec::new();

@@ -5,21 +5,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use latebound_model::Nanos;
+use latebound_model::{CpuSet, Nanos};
 
 use super::MechanismName;
 
 /// Observe for months as a service, with metrics for Prometheus and a spool of Runs
 ///
-/// Observes as `observe` does, until it is stopped. Each interval becomes a Run in the spool. Metrics are given over
-/// HTTP to this machine, and over TLS to others: native histograms to a Prometheus that asks for them, classic histograms
-/// to others. The first line of standard output is the address of the metrics.
+/// Observes as `observe` does, until it is stopped; with --measure it measures periodic wake-ups too, and with
+/// --explain-unit and its like it explains the worst wake-ups of chosen threads. Each interval becomes a Run in the spool.
+/// Metrics are given over HTTP to this machine, and over TLS to others: native histograms to a Prometheus that asks for
+/// them, classic histograms to others. The first line of standard output is the address of the metrics.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latebound serve
   latebound serve --interval 10s --spool /var/lib/latebound/spool --spool-limit 200MiB
   latebound serve --mechanism softirq --mechanism work --listen 127.0.0.1:0 --duration 1h
+  latebound serve --measure --measure-period 10ms --explain-unit postgresql --explain-unit nginx
+  latebound serve --measure --bound bound.run
 
   latebound serve --listen 0.0.0.0:9760 --tls-cert cert.pem --tls-key key.pem --token-file token
   latebound serve --otlp http://127.0.0.1:4318 --otlp-every 15s
@@ -86,6 +89,63 @@ pub(crate) struct ServeArgs {
     /// How long to observe [default: until SIGTERM or Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
+
+    #[command(flatten)]
+    pub(crate) watch: ServeWatchArgs,
+}
+
+/// What is measured and explained beside.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Measure and explain")]
+pub(crate) struct ServeWatchArgs {
+    /// Also measure how late periodic wake-ups are, with a real-time thread on each CPU.
+    #[arg(long)]
+    pub(crate) measure: bool,
+
+    /// The CPUs to measure, such as 0-3,6 [default: all that this process may use].
+    #[arg(long, value_name = "LIST", requires = "measure")]
+    pub(crate) measure_cpus: Option<CpuSet>,
+
+    /// The time from one wake-up to the next.
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    pub(crate) measure_period: Nanos,
+
+    /// The real-time priority of the measuring threads, 1 to 99 [default: 95].
+    #[arg(long, value_name = "N", requires = "measure")]
+    pub(crate) measure_priority: Option<u32>,
+
+    /// Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a
+    /// kind the name is that of a service.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) explain_unit: Vec<String>,
+
+    /// Explain the worst wake-ups of the threads of this control group (version 2), such as /system.slice/nginx.service, and
+    /// of the groups below it.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) explain_cgroup: Vec<String>,
+
+    /// Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the
+    /// beginning of its id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) explain_container: Vec<String>,
+
+    /// Explain the worst wake-ups of all real-time threads.
+    #[arg(long)]
+    pub(crate) explain_rt: bool,
+
+    /// Give the bound of this Run beside what is measured, in the metrics and in each interval. It must be of this host and
+    /// its kernel.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) bound: Option<PathBuf>,
+
+    /// How many of the worst wake-ups of an interval are explained: of each unit, group and container, and of the measuring
+    /// threads.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) worst: usize,
+
+    /// Memory for the last events of each CPU, in MiB, for each unit, group and container, and for the measuring threads.
+    #[arg(long, value_name = "MIB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) recorder_memory: u32,
 }
 
 /// A number of bytes: `200MiB`.

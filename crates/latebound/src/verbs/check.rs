@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     let mut probes = Probes::start(args, &mut run.missing);
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst_of_a_thread())?;
-    let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
+    let measurement = wakeups::start(args.wakeups.policy.is_some(), options, &mut run.missing)?;
     probes.watch(&measurement, &mut run.missing);
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Check, needs, &mut run);

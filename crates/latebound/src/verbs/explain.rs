@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::{KernelFacts, blame_groups};
@@ -26,6 +26,7 @@ use crate::late::{Hands, LateActions};
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
+use crate::pause::Pause;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::stay_away::StayAway;
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         load: !loads.is_empty(),
         file: args.perfetto.is_some(),
         signal: acts(LateActions::sends_signals),
+        measure: false,
     };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     loop {
         let over = args.duration.is_some_and(|planned| elapsed() >= planned);
         let stopped = stop.is_set();
-        stay_away.look(&recorder);
+        stay_away.look([&recorder]);
         let late = recorder.late()?;
         let mut found = !late.is_empty();
         for late in late {
@@ -192,33 +194,6 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
         |limit: Option<Nanos>, of: &Histogram| limit.zip(of.max()).is_some_and(|(limit, max)| max > limit);
     let passed = passes(args.max_latency, &found.latencies) || passes(args.deadline, &found.responses);
     Ok(if passed { Outcome::LimitPassed } else { Outcome::Done })
-}
-
-/// How long to sleep between two looks at the recorder. Each look can hold up a thread that is watched, by the interrupt that ends the sleep if by
-/// nothing else, so they become rarer where there is nothing to find; and what is late must be explained while its events are there.
-#[derive(Debug)]
-struct Pause {
-    next: Duration,
-    longest: Duration,
-}
-
-impl Pause {
-    const SHORTEST: Duration = Duration::from_millis(20);
-    const LONGEST: Duration = Duration::from_millis(100);
-    /// What a CPU writes in the longest pause at most: a million records in a second.
-    const ROOM: u64 = 8 << 20;
-
-    /// For rings of so many bytes.
-    fn of(memory_per_cpu: u64) -> Pause {
-        let longest = if memory_per_cpu < Pause::ROOM { Pause::SHORTEST } else { Pause::LONGEST };
-        Pause { next: Pause::SHORTEST, longest }
-    }
-
-    /// Behind a look that found something, or that is to be followed by another one soon, or that did not.
-    fn next(&mut self, soon: bool) -> Duration {
-        self.next = if soon { Pause::SHORTEST } else { self.longest.min(self.next * 2) };
-        self.next
-    }
 }
 
 /// The file of `--perfetto`, where there is to be one.
@@ -334,19 +309,5 @@ fn print(run: &Run, output: &Output) -> Result<()> {
     match output.is_json() {
         true => output.json(run),
         false => output.text(&terminal::explained(run, &output.style())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_become_rarer_until_one_finds_something() {
-        let mut pause = Pause::of(8 << 20);
-        let pauses = [false, false, false, true, false].map(|soon| pause.next(soon).as_millis());
-        assert_eq!(pauses, [40, 80, 100, 20, 40]);
-        let mut small = Pause::of(1 << 20);
-        assert_eq!([false, false].map(|soon| small.next(soon).as_millis()), [20, 20], "rings that go round");
     }
 }

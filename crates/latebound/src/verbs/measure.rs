@@ -30,7 +30,7 @@ pub(crate) fn run(args: &MeasureArgs, output: &Output) -> Result<Outcome> {
     // Nobody explains here: no late wake-up is handed out.
     let options = wakeups::options(&args.wakeups, cpus, 0)?;
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
-    let measurement = wakeups::start(&args.wakeups, options, &mut run.missing)?;
+    let measurement = wakeups::start(args.wakeups.policy.is_some(), options, &mut run.missing)?;
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Measure, needs, &mut run);
     let mut progress = Progress::new(Some(args.wakeups.duration));

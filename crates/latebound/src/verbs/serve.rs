@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `latebound serve`: what the kernel puts off, for months: metrics for who asks, and a Run of each interval.
+//! `latebound serve`: what the kernel puts off, and what is measured and explained beside, for months: metrics for who asks, and a Run of each
+//! interval.
 //!
-//! One thread observes and makes the metrics ([`service`]). Another has the connections ([`crate::metrics_server`]), and a third one writes to
+//! One thread observes ([`watched`]) and makes the metrics ([`service`]). Another has the connections ([`crate::metrics_server`]), and a third one writes to
 //! the spool ([`writer`]): a disk that takes its time holds no answer up. What an interval and a metric say is for `latebound-metrics`,
 //! where a Run lies for `latebound-store`.
 
 mod service;
+mod watched;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
-use latebound_model::{Activation, Loss, Nanos, RunVerb, Series};
-use latebound_probe::{ObserveOptions, Observer};
+use latebound_model::{Bound, Nanos, RunVerb, SystemSnapshot};
+use latebound_report::printable;
 use latebound_store::{Spool, StoreError};
 use latebound_system::{Facts, Root};
 use percent_encoding::percent_decode_str;
@@ -28,7 +31,8 @@ use crate::privileges::{self, Needs, Work};
 use crate::service_manager::notify;
 use crate::session::{self, Stop, monotonic};
 
-use service::{Attributes, Clock, Push, Service, Source};
+use service::{Attributes, Clock, Push, Service};
+use watched::Watched;
 use writer::{Writer, reason};
 
 /// What OpenTelemetry reads attributes of a resource from (opentelemetry.io/docs/specs/otel/resource/sdk).
@@ -45,6 +49,10 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
     files.allow(args.listen)?;
     Access::read(&files)?;
     let push = pushes(args)?;
+    let whom = watched::chosen(&args.watch)?;
+    let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
+    let mut head = session::new_run(RunVerb::Observe, doctor, Some(args.interval));
+    head.bound = args.watch.bound.as_deref().map(|path| bound_of(path, &head.system)).transpose()?;
     let stop = Stop::on_signals()?;
     let listener = metrics_server::bind(args.listen)?;
     let address = listener.local_addr().context("cannot tell the address of the metrics")?;
@@ -55,22 +63,17 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
         };
         anyhow!("cannot use the spool {}: {why}; choose another with --spool", args.spool.display())
     })?;
-    let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
-    let mut head = session::new_run(RunVerb::Observe, doctor, Some(args.interval));
-    let mut options = ObserveOptions::default();
-    if !args.mechanism.is_empty() {
-        options.mechanisms = args.mechanism.iter().map(|&name| name.into()).collect();
-    }
-    let observer = Observer::start(&options).context("cannot observe")?;
-    privileges::give_up(Work::Serve, Needs::default(), &mut head);
-    head.missing.extend(observer.missing().iter().cloned());
+    let began = (SystemClock.wall(), SystemClock.monotonic());
+    let watched = Watched::start(args, whom, &mut head)?;
+    let needs = Needs { measure: watched.is_measuring(), ..Needs::default() };
+    privileges::give_up(Work::Serve, needs, &mut head);
     // Again, without what was given up: what can be read now can be read when it is replaced.
     let access = Access::read(&files).context("privileges were given up, as they are while it runs")?;
     let scheme = if access.is_encrypted() { "https" } else { "http" };
     // Its thread has no more privileges than this one.
     let server = metrics_server::start(listener, access)?;
     let writer = Writer::start(spool)?;
-    let mut service = Service::new(args, observer, SystemClock, writer, head, output);
+    let mut service = Service::new(args, watched, SystemClock, began, writer, head, output);
     if let Some((target, resource, every)) = push {
         service.push_to(Push::new(Client::start(target)?, resource, every));
     }
@@ -81,6 +84,32 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
     let last = service.write_the_rest();
     service.push_the_rest();
     last.context("the last interval is lost").map(|()| Outcome::Done)
+}
+
+/// The bound of a Run, which has to be one of this system.
+fn bound_of(path: &Path, system: &SystemSnapshot) -> Result<Bound> {
+    let run = latebound_store::read_run(path)?;
+    let Some(mut bound) = run.bound else {
+        bail!("{} has no bound; `latebound bound --output RUN` makes a Run that has one", path.display());
+    };
+    for (what, of_run, of_system) in [
+        ("host", &run.system.hostname, &system.hostname),
+        ("kernel", &run.system.kernel_release, &system.kernel_release),
+    ] {
+        if of_run != of_system {
+            let name =
+                |name: &Option<String>| name.as_deref().map_or("unknown".into(), printable).into_owned();
+            bail!(
+                "the bound in {} is of the {what} {}, and this is {}; find the bound of this one with `latebound bound`",
+                path.display(),
+                name(of_run),
+                name(of_system)
+            );
+        }
+    }
+    // Each interval has it: without what only people look at.
+    bound.keep_witnesses(0);
+    Ok(bound)
 }
 
 /// Where to, of what and how often metrics are pushed.
@@ -118,25 +147,6 @@ fn resource(given: &str, host: &str) -> Result<Attributes> {
         attributes.insert(name, value);
     }
     Ok(attributes.into_iter().collect())
-}
-
-/// The running kernel.
-impl Source for Observer {
-    fn series(&self) -> Vec<Series> {
-        self.series()
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.counted_losses()
-    }
-
-    fn waiting(&self) -> Option<Loss> {
-        self.waiting()
-    }
-
-    fn worst(&self) -> Vec<Activation> {
-        self.worst()
-    }
 }
 
 /// The clocks of this machine.

@@ -4,7 +4,7 @@
 # The first process of a lab machine (latebound_first=1): puts latebound and its unit where the unit expects them, and becomes systemd, which
 # runs the rest of this file as a service. Says on standard output, a line each, what the unit lets the service do; the test reads those.
 #
-# sh serve.sh BINARY UNIT
+# sh serve.sh BINARY UNIT DROP_IN
 share=/run/share
 spool=/var/lib/latebound/spool
 
@@ -41,6 +41,27 @@ if [ "$1" = inside ]; then
     systemctl stop latebound-serve
     echo "stop: $?, $(systemctl show -P Result latebound-serve), status $(systemctl show -P ExecMainStatus latebound-serve)"
     has_runs $((before + 1)) && echo "stopped: the last interval is there"
+    # The same with real-time threads of its own, which the drop-in allows.
+    mv /run/measure.conf /etc/systemd/system/latebound-serve.service.d/
+    echo 'OPTIONS="--interval 2s --measure --explain-rt"' >/etc/default/latebound-serve
+    systemctl daemon-reload
+    before=$(runs)
+    systemctl start latebound-serve
+    echo "measure: $?, $(systemctl is-active latebound-serve)"
+    for task in "/proc/$(main)/task"/*; do
+        # Fields 40 and 41 of stat(5), behind the name.
+        sed 's/.*) //' "$task/stat" | awk -v name="$(cat "$task/comm")" '/./ { print "thread " name ": policy " $39 ", priority " $38 }'
+        awk -F'\t' '/^CapEff:/ { print "privileges " $2 }' "$task/status"
+    done
+    until_true has_runs $((before + 2))
+    systemctl stop latebound-serve
+    last=$(find $spool -mindepth 1 -maxdepth 1 -name 'serve-*.run' | sort | tail -n 1)
+    python3 - "$last/run.json" <<'END'
+import json, sys
+run = json.load(open(sys.argv[1]))
+measured = [one for one in run["series"] if one["subject"]["name"] == "measure"]
+print("measured:", run["measure"]["policy"], len(measured), "series,", "explained" if run["worst"] else "nothing is explained")
+END
     for run in "$spool"/serve-*.run; do latebound report "$run" >/dev/null || echo "cannot be read: $run"; done
     systemctl status --no-pager --lines=50 latebound-serve >&2
     cat /run/stdout >>$share/stdout
@@ -56,15 +77,15 @@ cp "$0" /run/serve.sh
 mkdir -p /usr/local/bin
 cp "$1" /usr/local/bin/latebound
 cp "$2" /etc/systemd/system/latebound-serve.service
+cp "$3" /run/measure.conf
 # While a page comes from the host, the guest's clock runs on: a start and a stop may take that.
 mkdir -p /etc/systemd/system/latebound-serve.service.d
 cat >/etc/systemd/system/latebound-serve.service.d/lab.conf <<END
 [Service]
 TimeoutStartSec=infinity
 TimeoutStopSec=infinity
-ExecStart=
-ExecStart=/usr/local/bin/latebound serve --interval 2s
 END
+echo 'OPTIONS="--interval 2s"' >/etc/default/latebound-serve
 cat >/etc/systemd/system/lab-job.service <<END
 [Unit]
 DefaultDependencies=no

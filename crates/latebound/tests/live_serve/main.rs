@@ -9,6 +9,8 @@
 
 mod access;
 mod authority;
+#[path = "../control_group/mod.rs"]
+mod control_group;
 #[path = "../killed/mod.rs"]
 mod killed;
 mod kills;
@@ -21,6 +23,7 @@ mod read_back;
 mod refused;
 mod service;
 mod unit;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -139,13 +139,31 @@ fn the_alert_rules_are_accepted_and_fire_as_they_should() {
     promtool(&["test", "rules"], "prometheus/latebound.rules.test.yml");
 }
 
+/// A Run with a bound of this machine. That of another kernel is refused.
+fn bound_of_this_machine(folder: &Path) -> PathBuf {
+    let latebound = || Command::new(env!("CARGO_BIN_EXE_latebound"));
+    let run = folder.join("bound.run");
+    let bound =
+        latebound().args(["bound", "--by", "estimate", "--duration", "2s", "--output"]).arg(&run).output();
+    assert!(run.join("run.json").is_file(), "{bound:?}");
+    let mut other = latebound_store::read_run(&run).unwrap();
+    other.system.kernel_release = Some("2.6.33".to_owned());
+    let path = folder.join("other.json");
+    fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
+    let refused = latebound().args(["serve", "--bound"]).arg(&path).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && said.contains("2.6.33"), "{said}");
+    run
+}
+
 #[test]
 fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
     let mut service = Service::start(&spool, |command| {
-        command.args(["--interval", "3s"]);
+        command.args(["--interval", "3s", "--measure", "--measure-cpus", "0"]);
+        command.arg("--bound").arg(bound_of_this_machine(folder.path()));
     });
     let prometheus = Prometheus::start(folder.path(), &job("latebound", service.address, ""));
     // It begins to scrape up to 5 s after it is ready.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `serve` refuses before it observes anything.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,6 +34,15 @@ fn serve_refuses_what_it_could_not_do_well() {
     assert!(said.contains("MiB"), "{said}");
     let said = refused(&spool, &["--listen", "127.0.0.1:0", "--format", "json"]);
     assert!(said.contains("--format"), "{said}");
+    let run = folder.path().join("run.json");
+    let none = latebound_model::Run::new(latebound_model::RunVerb::Measure, "latebound", "0");
+    fs::write(&run, serde_json::to_vec(&none).unwrap()).unwrap();
+    let said = refused(&spool, &["--bound", run.to_str().unwrap()]);
+    assert!(said.contains("has no bound") && said.contains("latebound bound --output"), "{said}");
+    let said = refused(&spool, &["--explain-cgroup", "/not-there"]);
+    assert!(said.contains("/not-there"), "{said}");
+    let said = refused(&spool, &["--measure-cpus", "0"]);
+    assert!(said.contains("--measure"), "{said}");
     assert!(!spool.exists(), "nothing was made");
 
     let _held = latebound_store::Spool::open(&spool, 1 << 30).unwrap();

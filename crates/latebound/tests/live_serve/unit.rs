@@ -4,8 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+fn packaged(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name)
+}
+
 fn unit() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/latebound-serve.service")
+    packaged("latebound-serve.service")
 }
 
 #[test]
@@ -33,7 +37,7 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
         .args(["--append", "latebound_first=1", "--", "exec", "sh"])
         .arg(tree.join("tests/guest/serve.sh"))
         .arg(env!("CARGO_BIN_EXE_latebound"))
-        .arg(unit())
+        .args([unit(), packaged("measure.conf")])
         .current_dir(folder.path())
         .output()
         .unwrap();
@@ -53,9 +57,17 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
         "again: active, restarts 1",
         "stop: 0, success, status 0",
         "stopped: the last interval is there",
+        "measure: 0, active",
+        "thread measure/0: policy 1, priority 95",
+        "thread measure/1: policy 1, priority 95",
+        // IPC_LOCK, for memory that is mapped later.
+        "privileges 0000000000004000",
+        "measured: fifo 4 series, explained",
     ] {
         assert!(said.lines().any(|one| one == line), "no \"{line}\":\n{all}");
     }
+    let privileges = said.lines().filter(|line| line.starts_with("privileges "));
+    assert!(privileges.into_iter().all(|line| line.ends_with(" 0000000000004000")), "{all}");
     let series = said.lines().find_map(|line| line.strip_prefix("metrics: ")?.strip_suffix(" series"));
     assert!(series.is_some_and(|series| series.parse::<u32>().unwrap() >= 20), "{all}");
     assert!(!said.contains("never: ") && !said.contains("cannot be read: "), "{all}");

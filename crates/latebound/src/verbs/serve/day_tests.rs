@@ -119,6 +119,14 @@ impl Source for &Machine {
     fn worst(&self) -> Vec<Activation> {
         Vec::new()
     }
+
+    fn look(&mut self) -> Result<Option<Duration>> {
+        Ok(None)
+    }
+
+    fn take_worst(&mut self) -> Result<Explained> {
+        Ok(Explained::default())
+    }
 }
 
 impl Clock for &Machine {
@@ -157,7 +165,8 @@ fn a_day() {
     let doctor = latebound_system::doctor(&latebound_system::Root::live(), &latebound_system::Facts::live());
     let head = session::new_run(RunVerb::Observe, doctor, Some(args.interval));
     let writer = Writer::start(Spool::open(&spool, args.spool_limit).unwrap()).unwrap();
-    let mut service = Service::new(&args, &machine, &machine, writer, head, &output);
+    let began = (Clock::wall(&&machine), Clock::monotonic(&&machine));
+    let mut service = Service::new(&args, &machine, &machine, began, writer, head, &output);
 
     let mut settled = None;
     for minute in 1..=MINUTES {

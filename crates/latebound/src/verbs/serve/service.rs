@@ -3,6 +3,7 @@
 //!
 //! What it reads and which time it is come from outside ([`Source`], [`Clock`]), so that a day of it fits into a test.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hyper::body::Bytes;
+use latebound_analysis::blame_groups;
 use latebound_metrics::{Exposition, Family, Health, Intervals, OfInterval, Subjects, Worst, families, otlp};
-use latebound_model::{Activation, Loss, Missing, MissingKind, Nanos, Run, RunState, Series};
+use latebound_model::{Activation, Explanation, Loss, Missing, MissingKind, Nanos, Run, RunState, Series};
 use latebound_store::Removed;
 
 use crate::cli::ServeArgs;
@@ -27,6 +29,8 @@ use super::writer::{Writer, Written};
 
 /// How often it is looked whether it is to end.
 const LOOK: Duration = Duration::from_millis(250);
+/// The most explanations of intervals that could not be written.
+const CARRIED: usize = 64;
 /// So old an answer may be that is given again: who asks more often costs nothing more.
 const FRESH: Nanos = Nanos::from_secs(1);
 
@@ -40,6 +44,18 @@ pub(super) trait Source {
     fn waiting(&self) -> Option<Loss>;
     /// The worst activation of each series.
     fn worst(&self) -> Vec<Activation>;
+    /// Takes what was late while its events are there, and says when it is to be called again at the latest; `None` where it need not be.
+    fn look(&mut self) -> Result<Option<Duration>>;
+    /// Takes the worst wake-ups since the last call away, explained, of each of those whose wake-ups are.
+    fn take_worst(&mut self) -> Result<Explained>;
+}
+
+/// The worst wake-ups of an interval.
+#[derive(Debug, Default)]
+pub(super) struct Explained {
+    pub(super) worst: Vec<Explanation>,
+    /// What could not be explained.
+    pub(super) missing: Vec<Missing>,
 }
 
 /// Which time it is.
@@ -49,6 +65,9 @@ pub(super) trait Clock {
     /// Since the start of the machine.
     fn monotonic(&self) -> Nanos;
 }
+
+/// A moment in the world and since the start of the machine.
+pub(super) type Moment = (SystemTime, Nanos);
 
 /// Everything since the start, as it was read.
 struct Reading {
@@ -92,6 +111,8 @@ pub(super) struct Service<'a, S, C> {
     clock: C,
     writer: Writer,
     pending: Option<Pending>,
+    /// The worst wake-ups of intervals that could not be written; the next one has them.
+    carried: Vec<Explanation>,
     /// What every Run begins with.
     head: Run,
     intervals: Intervals,
@@ -126,21 +147,24 @@ impl Push {
 }
 
 impl<'a, S: Source, C: Clock> Service<'a, S, C> {
+    /// A service whose source began to count at this moment, or soon after.
     pub(super) fn new(
         args: &'a ServeArgs,
         source: S,
         clock: C,
+        began: Moment,
         writer: Writer,
         head: Run,
         output: &'a Output,
     ) -> Service<'a, S, C> {
-        let (now, since) = (clock.wall(), clock.monotonic());
+        let (now, since) = began;
         let health = Health {
             version: env!("CARGO_PKG_VERSION"),
             kernel: head.system.kernel_release.clone().unwrap_or_default(),
             started_at: seconds(now),
             spool_limit: args.spool_limit,
             missing: head.missing.clone(),
+            bound: head.bound.clone(),
             ..Health::default()
         };
         let interval = Interval {
@@ -158,6 +182,7 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
             clock,
             writer,
             pending: None,
+            carried: Vec::new(),
             head,
             intervals: Intervals::default(),
             interval,
@@ -188,14 +213,16 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
             }
             let left = self.args.duration.map(|planned| planned.saturating_sub(elapsed).to_duration());
             let until_end = self.interval.end.duration_since(self.clock.wall()).unwrap_or_default();
-            match server.wants.recv_timeout(LOOK.min(until_end).min(left.unwrap_or(LOOK))) {
+            let look = match self.source.look() {
+                Ok(pause) => pause.unwrap_or(LOOK),
+                Err(error) => return self.end_by(error),
+            };
+            match server.wants.recv_timeout(LOOK.min(look).min(until_end).min(left.unwrap_or(LOOK))) {
                 Ok(wanted) => self.answer(wanted),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    let last = self.write_the_rest();
-                    bail!(
-                        "the thread that answers requests has ended; this is a defect of latebound ({last:?})"
-                    );
+                    let why = "the thread that answers requests has ended; this is a defect of latebound";
+                    return self.end_by(anyhow!(why));
                 }
             }
             server.problems.try_iter().for_each(|problem| self.output.error(&problem));
@@ -207,6 +234,14 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
             self.push_in_time();
             self.watchdog.live();
         }
+    }
+
+    /// Writes what there is where it cannot go on.
+    fn end_by(&mut self, error: anyhow::Error) -> Result<()> {
+        if let Err(lost) = self.write_the_rest() {
+            self.output.error(&lost);
+        }
+        Err(error)
     }
 
     /// Takes down what was written, and ends the interval where its time is over.
@@ -308,6 +343,9 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
         let (now, monotonic) = (self.clock.wall(), self.clock.monotonic());
         // Before the distributions, so that each worst one is in its distribution.
         let worst: Vec<Activation> = self.source.worst();
+        let mut explained = self.source.take_worst()?;
+        explained.worst.append(&mut self.carried);
+        explained.worst.sort_by_key(|one| Reverse(one.length()));
         self.read();
         let Some(reading) = &self.reading else { return Ok(()) };
         let mut of = self.intervals.since(&reading.series, &reading.losses);
@@ -319,8 +357,11 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
             duration: monotonic.saturating_sub(self.interval.started_monotonic),
             worst_of_series: worst.iter().filter(is_new).cloned().collect(),
             losses: of.losses.iter().chain(&reading.waiting).cloned().collect(),
+            blame: blame_groups(&explained.worst),
+            worst: explained.worst,
             ..self.head.clone()
         };
+        run.missing.extend(explained.missing);
         run.missing.extend(self.interval.missing(&of, reading.series.len()));
         // Not copied: they are megabytes.
         run.series = std::mem::take(&mut of.series);
@@ -357,11 +398,14 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
             self.interval.started_at = before.started_at;
             self.interval.started_monotonic = before.started_monotonic;
             self.interval.failed = Some(why.clone());
+            self.carried = written.run.worst;
+            self.carried.truncate(CARRIED);
             let spool = self.args.spool.display();
             bail!(
                 "an interval could not be written to {spool}: {why}; the next one has what it holds; make the folder writable, or free space"
             );
         }
+        self.health.explained.add(&written.run.worst);
         let of = OfInterval { series: written.run.series, ..pending.of };
         self.intervals.told(&of, &pending.series, &pending.losses);
         self.told_worst = pending.worst.into_iter().map(|one| (one.series, one.requested_at)).collect();

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `serve` measures and explains beside: each interval has its own worst wake-ups, and what they waited for is in the metrics.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use latebound_model::{CauseKind, Explanation, Nanos, Quantity, Run, RunState, RunVerb};
+
+use crate::control_group::Group;
+use crate::killed::Killed;
+use crate::service::{Service, all_runs, becomes_true, fresh, number};
+
+const PATH: &str = "/latebound-test-serve";
+/// Between two wake-ups of a measuring thread.
+const PERIOD: Nanos = Nanos::from_millis(5);
+/// For so long a thread of real time keeps the CPU once.
+const HELD: Nanos = Nanos::from_millis(60);
+
+/// A program on the first CPU.
+fn perl(prefix: &[&str], program: &str) -> Killed {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).args(prefix).args([
+        "perl",
+        "-MTime::HiRes=usleep,clock_gettime,CLOCK_MONOTONIC",
+        "-e",
+        program,
+    ]);
+    Killed(command.stdin(Stdio::null()).spawn().unwrap())
+}
+
+fn of_group(run: &Run) -> Vec<&Explanation> {
+    let is_of = |one: &&Explanation| one.member(one.task.tid).is_some_and(|member| member.group == PATH);
+    run.worst.iter().filter(is_of).collect()
+}
+
+#[test]
+fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
+    let _live = super::live();
+    let group = Group::unified(PATH);
+    let sleeper = perl(&[], "usleep(2000) while 1");
+    group.join(&sleeper);
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let mut service = Service::start(&spool, |command| {
+        let period = PERIOD.to_string().replace(' ', "");
+        command.args(["--interval", "3s", "--explain-cgroup", PATH, "--worst", "3"]);
+        command.args(["--measure", "--measure-cpus", "0", "--measure-period", &period]);
+    });
+    let written = |service: &Service| number(&service.protobuf(), "latebound_intervals_written_total");
+    let wait_for = |service: &Service, intervals: f64| {
+        let ended = || {
+            fresh();
+            written(service) >= intervals
+        };
+        assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
+    };
+    wait_for(&service, 2.0);
+    // Once, in the middle of the third or fourth interval: all later ones are shorter.
+    let held = HELD.0 as f64 / 1e9;
+    let program = format!(
+        "my $end = clock_gettime(CLOCK_MONOTONIC) + {held}; 1 while clock_gettime(CLOCK_MONOTONIC) < $end"
+    );
+    let from = latebound_syscall::clock::now();
+    let mut hog = perl(&["chrt", "-f", "60"], &program);
+    assert!(hog.0.wait().unwrap().success());
+    wait_for(&service, 6.0);
+    let after = service.protobuf();
+    let told = number(&after, "latebound_intervals_written_total") as usize;
+    assert_eq!(service.terminate(), Some(0));
+
+    let runs = all_runs(&spool);
+    super::assert_no_gap(&runs);
+    let all: Vec<&Explanation> = runs.iter().flat_map(|run| &run.worst).collect();
+    assert!(all.iter().all(|one| one.adds_up()), "{all:?}");
+    for run in runs.iter().filter(|run| run.state == RunState::Complete) {
+        assert_eq!((run.verb.clone(), run.measure.as_ref().unwrap().period), (RunVerb::Check, PERIOD));
+        let own = of_group(run);
+        let measured: Vec<&Explanation> =
+            run.worst.iter().filter(|one| one.task.comm.starts_with("measure")).collect();
+        assert!((1..=3).contains(&own.len()) && (1..=3).contains(&measured.len()), "{:?}", run.worst);
+        // Of this interval, or of the moment before it in which the one before was read.
+        let begin = run.started_monotonic.saturating_sub(Nanos::from_millis(500));
+        assert!(run.worst.iter().all(|one| one.requested_at >= begin), "{:?}", run.worst);
+        let series = |name: &str, quantity| {
+            let mut of = run.series.iter().filter(|one| one.subject.name == name && one.quantity == quantity);
+            (of.next().unwrap_or_else(|| panic!("no {name}")).summary.count, of.count())
+        };
+        let (wakeups, more) = series("measure", Quantity::Latency);
+        let due = run.duration.0 / PERIOD.0;
+        // In the first one the programs are loaded first.
+        let is_first = run.started_at == runs[0].started_at;
+        assert!(more == 0 && wakeups <= due + 3 + due / 50, "{wakeups} of {due}");
+        assert!(is_first || wakeups + 3 + due / 50 >= due, "{wakeups} of {due}");
+        assert!(series(PATH, Quantity::LatencyNaive).0 > 100);
+        assert!(run.blame.iter().any(|blame| blame.whom.as_deref() == Some(PATH)), "{:?}", run.blame);
+    }
+
+    // The group waited for the hog in one interval, and that is the worst of it; the others do not know of it any more.
+    let waited = |run: &&Run| of_group(run).iter().any(|one| one.length() > HELD - Nanos::from_millis(10));
+    let hogged: Vec<&Run> = runs.iter().filter(waited).collect();
+    let with_hog = hogged.iter().find(|run| of_group(run).iter().any(|one| one.until() > from)).unwrap();
+    let worst = of_group(with_hog)[0];
+    let first: Nanos = (worst.causes.iter())
+        .filter(|cause| {
+            cause.kind == CauseKind::TaskFirst && cause.task.as_ref().is_some_and(|task| task.comm == "perl")
+        })
+        .fold(Nanos::ZERO, |sum, cause| sum + cause.duration);
+    assert!(first > HELD - Nanos::from_millis(10), "{worst:?}");
+
+    // What the metrics say is what the Runs hold that were written by then.
+    let lengths: u64 = runs[..told].iter().flat_map(|run| &run.worst).map(|one| one.length().0).sum();
+    let explained = number(&after, "latebound_explained_seconds_total");
+    assert!((explained - lengths as f64 / 1e9).abs() < 1e-6, "{explained} and {lengths}");
+    let count: usize = runs[..told].iter().map(|run| run.worst.len()).sum();
+    assert_eq!(number(&after, "latebound_explained_wakeups_total") as usize, count);
+    assert!(fs::metadata(&group.folder).is_ok());
+}
