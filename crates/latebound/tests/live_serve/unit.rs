@@ -57,12 +57,11 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
         "again: active, restarts 1",
         "stop: 0, success, status 0",
         "stopped: the last interval is there",
-        "measure: 0, active",
         "thread measure/0: policy 1, priority 95",
         "thread measure/1: policy 1, priority 95",
         // IPC_LOCK, for memory that is mapped later.
         "privileges 0000000000004000",
-        "measured: fifo 4 series, explained",
+        "measured: fifo 4 series",
     ] {
         assert!(said.lines().any(|one| one == line), "no \"{line}\":\n{all}");
     }
