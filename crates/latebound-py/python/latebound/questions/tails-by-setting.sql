@@ -37,14 +37,10 @@ extremes AS (
     WHERE s.total AND s.series_id LIKE :series AND s.day BETWEEN :since AND :until
     GROUP BY v.value
 ),
-summed AS (
-    SELECT host, start_us, bucket_high_ns, SUM(count) AS n
-    FROM buckets WHERE total AND series_id LIKE :series AND day BETWEEN :since AND :until
-    GROUP BY host, start_us, bucket_high_ns
-),
 grouped AS (
-    SELECT v.value AS group_a, '' AS group_b, b.bucket_high_ns, SUM(b.n) AS n
-    FROM summed b JOIN valued v ON v.host = b.host AND v.start_us = b.start_us
+    SELECT v.value AS group_a, '' AS group_b, b.bucket_high_ns, SUM(b.count) AS n
+    FROM buckets b JOIN valued v ON v.host = b.host AND v.start_us = b.start_us
+    WHERE b.total AND b.series_id LIKE :series AND b.day BETWEEN :since AND :until
     GROUP BY v.value, b.bucket_high_ns
 )
 -- include: quantiles.sql
