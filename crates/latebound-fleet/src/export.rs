@@ -20,6 +20,7 @@ use crate::error::FleetError;
 use crate::log::{Added, Damage};
 use crate::place::{DAY_US, Day, HOUR_US, Partition};
 use crate::rollup::{Sum, WORST_KEPT};
+use crate::rows::{LOADS, loads_of};
 use crate::show::Choice;
 use crate::store::Store;
 use crate::tables::{
@@ -250,6 +251,7 @@ impl Gathered {
                 "choose days with --from and --to in which they did not",
             ));
         }
+        let loads = loads_of(last.remove(LOADS).flatten().as_deref());
         let (system, settings) = system(host, last, self.machine.as_ref());
         let worst = self.explanations(clocks, &mut missing);
         let series = self.series(clocks, &mut missing);
@@ -268,6 +270,7 @@ impl Gathered {
             losses: losses.collect(),
             system,
             settings,
+            loads,
             series,
             worst,
             missing,

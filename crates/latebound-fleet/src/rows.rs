@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use latebound_model::{
-    Bound, Cause, CauseKind, Cpu, Explanation, Nanos, Run, RunState, Series, SystemSnapshot, Task,
+    Bound, Cause, CauseKind, Cpu, Explanation, Load, Nanos, Run, RunState, RunVerb, Series, SystemSnapshot,
+    Task,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -498,12 +499,58 @@ fn settings(run: &Run) -> BTreeMap<String, Option<String>> {
         all.insert("priority".to_owned(), Some(measure.priority.to_string()));
         all.insert("policy".to_owned(), Some(word(measure.policy).to_string()));
     }
+    // Of what ran beside another tool nobody told.
+    if run.verb != RunVerb::Import {
+        all.insert(LOADS.to_owned(), Some(loads_text(&run.loads)));
+    }
     all
+}
+
+/// The setting that has the loads of a Run.
+pub(crate) const LOADS: &str = "loads";
+const NO_LOADS: &str = "none";
+
+fn loads_text(loads: &[Load]) -> String {
+    let text = |load: &Load| format!("{} {}", load.name, load.arguments).trim().to_owned();
+    match loads {
+        [] => NO_LOADS.to_owned(),
+        loads => loads.iter().map(text).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// The loads by their setting. Where there is none, as in stores of earlier versions, they are not known, and the Run does not say that there
+/// were none.
+pub(crate) fn loads_of(text: Option<&str>) -> Vec<Load> {
+    let load = |text: &str| {
+        let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        Load { name, arguments, done: None, unit: String::new(), error: None }
+    };
+    match text {
+        Some(NO_LOADS) => Vec::new(),
+        Some(text) => text.split("; ").map(load).collect(),
+        None => vec![load("unknown")],
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loads_are_read_back_and_unknown_ones_are_not_none() {
+        let load = |name: &str, arguments: &str| Load {
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            done: None,
+            unit: String::new(),
+            error: None,
+        };
+        for loads in [vec![], vec![load("ipc", "groups=2 rate=20000/s"), load("cpu", "")]] {
+            assert_eq!(loads_of(Some(&loads_text(&loads))), loads);
+        }
+        assert_eq!(loads_of(None), [load("unknown", "")]);
+    }
 
     #[test]
     fn an_id_loses_the_part_of_its_own_cpu_alone() {

@@ -101,7 +101,7 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
         (&system.kernel_release, &system.cpu_model),
         (&runs[0].system.kernel_release, &runs[0].system.cpu_model)
     );
-    assert_eq!(export.run.settings["period"], "1.00 ms");
+    assert_eq!((export.run.settings["period"].as_str(), export.run.loads.len()), ("1.00 ms", 0));
     assert_eq!(export.values["kernel_release"].len(), 1);
     let maxima = export.run.series[0].block_maxima.as_ref().unwrap();
     assert_eq!((maxima.block, maxima.maxima.len()), (Nanos::from_secs(3600), 2));
