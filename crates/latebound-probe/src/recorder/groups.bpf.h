@@ -7,8 +7,8 @@
 #ifndef LATEBOUND_GROUPS_BPF_H
 #define LATEBOUND_GROUPS_BPF_H
 
-/* The watched group of LB_WATCH_GROUP, by its number. */
-const volatile __u64 watch_group = 0;
+/* The watched group of LB_WATCH_GROUP. User space puts another one in its place where the group was made anew. */
+struct lb_watched_group watch_group SEC(".bss.group");
 /* Whether it is noted who is in which group. */
 const volatile bool groups_noted = false;
 
@@ -35,9 +35,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lb_noted);
 } noted SEC(".maps");
-
-/* The watched group, once a thread in it was met. */
-__u64 watch_address;
 
 /* From 6.2 on: memory at any address, read as a structure of the kernel. The verifier puts a move in its place. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __attribute__((section(".ksyms"))) __attribute__((weak));
@@ -82,7 +79,7 @@ static __noinline bool lies_below_watched_group(const struct task_struct *task)
 	int level;
 
 	for (level = 0; level < GROUP_LEVELS && state; level++) {
-		if (state->cgroup->kn->id == watch_group)
+		if (state->cgroup->kn->id == watch_group.number)
 			return true;
 		state = state->parent;
 	}
@@ -108,16 +105,16 @@ static __always_inline bool in_watched_group(const struct task_struct *task)
 		bpf_probe_read_kernel(&number, sizeof(number),
 				      (const void *)old + bpf_core_field_offset(struct cgroup___numbers, ancestor_ids) +
 					      watch_level * sizeof(number));
-		return number == watch_group;
+		return number == watch_group.number;
 	}
 	above = ancestor(group, watch_level);
-	known = watch_address;
+	known = watch_group.address;
 	if (known && (__u64)above != known)
 		return false;
 	/* Another group can get the memory of one that is gone. */
-	if (group_number(above) != watch_group)
+	if (group_number(above) != watch_group.number)
 		return false;
-	watch_address = (__u64)above;
+	watch_group.address = (__u64)above;
 	return true;
 }
 

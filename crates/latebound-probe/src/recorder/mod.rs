@@ -65,7 +65,7 @@ use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use self::wire::{
     FlightCpu, FlightLate, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS, LB_MEMBERS, LB_NOTED,
-    LB_QUOTA_SLOTS, Site, StackOf, Wakeup,
+    LB_QUOTA_SLOTS, Site, StackOf, Wakeup, WatchedGroup,
 };
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf, KernelField, Need};
@@ -206,6 +206,7 @@ pub struct Recorder {
     cpus: MapHandle,
     watched: MapHandle,
     filter: Filter,
+    watched_group: MapHandle,
     members: MapHandle,
     thresholds: MapHandle,
     late: LateRing,
@@ -268,10 +269,10 @@ impl Recorder {
         let running = load::Running { links, skeleton, missing: setup.missing(&refused) };
         let statistics = setup.options.measure_cost.then(enable_statistics).transpose()?;
         let mut recorder = Recorder::of(setup, running, statistics)?;
-        if let Watch::Threads(tids) = recorder.options.watch.clone() {
-            for tid in tids {
-                recorder.watch(tid)?;
-            }
+        match recorder.options.watch.clone() {
+            Watch::Threads(tids) => tids.into_iter().try_for_each(|tid| recorder.watch(tid))?,
+            Watch::Group { number, .. } => recorder.watch_group(number)?,
+            Watch::RealTime | Watch::Comm(_) | Watch::Process(_) => {}
         }
         recorder.started = clock::now();
         Ok(recorder)
@@ -296,6 +297,7 @@ impl Recorder {
             cpus: handle(&maps.cpus, "cpus")?,
             watched: handle(&maps.watched, "watched")?,
             filter: Filter::map(maps.bss_watched.as_fd())?,
+            watched_group: handle(&maps.bss_group, "bss.group")?,
             members: handle(&maps.members, "members")?,
             thresholds: handle(&maps.thresholds, "thresholds")?,
             late: LateRing::of(&handle(&maps.late, "late")?)?,
@@ -372,6 +374,16 @@ impl Recorder {
             None => self.named += 1,
         }
         Ok(())
+    }
+
+    /// From now on the threads of this group are watched, which was made at the same level in place of the one of [`Watch::Group`]: a unit of
+    /// systemd that starts again has a new one. To be called again now and then, as a program that runs meanwhile can put the old group's
+    /// address back.
+    pub fn watch_group(&self, number: u64) -> Result<(), ProbeError> {
+        let group = WatchedGroup { number, address: 0 };
+        self.watched_group
+            .update(&0u32.to_ne_bytes(), &group.to_bytes(), MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf("flight recorder: watching a group", error))
     }
 
     fn slots(&self) -> u32 {
@@ -773,8 +785,7 @@ impl Setup {
         match &options.watch {
             Watch::Process(tgid) => rodata.watch_tgid = tgid.0,
             Watch::Comm(name) => (rodata.watch_comm, rodata.watch_comm_bytes) = options::comm_words(name),
-            Watch::Group { number, level } => {
-                rodata.watch_group = *number;
+            Watch::Group { level, .. } => {
                 rodata.watch_level = level.and_then(|level| i32::try_from(level).ok()).unwrap_or(-1);
             }
             Watch::Threads(_) | Watch::RealTime => {}

@@ -285,6 +285,14 @@ struct lb_member {
 	__u32 zero;
 };
 
+/* The watched group. */
+struct lb_watched_group {
+	/* The number by which the kernel knows it; 0 for none. */
+	__u64 number;
+	/* Where it lies, once a thread in it was met; else 0. */
+	__u64 address;
+};
+
 /* A thread that was noted. */
 struct lb_noted {
 	__u64 at_ns;

@@ -5,7 +5,9 @@
 //! the number of threads that come and go: those of one unit are one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
@@ -28,11 +30,23 @@ use super::service::{Explained, Source};
 /// The name of the measuring threads among those that are explained.
 const MEASURED: &str = "measure";
 const REAL_TIME: &str = "real-time threads";
+/// So often it is looked whether a group was made anew.
+const GROUPS_EVERY: Duration = Duration::from_secs(1);
+
+/// Whose wake-ups are to be explained.
+pub(super) struct Chosen {
+    /// The subject of their series.
+    name: String,
+    watch: Watch,
+    /// Of a group: its folder.
+    folder: Option<PathBuf>,
+}
 
 /// Threads whose worst wake-ups are explained.
 struct Explaining {
-    /// The subject of their series.
     name: String,
+    /// Of a group: its folder.
+    folder: Option<PathBuf>,
     recorder: Recorder,
     worst: Worst,
     /// Whether their latencies are known from their own clocks, which say it better.
@@ -49,6 +63,13 @@ impl Explaining {
         }
         Ok(found)
     }
+
+    /// A unit that starts again has a new group under the old path, and none in between.
+    fn follow_group(&self) -> Result<()> {
+        let number =
+            self.folder.as_ref().and_then(|folder| std::fs::metadata(folder).ok()).map(|group| group.ino());
+        Ok(number.map_or(Ok(()), |number| self.recorder.watch_group(number))?)
+    }
 }
 
 /// The running kernel.
@@ -58,11 +79,13 @@ pub(super) struct Watched {
     watches: Vec<Explaining>,
     stay_away: StayAway,
     pause: Pause,
+    /// When it was last looked whether the groups are those of the start.
+    groups_at: Instant,
 }
 
 impl Watched {
     /// Begins, and says in what every Run begins with what could not be had.
-    pub(super) fn start(args: &ServeArgs, whom: Vec<(String, Watch)>, head: &mut Run) -> Result<Watched> {
+    pub(super) fn start(args: &ServeArgs, whom: Vec<Chosen>, head: &mut Run) -> Result<Watched> {
         let watch = &args.watch;
         let allowed = head.system.allowed.clone().unwrap_or_default();
         let measured =
@@ -81,7 +104,8 @@ impl Watched {
         let kernel_preempts =
             matches!(head.system.preemption, Some(PreemptionModel::Full | PreemptionModel::Rt));
         let memory_per_cpu = u64::from(watch.recorder_memory) << 20;
-        let explain = |name: String, whom: Watch, is_measured: bool| -> Result<Explaining> {
+        let explain = |whom: Chosen, is_measured: bool| -> Result<Explaining> {
+            let Chosen { name, watch: whom, folder } = whom;
             let options = RecorderOptions {
                 memory_per_cpu,
                 // A place for itself has each measuring thread. The threads of a unit share one: of all together the worst are wanted, and a
@@ -98,11 +122,11 @@ impl Watched {
             };
             let recorder = Recorder::start(options).with_context(|| format!("cannot watch {name}"))?;
             let worst = Worst::new(watch.worst, Keep::Worst(0), facts.clone());
-            Ok(Explaining { name, recorder, worst, is_measured })
+            Ok(Explaining { name, folder, recorder, worst, is_measured })
         };
         let mut watches = Vec::new();
-        for (name, whom) in whom {
-            watches.push(explain(name, whom, false)?);
+        for whom in whom {
+            watches.push(explain(whom, false)?);
         }
         let measurement = measured
             .as_ref()
@@ -123,7 +147,8 @@ impl Watched {
             head.measure = Some(snapshot.settings);
             if watch.worst > 0 {
                 let tids = measurement.threads().iter().map(|&(_, tid)| tid).collect();
-                watches.push(explain(MEASURED.to_owned(), Watch::Threads(tids), true)?);
+                let own = Chosen { name: MEASURED.to_owned(), watch: Watch::Threads(tids), folder: None };
+                watches.push(explain(own, true)?);
             }
         }
         // One statement for each kind of event that the kernel does not show.
@@ -139,7 +164,8 @@ impl Watched {
         };
         let free = allowed.iter().filter(|cpu| measured.as_ref().is_none_or(|cpus| !cpus.contains(*cpu)));
         let stay_away = StayAway::new(&CpuSet::new(free));
-        Ok(Watched { observer, measurement, watches, stay_away, pause: Pause::of(memory_per_cpu) })
+        let (pause, groups_at) = (Pause::of(memory_per_cpu), Instant::now());
+        Ok(Watched { observer, measurement, watches, stay_away, pause, groups_at })
     }
 
     /// Whether memory stays locked while it runs.
@@ -160,21 +186,22 @@ fn measured_cpus(asked: Option<&CpuSet>, allowed: &CpuSet) -> Result<CpuSet> {
     }
 }
 
-/// Whose wake-ups are explained, by the names of their series.
-pub(super) fn chosen(watch: &ServeWatchArgs) -> Result<Vec<(String, Watch)>> {
+/// Whose wake-ups are to be explained, by the command line.
+pub(super) fn chosen(watch: &ServeWatchArgs) -> Result<Vec<Chosen>> {
     let choices = (watch.explain_unit.iter().map(|name| GroupChoice::Unit(name)))
         .chain(watch.explain_cgroup.iter().map(|path| GroupChoice::Path(path)))
         .chain(watch.explain_container.iter().map(|id| GroupChoice::Container(id)));
-    let mut all = Vec::new();
+    let mut all: Vec<Chosen> = Vec::new();
     for choice in choices {
         let group = find_group(&Root::live(), choice)?;
-        if all.iter().any(|(path, _)| *path == group.path) {
+        if all.iter().any(|one| one.name == group.path) {
             bail!("{} is to be explained twice; name it once", group.path);
         }
-        all.push((group.path, Watch::Group { number: group.number, level: group.level }));
+        let watch = Watch::Group { number: group.number, level: group.level };
+        all.push(Chosen { name: group.path, watch, folder: Some(group.folder.into()) });
     }
     if watch.explain_rt {
-        all.push((REAL_TIME.to_owned(), Watch::RealTime));
+        all.push(Chosen { name: REAL_TIME.to_owned(), watch: Watch::RealTime, folder: None });
     }
     Ok(all)
 }
@@ -240,6 +267,10 @@ impl Source for Watched {
         }
         let theirs = self.watches.iter().filter(|one| !one.is_measured).map(|one| &one.recorder);
         self.stay_away.look(theirs);
+        if self.groups_at.elapsed() >= GROUPS_EVERY {
+            self.groups_at = Instant::now();
+            self.watches.iter().try_for_each(Explaining::follow_group)?;
+        }
         let mut found = false;
         for one in &mut self.watches {
             found |= one.look().with_context(|| format!("cannot watch {} any more", one.name))?;
