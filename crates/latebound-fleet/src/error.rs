@@ -161,6 +161,20 @@ pub enum FleetError {
         /// What the encoder said.
         source: parquet::errors::ParquetError,
     },
+    /// An object that was to be read is not there.
+    #[error("there is no object {}; list the bucket, and name one that is there", .url.escape_debug())]
+    NoObject {
+        /// `s3://BUCKET/NAME`
+        url: String,
+    },
+    /// The copy of an object could not be written.
+    #[error("cannot write {}: {source}; free space there, or set TMPDIR to another folder", .path.display())]
+    Fetched {
+        /// The copy.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// The bucket of the store could not be reached, or refused.
     #[error("cannot {what} {file} of the store {store}: {why}; {remedy}")]
     Bucket {

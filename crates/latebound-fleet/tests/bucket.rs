@@ -12,7 +12,9 @@ use std::time::Instant;
 
 use common::s3::{BUCKET, KEY, SECRET, in_a_bucket};
 use common::{add, expected, files, intervals, later, name, rows, run, sums};
-use latebound_fleet::{Cache, Choice, CompactOptions, Level, NewRuns, Store, Table};
+use latebound_fleet::{
+    Cache, Choice, CompactOptions, Level, NewRuns, Store, Table, fetch_object, objects_below,
+};
 use latebound_model::RunState;
 
 #[test]
@@ -194,5 +196,42 @@ fn tables_of_a_bucket_have_the_rows_of_a_folder() {
             all
         });
         assert!(!of[0].is_empty() && of[0] == of[1]);
+    });
+}
+
+#[test]
+fn an_object_is_fetched_in_parts_and_only_where_it_is_whole() {
+    in_a_bucket("an_object_is_fetched_in_parts_and_only_where_it_is_whole", |server, _, _| {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = server.files("traces");
+        fs::create_dir_all(traces.join("b")).unwrap();
+        // Of three parts, none of which is like another.
+        let large: Vec<u8> = (0..(34u32 << 20) / 4).flat_map(u32::to_le_bytes).collect();
+        fs::write(traces.join("b/large.dat"), &large).unwrap();
+        fs::write(traces.join("a.dat"), "").unwrap();
+        fs::write(server.files("traces-of-others"), "none of these").unwrap();
+        let url = |name: &str| server.store(name);
+        let below = objects_below(&url("traces/")).unwrap();
+        assert_eq!(below, [url("traces/a.dat"), url("traces/b/large.dat")]);
+        assert_eq!(objects_below(&url("none/")).unwrap(), Vec::<String>::new());
+
+        let to = |name: &str| folder.path().join(name);
+        fetch_object(&below[0], &to("empty")).unwrap();
+        assert_eq!(fs::metadata(to("empty")).unwrap().len(), 0);
+        fetch_object(&below[1], &to("large")).unwrap();
+        assert!(fs::read(to("large")).unwrap() == large);
+        let times = [to("large"), traces.join("b/large.dat")]
+            .map(|path| fs::metadata(path).unwrap().modified().unwrap());
+        let apart = times[0].duration_since(times[1]).unwrap_or_else(|error| error.duration());
+        assert!(apart.as_secs() < 1, "{apart:?}");
+        // What is there is never written over.
+        let error = fetch_object(&below[0], &to("large")).unwrap_err().to_string();
+        assert!(error.contains("exists") && fs::metadata(to("large")).unwrap().len() == large.len() as u64);
+        for (url, said) in
+            [(url("traces/none.dat"), "there is no object"), ("/tmp/a.dat".to_owned(), "s3://BUCKET/NAME")]
+        {
+            let error = fetch_object(&url, &to("none")).unwrap_err().to_string();
+            assert!(error.contains(said) && !to("none").exists(), "{error}");
+        }
     });
 }

@@ -35,6 +35,20 @@ pub(crate) fn store_add_results(py: Python<'_>, store: PathBuf, results: &str) -
     Document::of(&made.map_err(|error| raise(&error))?)
 }
 
+/// The URLs of all objects below `s3://BUCKET/NAME`, in the order of their names.
+#[pyfunction]
+pub(crate) fn objects_below(py: Python<'_>, url: String) -> PyResult<Vec<String>> {
+    let found = beside(py, move |_| latebound_fleet::objects_below(&url))?;
+    found.map_err(|error| raise(&error))
+}
+
+/// Copies an object of a bucket to a file that is not there yet.
+#[pyfunction]
+pub(crate) fn fetch_object(py: Python<'_>, url: String, to: PathBuf) -> PyResult<()> {
+    let done = beside(py, move |_| latebound_fleet::fetch_object(&url, &to))?;
+    done.map_err(|error| raise(&error))
+}
+
 /// The host that a Run or a saved trace names, the start of the Run, and when the file was last changed, in microseconds since 1970.
 #[pyfunction]
 pub(crate) fn origin(py: Python<'_>, path: PathBuf) -> PyResult<(Option<String>, Option<String>, i64)> {

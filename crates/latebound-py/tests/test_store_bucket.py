@@ -7,13 +7,15 @@ import pathlib
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 
 import pytest
-from conftest import REPOSITORY, command
+from conftest import FIXTURES, REPOSITORY, command
 
 import latebound
-from latebound.ask import ask, live_files, questions
+from latebound import spread
+from latebound.ask import AskError, ask, live_files, questions
 
 KEY, SECRET = "AKLOOPBACKTEST", "secret-of-the-loopback-test"
 
@@ -109,3 +111,49 @@ def test_a_bucket_that_cannot_be_reached_says_what_to_look_at(bucket, monkeypatc
         ask("worst-hosts", "s3://fleet/lab")
     assert SECRET not in str(raised.value) and KEY not in str(raised.value)
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == SECRET
+
+
+def test_objects_are_worked_on_each_for_itself(bucket, tmp_path, monkeypatch):
+    objects, _ = bucket
+    traces = objects / "traces/2026"
+    traces.mkdir(parents=True)
+    names = ["jobs.trace.dat", "v7-zstd.trace.dat"]
+    for name in names:
+        (traces / name).write_bytes((FIXTURES / name).read_bytes())
+    (traces / "poison.dat").write_bytes(b"tracing" * 100)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    below = [file for batch in spread.named_batches("bound", ["s3://fleet/traces/"]) for file in batch]
+    assert below == [f"s3://fleet/traces/2026/{name}" for name in sorted([*names, "poison.dat"])]
+    results = {file: spread.one("bound", file, {}, 60.0) for file in [*below, "s3://fleet/traces/absent.dat"]}
+    for name in names:
+        result, here = results[f"s3://fleet/traces/2026/{name}"], spread.one("bound", str(FIXTURES / name), {}, 60.0)
+        assert result.error is None and result.document == here.document and result.sha256 == here.sha256
+        # The time of the object, not that of the copy.
+        assert abs(result.start_us / 1e6 - (traces / name).stat().st_mtime) < 1.0
+    assert results["s3://fleet/traces/2026/poison.dat"].error
+    assert "there is no object s3://fleet/traces/absent.dat" in results["s3://fleet/traces/absent.dat"].error
+    # Copies are gone, also of a reader that takes too long.
+    late = spread.one("bound", below[0], {}, 0.0)
+    assert "longer than" in late.error and list(temporary.iterdir()) == []
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
+    refused = spread.one("bound", below[0], {}, 60.0).error
+    assert "AWS_ACCESS_KEY_ID" in refused and "another-secret" not in refused and KEY not in refused
+
+
+def test_runs_in_a_bucket_are_compared_with_one_there(bucket, small):
+    objects, _ = bucket
+    for name in ("base", "runs/a", "runs/b"):
+        (objects / name).mkdir(parents=True)
+        (objects / name / "run.json").write_bytes((small / "run.json").read_bytes())
+    (objects / "runs/a/series.parquet").write_bytes(b"not asked for")
+    below = [file for batch in spread.named_batches("compare", ["s3://fleet/runs/"]) for file in batch]
+    assert below == ["s3://fleet/runs/a/run.json", "s3://fleet/runs/b/run.json"]
+    there = spread.one("compare", below[0], {"base": "s3://fleet/base/run.json"}, 60.0)
+    here = spread.one("compare", str(small / "run.json"), {"base": str(small / "run.json")}, 60.0)
+    assert there.error is None and here.error is None
+    assert there.document.keys() == here.document.keys() and there.sha256 == here.sha256
+    with pytest.raises(AskError, match="no Runs below s3://fleet/base2/"):
+        list(spread.named_batches("compare", ["s3://fleet/base2/"]))

@@ -20,6 +20,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from typing import Any, BinaryIO
 
 import latebound
 
-from ._native import Error, __version__, limit_threads, origin, store_add_results
+from ._native import Error, __version__, fetch_object, limit_threads, objects_below, origin, store_add_results
 from .ask import AskError, _escaped, spark_session
 
 KINDS = ("bound", "explain", "compare")
@@ -66,17 +67,29 @@ class Result:
     """The start of a Run, or when another file was last changed, in microseconds since 1970."""
 
 
-def local_path(file: str) -> str:
-    """The path by which a process opens a file of this name. Every file is opened by the path that this gives."""
+def is_object(file: str) -> bool:
+    """Whether a name is that of an object in a bucket."""
+    return file.startswith("s3://")
+
+
+def local_path(file: str, folder: str) -> str:
+    """The path by which a process opens a file of this name: an object of a bucket is copied into the folder. Every file is opened by the path
+    that this gives."""
+    if is_object(file):
+        path = os.path.join(tempfile.mkdtemp(dir=folder), file.rpartition("/")[2])
+        fetch_object(file, path)
+        return path
     if "://" in file:
-        raise AskError(f"{file} is no path; copy it to a folder that every worker sees, and name it there")
+        raise AskError(f"{file} is no path; name a file in a folder that every worker sees, or an object, s3://BUCKET/NAME")
     return file
 
 
 def one(kind: str, file: str, options: Mapping[str, Any], timeout_s: float) -> Result:
     """The result of one file, from a process of its own."""
     begun = time.monotonic()
-    ended, written, said = _apart(lambda result: _made(kind, file, dict(options), result), timeout_s)
+    # Copies are gone with it, also where the process ended before it could remove them.
+    with tempfile.TemporaryDirectory(prefix="latebound-") as folder:
+        ended, written, said = _apart(lambda result: _made(kind, file, folder, dict(options), result), timeout_s)
     seconds = time.monotonic() - begun
     made: dict[str, Any] = {}
     for line in written.splitlines(keepends=True):
@@ -129,7 +142,7 @@ def _apart(work: Callable[[BinaryIO], None], timeout_s: float) -> tuple[int | No
         return status if ended else None, result.read(), said.read().decode(errors="replace").strip()
 
 
-def _made(kind: str, file: str, options: dict[str, Any], result: BinaryIO) -> None:
+def _made(kind: str, file: str, folder: str, options: dict[str, Any], result: BinaryIO) -> None:
     """Writes where a file comes from, and its document or its error: lines of JSON, the first before anything that may crash."""
 
     def say(**found: Any) -> None:
@@ -139,12 +152,12 @@ def _made(kind: str, file: str, options: dict[str, Any], result: BinaryIO) -> No
     try:
         # A task has one core of its worker; the others are those of other tasks.
         limit_threads(1)
-        path = local_path(file)
+        path = local_path(file, folder)
         host, started, changed_us = origin(path)
         start_us = changed_us if started is None else round(datetime.fromisoformat(started).timestamp() * 1e6)
         say(host=host, start_us=start_us, sha256=_fingerprint(path))
         if kind == "compare":
-            document = latebound.compare(options.pop("base"), path, **options)
+            document = latebound.compare(local_path(options.pop("base"), folder), path, **options)
         else:
             document = getattr(latebound, kind)(path, **options)
         say(document=document.data)
@@ -166,7 +179,9 @@ def spread_batches(
     options: Mapping[str, Any] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[list[Result]]:
-    """The results of all files, in their order, a batch at a time. The workers must see the files under the same paths.
+    """The results of all files, in their order, a batch at a time. The workers must see the files under the same paths; an object of a bucket,
+    ``s3://BUCKET/NAME``, is fetched by the task that reads it, by the settings ``AWS_*`` of its worker. ``s3://BUCKET/NAME/`` stands for all
+    objects below it, for ``compare`` for the ``run.json`` among them.
 
     ``options`` are the keyword arguments of the function of this kind; ``compare`` needs ``base``.
     """
@@ -175,8 +190,7 @@ def spread_batches(
     chosen = dict(options or {})
     if kind == "compare" and "base" not in chosen:
         raise AskError("compare needs --base RUN: what each file is compared with")
-    paths = (_absolute(os.fspath(file)) for file in files)
-    batches = iter(lambda: list(islice(paths, BATCH)), [])
+    batches = named_batches(kind, files)
     first = next(batches, None)
     if first is None:
         return
@@ -204,6 +218,22 @@ def spread(
 ) -> list[Result]:
     """The results of all files at once, in their order; see :func:`spread_batches`."""
     return [result for batch in spread_batches(kind, files, master=master, options=options, timeout_s=timeout_s) for result in batch]
+
+
+def named_batches(kind: str, files: Iterable[str | os.PathLike[str]]) -> Iterator[list[str]]:
+    """The files that these names stand for, a batch at a time."""
+    paths = (path for file in files for path in _named(kind, os.fspath(file)))
+    return iter(lambda: list(islice(paths, BATCH)), [])
+
+
+def _named(kind: str, file: str) -> Iterable[str]:
+    """The files that a name stands for."""
+    if not (is_object(file) and file.endswith("/")):
+        return [_absolute(file)]
+    below = [one for one in objects_below(file) if kind != "compare" or one.endswith("/run.json")]
+    if not below:
+        raise AskError(f"there are no {'Runs' if kind == 'compare' else 'objects'} below {file}; list the bucket, and name what is there")
+    return below
 
 
 def _absolute(file: str) -> str:
@@ -264,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("kind", choices=KINDS, help="what to make of each file")
-    parser.add_argument("files", nargs="+", help="saved traces; for compare, Runs")
+    parser.add_argument("files", nargs="+", help="saved traces; for compare, Runs; also s3://BUCKET/NAME, and s3://BUCKET/NAME/ for all below")
     parser.add_argument("--master", default="local[*]", help="Spark's master: spark://host:7077 (usually this machine, local[*])")
     parser.add_argument("--base", help="for compare: the Run that each is compared with")
     parser.add_argument("--rt", action="store_true", help="for explain: all real-time threads")
