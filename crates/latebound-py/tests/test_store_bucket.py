@@ -152,7 +152,7 @@ def test_runs_in_a_bucket_are_compared_with_one_there(bucket, small):
     below = [file for batch in spread.named_batches("compare", ["s3://fleet/runs/"]) for file in batch]
     assert below == ["s3://fleet/runs/a/run.json", "s3://fleet/runs/b/run.json"]
     there = spread.one("compare", below[0], {"base": "s3://fleet/base/run.json"}, 60.0)
-    here = spread.one("compare", str(small / "run.json"), {"base": str(small / "run.json")}, 60.0)
+    here = spread.one("compare", str(small / "run.json"), {"base": str(objects / "base/run.json")}, 60.0)
     assert there.error is None and here.error is None
     assert there.document.keys() == here.document.keys() and there.sha256 == here.sha256
     with pytest.raises(AskError, match="no Runs below s3://fleet/base2/"):
