@@ -16,9 +16,9 @@ use latebound_files::{Folder, is_temporary};
 
 use crate::GRACE;
 use crate::error::FleetError;
-use crate::log::{Added, Damage};
+use crate::log::Damage;
 use crate::place::path;
-use crate::show::{Choice, FilesDocument};
+use crate::show::{Choice, DataFile, FilesDocument};
 use crate::store::{AT_ONCE, MAX_DATA_BYTES, Store};
 use crate::tables::Table;
 
@@ -120,7 +120,7 @@ fn is_old(used: SystemTime) -> bool {
 }
 
 /// The name of a file's copy; `None` where what its commit says is no SHA-256: it becomes a path.
-fn name_of(file: &Added) -> Option<OsString> {
+fn name_of(file: &DataFile) -> Option<OsString> {
     let name = OsString::from(format!("{}{SUFFIX}", file.sha256));
     is_copy(&name).then_some(name)
 }
@@ -147,10 +147,9 @@ impl Store {
         let (states, damaged) = self.states(choice)?;
         let files = states.iter().flat_map(|(_, state)| state.files.values());
         let wanted = files.filter(|file| tables.contains(&file.table));
-        let fetched = stream::iter(wanted).map(|file| self.fetch(file, &cache)).buffered(AT_ONCE);
-        let fetched: Vec<_> = self.wait(fetched.try_collect())?;
+        let (of, wanted): (Vec<Table>, Vec<DataFile>) = wanted.map(|file| (file.table, file.into())).unzip();
         let mut document = self.files_document(tables, damaged);
-        for (table, copy) in fetched {
+        for (table, copy) in of.into_iter().zip(self.copies(&wanted, &cache)?) {
             match copy {
                 Ok(path) => {
                     document.tables.entry(table).or_default().push(path.display().to_string());
@@ -158,25 +157,32 @@ impl Store {
                 Err(damage) => document.damaged.push(damage),
             }
         }
-        cache.shrink()?;
         Ok(document)
     }
 
-    /// The copy of a file. The inner error is a damage.
-    async fn fetch(
+    /// The copies of data files of this store in a cache, in their order: each is made where it is not there. The inner error is a damage.
+    pub fn copies(
         &self,
-        file: &Added,
+        files: &[DataFile],
         cache: &Cache,
-    ) -> Result<(Table, Result<PathBuf, Damage>), FleetError> {
-        let damage = |why: String| Ok((file.table, Err(Damage { file: file.file.clone(), why })));
+    ) -> Result<Vec<Result<PathBuf, Damage>>, FleetError> {
+        let fetched = stream::iter(files).map(|file| self.fetch(file, cache)).buffered(AT_ONCE);
+        let fetched = self.wait(fetched.try_collect())?;
+        cache.shrink()?;
+        Ok(fetched)
+    }
+
+    /// The copy of a file. The inner error is a damage.
+    async fn fetch(&self, file: &DataFile, cache: &Cache) -> Result<Result<PathBuf, Damage>, FleetError> {
+        let damage = |why: String| Ok(Err(Damage { file: file.file.clone(), why }));
         let Some(name) = name_of(file) else {
             return damage("its commit gives no SHA-256".to_owned());
         };
         if let Some(path) = cache.has(&name, file.bytes) {
-            return Ok((file.table, Ok(path)));
+            return Ok(Ok(path));
         }
         match file.bytes_of(self.get_soon(&path(&file.file), MAX_DATA_BYTES).await?) {
-            Ok(bytes) => Ok((file.table, Ok(cache.keep(&name, &bytes)?))),
+            Ok(bytes) => Ok(Ok(cache.keep(&name, &bytes)?)),
             Err(why) => damage(why),
         }
     }

@@ -167,6 +167,16 @@ pub enum FleetError {
         /// `s3://BUCKET/NAME`
         url: String,
     },
+    /// An object is longer than any that is copied.
+    #[error("{} has {bytes} bytes, and at most {limit} are copied; cut the file, or put it into a folder that every worker sees and name it there", .url.escape_debug())]
+    TooLong {
+        /// `s3://BUCKET/NAME`
+        url: String,
+        /// Its length.
+        bytes: u64,
+        /// The longest that is copied.
+        limit: u64,
+    },
     /// The copy of an object could not be written.
     #[error("cannot write {}: {source}; free space there, or set TMPDIR to another folder", .path.display())]
     Fetched {

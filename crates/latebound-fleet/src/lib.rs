@@ -38,7 +38,9 @@ pub use migrate::MigrateDocument;
 pub use objects::{fetch_object, objects_below};
 pub use place::{Day, Partition};
 pub use results::{NewResult, UNKNOWN_HOST};
-pub use show::{Choice, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument};
+pub use show::{
+    Choice, DataFile, DataFiles, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument,
+};
 pub use simulate::{SimulatedFleet, SimulatedHost};
 pub use store::{Store, StoreDocument};
 pub use stream::RunStream;

@@ -20,6 +20,9 @@ use crate::error::FleetError;
 /// So much is asked for at once: a request has a time limit, an object may be larger than any.
 const PART_BYTES: u64 = 16 << 20;
 
+/// A larger object is not copied: the copies of several tasks lie on one disk at a time.
+const MOST_BYTES: u64 = 64 << 30;
+
 /// More objects are not listed.
 const MOST_OBJECTS: usize = 1 << 20;
 
@@ -75,6 +78,9 @@ pub fn fetch_object(url: &str, to: &FsPath) -> Result<(), FleetError> {
         source => named.failed("read", &source),
     };
     let meta = named.runtime.block_on(named.objects.head(&named.key)).map_err(read)?;
+    if meta.size > MOST_BYTES {
+        return Err(FleetError::TooLong { url: url.to_owned(), bytes: meta.size, limit: MOST_BYTES });
+    }
     let mut file: File =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(local)?;
     let mut at = 0;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::FleetError;
-use crate::log::{Damage, Level, State};
+use crate::log::{Added, Damage, Level, State};
 use crate::place::{DATA, Day, Partition};
 use crate::store::{AT_ONCE, Store};
 use crate::tables::Table;
@@ -78,6 +78,32 @@ pub struct FilesDocument {
     /// The paths of the files of each table; a table without rows has none.
     pub tables: BTreeMap<Table, Vec<String>>,
     /// Files that are missing or shorter or longer than they were, and commits that cannot be read. They are left out.
+    pub damaged: Vec<Damage>,
+}
+
+/// A data file, for a machine that copies it: see [`Store::copies`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFile {
+    /// Its path in the store.
+    pub file: String,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub sha256: String,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+impl From<&Added> for DataFile {
+    fn from(added: &Added) -> DataFile {
+        DataFile { file: added.file.clone(), sha256: added.sha256.clone(), bytes: added.bytes }
+    }
+}
+
+/// The data files of a store by table, and what is damaged and left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DataFiles {
+    /// The files of each table; a table without rows has none.
+    pub tables: BTreeMap<Table, Vec<DataFile>>,
+    /// As of [`FilesDocument`].
     pub damaged: Vec<Damage>,
 }
 
@@ -152,28 +178,39 @@ impl Store {
 
     /// The files of these tables, for other programs: those that count and are as long as they were.
     pub fn files(&self, tables: &[Table], choice: &Choice) -> Result<FilesDocument, FleetError> {
+        let found = self.data_files(tables, choice)?;
+        let paths = |files: &Vec<DataFile>| files.iter().map(|one| self.path_for_others(&one.file)).collect();
+        Ok(FilesDocument {
+            tables: found.tables.iter().map(|(table, files)| (*table, paths(files))).collect(),
+            ..self.files_document(tables, found.damaged)
+        })
+    }
+
+    /// As [`Store::files`], with what tells whether a copy is the file. None is read.
+    pub fn data_files(&self, tables: &[Table], choice: &Choice) -> Result<DataFiles, FleetError> {
         let (states, damaged) = self.states(choice)?;
-        let mut document = self.files_document(tables, damaged);
+        let tables_of = tables.iter().map(|table| (*table, Vec::new())).collect();
+        let mut found = DataFiles { tables: tables_of, damaged };
         let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
         for table in tables {
             let below = Path::from_iter([DATA, table.name()]);
             sizes.extend(self.list(&below)?.into_iter().map(|meta| (meta.location.to_string(), meta.size)));
         }
         for file in states.iter().flat_map(|(_, state)| state.files.values()) {
-            let Some(paths) = document.tables.get_mut(&file.table) else { continue };
+            let Some(files) = found.tables.get_mut(&file.table) else { continue };
             match sizes.get(&file.file) {
-                Some(size) if *size == file.bytes => paths.push(self.path_for_others(&file.file)),
+                Some(size) if *size == file.bytes => files.push(file.into()),
                 Some(size) => {
                     let why = format!("it has {size} bytes and was written with {}", file.bytes);
-                    document.damaged.push(Damage { file: file.file.clone(), why });
+                    found.damaged.push(Damage { file: file.file.clone(), why });
                 }
                 None => {
                     let why = "it is missing".to_owned();
-                    document.damaged.push(Damage { file: file.file.clone(), why });
+                    found.damaged.push(Damage { file: file.file.clone(), why });
                 }
             }
         }
-        Ok(document)
+        Ok(found)
     }
 
     /// A document without files.

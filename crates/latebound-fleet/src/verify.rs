@@ -10,7 +10,7 @@ use crate::error::FleetError;
 use crate::log::{Added, Damage};
 use crate::place::path;
 use crate::rows::hex;
-use crate::show::Choice;
+use crate::show::{Choice, DataFile};
 use crate::store::{Found, MAX_DATA_BYTES, Store};
 
 /// What `latebound store verify` prints.
@@ -75,11 +75,11 @@ impl Store {
 
     /// The bytes of a data file, if they are those that were written; the inner error says what they are instead.
     pub(crate) fn data(&self, file: &Added) -> Result<Result<Bytes, String>, FleetError> {
-        Ok(file.bytes_of(self.get(&path(&file.file), MAX_DATA_BYTES)?))
+        Ok(DataFile::from(file).bytes_of(self.get(&path(&file.file), MAX_DATA_BYTES)?))
     }
 }
 
-impl Added {
+impl DataFile {
     /// The bytes of the file, if what was found are those that were written; the error says what they are instead.
     pub(crate) fn bytes_of(&self, found: Found) -> Result<Bytes, String> {
         let bytes = match found {

@@ -84,6 +84,12 @@ fn a_damaged_or_missing_object_of_a_bucket_is_named_and_left_out() {
         fs::remove_file(&all[1]).unwrap();
         let verified = store.verify().unwrap().damaged;
         assert_eq!(verified.len(), 2, "{verified:?}");
+        // Who copies files one by one learns the same: what is missing from the list, what was changed from its copy.
+        let found = store.data_files(&[Table::Buckets], &Choice::default()).unwrap();
+        let copied = store.copies(&found.tables[&Table::Buckets], &Cache::of_user().unwrap()).unwrap();
+        let mut damaged: Vec<_> = copied.into_iter().map(Result::unwrap_err).chain(found.damaged).collect();
+        damaged.sort();
+        assert_eq!(damaged, verified);
         let local = store.local_files(Table::ALL, &Choice::default(), Cache::of_user).unwrap();
         assert_eq!((local.damaged, local.tables[&Table::Buckets].len()), (verified, 0));
         let again = store.local_files(Table::ALL, &Choice::default(), Cache::of_user).unwrap();
@@ -227,9 +233,13 @@ fn an_object_is_fetched_in_parts_and_only_where_it_is_whole() {
         // What is there is never written over.
         let error = fetch_object(&below[0], &to("large")).unwrap_err().to_string();
         assert!(error.contains("exists") && fs::metadata(to("large")).unwrap().len() == large.len() as u64);
-        for (url, said) in
-            [(url("traces/none.dat"), "there is no object"), ("/tmp/a.dat".to_owned(), "s3://BUCKET/NAME")]
-        {
+        // It takes no room: nothing was written to it.
+        fs::File::create(traces.join("endless.dat")).unwrap().set_len((64 << 30) + 1).unwrap();
+        for (url, said) in [
+            (url("traces/none.dat"), "there is no object"),
+            (url("traces/endless.dat"), "68719476737 bytes"),
+            ("/tmp/a.dat".to_owned(), "s3://BUCKET/NAME"),
+        ] {
             let error = fetch_object(&url, &to("none")).unwrap_err().to_string();
             assert!(error.contains(said) && !to("none").exists(), "{error}");
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latebound_fleet::{Cache, Choice, NewResult, Store, Table};
+use latebound_fleet::{Cache, Choice, DataFile, NewResult, Store, Table};
 use pyo3::prelude::*;
 
 use crate::document::Document;
@@ -23,6 +23,39 @@ pub(crate) fn store_files(py: Python<'_>, store: PathBuf) -> PyResult<Document> 
             .and_then(|store| store.local_files(Table::ALL, &Choice::default(), Cache::of_user))
     })?;
     Document::of(&made.map_err(|error| raise(&error))?)
+}
+
+/// The data files of a store that count, by table, and what is damaged. Nothing is copied: see [`store_copies`].
+#[pyfunction]
+pub(crate) fn store_data_files(py: Python<'_>, store: PathBuf) -> PyResult<Document> {
+    let made = beside(py, move |_| {
+        Store::open(&store).and_then(|store| store.data_files(Table::ALL, &Choice::default()))
+    })?;
+    Document::of(&made.map_err(|error| raise(&error))?)
+}
+
+/// Copies data files of a store, each with its SHA-256 and its length, into the cache of this user, where they are not there yet. Gives of each the
+/// path of its copy, or why there is none.
+#[pyfunction]
+pub(crate) fn store_copies(
+    py: Python<'_>,
+    store: PathBuf,
+    files: Vec<(String, String, u64)>,
+) -> PyResult<Vec<(Option<PathBuf>, Option<String>)>> {
+    let files: Vec<DataFile> =
+        files.into_iter().map(|(file, sha256, bytes)| DataFile { file, sha256, bytes }).collect();
+    let made = beside(py, move |_| {
+        let cache = Cache::of_user()?;
+        Store::open(&store)?.copies(&files, &cache)
+    })?;
+    let made = made.map_err(|error| raise(&error))?;
+    Ok(made
+        .into_iter()
+        .map(|copy| match copy {
+            Ok(path) => (Some(path), None),
+            Err(damage) => (None, Some(damage.why)),
+        })
+        .collect())
 }
 
 /// Adds results of work on files to a store, and makes the store where there is none. `results` is a JSON list with the fields of

@@ -29,7 +29,10 @@ mod _native {
     #[pymodule_export]
     use crate::figure::{Figure, figure, figures};
     #[pymodule_export]
-    use crate::fleet::{fetch_object, objects_below, origin, return_level, store_add_results, store_files, store_tables};
+    use crate::fleet::{
+        fetch_object, objects_below, origin, return_level, store_add_results, store_copies, store_data_files,
+        store_files, store_tables,
+    };
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

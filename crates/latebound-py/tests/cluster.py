@@ -17,8 +17,9 @@ import pyspark
 class Cluster:
     """A master and its workers, each with one core, each a process of its own, ended by its id."""
 
-    def __init__(self, folder, workers=2):
-        self.folder = folder
+    def __init__(self, folder, workers=2, own=lambda number: {}):
+        """``own`` gives what the environment of a worker has of its own, by the number of its process."""
+        self.folder, self.own = folder, own
         self.home = Path(pyspark.__file__).parent
         # A few rows need few tasks.
         (folder / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\nspark.default.parallelism 2\n")
@@ -30,10 +31,10 @@ class Cluster:
         self.workers = [self.start_worker() for _ in range(workers)]
         self.await_workers(workers)
 
-    def start(self, name, *words):
+    def start(self, name, *words, own=None):
         log = (self.folder / f"{name}.log").open("w")
         command = [str(self.home / "bin/spark-class"), *words]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.environment | (own or {}), start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -52,7 +53,7 @@ class Cluster:
     def start_worker(self):
         number = len(self.processes)
         words = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", self.master]
-        return self.start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *words)
+        return self.start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *words, own=self.own(number))
 
     def told(self):
         with urllib.request.urlopen(f"{self.page}/json/", timeout=10) as answer:

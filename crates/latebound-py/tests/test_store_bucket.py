@@ -48,20 +48,26 @@ def server(tmp_path_factory):
     pytest.fail("versitygw did not start")
 
 
+def settings_of(url):
+    """The environment of whoever may use the bucket."""
+    settings = {"ENDPOINT_URL": url, "REGION": "us-east-1", "ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "ALLOW_HTTP": "true"}
+    return {f"AWS_{name}": value for name, value in settings.items()}
+
+
 @pytest.fixture
 def bucket(server, tmp_path, monkeypatch):
     """The objects of the bucket as files, and a cache of its own."""
     objects, url = server
     cache = tmp_path / "cache"
-    settings = {"ENDPOINT_URL": url, "REGION": "us-east-1", "ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "ALLOW_HTTP": "true"}
-    for name, value in settings.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
+    for name, value in settings_of(url).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     return objects, cache / "latebound/store"
 
 
-def simulate(store):
-    command("store", "simulate", "--store", store, "--hosts", "3", "--cpus", "2", "--day", "2026-11-20", "--duration", "3h", "--interval", "30m")
+def simulate(store, seed="1"):
+    size = ("--hosts", "3", "--cpus", "2", "--day", "2026-11-20", "--duration", "3h", "--interval", "30m")
+    command("store", "simulate", "--store", store, *size, "--seed", seed)
     command("store", "compact", "--store", store, "--to", "hour")
     return store
 

@@ -15,12 +15,12 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from ._native import Error, store_files, store_tables
+from ._native import Error, store_copies, store_data_files, store_files, store_tables
 from ._native import return_level as level_of
 
 TABLES: dict[str, list[tuple[str, str]]] = store_tables()
@@ -168,10 +168,24 @@ def values_of(asked: Question, given: Mapping[str, Any]) -> dict[str, Any]:
 def live_files(store: str) -> dict[str, list[str]]:
     """The data files of a store that count, by table. What is damaged is left out, with a warning."""
     document = store_files(store)
-    for damage in document["damaged"]:
-        warnings.warn(f"damaged, and left out: {_escaped(damage['file'])}: {_escaped(damage['why'])}", stacklevel=2)
+    _warn(_damage_of(document["damaged"]))
     files: dict[str, list[str]] = document["tables"]
     return files
+
+
+def is_object(name: str) -> bool:
+    """Whether a name is that of an object in a bucket."""
+    return name.startswith("s3://")
+
+
+def _damage_of(damaged: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Why, by file."""
+    return {one["file"]: one["why"] for one in damaged}
+
+
+def _warn(damage: Mapping[str, str]) -> None:
+    for file, why in sorted(damage.items()):
+        warnings.warn(f"damaged, and left out: {_escaped(file)}: {_escaped(why)}", stacklevel=3)
 
 
 # --- DuckDB ---
@@ -240,33 +254,135 @@ def spark_session(master: str) -> Any:
     return builder.config(map=settings).getOrCreate()
 
 
-def spark_tables(session: Any, files: Mapping[str, Sequence[str]]) -> None:
-    """Makes a view of each table of a store in a session of Spark."""
+_MOST_FILES, _MOST_BYTES = 16, 64 << 20
+"""A task copies and reads so many files of a bucket, and so many bytes, unless one file has more. So a task that is done again costs little, and
+small files do not need a task each."""
+
+
+def _spark_views(session: Any, frame_of: Callable[[str, Any], Any]) -> None:
+    """Makes a view of each table; ``frame_of`` gives its frame by its name and a frame with its schema and no rows."""
     for table, columns in TABLES.items():
         schema = ", ".join(f"{name} {_SPARK_TYPES.get(kind, kind)}" for name, kind in columns)
-        paths = list(files.get(table, ()))
-        # With its schema given, a column that a file lacks is unknown.
-        frame = session.read.schema(schema).parquet(*paths) if paths else session.createDataFrame([], schema)
+        frame = frame_of(table, session.createDataFrame([], schema))
         frame.withColumn("day", frame["day"].cast("string")).createOrReplaceTempView(table)
 
 
-def _ask_spark(asked: Question, values: Mapping[str, Any], files: Mapping[str, Sequence[str]], session: Any) -> list[tuple[Any, ...]]:
-    spark_tables(session, files)
+def spark_tables(session: Any, files: Mapping[str, Sequence[str]]) -> None:
+    """Makes a view of each table of a store in a session of Spark. The workers must see the files under the same paths."""
+
+    def frame_of(table: str, empty: Any) -> Any:
+        paths = list(files.get(table, ()))
+        # With its schema given, a column that a file lacks is unknown.
+        return session.read.schema(empty.schema).parquet(*paths) if paths else empty
+
+    _spark_views(session, frame_of)
+
+
+class _Damage:
+    """How Spark adds up what tasks find damaged: a file that several of them read is told once."""
+
+    def zero(self, _: Mapping[str, str]) -> dict[str, str]:
+        return {}
+
+    def addInPlace(self, one: dict[str, str], other: Mapping[str, str]) -> dict[str, str]:
+        return {**one, **other}
+
+
+def spark_bucket_tables(session: Any, store: str) -> Any:
+    """Makes a view of each table of a store in a bucket in a session of Spark. Each task copies its files into the cache of its worker, by the
+    settings ``AWS_*`` there. Gives an accumulator whose value says what is damaged; files that a question reads are in it afterwards.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    document = store_data_files(store)
+    context = session.sparkContext
+    damage = context.accumulator(_damage_of(document["damaged"]), _Damage())
+
+    def frame_of(table: str, empty: Any) -> Any:
+        groups = _groups([(one["file"], one["sha256"], one["bytes"]) for one in document["tables"].get(table, ())], context.defaultParallelism)
+        if not groups:
+            return empty
+        rows = context.parallelize(groups, len(groups)).flatMap(list)
+        files = session.createDataFrame(rows, "file STRING, sha256 STRING, bytes BIGINT")
+        return files.mapInArrow(_rows_of(store, to_arrow_schema(empty.schema), damage), empty.schema)
+
+    _spark_views(session, frame_of)
+    return damage
+
+
+def _groups(files: Sequence[tuple[str, str, int]], tasks: int) -> list[list[tuple[str, str, int]]]:
+    """The files of each task: at least so many tasks, where there are as many files."""
+    most = min(_MOST_FILES, max(1, len(files) // tasks))
+    groups: list[list[tuple[str, str, int]]] = []
+    size = 0
+    for file in files:
+        if not groups or len(groups[-1]) == most or size + file[2] > _MOST_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
+        size += file[2]
+    return groups
+
+
+def _rows_of(store: str, schema: Any, damage: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What a task does: from batches of files to batches of their rows, with this schema."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+
+        for batch in batches:
+            files = [(one["file"], one["sha256"], one["bytes"]) for one in batch.to_pylist()]
+            for (file, _, _), (path, why) in zip(files, store_copies(store, files), strict=True):
+                if path is None:
+                    damage.add({file: why})
+                    continue
+                with pyarrow.parquet.ParquetFile(path) as source:
+                    there = set(source.schema_arrow.names)
+                    for rows in source.iter_batches(columns=[name for name in schema.names if name in there]):
+                        # A column that a file lacks is unknown: files of an older version lack it.
+                        columns = [
+                            rows.column(field.name).cast(field.type) if field.name in there else pyarrow.nulls(rows.num_rows, field.type)
+                            for field in schema
+                        ]
+                        yield pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+
+    return read
+
+
+def _ask_spark(asked: Question, values: Mapping[str, Any], session: Any) -> list[tuple[Any, ...]]:
     frame = session.sql(_without_comments(asked.sql), args=dict(values))
     if not asked.group:
         return [tuple(row) for row in frame.collect()]
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
     function, names = _GROUPS[asked.group], [name for name, _ in asked.columns]
     given = dict(values)
-    schema = ", ".join(f"{name} {'STRING' if name in ('host', 'series_id') else 'BIGINT'}" for name in names)
+    texts = ("host", "series_id")
+    schema = ", ".join(f"{name} {'STRING' if name in texts else 'BIGINT'}" for name in names)
 
     def one_row(table: Any) -> Any:
         rows = [tuple(row.values()) for row in table.to_pylist()]
-        return pyarrow.table({name: [value] for name, value in zip(names, function(rows, given), strict=True)})
+        # Typed by its name: a column whose only value is unknown tells no type.
+        typed = [(name, pyarrow.string() if name in texts else pyarrow.int64()) for name in names]
+        return pyarrow.table([[value] for value in function(rows, given)], schema=pyarrow.schema(typed))
 
     answered = frame.groupBy(*asked.keys).applyInArrow(one_row, schema=schema).orderBy(*asked.keys)
     return [tuple(row) for row in answered.limit(int(given["limit"])).collect()]
+
+
+def _ask_spark_of_bucket(asked: Question, values: Mapping[str, Any], store: str, session: Any) -> list[tuple[Any, ...]]:
+    damage = spark_bucket_tables(session, store)
+    try:
+        rows = _ask_spark(asked, values, session)
+    except Exception as error:
+        # Spark's text has the whole trace of the worker.
+        told = re.search(r"^latebound\.Error: (.+)$", str(error), re.MULTILINE)
+        if told is None:
+            raise
+        raise AskError(f"on a worker: {told[1]}") from None
+    _warn(damage.value)
+    return rows
 
 
 # --- Functions of groups ---
@@ -313,13 +429,16 @@ def ask(
     """
     asked = question(name)
     values = values_of(asked, given)
-    if files is None:
-        if store is None:
-            raise AskError("a store is needed: --store FOLDER or --store s3://BUCKET/PREFIX")
-        files = live_files(store)
-    if engine == "spark":
-        rows = _ask_spark(asked, values, files, spark_session(master))
+    if files is None and store is None:
+        raise AskError("a store is needed: --store FOLDER or --store s3://BUCKET/PREFIX")
+    if files is None and engine == "spark" and is_object(str(store)):
+        rows = _ask_spark_of_bucket(asked, values, str(store), spark_session(master))
+    elif engine == "spark":
+        session = spark_session(master)
+        spark_tables(session, live_files(str(store)) if files is None else files)
+        rows = _ask_spark(asked, values, session)
     else:
+        files = live_files(str(store)) if files is None else files
         rows = _ask_duckdb(asked, values, files, memory, threads)
         if asked.group:
             rows = _grouped(asked, rows, values)

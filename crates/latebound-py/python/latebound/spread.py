@@ -34,7 +34,7 @@ from typing import Any, BinaryIO
 import latebound
 
 from ._native import Error, __version__, fetch_object, limit_threads, objects_below, origin, store_add_results
-from .ask import AskError, _escaped, spark_session
+from .ask import AskError, _escaped, is_object, spark_session
 
 KINDS = ("bound", "explain", "compare")
 """What can be made of a file; for ``compare`` a file is a Run that is compared with the base."""
@@ -65,11 +65,6 @@ class Result:
     """The host that the file names."""
     start_us: int = 0
     """The start of a Run, or when another file was last changed, in microseconds since 1970."""
-
-
-def is_object(file: str) -> bool:
-    """Whether a name is that of an object in a bucket."""
-    return file.startswith("s3://")
 
 
 def local_path(file: str, folder: str) -> str:
