@@ -125,9 +125,12 @@ fn guest_planted_jobs() {
 
 /// What the machine, and others on the same CPU, do to any thread at any time.
 fn is_the_machines(cause: &Cause) -> bool {
-    use CauseKind::{Interrupt, Nmi, Scheduler, Softirq, Stolen, StoodStill, TimerInterrupt};
+    use CauseKind::{
+        Interrupt, Nmi, PreemptionOff, Scheduler, Softirq, Stolen, StoodStill, TaskFirst, TimerInterrupt,
+    };
     matches!(cause.kind, Interrupt | Nmi | Scheduler | Softirq | StoodStill | Stolen | TimerInterrupt)
-        || (cause.kind == CauseKind::TaskFirst && !STARTED.contains(&cause.subject.as_str()))
+        // A kernel that does not preempt itself ends a system call of another thread first.
+        || (matches!(cause.kind, TaskFirst | PreemptionOff) && !STARTED.contains(&cause.subject.as_str()))
 }
 
 /// The explained job that was due then and went on until what was planted had ended.
