@@ -2,6 +2,8 @@
 """A cluster of Apache Spark whose workers share no folder with the driver: stores and files lie in a bucket of a real S3 server."""
 
 import json
+import pathlib
+import re
 import shutil
 import stat
 import warnings
@@ -13,7 +15,7 @@ from pyspark.sql import SparkSession
 from test_store_bucket import KEY, SECRET, server, settings_of, simulate  # noqa: F401
 
 import latebound
-from latebound.ask import AskError, ask, questions
+from latebound.ask import TABLES, AskError, ask, live_files, questions
 from latebound.spread import main, spread
 
 WRONG = "another-secret-of-the-test"
@@ -80,9 +82,11 @@ def test_workers_copy_what_they_read_and_answer_as_duckdb_does(cluster, objects,
         assert stat.S_IMODE(cache.stat().st_mode) == 0o700 and list(cache.iterdir())
     here = {one.name: ask(one.name, place, **asked_of(one.name)).rows for one in questions()}
     assert there == here and sum(map(bool, here.values())) >= 4
-    driver = {path.name for path in (tmp_path / "cache/latebound/store").iterdir()}
-    # Some tables are in no question.
-    assert {path.name for cache in caches for path in cache.iterdir()} <= driver
+    # Together they have the files of each table that a question reads, and no others.
+    statements = [line for one in questions() for line in one.sql.splitlines() if not line.startswith("--")]
+    asked = {table for table in TABLES if any(re.search(rf"\b(FROM|JOIN) {table}\b", line) for line in statements)}
+    wanted = {pathlib.Path(path).name for table, paths in live_files(place).items() if table in asked for path in paths}
+    assert {path.name for cache in caches for path in cache.iterdir()} == wanted and len(asked) >= 5
 
 
 def test_a_damaged_object_is_left_out_by_workers_with_a_warning(cluster, objects):
