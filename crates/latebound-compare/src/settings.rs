@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{CStateControl, Nanos, Run, RunVerb, SystemSnapshot};
+use latebound_model::{CStateControl, Load, Nanos, Run, RunVerb, SystemSnapshot};
 use serde::Serialize;
 
 use crate::document::{Setting, SettingKind, ValueOnRuns};
@@ -118,8 +118,7 @@ pub(crate) fn settings(run: &Run) -> Settings {
         let units: Vec<String> = units.iter().map(ToString::to_string).collect();
         put(Quantity, "unit of times", units.join(", "));
     }
-    let mut loads: Vec<String> =
-        run.loads.iter().map(|load| format!("{} {}", load.name, load.arguments).trim().to_owned()).collect();
+    let mut loads: Vec<String> = run.loads.iter().map(Load::text).collect();
     loads.sort();
     let loads = if loads.is_empty() { "none".to_owned() } else { loads.join("; ") };
     put(Significance::Load, "load", loads);

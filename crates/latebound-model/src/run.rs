@@ -157,6 +157,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// Its name and its parameters, as they are typed behind `--load`.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.name, self.arguments).trim().to_owned()
+    }
+
     /// Whether a thread of this name is one of a built-in load. Names are all that a thread which has ended leaves: where the threads
     /// that a load started are known by their ids, those decide.
     pub fn names_thread(comm: &str) -> bool {

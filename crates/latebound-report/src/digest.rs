@@ -460,8 +460,7 @@ fn loads_text(loads: &[Load]) -> String {
 /// without all of its load.
 pub fn failed_loads_text(run: &Run) -> Option<String> {
     let failed = run.loads.iter().filter_map(|load| {
-        let named = format!("{} {}", load.name, load.arguments);
-        Some(format!("{}: {}", named.trim(), load.error.as_deref()?.trim_end_matches('.')))
+        Some(format!("{}: {}", load.text(), load.error.as_deref()?.trim_end_matches('.')))
     });
     let failed: Vec<String> = failed.collect();
     let word = match failed.len() {
