@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use latebound_model::{
     BlockMaxima, Cause, CauseKind, Censored, Cpu, CpuSet, Explanation, Histogram, KnownBy, Loss, LossKind,
     Mechanism, Membership, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Series, Span, Subject,
-    SystemSnapshot, Task, Tid, WaitLink, WaitThrough, bucket_index,
+    SystemSnapshot, Task, Tid, WaitLink, WaitThrough,
 };
 use serde::de::DeserializeOwned;
 
@@ -420,8 +420,8 @@ fn series(id: &Arc<str>, sum: &Sum) -> Option<Series> {
     let (row, buckets) = sum.parts()?;
     let bound = |ns: Option<i64>| ns.map_or(Some(None), |ns| nanos(ns).map(Some));
     let (min, max) = (bound(row.min_ns)?, bound(row.max_ns)?);
-    let counts = buckets
-        .map(|(low, count)| Some((bucket_index(u64::try_from(low).ok()?), u64::try_from(count).ok()?)));
+    let counts =
+        buckets.map(|(bucket, count)| Some((usize::try_from(bucket).ok()?, u64::try_from(count).ok()?)));
     let counts: Vec<(usize, u64)> = counts.collect::<Option<_>>()?;
     let empty = counts.iter().all(|(_, count)| *count == 0);
     let ends = if empty { (Nanos::ZERO, Nanos::ZERO) } else { (min?, max?) };

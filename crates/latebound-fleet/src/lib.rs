@@ -44,7 +44,7 @@ pub use show::{
 pub use simulate::{SimulatedFleet, SimulatedHost};
 pub use store::{Store, StoreDocument};
 pub use stream::RunStream;
-pub use tables::{TABLES_VERSION, Table};
+pub use tables::{TABLES_VERSION, Table, bucket_edges};
 pub use verify::VerifyDocument;
 
 /// The file that makes a folder a store.

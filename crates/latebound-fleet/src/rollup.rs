@@ -13,7 +13,7 @@ use latebound_model::{Evidence, tells_quantile};
 use crate::place::{DAY_US, HOUR_US};
 use crate::tables::{
     BlockRow, BoundRow, BucketRow, DAY, HOUR, INTERVAL, IntervalRow, LossRow, MachineRow, Rows, SeriesRow,
-    SettingRow, SpanRow, WorstRow,
+    SettingRow, SpanRow, WorstRow, edges_ns,
 };
 
 /// Of so many CPUs an hour keeps rows of their own for each series, and a day those of so many hours: the ones with the greatest maxima.
@@ -75,8 +75,8 @@ impl Unit {
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
     row: Option<SeriesRow>,
-    /// By the lower edge: the upper edge and the count.
-    buckets: BTreeMap<i64, (i64, i64)>,
+    /// The count of each bucket, by its number.
+    buckets: BTreeMap<i32, i64>,
 }
 
 impl Sum {
@@ -91,15 +91,14 @@ impl Sum {
     }
 
     pub(crate) fn bucket(&mut self, row: &BucketRow) -> Result<(), &'static str> {
-        let (high, count) = self.buckets.entry(row.bucket_low_ns).or_default();
-        *high = row.bucket_high_ns;
+        let count = self.buckets.entry(row.bucket).or_default();
         *count = count.checked_add(row.count).ok_or("the counts of a bucket")?;
         Ok(())
     }
 
-    /// The sum's row, and its buckets: the lower edge and the count of each.
-    pub(crate) fn parts(&self) -> Option<(&SeriesRow, impl Iterator<Item = (i64, i64)>)> {
-        Some((self.row.as_ref()?, self.buckets.iter().map(|(low, (_, count))| (*low, *count))))
+    /// The sum's row, and its buckets: the number and the count of each.
+    pub(crate) fn parts(&self) -> Option<(&SeriesRow, impl Iterator<Item = (i32, i64)>)> {
+        Some((self.row.as_ref()?, self.buckets.iter().map(|(bucket, count)| (*bucket, *count))))
     }
 
     /// The mechanism of the series.
@@ -119,9 +118,9 @@ impl Sum {
         }
         let rank = (count as f64 * 0.999 - 1e-6).ceil() as i64;
         let mut seen = 0i64;
-        self.buckets.values().find_map(|(high, count)| {
+        self.buckets.iter().find_map(|(bucket, count)| {
             seen = seen.saturating_add(*count);
-            (seen >= rank).then_some(*high)
+            (seen >= rank).then(|| edges_ns(*bucket).1)
         })
     }
 
@@ -134,7 +133,7 @@ impl Sum {
     fn put(self, level: &Arc<str>, start_us: i64, cpu: Option<i32>, rows: &mut Rows) {
         let Some(series) = self.row else { return };
         let total = cpu.is_none();
-        for (low, (high, count)) in self.buckets {
+        for (bucket, count) in self.buckets {
             rows.buckets.push(BucketRow {
                 day: series.day,
                 host: series.host.clone(),
@@ -143,9 +142,8 @@ impl Sum {
                 series_id: series.series_id.clone(),
                 cpu,
                 total,
-                bucket_low_ns: low,
-                bucket_high_ns: high,
                 count,
+                bucket,
             });
         }
         rows.series.push(SeriesRow { level: level.clone(), start_us, cpu, total, ..series });

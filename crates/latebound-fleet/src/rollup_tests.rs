@@ -74,9 +74,8 @@ fn rows(part: &Part) -> Rows {
         series_id: id.clone(),
         cpu: part.cpu,
         total: true,
-        bucket_low_ns: bucket.low.0 as i64,
-        bucket_high_ns: bucket.high.0 as i64,
         count: bucket.count as i64,
+        bucket: bucket.index as i32,
         ..BucketRow::default()
     }));
     rows.losses.push(LossRow {
@@ -186,8 +185,8 @@ proptest! {
             prop_assert_eq!(row.above_count, of.iter().filter_map(|part| part.above).map(|above| above.0).sum::<i64>());
             prop_assert_eq!(row.above_ns, of.iter().filter_map(|part| part.above).map(|above| above.1).min());
             let buckets: Vec<_> = day.buckets.iter().filter(|row| row.total && *row.series_id == *name)
-                .map(|row| (row.bucket_low_ns as u64, row.count as u64)).collect();
-            let expected: Vec<_> = sum.buckets().map(|bucket| (bucket.low.0, bucket.count)).collect();
+                .map(|row| (row.bucket as usize, row.count as u64)).collect();
+            let expected: Vec<_> = sum.buckets().map(|bucket| (bucket.index, bucket.count)).collect();
             prop_assert_eq!(buckets, expected);
             // The worst hour of a CPU is told, with the CPU.
             let worst = of.iter().filter(|part| part.cpu.is_some()).flat_map(|part| &part.values).max();

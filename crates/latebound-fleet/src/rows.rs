@@ -272,9 +272,8 @@ impl Context<'_> {
                 series_id: series_id.clone(),
                 cpu,
                 total: true,
-                bucket_low_ns: checked.number("a bucket of a series", bucket.low.0)?,
-                bucket_high_ns: checked.number("a bucket of a series", bucket.high.0)?,
                 count: checked.number("the count of a bucket", bucket.count)?,
+                bucket: checked.number("a bucket of a series", bucket.high.0).map(|_| bucket.index as i32)?,
             });
         }
         let Some(blocks) = &series.block_maxima else { return Ok(()) };
@@ -511,10 +510,9 @@ pub(crate) const LOADS: &str = "loads";
 const NO_LOADS: &str = "none";
 
 fn loads_text(loads: &[Load]) -> String {
-    let text = |load: &Load| format!("{} {}", load.name, load.arguments).trim().to_owned();
     match loads {
         [] => NO_LOADS.to_owned(),
-        loads => loads.iter().map(text).collect::<Vec<_>>().join("; "),
+        loads => loads.iter().map(Load::text).collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use latebound_model::{bucket_bounds, bucket_index};
 use latebound_store::columns::{ColumnBothWays, Get, Set, decode, encode_both_ways};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,12 +30,56 @@ pub(crate) trait Row: Default + Sized {
 
     /// Its columns, in the order of the file.
     fn columns() -> Vec<ColumnBothWays<Self>>;
+
+    /// The columns of a file of this version of the tables; none where that version had no such table.
+    fn columns_of(version: u32) -> Vec<ColumnBothWays<Self>> {
+        let mut columns = Self::columns();
+        columns.retain(|column| Self::TABLE.since(column.name) <= version);
+        columns
+    }
 }
 
 /// What came after the first version of the tables, by the version with which it came: a column, or a whole table where none is named.
 /// Columns come at the end of their table, and have no value in rows of files from before.
-const CAME: &[(u32, Table, Option<&str>)] =
-    &[(2, Table::Intervals, Some("command")), (2, Table::Results, None)];
+const CAME: &[(u32, Table, Option<&str>)] = &[
+    (2, Table::Intervals, Some("command")),
+    (2, Table::Results, None),
+    (NUMBERED_BUCKETS, Table::Buckets, Some("bucket")),
+];
+
+/// The version whose rows of buckets have the number of the bucket in place of its two edges, which took half of a store's bytes.
+const NUMBERED_BUCKETS: u32 = 3;
+
+/// The columns of buckets in a file of this version of the tables.
+fn buckets_of(version: u32) -> Vec<ColumnBothWays<BucketRow>> {
+    let mut columns = BucketRow::columns();
+    if version >= NUMBERED_BUCKETS {
+        return columns;
+    }
+    columns.retain(|column| column.name != "bucket");
+    // They stood before the count.
+    let count = columns.pop();
+    columns.extend([
+        ColumnBothWays {
+            name: BUCKET_LOW_NS,
+            get: Get::I64(|row: &BucketRow| edges_ns(row.bucket).0),
+            set: Set::I64(|row, low| {
+                row.bucket = u64::try_from(low).map_or(0, |low| bucket_index(low) as i32)
+            }),
+        },
+        ColumnBothWays {
+            name: "bucket_high_ns",
+            get: Get::I64(|row: &BucketRow| edges_ns(row.bucket).1),
+            // Its lower edge tells which bucket it is.
+            set: Set::I64(|_, _| ()),
+        },
+    ]);
+    columns.extend(count);
+    columns
+}
+
+/// The column by which files from before [`NUMBERED_BUCKETS`] tell a bucket.
+const BUCKET_LOW_NS: &str = "bucket_low_ns";
 
 /// The first version of the tables.
 pub(crate) const FIRST: u32 = 1;
@@ -51,11 +96,34 @@ pub const TABLES_VERSION: u32 = {
     newest
 };
 
+/// The last bucket of numbers with a sign.
+const LAST_BUCKET: usize = bucket_index(i64::MAX.unsigned_abs());
+
+/// The smallest and the largest value of a bucket; where no bucket has this number, those of the last one.
+pub(crate) fn edges_ns(bucket: i32) -> (i64, i64) {
+    let (low, high) =
+        bucket_bounds(usize::try_from(bucket).map_or(LAST_BUCKET, |bucket| bucket.min(LAST_BUCKET)));
+    (low.cast_signed(), high.cast_signed())
+}
+
+/// The edges of all buckets, by their numbers: the smallest and the largest value of each, in nanoseconds.
+pub fn bucket_edges() -> Vec<(i64, i64)> {
+    (0..=LAST_BUCKET as i32).map(edges_ns).collect()
+}
+
 impl Table {
     /// The version of the tables in which this one last changed.
     pub fn version(self) -> u32 {
         let own = CAME.iter().filter(|(_, table, _)| *table == self);
         own.map(|(version, ..)| *version).max().unwrap_or(FIRST)
+    }
+
+    /// Columns of files of earlier versions that stand for one of today, with their types by the words of SQL.
+    pub fn earlier_columns(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Table::Buckets => &[(BUCKET_LOW_NS, "BIGINT")],
+            _ => &[],
+        }
     }
 
     /// The version with which a column of it came.
@@ -76,8 +144,7 @@ pub(crate) fn to_file<R: Row>(rows: Vec<R>) -> Result<(Vec<u8>, u64), FleetError
 /// Gives the rows of a file of this version of the tables to `visit`; how many they are, or what is wrong with the file. What came later has
 /// no value in its rows.
 pub(crate) fn from_file<R: Row>(bytes: Bytes, version: u32, visit: impl FnMut(R)) -> Result<u64, String> {
-    let mut columns = R::columns();
-    columns.retain(|column| R::TABLE.since(column.name) <= version);
+    let columns = R::columns_of(version);
     if columns.is_empty() {
         return Err(format!("version {version} of the tables has no table {}", R::TABLE));
     }
@@ -96,6 +163,18 @@ macro_rules! get {
     };
 }
 
+macro_rules! set {
+    ($row:ident, DeltaI32, $field:ident) => {
+        Set::I32(|row: &mut $row, value| row.$field = value)
+    };
+    ($row:ident, DeltaI64, $field:ident) => {
+        Set::I64(|row: &mut $row, value| row.$field = value)
+    };
+    ($row:ident, $kind:ident, $field:ident) => {
+        Set::$kind(|row: &mut $row, value| row.$field = value)
+    };
+}
+
 macro_rules! sql {
     (Date) => {
         "DATE"
@@ -109,10 +188,16 @@ macro_rules! sql {
     (I32) => {
         "INTEGER"
     };
+    (DeltaI32) => {
+        "INTEGER"
+    };
     (OptionalI32) => {
         "INTEGER"
     };
     (I64) => {
+        "BIGINT"
+    };
+    (DeltaI64) => {
         "BIGINT"
     };
     (OptionalI64) => {
@@ -127,7 +212,7 @@ macro_rules! sql {
 }
 
 macro_rules! tables {
-    ($($(#[$doc:meta])* $variant:ident $row:ident $rows:ident = $name:literal {
+    ($($(#[$doc:meta])* $variant:ident $row:ident $rows:ident = $name:literal $(before $earlier:ident)? {
         $($(#[$field_doc:meta])* $field:ident: $kind:ident $type:ty,)+
     })+) => {
         /// A table of a store.
@@ -183,9 +268,13 @@ macro_rules! tables {
                 vec![$(ColumnBothWays {
                     name: stringify!($field),
                     get: get!($row, $kind, $field),
-                    set: Set::$kind(|row: &mut $row, value| row.$field = value),
+                    set: set!($row, $kind, $field),
                 }),+]
             }
+
+            $(fn columns_of(version: u32) -> Vec<ColumnBothWays<$row>> {
+                $earlier(version)
+            })?
         })+
 
         /// Rows of all tables, of one partition.
@@ -247,7 +336,7 @@ tables! {
         evidence: Text Arc<str>,
     }
     /// Buckets of distributions that are not empty.
-    Buckets BucketRow buckets = "buckets" {
+    Buckets BucketRow buckets = "buckets" before buckets_of {
         day: Date i32,
         host: Text Arc<str>,
         level: Text Arc<str>,
@@ -255,9 +344,8 @@ tables! {
         series_id: Text Arc<str>,
         cpu: OptionalI32 Option<i32>,
         total: Bool bool,
-        bucket_low_ns: I64 i64,
-        bucket_high_ns: I64 i64,
-        count: I64 i64,
+        count: DeltaI64 i64,
+        bucket: DeltaI32 i32,
     }
     /// Causes of the worst activations.
     Worst WorstRow worst = "worst" {
@@ -411,12 +499,12 @@ impl Rows {
             (&a.series_id, a.start_us, a.cpu, &a.level).cmp(&(&b.series_id, b.start_us, b.cpu, &b.level))
         });
         self.buckets.sort_by(|a, b| {
-            (&a.series_id, a.cpu, a.bucket_low_ns, a.start_us, &a.level).cmp(&(
+            (&a.series_id, a.cpu, a.start_us, &a.level, a.bucket).cmp(&(
                 &b.series_id,
                 b.cpu,
-                b.bucket_low_ns,
                 b.start_us,
                 &b.level,
+                b.bucket,
             ))
         });
         self.worst.sort_by(|a, b| {

@@ -75,6 +75,39 @@ fn a_file_of_an_earlier_version_lacks_what_came_later() {
 }
 
 #[test]
+fn buckets_of_earlier_versions_are_those_of_today_by_their_edges() {
+    let last = bucket_edges().len() as i32 - 1;
+    let rows: Vec<BucketRow> = [0, 1, 255, 256, 257, 1_000, last - 1, last]
+        .map(|bucket| BucketRow { bucket, count: i64::from(bucket) + 1, ..BucketRow::default() })
+        .to_vec();
+    for version in FIRST..=TABLES_VERSION {
+        let columns = BucketRow::columns_of(version);
+        let names: Vec<_> = columns.iter().skip(7).map(|column| column.name).collect();
+        let expected: &[_] = if version < NUMBERED_BUCKETS {
+            &["bucket_low_ns", "bucket_high_ns", "count"]
+        } else {
+            &["count", "bucket"]
+        };
+        assert_eq!(names, expected, "{version}");
+        let (bytes, _) = encode_both_ways(&columns, rows.clone()).unwrap();
+        let mut found = Vec::new();
+        assert_eq!(from_file(bytes.into(), version, |row: BucketRow| found.push(row)), Ok(rows.len() as u64));
+        assert_eq!(found, rows, "{version}");
+    }
+}
+
+#[test]
+fn the_edges_of_buckets_leave_no_value_out() {
+    let edges = bucket_edges();
+    assert_eq!((edges[0], edges[edges.len() - 1].1), ((0, 0), i64::MAX));
+    for pair in edges.windows(2) {
+        assert_eq!(pair[0].1 + 1, pair[1].0);
+    }
+    // A hostile file may have any number.
+    assert_eq!((edges_ns(-1), edges_ns(i32::MAX)), (edges[edges.len() - 1], edges[edges.len() - 1]));
+}
+
+#[test]
 fn the_newest_version_is_that_of_a_table_whose_columns_came_at_the_end() {
     assert_eq!(Table::ALL.iter().map(|table| table.version()).max(), Some(TABLES_VERSION));
     for (_, table, column) in CAME {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{add, files, intervals, later, rows, values};
+use common::{add, bucket, files, intervals, later, rows, values};
 use latebound_fleet::{Choice, Level, Store, TABLES_VERSION, Table};
 use parquet::record::Field;
 use tempfile::TempDir;
@@ -42,12 +42,17 @@ fn first() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The rows of all tables without what came later, in an order that does not depend on the files.
+/// The rows of all tables without what came later, and buckets by their numbers, in an order that does not depend on the files.
 fn content(store: &Store) -> Vec<String> {
     let mut all = Vec::new();
     for table in Table::ALL {
         rows(store, *table, |mut row| {
             row.remove("command");
+            if *table == Table::Buckets {
+                let number = bucket(&row);
+                row.retain(|name, _| !name.starts_with("bucket"));
+                row.insert("bucket".into(), Field::Int(number as i32));
+            }
             all.push(format!("{table} {row:?}"));
         });
     }

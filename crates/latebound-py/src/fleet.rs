@@ -96,6 +96,18 @@ pub(crate) fn store_tables() -> BTreeMap<&'static str, Vec<(&'static str, &'stat
     Table::ALL.iter().map(|table| (table.name(), table.typed_columns())).collect()
 }
 
+/// Columns of files of earlier versions of the tables that stand for one of today: of each table their names and types.
+#[pyfunction]
+pub(crate) fn store_earlier_columns() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
+    Table::ALL.iter().map(|table| (table.name(), table.earlier_columns().to_vec())).collect()
+}
+
+/// The smallest and the largest value of each bucket, in nanoseconds, by its number.
+#[pyfunction]
+pub(crate) fn bucket_edges() -> Vec<(i64, i64)> {
+    latebound_fleet::bucket_edges()
+}
+
 /// The value that one of so many blocks is expected to pass, by the maxima of blocks that were seen: the lower end of its interval, the
 /// level, and the upper end, which is `None` where there is none. `None` where the maxima are too few or do not fit.
 #[pyfunction]

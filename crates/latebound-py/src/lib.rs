@@ -30,8 +30,8 @@ mod _native {
     use crate::figure::{Figure, figure, figures};
     #[pymodule_export]
     use crate::fleet::{
-        fetch_object, objects_below, origin, return_level, store_add_results, store_copies, store_data_files,
-        store_files, store_tables,
+        bucket_edges, fetch_object, objects_below, origin, return_level, store_add_results, store_copies,
+        store_data_files, store_earlier_columns, store_files, store_tables,
     };
     #[pymodule_export]
     use crate::histogram::Histogram;

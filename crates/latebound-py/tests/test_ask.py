@@ -33,8 +33,9 @@ def columns(table):
     return {name: TYPES[kind] for name, kind in asking.TABLES[table]}
 
 
-def write(folder, table, rows, leave_out=()):
-    schema = pa.schema([(name, kind) for name, kind in columns(table).items() if name not in leave_out])
+def write(folder, table, rows, leave_out=(), earlier=()):
+    chosen = [(name, kind) for name, kind in columns(table).items() if name not in leave_out]
+    schema = pa.schema([*chosen, *((name, pa.int64()) for name in earlier)])
     path = folder / f"{table}-{len(list(folder.iterdir()))}.parquet"
     rows = [row | {"day": date.fromisoformat(row["day"])} for row in rows]
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
@@ -48,6 +49,25 @@ def bounds_of(value):
     shift = value.bit_length() - 8
     low = (value >> shift) << shift
     return low, low + (1 << shift) - 1
+
+
+def number_of(value):
+    """The number of the bucket of a value."""
+    shift = max(value.bit_length() - 8, 0)
+    return 128 * shift + (value >> shift)
+
+
+def write_buckets(folder, rows):
+    """Buckets by their numbers, and some as files of the first version have them: by their edges."""
+    numbered, earlier = [], []
+    for row in rows:
+        low = row["bucket_low_ns"]
+        if row["host"] < "rt-02":
+            earlier.append(row)
+        else:
+            numbered.append({name: value for name, value in row.items() if not name.startswith("bucket_")} | {"bucket": number_of(low)})
+    edges = ("bucket_low_ns", "bucket_high_ns")
+    return [write(folder, "buckets", numbered), write(folder, "buckets", earlier, leave_out=("bucket",), earlier=edges)]
 
 
 class Fleet:
@@ -113,7 +133,8 @@ class Fleet:
                     made = {"file": f"/traces/{host}-{day}.dat", "kind": "bound", "options": "{}", "made_us": again, "took_us": 1000 + place, "error": failed}
                     made |= {} if failed else {"verdict": "bound", "bound_ns": 100_000 + place}
                     rows["results"].append({"day": day, "host": host, "start_us": place} | made)
-        self.files = {table: [write(folder, table, rows[table])] for table in rows if rows[table]}
+        self.files = {table: [write(folder, table, rows[table])] for table in rows if rows[table] and table != "buckets"}
+        self.files["buckets"] = write_buckets(folder, rows["buckets"])
 
 
 def quantile(values, q):
@@ -256,8 +277,7 @@ def test_return_levels_are_those_of_the_hours_of_all_cpus(fleet):
 def test_values_above_a_histogram_take_quantiles_with_them(tmp_path):
     base = {"day": DAYS[0], "host": "h", "level": "hour", "start_us": 0, "series_id": SERIES, "total": True}
     series = base | {"count": 1000, "min_ns": 5, "max_ns": 90_000, "lost": 0, "above_count": 20, "above_ns": 80_000}
-    buckets = [base | {"bucket_low_ns": 5, "bucket_high_ns": 5, "count": 999}]
-    buckets.append(base | {"bucket_low_ns": 90_000, "bucket_high_ns": 90_111, "count": 1})
+    buckets = [base | {"bucket": number_of(value), "count": count} for value, count in ((5, 999), (90_000, 1))]
     files = {"series": [write(tmp_path, "series", [series])], "buckets": [write(tmp_path, "buckets", buckets)]}
     (row,) = ask("worst-hosts", files=files).to_dicts()
     # Rank 1010 of 1020 lies among the 20 of which only a limit is known.

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
@@ -19,7 +19,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnPath, Type};
 
 /// Rows are written in groups of this many: what is held in memory beside the rows themselves.
 const ROWS_PER_GROUP: usize = 1 << 16;
@@ -36,10 +36,14 @@ pub enum Get<R> {
     OptionalU32(fn(&R) -> Option<u32>),
     /// 64 bits with a sign and without an annotation: what every engine reads.
     I64(fn(&R) -> i64),
+    /// As [`Get::I64`], kept as differences between rows: smaller where values that follow each other are near each other.
+    DeltaI64(fn(&R) -> i64),
     /// The same, where a row may have none.
     OptionalI64(fn(&R) -> Option<i64>),
     /// 32 bits with a sign.
     I32(fn(&R) -> i32),
+    /// As [`Get::I32`], kept as differences between rows.
+    DeltaI32(fn(&R) -> i32),
     /// The same, where a row may have none.
     OptionalI32(fn(&R) -> Option<i32>),
     /// True or false.
@@ -56,11 +60,11 @@ pub enum Get<R> {
 
 /// How a value that was read is put into a row. The kinds are those of [`Get`].
 pub enum Set<R> {
-    /// [`Get::I64`]
+    /// [`Get::I64`], [`Get::DeltaI64`]
     I64(fn(&mut R, i64)),
     /// [`Get::OptionalI64`]
     OptionalI64(fn(&mut R, Option<i64>)),
-    /// [`Get::I32`]
+    /// [`Get::I32`], [`Get::DeltaI32`]
     I32(fn(&mut R, i32)),
     /// [`Get::OptionalI32`]
     OptionalI32(fn(&mut R, Option<i32>)),
@@ -119,11 +123,18 @@ fn encode_columns<R>(
     let fields =
         columns.iter().map(|(name, get)| field(get, name).map(Arc::new)).collect::<Result<_, _>>()?;
     let schema = Type::group_type_builder("row").with_fields(fields).build()?;
-    let properties = WriterProperties::builder()
+    let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_created_by(concat!("latebound ", env!("CARGO_PKG_VERSION")).to_owned())
-        .build();
-    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+        .set_created_by(concat!("latebound ", env!("CARGO_PKG_VERSION")).to_owned());
+    for (name, get) in columns {
+        if matches!(get, Get::DeltaI64(_) | Get::DeltaI32(_)) {
+            let name = ColumnPath::from(*name);
+            properties = properties
+                .set_column_dictionary_enabled(name.clone(), false)
+                .set_column_encoding(name, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()))?;
     let mut rows = rows.into_iter();
     let mut total = 0;
     loop {
@@ -152,9 +163,9 @@ fn field<R>(get: &Get<R>, name: &str) -> Result<Type, ParquetError> {
         Get::OptionalU64(_) => (Physical::INT64, unsigned(64), Repetition::OPTIONAL),
         Get::U32(_) => (Physical::INT32, unsigned(32), Repetition::REQUIRED),
         Get::OptionalU32(_) => (Physical::INT32, unsigned(32), Repetition::OPTIONAL),
-        Get::I64(_) => (Physical::INT64, None, Repetition::REQUIRED),
+        Get::I64(_) | Get::DeltaI64(_) => (Physical::INT64, None, Repetition::REQUIRED),
         Get::OptionalI64(_) => (Physical::INT64, None, Repetition::OPTIONAL),
-        Get::I32(_) => (Physical::INT32, None, Repetition::REQUIRED),
+        Get::I32(_) | Get::DeltaI32(_) => (Physical::INT32, None, Repetition::REQUIRED),
         Get::OptionalI32(_) => (Physical::INT32, None, Repetition::OPTIONAL),
         Get::Bool(_) => (Physical::BOOLEAN, None, Repetition::REQUIRED),
         Get::Decimal(_) => {
@@ -200,7 +211,7 @@ fn write_column<R>(
             let (values, defined) = optional(rows, |row| get(row).map(|value| value as i32));
             writer.typed::<Int32Type>().write_batch(&values, Some(&defined), None)?;
         }
-        Get::I64(get) => {
+        Get::I64(get) | Get::DeltaI64(get) => {
             let values: Vec<i64> = rows.iter().map(get).collect();
             writer.typed::<Int64Type>().write_batch(&values, None, None)?;
         }
@@ -208,7 +219,7 @@ fn write_column<R>(
             let (values, defined) = optional(rows, get);
             writer.typed::<Int64Type>().write_batch(&values, Some(&defined), None)?;
         }
-        Get::I32(get) | Get::Date(get) => {
+        Get::I32(get) | Get::DeltaI32(get) | Get::Date(get) => {
             let values: Vec<i32> = rows.iter().map(get).collect();
             writer.typed::<Int32Type>().write_batch(&values, None, None)?;
         }

@@ -112,6 +112,7 @@ pub(crate) fn text(field: &Field) -> String {
 pub(crate) fn long(field: &Field) -> u64 {
     match field {
         Field::Long(value) => u64::try_from(*value).unwrap(),
+        Field::Int(value) => u64::try_from(*value).unwrap(),
         Field::Null => 0,
         other => panic!("{other:?}"),
     }
@@ -123,6 +124,14 @@ fn sum(field: &Field) -> u128 {
             decimal.data().iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte))
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// The number of the bucket of a row, whatever version of the tables wrote it.
+pub(crate) fn bucket(row: &BTreeMap<String, Field>) -> usize {
+    match row.get("bucket") {
+        Some(bucket) => long(bucket) as usize,
+        None => latebound_model::bucket_index(long(&row["bucket_low_ns"])),
     }
 }
 
@@ -144,8 +153,7 @@ pub(crate) fn sums(store: &Store) -> Sums {
     });
     rows(store, Table::Buckets, |row| {
         if row["total"] == Field::Bool(true) {
-            let index = latebound_model::bucket_index(long(&row["bucket_low_ns"]));
-            *parts.get_mut(&key(&row)).unwrap().0.entry(index).or_default() += long(&row["count"]);
+            *parts.get_mut(&key(&row)).unwrap().0.entry(bucket(&row)).or_default() += long(&row["count"]);
         }
     });
     let whole = |(buckets, min, max, sum): Parts| {

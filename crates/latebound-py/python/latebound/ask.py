@@ -14,17 +14,22 @@ import io
 import json
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from ._native import Error, store_copies, store_data_files, store_files, store_tables
+from ._native import Error, bucket_edges, store_copies, store_data_files, store_earlier_columns, store_files, store_tables
 from ._native import return_level as level_of
 
 TABLES: dict[str, list[tuple[str, str]]] = store_tables()
 """The tables of a store with their columns and types; the reference page of the store says what they mean."""
+
+
+_EARLIER: dict[str, list[tuple[str, str]]] = store_earlier_columns()
+"""Columns of files of earlier versions that stand for one of today: the lower edge of a bucket, for its number."""
 
 
 class AskError(Exception):
@@ -204,7 +209,10 @@ def _duckdb(memory: str, threads: int | None) -> Any:
 
 
 def duckdb_tables(connection: Any, files: Mapping[str, Sequence[str]]) -> None:
-    """Makes a view of each table of a store in a connection to DuckDB."""
+    """Makes a view of each table of a store in a connection to DuckDB, and a table ``bucket_edges`` (``bucket``, ``low_ns``, ``high_ns``)."""
+    lows, highs = zip(*bucket_edges(), strict=True)
+    connection.execute("CREATE OR REPLACE TABLE bucket_edges (bucket INTEGER, low_ns BIGINT, high_ns BIGINT)")
+    connection.execute("INSERT INTO bucket_edges SELECT unnest(?::INTEGER[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])", [list(range(len(lows))), lows, highs])
     for table, columns in TABLES.items():
         paths = list(files.get(table, ()))
         there: set[str] = set()
@@ -217,18 +225,36 @@ def duckdb_tables(connection: Any, files: Mapping[str, Sequence[str]]) -> None:
         # Days are compared as texts such as 2026-11-27, which both engines do alike.
         cast = [(name, name if name in there else "NULL", "VARCHAR" if kind == "DATE" else kind) for name, kind in columns]
         chosen = ", ".join(f"CAST({source_name} AS {kind}) AS {name}" for name, source_name, kind in cast)
-        connection.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT {chosen} FROM {source}")
+        earlier = [name for name, _ in _EARLIER[table] if name in there]
+        if earlier:
+            numbered = _numbered(columns)
+            statement = f"SELECT {numbered} FROM (SELECT {', '.join([chosen, *earlier])} FROM {source}) written {_WITH_EDGES}"
+        else:
+            statement = f"SELECT {chosen} FROM {source}"
+        connection.execute(f"CREATE OR REPLACE VIEW {table} AS {statement}")
+
+
+_WITH_EDGES = "LEFT JOIN bucket_edges edges ON edges.low_ns = written.bucket_low_ns"
+"""Finds the number of a bucket in rows that have only its edge. Rows that have its number have no edge, and meet none."""
+
+
+def _numbered(columns: Sequence[tuple[str, str]]) -> str:
+    """The columns of such rows, with the number of the bucket."""
+    return ", ".join("COALESCE(written.bucket, edges.bucket) AS bucket" if name == "bucket" else f"written.{name}" for name, _ in columns)
 
 
 def _ask_duckdb(asked: Question, values: Mapping[str, Any], files: Mapping[str, Sequence[str]], memory: str, threads: int | None) -> list[tuple[Any, ...]]:
     connection = _duckdb(memory, threads)
-    try:
-        duckdb_tables(connection, files)
-        statement = re.sub(r"(?<!:):([a-z_]+)", r"$\1", _without_comments(asked.sql))
-        used = {name: value for name, value in values.items() if f"${name}" in statement}
-        return connection.execute(statement, used).fetchall()
-    finally:
-        connection.close()
+    # What does not fit into memory goes to a folder that no other user can read, and never to the current one.
+    with tempfile.TemporaryDirectory(prefix="latebound-ask-") as folder:
+        try:
+            connection.execute("SET temp_directory = ?", [folder])
+            duckdb_tables(connection, files)
+            statement = re.sub(r"(?<!:):([a-z_]+)", r"$\1", _without_comments(asked.sql))
+            used = {name: value for name, value in values.items() if f"${name}" in statement}
+            return connection.execute(statement, used).fetchall()
+        finally:
+            connection.close()
 
 
 def _without_comments(sql: str) -> str:
@@ -261,10 +287,18 @@ small files do not need a task each."""
 
 def _spark_views(session: Any, frame_of: Callable[[str, Any], Any]) -> None:
     """Makes a view of each table; ``frame_of`` gives its frame by its name and a frame with its schema and no rows."""
+    edges = [(bucket, low, high) for bucket, (low, high) in enumerate(bucket_edges())]
+    session.createDataFrame(edges, "bucket INT, low_ns BIGINT, high_ns BIGINT").createOrReplaceTempView("bucket_edges")
     for table, columns in TABLES.items():
-        schema = ", ".join(f"{name} {_SPARK_TYPES.get(kind, kind)}" for name, kind in columns)
+        schema = ", ".join(f"{name} {_SPARK_TYPES.get(kind, kind)}" for name, kind in columns + _EARLIER[table])
         frame = frame_of(table, session.createDataFrame([], schema))
-        frame.withColumn("day", frame["day"].cast("string")).createOrReplaceTempView(table)
+        frame = frame.withColumn("day", frame["day"].cast("string"))
+        if not _EARLIER[table]:
+            frame.createOrReplaceTempView(table)
+            continue
+        frame.createOrReplaceTempView(f"{table}_as_written")
+        hint = "/*+ BROADCAST(edges) */"
+        session.sql(f"SELECT {hint} {_numbered(columns)} FROM {table}_as_written written {_WITH_EDGES}").createOrReplaceTempView(table)
 
 
 def spark_tables(session: Any, files: Mapping[str, Sequence[str]]) -> None:

@@ -52,10 +52,10 @@ extremes AS (
     GROUP BY host
 ),
 grouped AS (
-    SELECT host AS group_a, '' AS group_b, bucket_high_ns, SUM(count) AS n
+    SELECT host AS group_a, '' AS group_b, bucket, SUM(count) AS n
     FROM buckets
     WHERE total AND series_id LIKE :series AND day BETWEEN :since AND :until AND host IN (SELECT host FROM nearest_hosts)
-    GROUP BY host, bucket_high_ns
+    GROUP BY host, bucket
 )
 -- include: quantiles.sql
 SELECT a.host, a.same_processor, a.same_settings, (SELECT COUNT(*) FROM mine) AS all_settings, a.kernel_release,

@@ -26,14 +26,14 @@ extremes AS (
     GROUP BY m.cpu_model, m.cpus
 ),
 summed AS (
-    SELECT host, bucket_high_ns, SUM(count) AS n
+    SELECT host, bucket, SUM(count) AS n
     FROM buckets WHERE total AND series_id LIKE :series AND day BETWEEN :since AND :until
-    GROUP BY host, bucket_high_ns
+    GROUP BY host, bucket
 ),
 grouped AS (
-    SELECT m.cpu_model AS group_a, m.cpus AS group_b, b.bucket_high_ns, SUM(b.n) AS n
+    SELECT m.cpu_model AS group_a, m.cpus AS group_b, b.bucket, SUM(b.n) AS n
     FROM summed b JOIN hardware m ON m.host = b.host
-    GROUP BY m.cpu_model, m.cpus, b.bucket_high_ns
+    GROUP BY m.cpu_model, m.cpus, b.bucket
 )
 -- include: quantiles.sql
 , hosts_of AS (

@@ -38,10 +38,10 @@ extremes AS (
     GROUP BY v.value
 ),
 grouped AS (
-    SELECT v.value AS group_a, '' AS group_b, b.bucket_high_ns, SUM(b.count) AS n
+    SELECT v.value AS group_a, '' AS group_b, b.bucket, SUM(b.count) AS n
     FROM buckets b JOIN valued v ON v.host = b.host AND v.start_us = b.start_us
     WHERE b.total AND b.series_id LIKE :series AND b.day BETWEEN :since AND :until
-    GROUP BY v.value, b.bucket_high_ns
+    GROUP BY v.value, b.bucket
 )
 -- include: quantiles.sql
 , hosts_of AS (

@@ -25,9 +25,9 @@ WITH extremes AS (
     GROUP BY host, day
 ),
 grouped AS (
-    SELECT host AS group_a, CAST(day AS STRING) AS group_b, bucket_high_ns, SUM(count) AS n
+    SELECT host AS group_a, CAST(day AS STRING) AS group_b, bucket, SUM(count) AS n
     FROM buckets WHERE total AND series_id LIKE :series AND day BETWEEN :since AND :until
-    GROUP BY host, day, bucket_high_ns
+    GROUP BY host, day, bucket
 )
 -- include: quantiles.sql
 , days AS (

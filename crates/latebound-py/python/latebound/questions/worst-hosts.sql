@@ -27,9 +27,9 @@ extremes AS (
     FROM chosen GROUP BY host
 ),
 grouped AS (
-    SELECT host AS group_a, '' AS group_b, bucket_high_ns, SUM(count) AS n
+    SELECT host AS group_a, '' AS group_b, bucket, SUM(count) AS n
     FROM buckets WHERE total AND series_id LIKE :series AND day BETWEEN :since AND :until
-    GROUP BY host, bucket_high_ns
+    GROUP BY host, bucket
 )
 -- include: quantiles.sql
 , losses_of AS (
