@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(compare explain import lab observations run system trace tune)
+all=(compare explain import lab observations run stream system trace tune)
 long=${1:?for how many seconds each? Type: scripts/fuzz.sh 60}
 shift
 [[ $long =~ ^[1-9][0-9]*$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$long" >&2; exit 1; }

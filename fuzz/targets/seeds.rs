@@ -17,6 +17,7 @@ mod runs;
 #[path = "../../crates/latebound-trace/tests/support/mod.rs"]
 mod traces;
 
+use latebound_fleet::RunStream;
 use latebound_model::Run;
 use latebound_saved::{SavedOptions, observe_saved};
 use latebound_tune::Config;
@@ -75,6 +76,7 @@ fn write() -> Done<()> {
     for end in [".txt", ".json", ".xml"] {
         samples.files("latebound-import/tests/samples", end)?;
     }
+    sent(&Seeds::of("stream", &root)?)?;
     measured(&samples, &Seeds::of("run", &root)?, &Seeds::of("compare", &root)?)?;
     observed(&Seeds::of("observations", &root)?)?;
     let tune = Seeds::of("tune", &root)?;
@@ -101,6 +103,18 @@ fn measured(samples: &Seeds, seeds: &Seeds, pairs: &Seeds) -> Done<()> {
     }
     for (text, number) in texts.iter().zip(1..) {
         seeds.add(&format!("run-{number}.json"), text)?;
+    }
+    Ok(())
+}
+
+/// Runs as one machine sends them to another: none, one, and several with the same one twice.
+fn sent(seeds: &Seeds) -> Done<()> {
+    for (name, generations) in [("none", &[][..]), ("one", &[1]), ("several", &[1, 2, 1])] {
+        let mut stream = RunStream::default();
+        for &generation in generations {
+            stream.push(&runs::sample_run(generation), &format!("{generation}.run"), Some("rt-07"))?;
+        }
+        seeds.add(name, &stream.finish())?;
     }
     Ok(())
 }

@@ -8,25 +8,15 @@ use std::error::Error as _;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
-use object_store::{BackoffConfig, ClientConfigKey, Error, ObjectStore, RetryConfig};
+use object_store::{Error, ObjectStore};
 
 use crate::error::{FleetError, kernel};
 
 /// What a bucket's place begins with.
 const SCHEME: &str = "s3://";
-
-/// For so long a connection may take, and a whole request with its answer. `AWS_CONNECT_TIMEOUT` and `AWS_TIMEOUT` give others.
-const CONNECT: &str = "10 seconds";
-const REQUEST: &str = "60 seconds";
-
-/// A request that failed is sent again so often, and not after this time.
-const RETRIES: usize = 5;
-const RETRY_TIME: Duration = Duration::from_secs(30);
 
 /// An error of a server is shown up to here.
 const MOST_SHOWN: usize = 400;
@@ -104,8 +94,6 @@ impl Bucket {
         prefix: &Path,
         settings: Vec<(String, String)>,
     ) -> Result<(Bucket, Arc<dyn ObjectStore>), FleetError> {
-        // Two ends of the process may be the first: whoever was faster chose the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let url = match prefix.as_ref() {
             "" => format!("{SCHEME}{name}"),
             prefix => format!("{SCHEME}{name}/{prefix}"),
@@ -114,29 +102,10 @@ impl Bucket {
         let secrets = settings.iter().filter(|(key, value)| is_secret(key) && value.len() >= 4);
         let secrets = secrets.map(|(_, value)| value.clone()).collect();
         let bucket = Bucket { url, secrets };
-        let mut builder = AmazonS3Builder::new()
-            .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
-            .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), REQUEST);
-        for (key, value) in settings {
-            // A setting of another program is none of ours.
-            if let Ok(key) = format!("aws_{key}").parse() {
-                builder = builder.with_config(key, value);
-            }
-        }
-        let retry = RetryConfig {
-            backoff: BackoffConfig { max_backoff: Duration::from_secs(5), ..BackoffConfig::default() },
-            max_retries: RETRIES,
-            retry_timeout: RETRY_TIME,
-        };
-        // A name must be given once, whatever the environment says.
-        let built = builder
-            .with_bucket_name(name)
-            .with_conditional_put(S3ConditionalPut::ETagMatch)
-            .with_retry(retry)
-            .build();
+        let built = connection(name, settings);
         let built = built.map_err(|source| bucket.failed("open", "the bucket", &source))?;
         let objects: Arc<dyn ObjectStore> = match prefix.as_ref() {
-            "" => Arc::new(built),
+            "" => built,
             _ => Arc::new(PrefixStore::new(built, prefix.clone())),
         };
         Ok((bucket, objects))
@@ -182,6 +151,54 @@ impl Bucket {
         let cut = if shown.len() < line.len() { "…" } else { "" };
         format!("{}{cut}", shown.escape_debug())
     }
+}
+
+/// The objects of a bucket, by settings as [`Bucket::with`] takes them. Nothing is sent yet.
+#[cfg(feature = "s3")]
+fn connection(name: &str, settings: Vec<(String, String)>) -> Result<Arc<dyn ObjectStore>, Error> {
+    use std::time::Duration;
+
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+    use object_store::{BackoffConfig, ClientConfigKey, RetryConfig};
+
+    /// For so long a connection may take, and a whole request with its answer. `AWS_CONNECT_TIMEOUT` and `AWS_TIMEOUT` give others.
+    const CONNECT: &str = "10 seconds";
+    const REQUEST: &str = "60 seconds";
+    /// A request that failed is sent again so often, and not after this time.
+    const RETRIES: usize = 5;
+    const RETRY_TIME: Duration = Duration::from_secs(30);
+
+    // Two ends of the process may be the first: whoever was faster chose the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = AmazonS3Builder::new()
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), REQUEST);
+    for (key, value) in settings {
+        // A setting of another program is none of ours.
+        if let Ok(key) = format!("aws_{key}").parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let retry = RetryConfig {
+        backoff: BackoffConfig { max_backoff: Duration::from_secs(5), ..BackoffConfig::default() },
+        max_retries: RETRIES,
+        retry_timeout: RETRY_TIME,
+    };
+    // A name must be given once, whatever the environment says.
+    let built = builder
+        .with_bucket_name(name)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_retry(retry)
+        .build()?;
+    Ok(Arc::new(built))
+}
+
+/// A build without the feature `s3` knows folders only, and says so.
+#[cfg(not(feature = "s3"))]
+fn connection(_: &str, _: Vec<(String, String)>) -> Result<Arc<dyn ObjectStore>, Error> {
+    Err(Error::NotSupported {
+        source: "this latebound was built without buckets (feature s3 of latebound-fleet)".into(),
+    })
 }
 
 /// What to do about an error.
