@@ -15,9 +15,13 @@ import latebound
 from latebound.spread import spread
 
 
+WARM = 200
+"""So many files each core does first. Until then the virtual machines of Java, of which each worker has its own, take more than half of the time
+beside the work to compile themselves; a fleet's traces are thousands."""
+
+
 def traces_a_second(cluster, trace, files, cores, expected):
-    # Executors, their Python and the library are there before.
-    spread("bound", [trace] * 2 * cores, master=cluster.master)
+    spread("bound", [trace] * WARM * cores, master=cluster.master)
     begun = time.perf_counter()
     results = spread("bound", [trace] * files, master=cluster.master)
     seconds = time.perf_counter() - begun
