@@ -20,8 +20,10 @@ if [ "${1-}" = --is-there ]; then
 fi
 if [ ! -x "$mdbook" ]; then
     printf 'latebound: building mdbook %s into %s; this takes some minutes, once\n' "$version" "$tools"
-    # Without its server and its watcher, which nothing here uses. In a target folder of its own, which goes when it is done.
-    scripts/with-cargo.sh cargo install mdbook --version "$version" --locked --quiet --no-default-features --features search --root "$tools"
+    # Without its server and its watcher, which nothing here uses. In a target folder of its own, which goes when it is done. Not optimized: it
+    # is built for less time so than it saves.
+    CARGO_PROFILE_DEV_DEBUG=0 scripts/with-cargo.sh cargo install mdbook --version "$version" --locked --quiet --debug --no-default-features \
+        --features search --root "$tools"
 fi
 
 said=$(mktemp)

@@ -114,6 +114,13 @@ includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 if [ "$fuzz" -gt 0 ]; then
     CARGO_BUILD_JOBS=1 FUZZ_LANES=1 beside . scripts/fuzz.sh "$fuzz"
 fi
+if includes pure && [ -z "$part" ]; then
+    # The library for Python is no member of the workspace. The programs that its tests start were built above.
+    programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
+    # For arm64 it is built anew, which is too long for the quick loop.
+    [ "$what" = pure ] || beside . env "${programs[@]}" scripts/test-python.sh --arm64
+    beside . env "${programs[@]}" scripts/test-python.sh
+fi
 if includes lab; then
     while IFS=$'\t' read -r folder program; do
         for name in $(tests "$folder" "$program" live_lab_); do
@@ -131,11 +138,6 @@ if includes pure; then
         fi
     done <"$work/programs"
     [ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
-    # The library for Python is no member of the workspace. The programs that its tests start were built above.
-    [ -n "$part" ] || beside . env LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run" scripts/test-python.sh
-    # For arm64 it is built anew, which is too long for the quick loop.
-    [ -n "$part" ] || [ "$what" = pure ] ||
-        beside . env LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run" scripts/test-python.sh --arm64
 fi
 wait
 
