@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "__version__",
     "bound",
+    "bucket_edges",
     "compare",
     "exchange",
     "explain",
