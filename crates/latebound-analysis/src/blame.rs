@@ -177,6 +177,7 @@ pub(crate) mod tests {
             duration: Nanos::ZERO,
             spans: 0,
             task,
+            group: None,
             stack: None,
             detail: None,
         }

@@ -47,8 +47,15 @@ pub fn blame_groups(explanations: &[Explanation]) -> Vec<GroupBlame> {
             continue;
         }
         for span in &explanation.spans {
-            let culprit = culprit(&explanation.causes[span.cause], &explanation.task);
-            add(owner(culprit, explanation, own), span.end.saturating_sub(span.start));
+            let cause = &explanation.causes[span.cause];
+            let culprit = culprit(cause, &explanation.task);
+            let owner = match &cause.group {
+                // The kernel does it for somebody. The device that does what the thread's own group wants is to blame itself.
+                Some(group) if own.is_none_or(|own| own.group != *group) => Owner::Group(group.clone()),
+                Some(_) if matches!(culprit, Culprit::KernelThread(_)) => Owner::OwnGroup,
+                _ => owner(culprit, explanation, own),
+            };
+            add(owner, span.end.saturating_sub(span.start));
         }
     }
     let total = |owners: &BTreeMap<Owner, Taken>| owners.values().map(|taken| taken.time).sum::<u128>();
@@ -140,6 +147,11 @@ mod tests {
     fn a_span_belongs_to_the_process_group_or_other_group_of_its_taker() {
         let members = [member(7, 7, "/a"), member(8, 7, "/a"), member(9, 9, "/a"), member(10, 10, "/b")];
         let kernel = Task { kernel: true, ..task(20) };
+        let flusher = Task { kernel: true, ..task(21) };
+        let in_the_device = |group: &str, length| {
+            let cause = cause(CauseKind::BlockIo, "254:3 write, in the device", None, &[]);
+            (Cause { group: Some(group.into()), ..cause }, length)
+        };
         let spans = vec![
             (cause(CauseKind::OwnCode, "t7", Some(task(7)), &[]), 1),
             first(8, 20),
@@ -154,6 +166,23 @@ mod tests {
             (cause(CauseKind::Stolen, "", None, &[]), 5),
             // Whose group is not known.
             first(99, 2),
+            // What the kernel writes back for others, and for the thread's own group.
+            (
+                Cause {
+                    group: Some("/c".into()),
+                    ..cause(CauseKind::BlockIo, "254:3 write", Some(flusher.clone()), &[])
+                },
+                300,
+            ),
+            (
+                Cause {
+                    group: Some("/a".into()),
+                    ..cause(CauseKind::BlockIo, "254:3 read", Some(flusher), &[])
+                },
+                15,
+            ),
+            in_the_device("/c", 7),
+            in_the_device("/a", 9),
         ];
         let rows: Vec<_> = blame_groups(&[late(7, spans, &members)])
             .into_iter()
@@ -164,9 +193,11 @@ mod tests {
             rows,
             [
                 row(Owner::Group("/b".into()), 900, 500),
+                row(Owner::Group("/c".into()), 307, 300),
                 row(Owner::Quota("/a".into()), 80, 80),
-                row(Owner::OwnGroup, 30, 30),
+                row(Owner::OwnGroup, 45, 30),
                 row(Owner::Process, 20, 20),
+                row(Owner::Devices, 9, 9),
                 row(Owner::Interrupts, 7, 4),
                 row(Owner::Kernel, 6, 6),
                 row(Owner::Hypervisor, 5, 5),

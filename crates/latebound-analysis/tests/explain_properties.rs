@@ -100,7 +100,8 @@ fn any_job_kind() -> impl Strategy<Value = EventKind> {
             device,
             sector: 8,
             bytes: 512,
-            write: true
+            write: true,
+            group: None
         }),
         Just(EventKind::SignalDelivered { signal: 10 }),
         Just(EventKind::SignalReturned),

@@ -530,6 +530,7 @@ fn explanation(
                 .filter(|span| span.comm == row.cause_comm && span.via == row.via)
                 .count() as u64,
             task: row.cause_comm.as_ref().map(|comm| threads.task(comm, row.cause_group.as_ref())),
+            group: None,
             stack: None,
             detail: None,
         });
@@ -544,6 +545,7 @@ fn explanation(
         duration: nanos(first.unexplained_ns)?,
         spans: 0,
         task: None,
+        group: None,
         stack: None,
         detail: None,
     });

@@ -330,6 +330,7 @@ fn explanation(
         duration: Nanos(ns),
         spans: 1,
         task,
+        group: None,
         stack: None,
         detail: None,
     };

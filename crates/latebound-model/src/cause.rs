@@ -230,6 +230,10 @@ pub struct Cause {
     /// The thread, where the cause is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
+    /// The control group for which it was done, where the cause is work of the kernel for somebody: of a block request, the group that read, or
+    /// that made the page dirty which is written back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The kernel stack of whoever held the CPU, where it was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,

@@ -323,6 +323,9 @@ pub enum EventKind {
         bytes: u32,
         /// Whether it writes.
         write: bool,
+        /// The control group of version 2 that it is for, where the kernel says: of a page that is written back, the group that made it dirty.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
     },
     /// The current thread begins to run a handler of its own for a signal.
     SignalDelivered {

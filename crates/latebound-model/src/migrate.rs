@@ -169,6 +169,7 @@ mod tests {
             duration: crate::Nanos::ZERO,
             spans: 0,
             task: Some(Task { tid: Tid(1), ..Task::default() }),
+            group: None,
             stack: None,
             detail: None,
         };

@@ -167,7 +167,7 @@ proptest! {
         };
         let cause = |(kind, chain): (&CauseKind, &Vec<i32>)| Cause {
             via: chain.iter().map(link).collect(),
-            kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, stack: None, detail: None,
+            kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, group: None, stack: None, detail: None,
         };
         let explanation = Explanation {
             ended_at: ended.map(Nanos),
@@ -284,6 +284,7 @@ fn what_one_long_span_hides_is_enlarged() {
         duration: Nanos(1),
         spans: 1,
         task: None,
+        group: None,
         stack: None,
         detail: None,
     };
@@ -329,6 +330,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
         duration: Nanos(50_000),
         spans: 5_000,
         task: None,
+        group: None,
         stack: None,
         detail: None,
     };

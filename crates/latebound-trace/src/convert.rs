@@ -144,7 +144,7 @@ impl Converter {
                 EventKind::KernelStack { stack: Stack(frames) }
             }
             TraceRecord::Block { step, device, sector, bytes, write } => {
-                EventKind::BlockRequest { step, device, sector, bytes, write }
+                EventKind::BlockRequest { step, device, sector, bytes, write, group: None }
             }
             _ => return None,
         })

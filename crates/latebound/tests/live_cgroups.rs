@@ -15,6 +15,7 @@ mod killed;
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,6 +32,9 @@ const PERIOD: u64 = 20 * MS;
 const BURSTS: u64 = 100;
 /// After so long the tool follows the jobs, counted from their begin.
 const FOLLOWED_AFTER: u64 = 3_000 * MS;
+
+/// In the guest: a file system on a disk that takes 20 ms for a request and has one at a time.
+const DISK: &str = "/run/disk";
 
 const VARIABLE: &str = "LATEBOUND_TEST_GROUP_PROGRAM";
 
@@ -201,6 +205,35 @@ fn guest_program_of_a_group() {
             loop {
                 burn(8 * MS);
                 sleep_until(now() + 2 * MS);
+            }
+        }
+        // Makes pages dirty that lie apart, so that each becomes a request of its own, and leaves it to the kernel to write them.
+        "writer" => {
+            become_thread("lb-writer", 1, 0);
+            let file = File::create(format!("{DISK}/written")).unwrap();
+            let page = [7; 4096];
+            for round in 0..8 {
+                sleep_until(base + FOLLOWED_AFTER + round * 1_000 * MS);
+                (0..40).for_each(|place| file.write_all_at(&page, place * 65_536).unwrap());
+            }
+            sleep_until(base + FOLLOWED_AFTER + 8_000 * MS);
+            std::fs::write(folder.join("unfinished"), "").unwrap();
+            std::fs::rename(folder.join("unfinished"), folder.join("taken")).unwrap();
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        // Reads a block from the disk itself each 200 ms.
+        "reader" => {
+            become_thread("lb-reader", 0, 0);
+            let path = format!("{DISK}/read");
+            std::fs::write(&path, [1; 65_536]).unwrap();
+            let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
+            file.sync_all().unwrap();
+            #[repr(align(4096))]
+            struct Block([u8; 4096]);
+            let mut block = Block([0; 4096]);
+            for job in jobs_from(base, now()).map(|job| job * 10) {
+                sleep_until(release(base, job));
+                file.read_exact_at(&mut block.0, 0).unwrap();
             }
         }
         // Sleeps and wakes.
@@ -413,6 +446,71 @@ fn live_threads_below_and_those_that_join_later_are_watched() {
     assert_eq!(watched, ["lb-first", "lb-later"]);
     let whom: Vec<&str> = run.blame.iter().filter_map(|row| row.whom.as_deref()).collect();
     assert!(whom.iter().all(|path| *path == container.path || *path == below.path), "{whom:?}");
+}
+
+#[test]
+#[ignore = "runs in a guest with a slow disk"]
+fn guest_pages_written_back_are_blamed_on_the_group_that_made_them_dirty() {
+    let notes = tempfile::tempdir().unwrap();
+    let may_begin = Begin::not_yet(notes.path());
+    let writers = Group::unified("/latebound-writer.service");
+    let readers = Group::unified("/latebound-reader.service");
+    let start = |name: &str, group: &Group| {
+        let program = Program::start(name, notes.path());
+        group.join(&program.0);
+        program
+    };
+    let programs = [start("writer", &writers), start("reader", &readers)];
+    let run = explain(
+        &["--unit", "latebound-reader.service", "--worst", "20", "--cycle", "clock_nanosleep"],
+        || {
+            may_begin.now();
+            wait_for(&notes.path().join("taken"));
+        },
+    );
+    drop(programs);
+    show(&run);
+    for cause in run.worst.iter().flat_map(|one| &one.causes).filter(|cause| cause.kind == CauseKind::BlockIo)
+    {
+        println!(
+            "{}: {} {:?} {:?}",
+            cause.subject,
+            cause.duration,
+            cause.group,
+            cause.task.as_ref().map(|task| &task.comm)
+        );
+    }
+    // A request takes 20 ms: its own read is the device's, what it waits for before belongs to the writer's group.
+    let took = |who: &Owner| row(&run, &readers.path, who).map_or((0, 0), |row| (row.late, row.time.0));
+    let (late, of_writer) = took(&Owner::Group(writers.path.clone()));
+    assert!(late >= 15 && of_writer >= late * 20 * MS, "{:?}", run.blame);
+    let (late, of_device) = took(&Owner::Devices);
+    assert!(late == 20 && of_device.abs_diff(20 * 20 * MS) < 8 * MS, "{:?}", run.blame);
+    assert!(took(&Owner::Kernel).1 < of_writer / 5, "{:?}", run.blame);
+}
+
+#[test]
+fn live_lab_writeback_is_blamed_on_the_group_that_wrote_on_6_12() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "modprobe ext4
+        modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=20000000 submit_queues=1 hw_queue_depth=1 || exit 11
+        /sbin/mkfs.ext4 -q -E lazy_itable_init=0 /dev/nullb0 64M && mkdir -p {DISK} && mount -o noatime /dev/nullb0 {DISK} || exit 12
+        echo '+cpu +io +memory' >/sys/fs/cgroup/cgroup.subtree_control || exit 13
+        echo 20 >/proc/sys/vm/dirty_writeback_centisecs && echo 10 >/proc/sys/vm/dirty_expire_centisecs || exit 14
+        exec {} --nocapture --ignored --exact guest_pages_written_back_are_blamed_on_the_group_that_made_them_dirty",
+        std::env::current_exe().unwrap().display()
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--clock", "instructions", "--timeout", "300s", "--"])
+        .args(["exec", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 /// In a guest the cpu controller is in version 2.

@@ -24,13 +24,15 @@ pub(super) struct Key {
     pub(super) irq: Option<u32>,
     pub(super) tid: Option<Tid>,
     pub(super) work: Option<String>,
+    /// The control group for which the kernel does it.
+    pub(super) group: Option<String>,
     /// The chain of waits behind which the cause lies.
     pub(super) via: Vec<(WaitThrough, Tid, KnownBy)>,
 }
 
 impl Key {
     pub(super) fn named(kind: CauseKind, subject: impl Into<String>) -> Key {
-        Key { kind, subject: subject.into(), irq: None, tid: None, work: None, via: Vec::new() }
+        Key { kind, subject: subject.into(), irq: None, tid: None, work: None, group: None, via: Vec::new() }
     }
 
     pub(super) fn unaccounted() -> Key {

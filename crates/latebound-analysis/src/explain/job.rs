@@ -21,6 +21,7 @@ use latebound_model::{
 
 use super::classify::{Case, Key, Subject, Verdict, by_task, expiry_in_progress, handler, nameless};
 use super::machine::Machine;
+use super::requests::Request;
 use super::story::{Sleep, Story};
 use super::thread::State;
 use super::timeline::{Frame, Top, What};
@@ -348,12 +349,14 @@ impl<'m> Job<'m> {
         if let Some(other) = other {
             name = format!("{name} of {}", other.comm);
         }
-        let piece = |start: Nanos, end: Nanos, subject: String, whose: Option<&Task>| {
-            let key = Key { tid: whose.map(|task| task.tid), ..Key::named(CauseKind::BlockIo, subject) };
-            (start < end).then(|| Piece::of(start, end, (key, whose.cloned())))
-        };
+        let piece =
+            |start: Nanos, end: Nanos, subject: String, whose: Option<&Task>, group: Option<&String>| {
+                let tid = whose.map(|task| task.tid);
+                let key = Key { tid, group: group.cloned(), ..Key::named(CauseKind::BlockIo, subject) };
+                (start < end).then(|| Piece::of(start, end, (key, whose.cloned())))
+            };
         let Some(issued) = own.issued.map(|at| at.clamp(from, to)) else {
-            return piece(from, to, name, other).into_iter().collect();
+            return piece(from, to, name, other, own.for_group()).into_iter().collect();
         };
         let queued = own.queued.map_or(from, |at| at.clamp(from, issued));
         let mut pieces = Vec::new();
@@ -363,19 +366,19 @@ impl<'m> Job<'m> {
             let mut at = start;
             for cut in cuts {
                 let first = requests.before(own, at);
-                let subject = match first.map(|first| (first, first.by.as_ref())) {
-                    None => format!("{name}, {place}"),
-                    Some((first, None)) => format!("{name}, {place} behind {}", first.name()),
-                    Some((first, Some(by))) => {
-                        format!("{name}, {place} behind {} of {}", first.name(), by.comm)
-                    }
-                };
+                let group = first.map_or(own.for_group(), Request::for_group);
+                let mut subject = format!("{name}, {place}");
+                if let Some(first) = first {
+                    subject += &format!(" behind {}", first.name());
+                    subject.extend(first.by.as_ref().map(|by| format!(" of {}", by.comm)));
+                    subject.extend(group.map(|group| format!(" for {group}")));
+                }
                 let whose = first.map_or(other, |first| first.by.as_ref());
-                pieces.extend(piece(at, cut, subject, whose));
+                pieces.extend(piece(at, cut, subject, whose, group));
                 at = cut;
             }
         }
-        pieces.extend(piece(issued, to, format!("{name}, in the device"), other));
+        pieces.extend(piece(issued, to, format!("{name}, in the device"), other, own.for_group()));
         pieces
     }
 }

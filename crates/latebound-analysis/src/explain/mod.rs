@@ -159,6 +159,7 @@ fn new_cause(key: &Key, task: Option<Task>, via: Vec<WaitLink>, case: &Case<'_>)
         duration: Nanos::ZERO,
         spans: 0,
         task,
+        group: key.group.clone(),
         stack: None,
         detail,
     }

@@ -2,7 +2,7 @@
 //! Block requests as their events show them: who made each one, and which of the same device went before another.
 //!
 //! Owns who counts as the maker: the thread that ran when the request was queued, or issued where nothing queued it; nobody where a handler or a worker
-//! of the block layer did that for others. Never guesses in which order a device serves what it has.
+//! of the block layer did that for others. A request of the kernel's own threads is for the control group that the kernel says. Never guesses in which order a device serves what it has.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,8 @@ pub(super) struct Request {
     completed: Option<Nanos>,
     /// Who made it.
     pub(super) by: Option<Task>,
+    /// The control group that it is for, where the kernel says.
+    group: Option<String>,
 }
 
 impl Request {
@@ -36,6 +38,11 @@ impl Request {
         };
         // dev_t in the kernel has 20 bits of minor number (include/linux/kdev_t.h).
         format!("{}:{} {what}", self.device >> 20, self.device & 0xf_ffff)
+    }
+
+    /// The control group that it is for, where its maker is none of user space, whose own group says it.
+    pub(super) fn for_group(&self) -> Option<&String> {
+        self.group.as_ref().filter(|_| self.by.as_ref().is_none_or(|task| task.kernel))
     }
 
     fn is_same(&self, other: &Request) -> bool {
@@ -59,17 +66,23 @@ impl Requests {
         let is_lost = |event: &&&Event| matches!(event.kind, EventKind::Lost { .. });
         let lost = sorted.iter().rev().find(is_lost).map(|event| event.at);
         for event in sorted {
-            let EventKind::BlockRequest { step, device, sector, bytes, write } = event.kind else { continue };
+            let EventKind::BlockRequest { step, device, sector, bytes, write, ref group } = event.kind else {
+                continue;
+            };
             let key = (device, sector, write);
             let known = open.get(&key).copied();
             // A request can be queued and issued anew, after the device refused it.
             let place = known.unwrap_or_else(|| {
                 let (queued, issued, completed) = (None, None, None);
-                all.push(Request { device, bytes, write, queued, issued, completed, by: None });
+                all.push(Request { device, bytes, write, queued, issued, completed, by: None, group: None });
                 open.insert(key, all.len() - 1);
                 all.len() - 1
             });
             let Some(request) = all.get_mut(place) else { continue };
+            // The last part of a request that is completed has no data any more, nor a group.
+            if let Some(group) = group {
+                request.group.get_or_insert_with(|| group.clone());
+            }
             match step {
                 BlockStep::Queued => (request.queued, request.issued) = (Some(event.at), None),
                 BlockStep::Issued => request.issued = Some(event.at),

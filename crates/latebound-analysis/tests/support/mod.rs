@@ -266,7 +266,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     "faulted" => EventKind::PageFaultExit { major: rest[0] == "major" },
                     "contend" => EventKind::LockContended { lock: 1, owner: owner(rest[0]) },
                     "acquired" => EventKind::LockAcquired { lock: 1 },
-                    // block STEP MAJOR:MINOR SECTOR read|write
+                    // block STEP MAJOR:MINOR SECTOR read|write [GROUP]
                     "block" => {
                         let (major, minor) = rest[1].split_once(':').expect("MAJOR:MINOR");
                         let number = |text: &str| text.parse::<u32>().expect("a number");
@@ -276,6 +276,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
                             sector: u64::from(number(rest[2])),
                             bytes: 4096,
                             write: rest[3] == "write",
+                            group: rest.get(4).map(|group| (*group).to_owned()),
                         }
                     }
                     "signal" => EventKind::SignalDelivered { signal: 10 },

@@ -82,9 +82,14 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
+struct cgroup_root {
+	int hierarchy_id;
+};
+
 struct cgroup {
 	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
+	struct cgroup_root *root;
 	int level;
 	struct cgroup *ancestors[]; /* by level, itself included: 6.1 and later (7f203bc89eb6) */
 };
@@ -208,8 +213,18 @@ struct bvec_iter {
 	unsigned int bi_size;
 };
 
+/* CONFIG_BLK_CGROUP */
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
 struct bio {
 	struct bio *bi_next;
+	struct blkcg_gq *bi_blkg;
 	struct bvec_iter bi_iter;
 };
 

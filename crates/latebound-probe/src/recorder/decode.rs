@@ -21,8 +21,10 @@ pub(crate) trait Lookup {
     fn stack(&self, position: u64, of: StackOf) -> Option<Stack>;
     /// The name of the function at an address.
     fn function(&self, address: u64) -> String;
-    /// The path of the group with this number.
+    /// The path of the group with this number, among those that have quotas.
     fn group(&self, id: u64) -> String;
+    /// The same among those that threads are in; `None` for 0 and for the group above all others, in which whatever is nobody's counts.
+    fn thread_group(&self, id: u64) -> Option<String>;
     /// Whether two threads are of one process, as far as that can be told now.
     fn of_one_process(&self, one: Tid, other: Tid) -> bool;
     /// Whether this thread flag means "at the next return to user space only".
@@ -221,7 +223,8 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
                 device: u32::try_from(values[0]).unwrap_or(u32::MAX),
                 sector: values[1],
                 bytes: record.next_tid.cast_unsigned(),
-                write: values[2] != 0,
+                write: values[2] & 1 != 0,
+                group: lookup.thread_group(values[2] >> 1),
             }
         }
         FlightKind::Signal => EventKind::SignalDelivered { signal: number },
@@ -276,6 +279,10 @@ mod tests {
 
         fn group(&self, _: u64) -> String {
             String::new()
+        }
+
+        fn thread_group(&self, id: u64) -> Option<String> {
+            (id > 1).then(|| format!("/{id}"))
         }
 
         fn of_one_process(&self, one: Tid, other: Tid) -> bool {
@@ -396,10 +403,17 @@ mod tests {
         assert_eq!(lock, [EventKind::LockContended { lock: 99, owner: Some(Tid(8)) }]);
         let taken = decoded(record(FlightKind::LockEnd, 0, 0, [99, 0, 0, 0]));
         assert_eq!(taken, [EventKind::LockAcquired { lock: 99 }]);
-        let block = decoded(record(FlightKind::Block, 1, 4096, [254 << 20 | 3, 800, 1, 0]));
-        let step = BlockStep::Issued;
         let device = 254 << 20 | 3;
-        assert_eq!(block, [EventKind::BlockRequest { step, device, sector: 800, bytes: 4096, write: true }]);
+        for (word, write, group) in
+            [(1, true, None), (2, false, None), (7 << 1 | 1, true, Some("/7".to_owned()))]
+        {
+            let block = decoded(record(FlightKind::Block, 1, 4096, [device.into(), 800, word, 0]));
+            let step = BlockStep::Issued;
+            assert_eq!(
+                block,
+                [EventKind::BlockRequest { step, device, sector: 800, bytes: 4096, write, group }]
+            );
+        }
         assert_eq!(decoded(record(FlightKind::Block, 9, 0, [0; 4])), [], "a step that is not known");
         let signal = decoded(record(FlightKind::Signal, 10, 0, [0; 4]));
         assert_eq!(signal, [EventKind::SignalDelivered { signal: 10 }]);

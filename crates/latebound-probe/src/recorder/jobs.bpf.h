@@ -618,6 +618,24 @@ int BPF_PROG(on_signal, int number, void *info, struct k_sigaction *action)
 
 /* ---- block requests of the whole system ---- */
 
+/*
+ * The number of the control group of version 2 that a request is for, whoever sends it: of a page that is written back, the group that made it
+ * dirty (block/blk-cgroup.c, bio_associate_blkg_from_css; fs/fs-writeback.c, wbc_init_bio). 0 where it is not known.
+ */
+static __always_inline __u64 request_group(struct request *rq)
+{
+	struct bio *bio = rq->bio;
+	struct cgroup *group;
+
+	if (!bpf_core_field_exists(struct bio, bi_blkg) || !bio || !bio->bi_blkg)
+		return 0;
+	group = bio->bi_blkg->blkcg->css.cgroup;
+	/* The hierarchy of version 2 has the number 0 (kernel/cgroup/cgroup.c, cgrp_dfl_root). */
+	if (group->root->hierarchy_id)
+		return 0;
+	return group->kn->id;
+}
+
 static __always_inline void record_block(enum lb_block_step step, struct request *rq)
 {
 	struct gendisk *disk = rq->q->disk;
@@ -627,7 +645,7 @@ static __always_inline void record_block(enum lb_block_step step, struct request
 	if (disk)
 		device = (__u32)disk->major << 20 | (__u32)disk->first_minor;
 	LB_ALONE(preemptible, record_at(this_cpu(), bpf_ktime_get_ns(), LB_BLOCK, step, rq->__data_len, device,
-					rq->__sector, LB_NUMBER(rq, cmd_flags) & 1));
+					rq->__sector, request_group(rq) << 1 | (LB_NUMBER(rq, cmd_flags) & 1)));
 }
 
 SEC("tp_btf/block_rq_insert")

@@ -964,6 +964,10 @@ impl Lookup for Names<'_> {
         self.recorder.groups.of_quotas(id)
     }
 
+    fn thread_group(&self, id: u64) -> Option<String> {
+        (id != 0).then(|| self.recorder.groups.of_members(id)).filter(|path| path != "/")
+    }
+
     fn of_one_process(&self, one: Tid, other: Tid) -> bool {
         // Every thread has a folder of its own name there, which lists those of its process (proc(5), /proc/pid/task).
         std::path::Path::new(&format!("/proc/{one}/task/{other}")).exists()

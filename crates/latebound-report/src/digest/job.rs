@@ -428,6 +428,7 @@ mod tests {
             duration: Nanos::from_micros(us),
             spans: 1,
             task: None,
+            group: None,
             stack: None,
             detail: None,
         }

@@ -39,6 +39,7 @@ fn explained(tid: i32, release: u64, spans: &[(u64, usize, Vec<i32>)], is_job: b
             duration: Nanos(*length),
             spans: 1,
             task: None,
+            group: None,
             stack: None,
             detail: None,
         });

@@ -154,6 +154,7 @@ impl Story {
                 duration: Nanos::ZERO,
                 spans: 0,
                 task: None,
+                group: None,
                 stack: None,
                 detail: None,
             });
@@ -654,6 +655,7 @@ pub(crate) fn hostile() -> Run {
             duration: Nanos(duration),
             spans: u64::MAX,
             task: Some(odd.clone()),
+            group: None,
             stack: Some(Stack(vec![(*name).into(); 3])),
             detail: Some((*name).into()),
         };

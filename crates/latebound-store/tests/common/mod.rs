@@ -62,6 +62,7 @@ fn explanation(seed: u64) -> Explanation {
         duration: Nanos(duration),
         spans: 1,
         task,
+        group: None,
         stack: None,
         detail: None,
     };
@@ -392,6 +393,7 @@ pub(crate) fn events(how_many: u64) -> Vec<Event> {
             sector: u64::MAX,
             bytes: 4096,
             write: true,
+            group: Some("/backup.service".to_owned()),
         },
         EventKind::Lost { events: None },
     ];
