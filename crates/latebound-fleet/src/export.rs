@@ -530,7 +530,12 @@ fn explanation(
                 .filter(|span| span.comm == row.cause_comm && span.via == row.via)
                 .count() as u64,
             task: row.cause_comm.as_ref().map(|comm| threads.task(comm, row.cause_group.as_ref())),
-            group: None,
+            // Where there is a thread, the group is said by that.
+            group: row
+                .cause_group
+                .as_ref()
+                .filter(|_| row.cause_comm.is_none())
+                .map(|group| group.to_string()),
             stack: None,
             detail: None,
         });

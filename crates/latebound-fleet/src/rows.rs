@@ -329,7 +329,10 @@ impl Context<'_> {
                 cause_kind: word(cause.kind),
                 cause_subject: cause.subject.as_str().into(),
                 cause_comm: comm(cause),
-                cause_group: cause.task.as_ref().and_then(group),
+                cause_group: match &cause.group {
+                    Some(group) => Some(group.as_str().into()),
+                    None => cause.task.as_ref().and_then(group),
+                },
                 cause_ns: checked.number("the time of a cause", cause.duration.0)?,
                 via: via(cause),
                 unexplained_ns,

@@ -9,7 +9,7 @@ use std::fs;
 
 use common::{add, expected, later, run};
 use latebound_fleet::{Choice, FleetError, Level, NewRuns, SimulatedFleet, Store, Table};
-use latebound_model::{Histogram, MissingKind, Nanos, Run};
+use latebound_model::{CauseKind, Histogram, MissingKind, Nanos, Run};
 use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
@@ -69,7 +69,10 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
     let (_folder, store) = store();
     let (fleet, mut new) = (simulated(), NewRuns::new());
     let host = fleet.host(3);
-    let runs: Vec<Run> = (0..12).map(|interval| host.run(interval)).collect();
+    let mut runs: Vec<Run> = (0..12).map(|interval| host.run(interval)).collect();
+    let causes = runs.iter_mut().flat_map(|run| &mut run.worst).flat_map(|one| &mut one.causes);
+    let of_nobody = causes.filter(|cause| cause.task.is_none() && cause.kind != CauseKind::Unaccounted);
+    assert!(of_nobody.map(|cause| cause.group = Some("/backup.service".to_owned())).count() > 0);
     for run in &runs {
         new.push(run, "a.run", None).unwrap();
     }
@@ -86,7 +89,9 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
     let told = |one: &latebound_model::Explanation| -> Vec<_> {
         one.causes
             .iter()
-            .map(|cause| (cause.kind, cause.subject.clone(), cause.duration, cause.spans))
+            .map(|cause| {
+                (cause.kind, cause.subject.clone(), cause.duration, cause.spans, cause.group.clone())
+            })
             .collect()
     };
     assert_eq!(told(worst), told(longest));
