@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
-use latebound_model::{LossKind, Mechanism, Quantity, SOFTIRQ_NAMES, Series};
+use latebound_model::{Loss, LossKind, Mechanism, Quantity, SOFTIRQ_NAMES, Series};
 
 use latebound_probe::{ObserveOptions, Observer};
 
@@ -136,13 +136,7 @@ fn live_each_work_item_counts_once_in_every_step_with_its_requester() {
 fn live_every_sleep_has_an_hrtimer() {
     const SLEEPS: u64 = 101;
     let mut observer = start(&[Mechanism::Hrtimer]);
-    // Expiries that are under way when counting begins have ends alone: on each CPU one in the interrupt, and one in the softirq.
     std::thread::sleep(Duration::from_millis(20));
-    let at_first = observer.losses();
-    for loss in at_first.iter().filter(|loss| loss.kind != LossKind::ProgramSkipped) {
-        let ends = loss.count.unwrap();
-        assert!(loss.kind == LossKind::Unpaired && ends <= 2 * plant::possible_cpus() as u64, "{loss:?}");
-    }
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_micros(100));
     }
@@ -158,10 +152,12 @@ fn live_every_sleep_has_an_hrtimer() {
     let (late, ran) = (all(Quantity::Latency), all(Quantity::Execution));
     assert!(late >= SLEEPS, "{late}");
     assert!(late.abs_diff(ran) <= plant::possible_cpus() as u64, "{late} {ran}");
-    let later = observer.losses();
-    plant::assert_nothing_lost(
-        &later.into_iter().filter(|loss| !at_first.contains(loss)).collect::<Vec<_>>(),
-    );
+    // Expiries that are under way when counting begins have ends alone: on each CPU one in the interrupt, and one in the softirq. With PREEMPT_RT
+    // that one is in a thread, which others keep from its end for as long as they like.
+    let under_way = 2 * plant::possible_cpus() as u64;
+    let is_unexpected =
+        |loss: &Loss| loss.kind != LossKind::Unpaired || loss.count.is_none_or(|ends| ends > under_way);
+    plant::assert_nothing_lost(&observer.losses().into_iter().filter(is_unexpected).collect::<Vec<_>>());
 }
 
 #[test]
