@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
 -- title: Which unit or container makes which other late?
+-- The 32 worst explained activations of each host and day count, also before a roll-up.
 -- parameter: series TEXT % : the series, by a pattern of LIKE
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
@@ -11,10 +12,10 @@
 -- column: activations : how many explained activations
 -- column: total_ns : how long the late one waited because of it, over all
 -- column: longest_ns : the longest single contribution
+-- include: worst-of-days.sql
 SELECT COALESCE(task_group, task_comm) AS late, COALESCE(cause_group, cause_comm, NULLIF(cause_subject, ''), cause_kind) AS because_of, cause_kind,
     COUNT(DISTINCT host) AS hosts, COUNT(*) AS activations, SUM(cause_ns) AS total_ns, MAX(cause_ns) AS longest_ns
-FROM worst
-WHERE series_id LIKE :series AND day BETWEEN :since AND :until AND cause_kind IS NOT NULL
+FROM explained
 GROUP BY COALESCE(task_group, task_comm), COALESCE(cause_group, cause_comm, NULLIF(cause_subject, ''), cause_kind), cause_kind
 ORDER BY total_ns DESC, late NULLS LAST, because_of NULLS LAST, cause_kind
 LIMIT :limit
