@@ -20,8 +20,8 @@ if [ "${1-}" = --is-there ]; then
 fi
 if [ ! -x "$mdbook" ]; then
     printf 'latebound: building mdbook %s into %s; this takes some minutes, once\n' "$version" "$tools"
-    # Without its server and its watcher, which nothing here uses. In a target folder of its own, which goes when it is done. Not optimized: it
-    # is built for less time so than it saves.
+    # Without its server and its watcher, which nothing here uses. In a target folder of its own, which goes when it is done. Not optimized,
+    # as cargo-deny is not.
     CARGO_PROFILE_DEV_DEBUG=0 scripts/with-cargo.sh cargo install mdbook --version "$version" --locked --quiet --debug --no-default-features \
         --features search --root "$tools"
 fi

@@ -16,8 +16,8 @@ from latebound.spread import spread
 
 
 WARM = 200
-"""So many files each core does first. Until then the virtual machines of Java, of which each worker has its own, take more than half of the time
-beside the work to compile themselves; a fleet's traces are thousands."""
+"""So many files each core does first. Until then about half of the CPU time beside the work goes to compilers in the virtual machines of Java, of which
+each worker has its own; a fleet's traces are thousands."""
 
 
 def traces_a_second(cluster, trace, files, cores, expected):

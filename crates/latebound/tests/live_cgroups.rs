@@ -11,6 +11,7 @@
 )]
 
 mod control_group;
+mod guest_tests;
 mod killed;
 
 use std::fs::File;
@@ -21,6 +22,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use control_group::{Group, mount};
+use guest_tests::pass_in_guest;
 use killed::Killed;
 use latebound_model::{CauseKind, Explanation, GroupBlame, Nanos, Owner, Run};
 use latebound_syscall::clock;
@@ -491,7 +493,6 @@ fn guest_pages_written_back_are_blamed_on_the_group_that_made_them_dirty() {
 
 #[test]
 fn live_lab_writeback_is_blamed_on_the_group_that_wrote_on_6_12() {
-    let folder = tempfile::tempdir().unwrap();
     let script = format!(
         "modprobe ext4
         modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=20000000 submit_queues=1 hw_queue_depth=1 || exit 11
@@ -501,46 +502,17 @@ fn live_lab_writeback_is_blamed_on_the_group_that_wrote_on_6_12() {
         exec {} --nocapture --ignored --exact guest_pages_written_back_are_blamed_on_the_group_that_made_them_dirty",
         std::env::current_exe().unwrap().display()
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12", "--clock", "instructions", "--timeout", "300s", "--"])
-        .args(["exec", "sh", "-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "{said}");
+    pass_in_guest("debian:6.12", "300s", &script, 1);
 }
 
 /// In a guest the cpu controller is in version 2.
 #[test]
 fn live_lab_groups_are_blamed_by_the_accounts_of_6_12_rt() {
-    let folder = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
     let script = format!(
         "echo +cpu >/sys/fs/cgroup/cgroup.subtree_control || exit 11
         exec {} --nocapture --test-threads=1 live_ --skip live_lab_",
         program.display()
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args([
-            "lab",
-            "run",
-            "--kernel",
-            "debian:6.12-rt",
-            "--clock",
-            "instructions",
-            "--timeout",
-            "600s",
-            "--",
-        ])
-        .args(["exec", "sh", "-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("3 passed"), "{said}");
+    pass_in_guest("debian:6.12-rt", "600s", &script, 3);
 }

@@ -79,7 +79,7 @@ impl Requests {
                 all.len() - 1
             });
             let Some(request) = all.get_mut(place) else { continue };
-            // The last part of a request that is completed has no data any more, nor a group.
+            // Whichever step says it.
             if let Some(group) = group {
                 request.group.get_or_insert_with(|| group.clone());
             }

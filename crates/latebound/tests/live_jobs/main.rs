@@ -14,6 +14,8 @@
 
 mod disk;
 mod fair;
+#[path = "../guest_tests/mod.rs"]
+mod guest_tests;
 #[path = "../killed/mod.rs"]
 mod killed;
 mod plants;
@@ -26,6 +28,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use guest_tests::pass_in_guest;
 use killed::Killed;
 use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run};
 use plants::{Fits, IN_PARTICULAR, SCENARIOS, STARTED, Scenario, Took};
@@ -263,22 +266,12 @@ const SETUP: &str = "huge=/sys/kernel/mm/transparent_hugepage/enabled
 
 /// Runs the tests below in a guest.
 fn in_guest(kernel: &str) {
-    let folder = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
     let script = format!(
         "{SETUP}exec {} --nocapture --test-threads=1 --include-ignored live_planted_ guest_waits_",
         program.display()
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "600s", "--"])
-        .args(["exec", "sh", "-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains(&format!("{} passed", SCENARIOS.len())), "{said}");
+    pass_in_guest(kernel, "600s", &script, SCENARIOS.len());
 }
 
 #[test]
