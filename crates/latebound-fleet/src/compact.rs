@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::add::{TRIES, Written};
+use crate::at_once::at_once;
 use crate::error::FleetError;
 use crate::log::{Added, Commit, Damage, Level, State, tables_of};
 use crate::place::{COMMITS, DATA, DAY_US, Day, HOUR_US, Partition, path};
@@ -116,26 +117,29 @@ impl Store {
         Ok(CompactDocument { schema, store, partitions: done, removed_files, removed_bytes, damaged })
     }
 
-    /// Does something to each partition, again where others changed it meanwhile: what was done, and what is damaged.
+    /// Does something to each partition, again where others changed it meanwhile: what was done, and what is damaged. Partitions have
+    /// nothing to do with each other, so each processor has one.
     pub(crate) fn each_partition(
         &self,
-        act: impl Fn(&Partition) -> Result<Outcome, FleetError>,
+        act: impl Fn(&Partition) -> Result<Outcome, FleetError> + Sync,
     ) -> Result<(Vec<Compacted>, Vec<Damage>), FleetError> {
         let (partitions, mut damaged) = self.partitions()?;
-        let mut done = Vec::new();
-        for partition in partitions.into_keys() {
-            let mut outcome = Outcome::Again;
+        let partitions: Vec<Partition> = partitions.into_keys().collect();
+        let outcomes = at_once(&partitions, |partition| {
             for _ in 0..TRIES {
-                outcome = act(&partition)?;
-                if !matches!(outcome, Outcome::Again) {
-                    break;
+                match act(partition)? {
+                    Outcome::Again => {}
+                    outcome => return Ok(outcome),
                 }
             }
+            Err(FleetError::Contended { partition: partition.clone(), tries: TRIES })
+        })?;
+        let mut done = Vec::new();
+        for outcome in outcomes {
             match outcome {
-                Outcome::Nothing => {}
+                Outcome::Nothing | Outcome::Again => {}
                 Outcome::Done(compacted) => done.push(compacted),
                 Outcome::Damaged(of) => damaged.extend(of),
-                Outcome::Again => return Err(FleetError::Contended { partition, tries: TRIES }),
             }
         }
         Ok((done, damaged))

@@ -7,6 +7,7 @@
 //! measures, never asks questions of the tables, and never changes a file that is there.
 
 mod add;
+mod at_once;
 mod bucket;
 mod cache;
 mod compact;
@@ -29,6 +30,7 @@ mod verify;
 use std::time::Duration;
 
 pub use add::{AddDocument, AddOutcome, AddResult, NewRuns};
+pub use at_once::at_once;
 pub use cache::Cache;
 pub use compact::{CompactDocument, CompactOptions, Compacted, PruneDocument};
 pub use error::FleetError;

@@ -4,11 +4,13 @@
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, bail};
 use latebound_fleet::{
-    AddDocument, AddOutcome, Choice, CompactOptions, Damage, ListDocument, NewRuns, SimulateDocument,
-    SimulatedFleet, Store, Table,
+    AddDocument, AddOutcome, Choice, CompactOptions, Damage, FleetError, ListDocument, NewRuns,
+    SimulateDocument, SimulatedFleet, Store, Table, at_once,
 };
 use latebound_model::Nanos;
 use latebound_report::{html, printable, terminal};
@@ -247,7 +249,7 @@ fn told(damaged: &[Damage], output: &Output) -> Result<Outcome> {
     }
 }
 
-/// How many Runs of a host are made and added at once: what is held in memory.
+/// How many Runs of a host are made and added together: what is held in memory, once for each processor.
 const SIMULATED_AT_ONCE: u32 = 60;
 
 fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
@@ -269,12 +271,15 @@ fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
         seed: args.seed,
     };
     let store = Store::open_or_create(&args.place.store)?;
-    let mut progress = Progress::new(None);
-    let mut added = 0;
-    for number in 0..args.hosts {
-        let host = fleet.host(number);
+    let (progress, made) = (Mutex::new(Progress::new(None)), AtomicU32::new(0));
+    let hosts: Vec<u32> = (0..args.hosts).collect();
+    let added = at_once(&hosts, |&number| {
+        let (host, mut added) = (fleet.host(number), 0);
         for first in (0..intervals).step_by(SIMULATED_AT_ONCE as usize) {
-            progress.show(|| format!("host {} of {}", number + 1, args.hosts));
+            // A line that another thread is at can be left out.
+            if let Ok(mut progress) = progress.try_lock() {
+                progress.show(|| format!("{} of {} hosts made", made.load(Ordering::Relaxed), args.hosts));
+            }
             let mut runs = NewRuns::new();
             for interval in first..(first + SIMULATED_AT_ONCE).min(intervals) {
                 runs.push(&host.run(interval), "simulated", None)?;
@@ -282,8 +287,13 @@ fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
             let document = store.add(runs)?;
             added += document.runs.iter().filter(|run| run.outcome == AddOutcome::Added).count() as u64;
         }
+        made.fetch_add(1, Ordering::Relaxed);
+        Ok::<u64, FleetError>(added)
+    });
+    if let Ok(progress) = progress.into_inner() {
+        progress.clear();
     }
-    progress.clear();
+    let added: u64 = added?.iter().sum();
     let document = SimulateDocument {
         schema: SimulateDocument::SCHEMA,
         store: store.location(),
