@@ -115,7 +115,7 @@ pub(crate) struct ServeWatchArgs {
     pub(crate) measure_priority: Option<u32>,
 
     /// Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a
-    /// kind the name is that of a service.
+    /// kind the name is that of a service. A unit that does not run is watched from a few seconds after its start on.
     #[arg(long, value_name = "NAME")]
     pub(crate) explain_unit: Vec<String>,
 

@@ -50,6 +50,9 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Outcome> {
     Access::read(&files)?;
     let push = pushes(args)?;
     let whom = watched::chosen(&args.watch)?;
+    for absent in whom.iter().filter_map(watched::Chosen::absent) {
+        output.note(&format!("{absent}. It is watched once it runs"));
+    }
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let mut head = session::new_run(RunVerb::Observe, doctor, Some(args.interval));
     head.bound = args.watch.bound.as_deref().map(|path| bound_of(path, &head.system)).transpose()?;
@@ -107,8 +110,11 @@ fn bound_of(path: &Path, system: &SystemSnapshot) -> Result<Bound> {
             );
         }
     }
-    // Each interval has it: without what only people look at.
+    // Each interval has it: without what only people look at, and without what was measured when it was found.
     bound.keep_witnesses(0);
+    for cpu in &mut bound.cpus {
+        cpu.measured = None;
+    }
     Ok(bound)
 }
 

@@ -34,6 +34,47 @@ fn of_group(run: &Run) -> Vec<&Explanation> {
 }
 
 #[test]
+fn live_serve_explains_a_unit_that_starts_later() {
+    const UNIT: &str = "/latebound-test-later.service";
+    let _live = super::live();
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let mut service = Service::start(&spool, |command| {
+        command.args([
+            "--interval",
+            "2s",
+            "--mechanism",
+            "softirq",
+            "--explain-unit",
+            "latebound-test-later",
+        ]);
+    });
+    let written = |service: &Service| number(&service.protobuf(), "latebound_intervals_written_total");
+    let wait_for = |service: &Service, intervals: f64| {
+        let ended = || {
+            fresh();
+            written(service) >= intervals
+        };
+        assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
+    };
+    wait_for(&service, 1.0);
+    let group = Group::unified(UNIT);
+    let sleeper = perl(&[], "usleep(2000) while 1");
+    group.join(&sleeper);
+    wait_for(&service, 7.0);
+    assert_eq!(service.terminate(), Some(0));
+    drop((sleeper, group));
+
+    let runs = all_runs(&spool);
+    let absent = |run: &&Run| run.missing.iter().any(|missing| missing.what.contains("latebound-test-later"));
+    let explained = |run: &&Run| run.worst.iter().any(|one| one.series.contains(UNIT));
+    assert!(absent(&&runs[0]) && !explained(&&runs[0]), "{:?}", runs[0].missing);
+    let later: Vec<&Run> = runs.iter().filter(|run| !absent(run)).collect();
+    assert!(later.iter().filter(|run| explained(run)).count() >= 2, "{:?}", runs.last().unwrap().worst);
+    assert!(runs.iter().all(|run| !(absent(&run) && explained(&run))));
+}
+
+#[test]
 fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
     let _live = super::live();
     let group = Group::unified(PATH);
@@ -98,6 +139,10 @@ fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
         assert!(more == 0 && wakeups <= due + 3 + due / 50, "{wakeups} of {due}");
         assert!(is_first || wakeups + 3 + due / 50 >= due, "{wakeups} of {due}");
         assert!(series(PATH, Quantity::LatencyNaive).0 > 100, "{}", run.started_at);
+        // What is explained belongs to a distribution that is there.
+        for one in &run.worst {
+            assert!(run.series.iter().any(|series| series.id == one.series), "{}", one.series);
+        }
         assert!(run.blame.iter().any(|blame| blame.whom.as_deref() == Some(PATH)), "{:?}", run.blame);
     }
 
@@ -111,7 +156,7 @@ fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
             cause.kind == CauseKind::TaskFirst && cause.task.as_ref().is_some_and(|task| task.comm == "perl")
         })
         .fold(Nanos::ZERO, |sum, cause| sum + cause.duration);
-    assert!(first > HELD - Nanos::from_millis(10), "{worst:?}");
+    assert!(first > HELD - Nanos::from_millis(10), "{:?}", worst.causes);
 
     // What the metrics say is what the Runs hold that were written by then.
     let lengths: u64 = runs[..told].iter().flat_map(|run| &run.worst).map(|one| one.length().0).sum();

@@ -13,10 +13,11 @@ use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
 use latebound_measure::{MeasureOptions, Measurement};
 use latebound_model::{
-    Activation, CpuSet, Histogram, Keep, Loss, Nanos, PreemptionModel, Run, RunVerb, Series, Subject, Summary,
+    Activation, CpuSet, Histogram, Keep, Loss, Mechanism, Missing, MissingKind, Nanos, PreemptionModel,
+    Quantity, Run, RunVerb, Series, Subject, Summary,
 };
 use latebound_probe::{ObserveOptions, Observer, Recorder, RecorderOptions, Watch};
-use latebound_system::{GroupChoice, Root, find_group};
+use latebound_system::{GroupChoice, GroupError, Root, find_group};
 
 use crate::cli::{ServeArgs, ServeWatchArgs};
 use crate::pause::Pause;
@@ -32,21 +33,47 @@ const MEASURED: &str = "measure";
 const REAL_TIME: &str = "real-time threads";
 /// So often it is looked whether a group was made anew.
 const GROUPS_EVERY: Duration = Duration::from_secs(1);
+/// So often a unit is looked for that does not run yet: each time in all groups.
+const UNITS_EVERY: Duration = Duration::from_secs(5);
 
 /// Whose wake-ups are to be explained.
 pub(super) struct Chosen {
     /// The subject of their series.
     name: String,
     watch: Watch,
-    /// Of a group: its folder.
-    folder: Option<PathBuf>,
+    /// Of a group: where it is.
+    place: Option<Place>,
+}
+
+impl Chosen {
+    /// Of a unit that does not run yet: why there is nothing to watch.
+    pub(super) fn absent(&self) -> Option<&str> {
+        self.place.as_ref().and_then(Place::absent)
+    }
+}
+
+/// Where a group is.
+enum Place {
+    /// In this folder.
+    Folder(PathBuf),
+    /// Nowhere yet: a unit that does not run, and why it was not found when it was last looked for.
+    Nowhere { unit: String, why: String, looked_at: Instant },
+}
+
+impl Place {
+    fn absent(&self) -> Option<&str> {
+        match self {
+            Place::Folder(_) => None,
+            Place::Nowhere { why, .. } => Some(why),
+        }
+    }
 }
 
 /// Threads whose worst wake-ups are explained.
 struct Explaining {
     name: String,
-    /// Of a group: its folder.
-    folder: Option<PathBuf>,
+    /// Of a group: where it is.
+    place: Option<Place>,
     recorder: Recorder,
     worst: Worst,
     /// Whether their latencies are known from their own clocks, which say it better.
@@ -57,18 +84,50 @@ impl Explaining {
     fn look(&mut self) -> Result<bool> {
         let late = self.recorder.late()?;
         let found = !late.is_empty();
-        late.into_iter().for_each(|late| self.worst.take(late, Some(&self.recorder)));
+        for mut late in late {
+            late.series = series_of(&late, &self.name, self.is_measured);
+            self.worst.take(late, Some(&self.recorder));
+        }
         if let Some(ended) = self.recorder.free_ended()? {
             self.worst.forget(&ended.threads);
         }
         Ok(found)
     }
 
-    /// A unit that starts again has a new group under the old path, and none in between.
-    fn follow_group(&self) -> Result<()> {
-        let number =
-            self.folder.as_ref().and_then(|folder| std::fs::metadata(folder).ok()).map(|group| group.ino());
-        Ok(number.map_or(Ok(()), |number| self.recorder.watch_group(number))?)
+    /// A unit that starts again has a new group under the old path, and none in between. One that starts for the first time has a path from
+    /// then on, which is its name, unless that is watched already.
+    fn follow_group(&mut self, names: &[String]) -> Result<()> {
+        match &mut self.place {
+            None => {}
+            Some(Place::Folder(folder)) => {
+                if let Ok(group) = std::fs::metadata(folder) {
+                    self.recorder.watch_group(group.ino())?;
+                }
+            }
+            Some(Place::Nowhere { unit, why, looked_at }) if looked_at.elapsed() >= UNITS_EVERY => {
+                *looked_at = Instant::now();
+                match find_group(&Root::live(), GroupChoice::Unit(unit)) {
+                    Ok(group) if names.contains(&group.path) => {
+                        *why = format!("{} is watched already", group.path);
+                    }
+                    Ok(group) => {
+                        self.recorder.watch_group(group.number)?;
+                        self.name = group.path;
+                        self.place = Some(Place::Folder(group.folder.into()));
+                    }
+                    Err(error) => *why = error.to_string(),
+                }
+            }
+            Some(Place::Nowhere { .. }) => {}
+        }
+        Ok(())
+    }
+
+    /// What there was nothing of to explain.
+    fn missing(&self) -> Option<Missing> {
+        let why = self.place.as_ref()?.absent()?;
+        let remedy = format!("start {}; its wake-ups are explained from then on", self.name);
+        Some(Missing::new(MissingKind::Condition, format!("the wake-ups of {}", self.name), why, remedy))
     }
 }
 
@@ -105,7 +164,7 @@ impl Watched {
             matches!(head.system.preemption, Some(PreemptionModel::Full | PreemptionModel::Rt));
         let memory_per_cpu = u64::from(watch.recorder_memory) << 20;
         let explain = |whom: Chosen, is_measured: bool| -> Result<Explaining> {
-            let Chosen { name, watch: whom, folder } = whom;
+            let Chosen { name, watch: whom, place } = whom;
             let options = RecorderOptions {
                 memory_per_cpu,
                 // A place for itself has each measuring thread. The threads of a unit share one: of all together the worst are wanted, and a
@@ -122,7 +181,7 @@ impl Watched {
             };
             let recorder = Recorder::start(options).with_context(|| format!("cannot watch {name}"))?;
             let worst = Worst::new(watch.worst, Keep::Worst(0), facts.clone());
-            Ok(Explaining { name, folder, recorder, worst, is_measured })
+            Ok(Explaining { name, place, recorder, worst, is_measured })
         };
         let mut watches = Vec::new();
         for whom in whom {
@@ -147,7 +206,7 @@ impl Watched {
             head.measure = Some(snapshot.settings);
             if watch.worst > 0 {
                 let tids = measurement.threads().iter().map(|&(_, tid)| tid).collect();
-                let own = Chosen { name: MEASURED.to_owned(), watch: Watch::Threads(tids), folder: None };
+                let own = Chosen { name: MEASURED.to_owned(), watch: Watch::Threads(tids), place: None };
                 watches.push(explain(own, true)?);
             }
         }
@@ -193,17 +252,39 @@ pub(super) fn chosen(watch: &ServeWatchArgs) -> Result<Vec<Chosen>> {
         .chain(watch.explain_container.iter().map(|id| GroupChoice::Container(id)));
     let mut all: Vec<Chosen> = Vec::new();
     for choice in choices {
-        let group = find_group(&Root::live(), choice)?;
-        if all.iter().any(|one| one.name == group.path) {
-            bail!("{} is to be explained twice; name it once", group.path);
+        let one = match (find_group(&Root::live(), choice), choice) {
+            (Ok(group), _) => {
+                let watch = Watch::Group { number: group.number, level: group.level };
+                Chosen { name: group.path, watch, place: Some(Place::Folder(group.folder.into())) }
+            }
+            // The machine may be starting, and the unit not yet. No group has the number 0.
+            (Err(error @ GroupError::None { .. }), GroupChoice::Unit(unit)) => {
+                let (unit, why, looked_at) = (unit.to_owned(), error.to_string(), Instant::now());
+                let watch = Watch::Group { number: 0, level: None };
+                Chosen { name: unit.clone(), watch, place: Some(Place::Nowhere { unit, why, looked_at }) }
+            }
+            (Err(error), _) => return Err(error.into()),
+        };
+        if all.iter().any(|known| known.name == one.name) {
+            bail!("{} is to be explained twice; name it once", one.name);
         }
-        let watch = Watch::Group { number: group.number, level: group.level };
-        all.push(Chosen { name: group.path, watch, folder: Some(group.folder.into()) });
+        all.push(one);
     }
     if watch.explain_rt {
-        all.push(Chosen { name: REAL_TIME.to_owned(), watch: Watch::RealTime, folder: None });
+        all.push(Chosen { name: REAL_TIME.to_owned(), watch: Watch::RealTime, place: None });
     }
     Ok(all)
+}
+
+/// The series of the Run that a late wake-up is counted in: that of the unit, or that of the measuring thread's CPU.
+fn series_of(late: &Activation, name: &str, is_measured: bool) -> String {
+    let cpu = is_measured.then_some(late.started_cpu);
+    let subject = Subject { name: name.to_owned(), task: None, cpu };
+    let quantity = match late.mechanism {
+        Mechanism::TimerWakeup => Quantity::LatencyNaive,
+        _ => Quantity::Latency,
+    };
+    Series::id_of(late.mechanism, quantity, &subject)
 }
 
 /// The series of all threads of a unit as one for each mechanism and quantity. Those of threads that end stay in it, so it only grows.
@@ -269,7 +350,8 @@ impl Source for Watched {
         self.stay_away.look(theirs);
         if self.groups_at.elapsed() >= GROUPS_EVERY {
             self.groups_at = Instant::now();
-            self.watches.iter().try_for_each(Explaining::follow_group)?;
+            let names: Vec<String> = self.watches.iter().map(|one| one.name.clone()).collect();
+            self.watches.iter_mut().try_for_each(|one| one.follow_group(&names))?;
         }
         let mut found = false;
         for one in &mut self.watches {
@@ -284,6 +366,7 @@ impl Source for Watched {
         for one in &mut self.watches {
             explained.worst.extend(one.worst.take_explanations());
             explained.missing.extend(one.worst.take_missing());
+            explained.missing.extend(one.missing());
             one.recorder.forget_worst()?;
         }
         Ok(explained)
@@ -293,7 +376,7 @@ impl Source for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latebound_model::{Evidence, LossKind, Mechanism, Quantity, Task};
+    use latebound_model::{Evidence, LossKind, Task};
 
     #[test]
     fn the_threads_of_a_unit_are_one_series_of_each_quantity() {
