@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use crate::error::FleetError;
 use crate::log::{Added, Damage};
 use crate::place::{DAY_US, Day, HOUR_US, Partition};
-use crate::rollup::{Sum, WORST_KEPT};
+use crate::rollup::Sum;
 use crate::rows::{LOADS, loads_of};
 use crate::show::Choice;
 use crate::store::Store;
@@ -30,6 +30,9 @@ use crate::tables::{
 
 /// The monotonic clock of the Run at its start. Activations may be due before the start, so it is not zero.
 const STARTED: Nanos = Nanos(DAY_US.unsigned_abs() * 1000);
+
+/// So many of the worst activations of all series are in the Run.
+const MOST_WORST: usize = 32;
 
 /// The longest time of which the maxima of single hours are kept: ten years.
 const MOST_HOURS: i64 = 10 * 366 * 24;
@@ -206,7 +209,7 @@ impl Gathered {
         if let Some(what) = overflow {
             return Err(FleetError::Overflow { partition: partition.clone(), what });
         }
-        if !matches!(file.table, Table::Worst | Table::Spans) || self.worst.len() > 64 * WORST_KEPT {
+        if !matches!(file.table, Table::Worst | Table::Spans) || self.worst.len() > 64 * MOST_WORST {
             self.keep_worst();
         }
         Ok(match found {
@@ -218,13 +221,13 @@ impl Gathered {
 
     /// Keeps the worst activations alone.
     fn keep_worst(&mut self) {
-        if self.worst.len() <= WORST_KEPT {
+        if self.worst.len() <= MOST_WORST {
             return;
         }
         let latency = |rows: &[WorstRow]| rows.first().map(|row| row.latency_ns);
         let mut all: Vec<_> = std::mem::take(&mut self.worst).into_iter().collect();
         all.sort_by(|(a_key, a), (b_key, b)| (latency(b), a_key).cmp(&(latency(a), b_key)));
-        all.truncate(WORST_KEPT);
+        all.truncate(MOST_WORST);
         self.worst = all.into_iter().collect();
     }
 

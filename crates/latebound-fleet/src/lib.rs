@@ -40,6 +40,7 @@ pub use migrate::MigrateDocument;
 pub use objects::{fetch_object, objects_below};
 pub use place::{Day, Partition};
 pub use results::{NewResult, UNKNOWN_HOST};
+pub use rollup::WORST_KEPT;
 pub use show::{
     Choice, DataFile, DataFiles, FilesDocument, ListDocument, Listed, PushDocument, SimulateDocument,
 };

@@ -5,7 +5,7 @@
 //! never reads a file or a clock.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use latebound_model::{Evidence, tells_quantile};
@@ -17,10 +17,12 @@ use crate::tables::{
 };
 
 /// Of so many CPUs an hour keeps rows of their own for each series, and a day those of so many hours: the ones with the greatest maxima.
+/// CPUs that are apart come on top.
 pub(crate) const WORST_CPUS: usize = 4;
 
-/// So many of the worst activations of an hour are kept, and of a day.
-pub(crate) const WORST_KEPT: usize = 32;
+/// So many of the worst activations of each series are kept of an hour, and of a day: where one unit is late by milliseconds, those of
+/// another that is late by microseconds stay.
+pub const WORST_KEPT: usize = 16;
 
 /// A CPU whose p99.9 differs from that of all by more than this factor keeps rows of its own.
 const APART: i64 = 2;
@@ -449,8 +451,10 @@ impl RollUp {
         for (key, mut of) in by_series {
             of.sort_by_key(|(start, cpu, sum)| (Reverse(sum.max()), *start, *cpu));
             let total = self.totals.get(&key);
+            let mut told = BTreeSet::new();
             for ((start, cpu, sum), place) in of.into_iter().zip(0..) {
-                let apart = self.unit == Unit::Hour && total.is_some_and(|total| sum.is_apart(total));
+                // Of a day one hour of such a CPU is enough.
+                let apart = total.is_some_and(|total| sum.is_apart(total)) && told.insert(cpu);
                 if place < WORST_CPUS || apart {
                     sum.put(&hour, start, Some(cpu), rows);
                 }
@@ -472,7 +476,13 @@ impl RollUp {
                 };
                 order(a_key, a).cmp(&order(b_key, b))
             });
-            for ((key, causes), rank) in of.into_iter().take(WORST_KEPT).zip(1..) {
+            let mut of_series: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+            let kept = of.into_iter().filter(|(key, _)| {
+                let count = of_series.entry(key.3.clone()).or_default();
+                *count += 1;
+                *count <= WORST_KEPT
+            });
+            for ((key, causes), rank) in kept.zip(1..) {
                 let of_span = |row| SpanRow { level: level.clone(), start_us, rank, ..row };
                 let spans = self.spans.remove(&key).unwrap_or_default();
                 rows.spans.extend(spans.into_iter().map(of_span));

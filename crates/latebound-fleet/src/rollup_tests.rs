@@ -210,8 +210,39 @@ fn a_cpu_whose_tail_is_apart_keeps_rows_of_its_own() {
     };
     let all = (0..6).map(|cpu| part(cpu, 90_000 + cpu as u64)).chain([part(6, 1_000)]);
     let rows = roll(Unit::Hour, all.map(|part| rows(&part)));
-    let kept: Vec<i32> = rows.series.iter().filter_map(|row| row.cpu).collect();
-    assert_eq!(kept, [2, 3, 4, 5, 6]);
+    let kept = |rows: &Rows| rows.series.iter().filter_map(|row| row.cpu).collect::<Vec<_>>();
+    assert_eq!(kept(&rows), [2, 3, 4, 5, 6]);
+    assert_eq!(kept(&roll(Unit::Day, [rows])), [2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_series_that_is_little_late_keeps_its_own_worst_activations() {
+    let late = |id: &str, latency_ns: i64| WorstRow {
+        level: INTERVAL.into(),
+        start_us: latency_ns,
+        rank: 1,
+        series_id: id.into(),
+        requested_us: latency_ns,
+        latency_ns,
+        ..WorstRow::default()
+    };
+    let of = |id: &'static str, from: i64, count: i64| (from..from + count).map(move |ns| late(id, ns));
+    let worst: Vec<WorstRow> = of("slow", 5_000_000, 40).chain(of("real-time", 50_000, 20)).collect();
+    let hour = roll(Unit::Hour, worst.into_iter().map(|row| Rows { worst: vec![row], ..Rows::default() }));
+    let kept = |rows: &Rows, id: &str| {
+        rows.worst
+            .iter()
+            .filter(|row| *row.series_id == *id)
+            .map(|row| (row.rank, row.latency_ns))
+            .collect::<Vec<_>>()
+    };
+    let most = WORST_KEPT as i64;
+    let expected = |first: i64, rank: i64| -> Vec<_> {
+        (0..most).map(|place| ((rank + place) as i32, first - place)).collect()
+    };
+    assert_eq!(kept(&hour, "slow"), expected(5_000_039, 1));
+    assert_eq!(kept(&hour, "real-time"), expected(50_019, most + 1));
+    assert_eq!(roll(Unit::Hour, [hour.clone()]), hour);
 }
 
 #[test]

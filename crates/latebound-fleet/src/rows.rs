@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use latebound_model::{
-    Bound, Cause, CauseKind, Cpu, Explanation, Load, Nanos, Run, RunState, RunVerb, Series, SystemSnapshot,
-    Task,
+    Bound, Cause, CauseKind, Cpu, Explanation, Load, Mechanism, Nanos, Quantity, Run, RunState, RunVerb,
+    Series, SystemSnapshot, Task,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -132,7 +132,7 @@ impl NewInterval {
         context.system(run, &mut rows)?;
         context.losses(run, &ids, &mut rows)?;
         if let Some(bound) = &run.bound {
-            context.bounds(bound, &mut rows.bounds)?;
+            context.bounds(bound, &run.series, &mut rows.bounds)?;
         }
         rows.intervals.push(IntervalRow {
             day: context.day,
@@ -171,7 +171,7 @@ pub(crate) fn bound_rows(
         end_us: start_us,
     };
     let mut rows = Vec::new();
-    context.bounds(bound, &mut rows)?;
+    context.bounds(bound, &[], &mut rows)?;
     Ok(rows)
 }
 
@@ -412,9 +412,17 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn bounds(&self, bound: &Bound, rows: &mut Vec<BoundRow>) -> Result<(), FleetError> {
+    /// A bound, and the largest latency of a wake-up that was observed on its CPU: what was measured for it, and what the same Run measured
+    /// beside.
+    fn bounds(&self, bound: &Bound, series: &[Series], rows: &mut Vec<BoundRow>) -> Result<(), FleetError> {
         for cpu in &bound.cpus {
-            let measured = cpu.measured.as_ref().map(|measured| measured.latency);
+            // One wake-up from its time on, which is what a bound is of: the latency of the open loop goes on from one period to the next.
+            let is_beside = |one: &&Series| {
+                (one.mechanism, one.quantity, one.subject.cpu)
+                    == (Mechanism::TimerWakeup, Quantity::LatencyNaive, Some(cpu.cpu))
+            };
+            let beside = series.iter().filter(is_beside).filter_map(|one| one.summary.max).max();
+            let measured = cpu.measured.as_ref().map(|measured| measured.latency).max(beside);
             for (kind, view) in cpu.views.iter() {
                 rows.push(BoundRow {
                     day: self.day,
