@@ -50,4 +50,8 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// So many of the worst activations of each series every roll-up of a store keeps.
+    #[pymodule_export]
+    const WORST_KEPT: usize = latebound_fleet::WORST_KEPT;
 }

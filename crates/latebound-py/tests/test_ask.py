@@ -284,6 +284,46 @@ def test_values_above_a_histogram_take_quantiles_with_them(tmp_path):
     assert shown(row) == [5, None, None, None, 90_000] and row["above_count"] == 20
 
 
+def test_values_of_another_kind_are_not_added_to_those_of_wakeups(tmp_path):
+    base = {"day": DAYS[0], "host": "h", "level": "hour", "start_us": 0, "total": True, "lost": 0}
+    kinds = [("timer_wakeup", "latency", 3_000), ("timer_wakeup", "latency_naive", 4_000), ("softirq", "latency", 90_000), ("work", "execution", 5_000_000)]
+    series, buckets = [], []
+    for mechanism, quantity, value in kinds:
+        one = base | {"series_id": f"{mechanism}/of/{quantity}"}
+        series.append(one | {"mechanism": mechanism, "quantity": quantity, "count": 200, "min_ns": value, "max_ns": value})
+        buckets.append(one | {"bucket": number_of(value), "count": 200})
+    machine = {"day": DAYS[0], "host": "h", "start_us": 0, "cpu_model": "A", "cpus": 1}
+    setting = {"day": DAYS[0], "host": "h", "start_us": 0, "name": "governor", "value": "performance"}
+    rows = {"series": series, "buckets": buckets, "machines": [machine], "settings": [setting]}
+    files = {table: [write(tmp_path, table, of)] for table, of in rows.items()}
+    for name, given in (("worst-hosts", {}), ("tails-by-setting", {}), ("tails-by-hardware", {}), ("systems-like", {"host": "h"})):
+        (row,) = ask(name, files=files, **given).to_dicts()
+        assert (row["count"], row["p50_ns"], row["max_ns"]) == (200, 3_000, 3_000), name
+        (row,) = ask(name, files=files, series="softirq/%/latency", **given).to_dicts()
+        assert (row["count"], row["max_ns"]) == (200, 90_000), name
+        nothing = asking.as_table(ask(name, files=files, series="hrtimer/%/latency", **given)) if name == "worst-hosts" else "latebound-ask series"
+        assert "latebound-ask series" in nothing
+    told = ask("series", files=files).to_dicts()
+    assert [(row["pattern"], row["series"], row["hosts"], row["count"], row["max_ns"]) for row in told] == [
+        (f"{mechanism}/%/{quantity}", 1, 1, 200, value) for mechanism, quantity, value in sorted(kinds)
+    ]
+
+
+def test_a_unit_that_is_little_late_is_answered_beside_one_that_is_late(tmp_path):
+    rows = []
+    for unit, latency, count in (("/nginx.service", 5_000_000, 3 * asking.WORST_KEPT), ("/loop.service", 50_000, asking.WORST_KEPT + 4)):
+        for number in range(count):
+            row = {"day": DAYS[0], "host": "h", "level": "interval", "start_us": number, "rank": 1, "series_id": f"thread_wakeup/{unit}/latency"}
+            row |= {"requested_us": number, "latency_ns": latency + number, "task_comm": "t", "task_group": unit, "cause_rank": 1, "cpu": 0}
+            rows.append(row | {"cause_kind": "task_first", "cause_subject": "hog", "cause_comm": "hog", "cause_ns": latency + number, "unexplained_ns": 0})
+    files = {"worst": [write(tmp_path, "worst", rows)]}
+    told = {row["late"]: row for row in ask("who-makes-whom-late", files=files).to_dicts()}
+    assert {unit: row["activations"] for unit, row in told.items()} == {"/nginx.service": asking.WORST_KEPT, "/loop.service": asking.WORST_KEPT}
+    assert told["/loop.service"]["longest_ns"] == 50_000 + asking.WORST_KEPT + 3
+    (chosen,) = ask("top-causes", files=files, series="thread_wakeup//loop.service/latency").to_dicts()
+    assert (chosen["activations"], chosen["longest_ns"], chosen["share"]) == (asking.WORST_KEPT, 50_000 + asking.WORST_KEPT + 3, 1.0)
+
+
 def test_an_empty_store_answers_every_question_with_nothing():
     for one in questions():
         given = {"host": "h"} if one.name == "systems-like" else {}

@@ -20,6 +20,7 @@ __all__ = [
     "Run",
     "Series",
     "Table",
+    "WORST_KEPT",
     "__version__",
     "bound",
     "bucket_edges",
@@ -45,6 +46,7 @@ __all__ = [
     "store_tables",
 ]
 __version__: str
+WORST_KEPT: int
 
 class Error(Exception): ...
 

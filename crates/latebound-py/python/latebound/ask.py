@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from ._native import Error, bucket_edges, store_copies, store_data_files, store_earlier_columns, store_files, store_tables
+from ._native import WORST_KEPT, Error, bucket_edges, store_copies, store_data_files, store_earlier_columns, store_files, store_tables
 from ._native import return_level as level_of
 
 TABLES: dict[str, list[tuple[str, str]]] = store_tables()
@@ -98,11 +98,16 @@ def _folder() -> Any:
     return resources.files("latebound") / "questions"
 
 
+def _read(file: Any) -> str:
+    """A file of questions, with what every roll-up keeps in the place of ``:worst_kept``."""
+    return file.read_text(encoding="utf-8").replace(":worst_kept", str(WORST_KEPT))
+
+
 def _included(text: str) -> str:
     """The statement with the files that it includes."""
 
     def replace(match: re.Match[str]) -> str:
-        return (_folder() / match[1]).read_text(encoding="utf-8").strip()
+        return _read(_folder() / match[1]).strip()
 
     return re.sub(r"^-- include: ([a-z-]+\.sql)$", replace, text, flags=re.MULTILINE)
 
@@ -139,7 +144,7 @@ def questions() -> list[Question]:
     """All questions that ship, by name."""
     found = []
     for entry in sorted(_folder().iterdir(), key=lambda entry: entry.name):
-        text = entry.read_text(encoding="utf-8")
+        text = _read(entry)
         if entry.name.endswith(".sql") and "-- title: " in text:
             found.append(_parse(entry.name.removesuffix(".sql"), text))
     return found
@@ -521,6 +526,9 @@ def _is_number(column: str, answer: Answer) -> bool:
     return all(row[place] is None or isinstance(row[place], (int, float)) and not isinstance(row[place], bool) for row in answer.rows)
 
 
+_HINT = " `latebound-ask series` shows what was measured, for --series."
+
+
 def as_table(answer: Answer) -> str:
     """The answer for people."""
     heads = [name.removesuffix("_ns") for name in answer.columns]
@@ -532,7 +540,7 @@ def as_table(answer: Answer) -> str:
         fitted = (cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(row, widths, right, strict=True))
         lines.append("  ".join(fitted).rstrip())
     if not cells:
-        lines.append("The store has no rows that answer this.")
+        lines.append("The store has no rows that answer this." + _HINT * any(known.name == "series" for known in answer.question.parameters))
     return "\n".join(lines) + "\n"
 
 

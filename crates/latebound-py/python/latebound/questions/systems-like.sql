@@ -2,7 +2,7 @@
 -- title: How late are systems like this one?
 -- Hosts are ordered by how many settings they share with the host that is asked about, those of the same processor first.
 -- parameter: host TEXT - : the host that is asked about
--- parameter: series TEXT % : the series, by a pattern of LIKE
+-- parameter: series TEXT timer_wakeup/%/latency : the series, by a pattern of LIKE: of measured wake-ups; work/%/latency is another
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
 -- parameter: limit BIGINT 20 : how many rows

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
 -- title: Do processors differ in their tails?
--- parameter: series TEXT % : the series, by a pattern of LIKE
+-- parameter: series TEXT timer_wakeup/%/latency : the series, by a pattern of LIKE: of measured wake-ups; work/%/latency is another
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
 -- parameter: limit BIGINT 50 : how many rows

@@ -3,7 +3,7 @@
 -- An interval counts for the value that the setting had when the interval began. A sum over an hour or a day, in which a setting changed, counts
 -- for the value at the beginning of that hour or day. Hosts differ in more than one setting: this shows where to look, not what causes it.
 -- parameter: setting TEXT kernel_release : the setting's name: governor, preemption, config.CONFIG_HZ
--- parameter: series TEXT % : the series, by a pattern of LIKE
+-- parameter: series TEXT timer_wakeup/%/latency : the series, by a pattern of LIKE: of measured wake-ups; work/%/latency is another
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
 -- parameter: limit BIGINT 50 : how many rows

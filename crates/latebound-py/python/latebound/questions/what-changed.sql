@@ -3,7 +3,7 @@
 -- Days of a host are compared with the day before them in the store. A change of a setting is a candidate, not a proof: `latebound compare` of
 -- several Runs before and after decides.
 -- parameter: factor DOUBLE 1.5 : how many times as long, or as short, a 99.9 % quantile must become
--- parameter: series TEXT % : the series, by a pattern of LIKE
+-- parameter: series TEXT timer_wakeup/%/latency : the series, by a pattern of LIKE: of measured wake-ups; work/%/latency is another
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
 -- parameter: limit BIGINT 100 : how many rows

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
 -- title: Which unit or container makes which other late?
--- The 32 worst explained activations of each host and day count, also before a roll-up.
+-- The :worst_kept worst explained activations of each series, host and day count, also before a roll-up.
 -- parameter: series TEXT % : the series, by a pattern of LIKE
 -- parameter: since TEXT 0000-01-01 : the first day
 -- parameter: until TEXT 9999-12-31 : the last day
