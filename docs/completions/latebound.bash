@@ -1455,7 +1455,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__push)
-            opts="-h -V --spool --store --host --every --format --color --help --version"
+            opts="-h -V --spool --store --host --by-hour --every --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1677,7 +1677,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__store__subcmd__add)
-            opts="-h -V --store --host --format --color --help --version"
+            opts="-h -V --store --by-hour --host --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1919,7 +1919,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__store__subcmd__simulate)
-            opts="-h -V --store --hosts --cpus --day --duration --interval --wakeups --seed --format --color --help --version"
+            opts="-h -V --store --by-hour --hosts --cpus --day --duration --interval --wakeups --seed --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -184,7 +184,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand serve" -l duration -
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-cpus -d 'The CPUs to measure, such as 0-3,6 [default: all that this process may use]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-period -d 'The time from one wake-up to the next' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l measure-priority -d 'The real-time priority of the measuring threads, 1 to 99 [default: 95]' -r
-complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-unit -d 'Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a kind the name is that of a service' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-unit -d 'Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a kind the name is that of a service. A unit that does not run is watched from a few seconds after its start on' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-cgroup -d 'Explain the worst wake-ups of the threads of this control group (version 2), such as /system.slice/nginx.service, and of the groups below it' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l explain-container -d 'Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l bound -d 'Give the bound of this Run beside what is measured, in the metrics and in each interval. It must be of this host and its kernel' -r -F
@@ -208,6 +208,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand push" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand push" -l by-hour -d 'Write rows of whole hours in place of those of single Runs, as `store compact` would: here, before they are sent to a folder or a bucket; over ssh there. The Runs of an hour stay in the spool until it is over'
 complete -c latebound -n "__fish_latebound_using_subcommand push" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand push" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l view -d 'The assumption about the arrival of interrupts (the view). The witness of this view is shown, and --max-latency is compared with its value' -r -f -a "none\t'No interrupts at all'
@@ -648,6 +649,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -l by-hour -d 'Write rows of whole hours in place of those of single Runs, as `store compact` would'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from add" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from list" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F
@@ -721,6 +723,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -l by-hour -d 'Write rows of whole hours in place of those of single Runs, as `store compact` would'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from simulate" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand store; and __fish_seen_subcommand_from export" -l store -d 'The store: a folder, or s3://BUCKET/PREFIX' -r -F

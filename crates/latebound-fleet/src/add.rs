@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::error::FleetError;
 use crate::log::{Added, Commit, Counted, Level, State, tables_of};
 use crate::place::{Partition, path};
+use crate::rollup::{RollUp, Unit};
 use crate::rows::{NewInterval, hex};
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, new_name};
 use crate::tables::Rows;
@@ -29,6 +30,7 @@ pub(crate) const TRIES: u32 = 1_000;
 pub struct NewRuns {
     of: BTreeMap<Partition, BTreeMap<String, NewInterval>>,
     results: Vec<AddResult>,
+    by_hour: bool,
 }
 
 /// What became of a Run.
@@ -80,6 +82,13 @@ impl NewRuns {
     /// None yet.
     pub fn new() -> NewRuns {
         NewRuns::default()
+    }
+
+    /// Rows of hours are written in place of those of single Runs: CPUs are summed, and the worst stay. What is written is the sum of the Runs
+    /// that are new, so that a Run counts once all the same.
+    pub fn by_hour(mut self, by_hour: bool) -> NewRuns {
+        self.by_hour = by_hour;
+        self
     }
 
     /// One more. `source` is the name of its folder, `host` is used in place of the name of the host in the Run. Of two states of one Run
@@ -185,7 +194,7 @@ impl Store {
         let (mut runs, mut commits) = (new.results, 0);
         for (partition, intervals) in new.of {
             let intervals: Vec<NewInterval> = intervals.into_values().collect();
-            let outcomes = self.add_to(&partition, &intervals)?;
+            let outcomes = self.add_to(&partition, &intervals, new.by_hour)?;
             commits += u64::from(outcomes.iter().any(|outcome| *outcome != AddOutcome::Present));
             runs.extend(intervals.iter().zip(outcomes).map(|(interval, outcome)| result(interval, outcome)));
         }
@@ -197,6 +206,7 @@ impl Store {
         &self,
         partition: &Partition,
         intervals: &[NewInterval],
+        by_hour: bool,
     ) -> Result<Vec<AddOutcome>, FleetError> {
         let mut written: Option<(Vec<AddOutcome>, Vec<Written>)> = None;
         for _ in 0..TRIES {
@@ -221,11 +231,12 @@ impl Store {
             let files = match &written {
                 Some((_, files)) => files,
                 None => {
-                    let files = self.write_new(partition, intervals, &outcomes)?;
+                    let files = self.write_new(partition, intervals, &outcomes, by_hour)?;
                     &written.insert((outcomes.clone(), files)).1
                 }
             };
-            let commit = commit(&state, intervals, &outcomes, files);
+            let level = if by_hour { Level::Hour } else { Level::Interval };
+            let commit = commit(&state, intervals, &outcomes, files, level);
             match self.push(partition, state.next, &commit) {
                 Ok(true) if self.counts(partition, state.next, &commit)? => return Ok(outcomes),
                 Ok(_) => {}
@@ -253,34 +264,38 @@ impl Store {
     }
 
     /// The data files of the Runs that do not count yet. Of one that still goes on they are its own, so that its later state can take
-    /// their place; all others share theirs.
+    /// their place; all others share theirs, rolled up where that is asked for.
     fn write_new(
         &self,
         partition: &Partition,
         intervals: &[NewInterval],
         outcomes: &[AddOutcome],
+        by_hour: bool,
     ) -> Result<Vec<Written>, FleetError> {
+        let (running, ended): (Vec<_>, Vec<_>) = new(intervals, outcomes)
+            .map(|(interval, _)| interval)
+            .partition(|interval| interval.state == RunState::Running);
         let mut shared = Rows::default();
-        let mut written = Vec::new();
-        let mut write = |rows: Rows, interval: Option<&str>| match self.write_rows(partition, rows, interval)
-        {
-            Ok(files) => {
-                written.push(files);
-                Ok(())
-            }
-            Err(error) => {
-                written.iter().for_each(|files| self.discard(files));
-                Err(error)
-            }
-        };
-        for (interval, _) in new(intervals, outcomes) {
-            match interval.state {
-                RunState::Running => write(interval.rows.clone(), Some(&interval.id))?,
-                _ => shared.append(interval.rows.clone()),
-            }
+        ended.into_iter().for_each(|interval| shared.append(interval.rows.clone()));
+        if by_hour {
+            // Also of an hour that goes on: what comes later is added to it.
+            let mut sums = RollUp::new(Unit::Hour, i64::MAX);
+            let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
+            sums.add(shared).map_err(overflow)?;
+            shared = sums.finish();
         }
         shared.sort();
-        write(shared, None)?;
+        let own = running.into_iter().map(|interval| (interval.rows.clone(), Some(interval.id.as_str())));
+        let mut written: Vec<Written> = Vec::new();
+        for (rows, interval) in own.chain([(shared, None)]) {
+            match self.write_rows(partition, rows, interval) {
+                Ok(files) => written.push(files),
+                Err(error) => {
+                    written.iter().for_each(|files| self.discard(files));
+                    return Err(error);
+                }
+            }
+        }
         Ok(written)
     }
 
@@ -331,7 +346,13 @@ fn outcomes(
     intervals.iter().map(outcome).collect()
 }
 
-fn commit(state: &State, intervals: &[NewInterval], outcomes: &[AddOutcome], files: &[Written]) -> Commit {
+fn commit(
+    state: &State,
+    intervals: &[NewInterval],
+    outcomes: &[AddOutcome],
+    files: &[Written],
+    level: Level,
+) -> Commit {
     let replaced = new(intervals, outcomes).filter(|(_, outcome)| *outcome == AddOutcome::Replaced);
     let removes = replaced.flat_map(|(new, _)| state.files_of(&new.id)).map(|file| file.file.clone());
     let counted = |new: &NewInterval| Counted {
@@ -347,7 +368,7 @@ fn commit(state: &State, intervals: &[NewInterval], outcomes: &[AddOutcome], fil
         tool: TOOL.to_owned(),
         tables: tables_of(&adds),
         snapshot: false,
-        level: Level::Interval,
+        level,
         adds,
         removes: removes.collect(),
         intervals: new(intervals, outcomes).map(|(new, _)| counted(new)).collect(),
@@ -365,7 +386,11 @@ mod tests {
 
     fn one(id: &str, snapshot: bool) -> Commit {
         let counted = Counted { id: id.to_owned(), state: RunState::Complete, start_us: 0, end_us: 1 };
-        Commit { snapshot, intervals: vec![counted], ..commit(&State::default(), &[], &[], &[]) }
+        Commit {
+            snapshot,
+            intervals: vec![counted],
+            ..commit(&State::default(), &[], &[], &[], Level::Interval)
+        }
     }
 
     #[test]

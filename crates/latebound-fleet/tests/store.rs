@@ -5,14 +5,19 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use common::{add, expected, files, intervals, later, rows, run, sums, text};
+use common::{add, expected, files, intervals, later, long, rows, run, sums, text};
 use jiff::Timestamp;
-use latebound_fleet::{AddOutcome, Choice, CompactOptions, FleetError, Level, NewRuns, Store, Table};
-use latebound_model::{Histogram, Nanos, Run, RunState, Summary};
+use latebound_fleet::{
+    AddOutcome, Choice, CompactOptions, FleetError, Level, NewRuns, SimulatedFleet, Store, Table,
+};
+use latebound_model::{
+    Evidence, Histogram, Mechanism, Nanos, Quantity, Run, RunState, Series, Subject, Summary,
+};
 use parquet::record::Field;
 use tempfile::TempDir;
 
@@ -351,6 +356,90 @@ fn a_store_is_made_among_nothing_else() {
     fs::remove_file(path.join("mine")).unwrap();
     Store::open_or_create(&path).unwrap();
     assert_eq!(files(&path), [path.join("latebound-store.json")]);
+}
+
+/// Rows of a table as text without the paths of files, sorted.
+fn told(store: &Store, table: Table) -> Vec<String> {
+    let mut all = Vec::new();
+    rows(store, table, |row| all.push(format!("{row:?}")));
+    all.sort();
+    all
+}
+
+#[test]
+fn runs_that_come_by_the_hour_are_what_a_roll_up_makes_of_them() {
+    let ((_one, minutes), (_other, hours)) = (store(), store());
+    add(&minutes, 0..60).unwrap();
+    minutes.compact(later(Level::Hour)).unwrap();
+    let by_hour = |numbers: std::ops::Range<u64>| {
+        let mut new = NewRuns::new().by_hour(true);
+        numbers.for_each(|number| new.push(&run(number), "a.run", None).unwrap());
+        hours.add(new).unwrap().commits
+    };
+    assert_eq!(by_hour(0..60), 2);
+    for table in [Table::Series, Table::Buckets, Table::Worst, Table::Spans, Table::Losses, Table::Bounds] {
+        assert_eq!(told(&hours, table), told(&minutes, table), "{table:?}");
+    }
+    let listed = hours.contents(&Choice::default()).unwrap().partitions;
+    assert!(listed.iter().all(|one| one.level == Level::Hour), "{listed:?}");
+    // Some again with some more, which are of hours that have rows: what is new counts once.
+    assert_eq!(by_hour(50..75), 2);
+    assert_eq!((sums(&hours), intervals(&hours)), (expected(0..75), 75));
+    hours.compact(later(Level::Day)).unwrap();
+    assert_eq!((sums(&hours), intervals(&hours)), (expected(0..75), 75));
+    assert_eq!(by_hour(0..75), 0);
+}
+
+#[test]
+fn a_run_that_goes_on_stays_apart_from_the_sums_of_its_hour() {
+    let (_folder, store) = store();
+    let mut running = run(3);
+    running.state = RunState::Running;
+    let added = |run: &Run| {
+        let mut new = NewRuns::new().by_hour(true);
+        new.push(run, "a.run", None).unwrap();
+        store.add(new).unwrap().runs[0].outcome
+    };
+    assert_eq!((added(&running), added(&run(3))), (AddOutcome::Added, AddOutcome::Replaced));
+    assert_eq!((sums(&store), intervals(&store)), (expected([3]), 1));
+}
+
+#[test]
+fn a_bound_is_beside_what_the_same_run_measured() {
+    let (_folder, store) = store();
+    let fleet = SimulatedFleet {
+        cpus: 2,
+        day: "2026-11-20".parse().unwrap(),
+        interval_us: 60_000_000,
+        intervals: 2,
+        wakeups_per_second: 1000,
+        seed: 1,
+    };
+    // Only hosts of real-time kernels have a bound.
+    let with_bound = |number| fleet.host(number).run(0);
+    let mut run = (0..20).map(with_bound).find(|run| run.bound.is_some()).unwrap();
+    let cpus = &mut run.bound.as_mut().unwrap().cpus;
+    cpus.iter_mut().for_each(|cpu| cpu.measured = None);
+    let cpu = cpus[0].cpu;
+    let series = |name: &str, quantity, value: u64| {
+        let mut histogram = Histogram::new();
+        histogram.record(Nanos(value));
+        let subject = Subject { name: name.to_owned(), task: None, cpu: Some(cpu) };
+        Series::new(Mechanism::TimerWakeup, quantity, subject, Evidence::User, histogram)
+    };
+    // The open loop's latency is not what a bound is of.
+    run.series = vec![
+        series("measure", Quantity::LatencyNaive, 7_654_321),
+        series("measure", Quantity::Latency, 9_999_999),
+    ];
+    outcome(&store, &run).unwrap();
+    let mut observed = BTreeMap::new();
+    rows(&store, Table::Bounds, |row| {
+        observed.insert(long(&row["cpu"]), row["observed_max_ns"].clone());
+    });
+    let other = run.bound.unwrap().cpus.iter().map(|one| one.cpu).find(|one| *one != cpu).unwrap();
+    assert_eq!(observed[&u64::from(cpu.0)], Field::Long(7_654_321));
+    assert_eq!(observed[&u64::from(other.0)], Field::Null);
 }
 
 #[test]

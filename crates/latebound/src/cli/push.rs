@@ -15,6 +15,7 @@ use latebound_model::Nanos;
 Examples:
   latebound push --store /srv/fleet
   latebound push --store s3://fleet/lab --every 5m
+  latebound push --store s3://fleet/lab --every 10m --by-hour
   latebound push --store ssh://fleet@collector/srv/fleet --every 5m
   latebound push --spool /var/lib/latebound/spool --store /srv/fleet --every 5m
 
@@ -34,6 +35,11 @@ pub(crate) struct PushArgs {
     /// The name of the host, in place of the name in the Runs.
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
+
+    /// Write rows of whole hours in place of those of single Runs, as `store compact` would: here, before they are sent to a folder or a
+    /// bucket; over ssh there. The Runs of an hour stay in the spool until it is over.
+    #[arg(long)]
+    pub(crate) by_hour: bool,
 
     /// Go on, and look again after so long; a store that is out of reach is tried again then [default: once].
     #[arg(long, value_name = "TIME")]

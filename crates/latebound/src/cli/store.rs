@@ -77,6 +77,10 @@ pub(crate) struct StoreAddArgs {
     #[command(flatten)]
     pub(crate) place: StorePlace,
 
+    /// Write rows of whole hours in place of those of single Runs, as `store compact` would.
+    #[arg(long)]
+    pub(crate) by_hour: bool,
+
     /// The name of the host, in place of the name in the Run.
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
@@ -211,6 +215,10 @@ Examples:
 pub(crate) struct StoreSimulateArgs {
     #[command(flatten)]
     pub(crate) place: StorePlace,
+
+    /// Write rows of whole hours in place of those of single Runs, as `store compact` would.
+    #[arg(long)]
+    pub(crate) by_hour: bool,
 
     /// How many hosts.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]

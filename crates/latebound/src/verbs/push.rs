@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use jiff::{SignedDuration, Timestamp};
 use latebound_fleet::{AddOutcome, Damage, NewRuns, PushDocument, RunStream, Store};
 use latebound_model::Run;
 use latebound_report::printable;
@@ -21,6 +22,12 @@ use ssh::SshPlace;
 
 /// So many Runs become one commit: what is held in memory, and what is sent again after a kill.
 const AT_ONCE: usize = 60;
+
+/// The same where they are rolled up: an hour of Runs of 10 s.
+const AT_ONCE_BY_HOUR: usize = 360;
+
+/// An hour is over so long after its end: its last Run is in the spool then.
+const SETTLED: SignedDuration = SignedDuration::from_mins(5);
 
 /// Above so many bytes a commit takes no more Runs, where they are sent.
 const BYTES_AT_ONCE: usize = 64 << 20;
@@ -80,12 +87,13 @@ impl Target {
     }
 
     /// Adds Runs: what became of each. They are on the disk of the store then.
-    fn add(&self, batch: Batch<'_>) -> Result<Vec<AddOutcome>> {
+    fn add(&self, batch: Batch<'_>, by_hour: bool) -> Result<Vec<AddOutcome>> {
         match self {
             Target::Store(store) => {
-                Ok(store.add(batch.runs)?.runs.into_iter().map(|run| run.outcome).collect())
+                let added = store.add(batch.runs.by_hour(by_hour))?;
+                Ok(added.runs.into_iter().map(|run| run.outcome).collect())
             }
-            Target::Ssh(place) => place.add(batch.stream),
+            Target::Ssh(place) => place.add(batch.stream, by_hour),
         }
     }
 }
@@ -99,6 +107,14 @@ struct Batch<'a> {
     stream: RunStream,
     /// What they are called in the spool.
     names: Vec<&'a OsString>,
+    /// The hour of the first of them, in hours since 1970, where it is known.
+    hour: Option<i64>,
+}
+
+/// The hour in which a Run began.
+fn hour_of(run: &Run) -> Option<i64> {
+    let start: Timestamp = run.started_at.parse().ok()?;
+    Some(start.as_second().div_euclid(3600))
 }
 
 /// Everything that is in the spool now.
@@ -119,11 +135,27 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
     };
     let names = spool.runs()?;
     let mut batch = Batch::default();
+    let most = if args.by_hour { AT_ONCE_BY_HOUR } else { AT_ONCE };
+    let now = Timestamp::now().checked_sub(SETTLED)?.as_second().div_euclid(3600);
     for name in &names {
         if stop.is_set() {
             return Ok(pushed);
         }
         let shown = name.to_string_lossy().into_owned();
+        let read = spool.read(name);
+        if args.by_hour
+            && let Ok(Some(run)) = &read
+        {
+            let hour = hour_of(run);
+            // Not for ever: when the clock is set back, Runs are of a time that is far ahead.
+            if hour.is_some_and(|hour| hour == now || hour == now + 1) {
+                continue;
+            }
+            if !batch.names.is_empty() && hour != batch.hour {
+                send(&spool, &target, std::mem::take(&mut batch), args.by_hour, &mut pushed)?;
+            }
+            batch.hour = hour;
+        }
         let mut take = |run: Run| -> Result<()> {
             batch.runs.push(&run, &shown, args.host.as_deref())?;
             if let Target::Ssh(_) = target {
@@ -131,7 +163,7 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
             }
             Ok(())
         };
-        let taken = match spool.read(name) {
+        let taken = match read {
             Ok(None) => continue,
             Ok(Some(run)) => take(run),
             Err(error) => Err(error.into()),
@@ -140,20 +172,26 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
             Ok(()) => batch.names.push(name),
             Err(error) => pushed.left.push(Damage { file: shown, why: format!("{error:#}") }),
         }
-        if batch.names.len() >= AT_ONCE || batch.stream.bytes() >= BYTES_AT_ONCE {
-            send(&spool, &target, std::mem::take(&mut batch), &mut pushed)?;
+        if batch.names.len() >= most || batch.stream.bytes() >= BYTES_AT_ONCE {
+            send(&spool, &target, std::mem::take(&mut batch), args.by_hour, &mut pushed)?;
         }
     }
-    send(&spool, &target, batch, &mut pushed)?;
+    send(&spool, &target, batch, args.by_hour, &mut pushed)?;
     Ok(pushed)
 }
 
-fn send(spool: &SpoolReader, target: &Target, mut batch: Batch<'_>, pushed: &mut PushDocument) -> Result<()> {
+fn send(
+    spool: &SpoolReader,
+    target: &Target,
+    mut batch: Batch<'_>,
+    by_hour: bool,
+    pushed: &mut PushDocument,
+) -> Result<()> {
     let names = std::mem::take(&mut batch.names);
     if names.is_empty() {
         return Ok(());
     }
-    for outcome in target.add(batch)? {
+    for outcome in target.add(batch, by_hour)? {
         match outcome {
             AddOutcome::Present => pushed.present += 1,
             AddOutcome::Added | AddOutcome::Replaced => pushed.added += 1,

@@ -71,7 +71,7 @@ fn add(args: &StoreAddArgs, output: &Output) -> Result<Outcome> {
             runs
         }
     };
-    let document = Store::open_or_create(&args.place.store)?.add(runs)?;
+    let document = Store::open_or_create(&args.place.store)?.add(runs.by_hour(args.by_hour))?;
     match output.is_json() {
         true => output.document(&document)?,
         false => output.text(&added(&document))?,
@@ -284,7 +284,7 @@ fn simulate(args: &StoreSimulateArgs, output: &Output) -> Result<Outcome> {
             for interval in first..(first + SIMULATED_AT_ONCE).min(intervals) {
                 runs.push(&host.run(interval), "simulated", None)?;
             }
-            let document = store.add(runs)?;
+            let document = store.add(runs.by_hour(args.by_hour))?;
             added += document.runs.iter().filter(|run| run.outcome == AddOutcome::Added).count() as u64;
         }
         made.fetch_add(1, Ordering::Relaxed);

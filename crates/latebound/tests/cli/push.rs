@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use latebound_model::{Nanos, Run};
 use latebound_store::{Spool, read_run};
 
@@ -102,6 +103,34 @@ fn runs_leave_the_spool_for_the_store() {
     // Of an empty spool there is nothing to move.
     let again = push(folder.path(), &near());
     assert!(again.code == Some(0) && again.out.starts_with("0 Runs"), "{again:?}");
+}
+
+#[test]
+fn by_the_hour_a_run_stays_until_its_hour_is_over() {
+    let folder = folder();
+    let mut run = sample(folder.path());
+    let hour_ago = |hours: i64| {
+        let begin = Timestamp::now() - SignedDuration::from_hours(hours);
+        begin.strftime("%Y-%m-%dT%H:00:00Z").to_string()
+    };
+    run.started_at = hour_ago(3);
+    spool(folder.path(), &run, 0..3);
+    run.started_at = hour_ago(2);
+    spool(folder.path(), &run, 3..5);
+    run.started_at = Timestamp::now().to_string();
+    let going_on = spool(folder.path(), &run, 5..7);
+    let pushed = crate::tool::ran(pushing(folder.path(), &near()).arg("--by-hour"));
+    assert!(pushed.code == Some(0) && pushed.out.starts_with("5 Runs moved to "), "{pushed:?}");
+    assert!(going_on.iter().all(|place| place.exists()));
+    assert_eq!(fs::read_dir(folder.path().join("spool")).unwrap().count(), 2);
+    assert_eq!(counted(folder.path(), &near()), 5);
+    let listed = json(folder.path(), &near(), "list");
+    let partitions = listed["partitions"].as_array().unwrap();
+    assert!(partitions.iter().all(|one| one["level"] == "hour"), "{listed}");
+    // As single Runs they are moved at once.
+    let pushed = push(folder.path(), &near());
+    assert!(pushed.out.starts_with("2 Runs moved to "), "{pushed:?}");
+    assert_eq!(counted(folder.path(), &near()), 7);
 }
 
 #[test]

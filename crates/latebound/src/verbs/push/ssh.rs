@@ -93,7 +93,7 @@ impl SshPlace {
     }
 
     /// Adds the Runs of a stream to the store there: what became of each.
-    pub(super) fn add(&self, stream: RunStream) -> Result<Vec<AddOutcome>> {
+    pub(super) fn add(&self, stream: RunStream, by_hour: bool) -> Result<Vec<AddOutcome>> {
         let (runs, bytes) = (stream.runs(), stream.finish());
         let mut ssh = Command::new("ssh");
         ssh.args(OPTIONS);
@@ -101,7 +101,8 @@ impl SshPlace {
             ssh.arg("-p").arg(port.to_string());
         }
         let folder = self.folder.replace('\'', "'\\''");
-        let command = format!("exec latebound store add --format json --store '{folder}' -");
+        let by_hour = if by_hour { " --by-hour" } else { "" };
+        let command = format!("exec latebound store add{by_hour} --format json --store '{folder}' -");
         ssh.args(["--", &self.destination, &command]);
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh.spawn().context(
