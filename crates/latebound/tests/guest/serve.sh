@@ -4,7 +4,7 @@
 # The first process of a lab machine (latebound_first=1): puts latebound and its unit where the unit expects them, and becomes systemd, which
 # runs the rest of this file as a service. Says on standard output, a line each, what the unit lets the service do; the test reads those.
 #
-# sh serve.sh BINARY UNIT DROP_IN
+# sh serve.sh BINARY UNIT DROP_IN PUSH_UNIT COMPACT_UNIT
 share=/run/share
 spool=/var/lib/latebound/spool
 
@@ -15,6 +15,7 @@ until_true() { for _ in $(seq 600); do "$@" && return; sleep 0.1; done; echo "ne
 restarted() { [ "$(systemctl show -P NRestarts latebound-serve)" = 1 ] && systemctl -q is-active latebound-serve; }
 runs() { find $spool -mindepth 1 -maxdepth 1 -name 'serve-*.run' | wc -l; }
 has_runs() { [ "$(runs)" -ge "$1" ]; }
+has_no_runs() { [ "$(runs)" = 0 ]; }
 metrics() {
     python3 -c 'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:9760/metrics", timeout=20).read().decode())'
 }
@@ -60,7 +61,17 @@ measured = [one for one in run["series"] if one["subject"]["name"] == "measure"]
 print("measured:", run["measure"]["policy"], len(measured), "series")
 END
     for run in "$spool"/serve-*.run; do latebound report "$run" >/dev/null || echo "cannot be read: $run"; done
-    systemctl status --no-pager --lines=50 latebound-serve >&2
+    # From the spool into a store, and rolled up there.
+    echo 'OPTIONS="--store /var/lib/latebound/fleet --every 1s"' >/etc/default/latebound-push
+    echo 'OPTIONS="--store /var/lib/latebound/fleet"' >/etc/default/latebound-compact
+    pushed=$(runs)
+    systemctl start latebound-push
+    until_true has_no_runs
+    systemctl stop latebound-push
+    echo "push: $(systemctl show -P Result latebound-push), of $pushed Runs in the spool the store has $(latebound store verify --store /var/lib/latebound/fleet | cut -d' ' -f1)"
+    systemctl start latebound-compact
+    echo "compact: $?, $(systemctl show -P Result latebound-compact)"
+    systemctl status --no-pager --lines=50 latebound-serve latebound-push latebound-compact >&2
     cat /run/stdout >>$share/stdout
     cat /run/stderr >>$share/stderr
     # The machine may be ended as soon as that file is there: it comes with what it says.
@@ -75,6 +86,7 @@ mkdir -p /usr/local/bin
 cp "$1" /usr/local/bin/latebound
 cp "$2" /etc/systemd/system/latebound-serve.service
 cp "$3" /run/measure.conf
+cp "$4" "$5" /etc/systemd/system/
 # While a page comes from the host, the guest's clock runs on: a start and a stop may take that.
 mkdir -p /etc/systemd/system/latebound-serve.service.d
 cat >/etc/systemd/system/latebound-serve.service.d/lab.conf <<END

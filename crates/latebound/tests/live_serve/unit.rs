@@ -13,19 +13,21 @@ fn unit() -> PathBuf {
 }
 
 #[test]
-fn the_exposure_of_serve_is_2_5_at_most_by_systemd() {
+fn the_exposure_of_the_services_is_2_5_at_most_by_systemd() {
     // In tenths. The exit status says whether it is exposed more than that.
-    let is_within = |threshold: u32| {
+    let is_within = |unit: PathBuf, threshold: u32| {
         let mut analyze = Command::new("systemd-analyze");
         analyze.args(["security", "--offline=true", "--no-pager", &format!("--threshold={threshold}")]);
-        let output = analyze.arg(unit()).output().unwrap();
+        let output = analyze.arg(unit).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.contains("Overall exposure level"), "{output:?}");
         (output.status.success(), said)
     };
-    let (within, said) = is_within(25);
-    assert!(within, "{said}");
-    assert!(!is_within(1).0, "no service that observes the kernel is as closed as that");
+    for unit in [unit(), packaged("latebound-push.service"), packaged("latebound-compact.service")] {
+        let (within, said) = is_within(unit, 25);
+        assert!(within, "{said}");
+    }
+    assert!(!is_within(unit(), 1).0, "no service that observes the kernel is as closed as that");
 }
 
 #[test]
@@ -38,6 +40,7 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
         .arg(tree.join("tests/guest/serve.sh"))
         .arg(env!("CARGO_BIN_EXE_latebound"))
         .args([unit(), packaged("measure.conf")])
+        .args(["latebound-push.service", "latebound-compact.service"].map(packaged))
         .current_dir(folder.path())
         .output()
         .unwrap();
@@ -62,9 +65,13 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
         // IPC_LOCK, for memory that is mapped later.
         "privileges 0000000000004000",
         "measured: fifo 4 series",
+        "compact: 0, success",
     ] {
         assert!(said.lines().any(|one| one == line), "no \"{line}\":\n{all}");
     }
+    let pushed = said.lines().find_map(|line| line.strip_prefix("push: success, of ")).unwrap_or_else(|| panic!("{all}"));
+    let (spool, store) = pushed.split_once(" Runs in the spool the store has ").unwrap();
+    assert!(spool == store && spool.parse::<u32>().is_ok_and(|runs| runs >= 4), "{all}");
     let privileges = said.lines().filter(|line| line.starts_with("privileges "));
     assert!(privileges.into_iter().all(|line| line.ends_with(" 0000000000004000")), "{all}");
     let series = said.lines().find_map(|line| line.strip_prefix("metrics: ")?.strip_suffix(" series"));
