@@ -26,6 +26,7 @@ mod store;
 mod stream;
 mod tables;
 mod verify;
+mod whole_table;
 
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ pub use store::{Store, StoreDocument};
 pub use stream::RunStream;
 pub use tables::{TABLES_VERSION, Table, bucket_edges};
 pub use verify::VerifyDocument;
+pub use whole_table::{TableFile, WholeTable};
 
 /// The file that makes a folder a store.
 pub const MARKER: &str = "latebound-store.json";

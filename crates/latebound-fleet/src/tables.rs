@@ -299,6 +299,13 @@ macro_rules! tables {
                 Ok(files)
             }
 
+            /// The bytes of a file of this table without rows.
+            pub(crate) fn empty_file(table: Table) -> Result<Vec<u8>, FleetError> {
+                Ok(match table {
+                    $(Table::$variant => to_file(Vec::<$row>::new())?.0,)+
+                })
+            }
+
             /// Takes the rows of a file of this table.
             pub(crate) fn read(&mut self, table: Table, bytes: Bytes, version: u32) -> Result<u64, String> {
                 match table {

@@ -13,6 +13,7 @@ mod histogram;
 mod page;
 mod path;
 mod run;
+mod store_table;
 mod stream;
 mod table;
 mod trace;
@@ -39,6 +40,8 @@ mod _native {
     use crate::page::{exchange, fleet_hosts, fleet_page};
     #[pymodule_export]
     use crate::run::{Run, Series, open};
+    #[pymodule_export]
+    use crate::store_table::store_table;
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One table of a Run: of its Parquet file, or of run.json as the writer would have made it.
+//! One table: of a Run, by its Parquet file or by run.json as the writer would have made it; or of a store.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use latebound_files::Folder;
+use latebound_fleet::WholeTable;
 use latebound_model::Run;
 use latebound_store::{StoreError, StoredTable, TABLE_FILES};
 use pyo3::exceptions::PyValueError;
@@ -12,14 +13,21 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::error::{raise, say};
-use crate::stream::{Shape, batches, names, schema_capsule, shape, stream_capsule};
+use crate::store_table::FilesInTurn;
+use crate::stream::{Batches, Shape, batches, names, schema_capsule, shape, stream_capsule};
 
-/// A table of a Run. pandas, Polars, pyarrow and DuckDB take it as it is, by the Arrow PyCapsule interface.
+/// A table of a Run or of a store. pandas, Polars, pyarrow and DuckDB take it as it is, by the Arrow PyCapsule interface.
 #[pyclass(frozen, module = "latebound")]
 pub(crate) struct Table {
     name: String,
-    stored: StoredTable,
+    source: Source,
     shape: Shape,
+}
+
+/// Where the rows come from.
+enum Source {
+    Run(StoredTable),
+    Store(WholeTable),
 }
 
 /// Why there is no table.
@@ -39,7 +47,7 @@ impl Table {
     /// The table of this name of a Run that was read in `folder`.
     pub(crate) fn of(py: Python<'_>, run: &Run, folder: Option<&Path>, name: &str) -> PyResult<Table> {
         match py.detach(|| find(run, folder, name)) {
-            Ok((stored, shape)) => Ok(Table { name: name.to_owned(), stored, shape }),
+            Ok((stored, shape)) => Ok(Table { name: name.to_owned(), source: Source::Run(stored), shape }),
             Err(NoTable::Unknown) => {
                 let known: Vec<&str> = TABLE_FILES.iter().map(|file| stem(file)).collect();
                 Err(PyValueError::new_err(format!("{name:?} is no table; there are: {}", known.join(", "))))
@@ -49,6 +57,23 @@ impl Table {
                 there.join(", ")
             ))),
             Err(NoTable::Store(error)) => Err(raise(&error)),
+        }
+    }
+}
+
+impl Table {
+    /// A table of a store.
+    pub(crate) fn of_store(name: &str, rows: WholeTable, shape: Shape) -> Table {
+        Table { name: name.to_owned(), source: Source::Store(rows), shape }
+    }
+
+    fn batches(&self) -> Result<Batches, StoreError> {
+        match &self.source {
+            Source::Run(stored) => batches(stored),
+            Source::Store(files) => {
+                let (schema, name) = (self.shape.schema.clone(), self.name.clone());
+                Ok(Batches::of(schema, name, FilesInTurn::of(files.clone())))
+            }
         }
     }
 }
@@ -133,7 +158,7 @@ impl Table {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let reader = py.detach(|| batches(&self.stored)).map_err(|error| raise(&error))?;
+        let reader = py.detach(|| self.batches()).map_err(|error| raise(&error))?;
         stream_capsule(py, reader)
     }
 

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
+import pyarrow
+import pyarrow.parquet
 import pytest
 from conftest import command
 
 import latebound
+from latebound._native import bucket_edges
 from latebound.ask import ask, live_files, questions
 
 # The worst activations of an hour are kept, so that nothing is left out of a Run of an hour.
@@ -62,6 +66,48 @@ def test_the_three_commands_of_the_guide_go_from_a_run_to_an_answer(sample, tmp_
     measured = [one.histogram for one in latebound.open(sample).series if (one.mechanism, one.quantity) == ("timer_wakeup", "latency")]
     assert row["host"] == "rt-07" and row["max_ns"] == max(one.max for one in measured if one.count)
     assert row["count"] == sum(one.count for one in measured)
+
+
+def test_a_table_of_a_store_is_what_its_files_hold(store):
+    for name, paths in live_files(store).items():
+        table = latebound.store_table(store, name)
+        taken = pyarrow.table(table)
+        taken.validate(full=True)
+        read = [pyarrow.parquet.read_table(path, partitioning=None) for path in paths]
+        assert len(table) == len(taken) == sum(map(len, read)) and table.column_names == [column for column, _ in latebound.store_tables()[name]]
+        assert not read or taken.equals(pyarrow.concat_tables(read)), name
+    # Twice, and by another library.
+    rows = latebound.store_table(store, "series")
+    for _ in range(2):
+        assert duckdb.sql("SELECT count(*), count(DISTINCT host) FROM rows").fetchall() == [(len(rows), 5)]
+
+
+def test_a_table_of_a_store_is_of_the_days_and_hosts_that_are_asked_for(store):
+    chosen = latebound.store_table(store, "series", since="2026-11-26", until="2026-11-26", hosts=["sim-00001", "sim-00003"])
+    assert set(pyarrow.table(chosen)["host"].to_pylist()) == {"sim-00001", "sim-00003"}
+    assert len(latebound.store_table(store, "series", since="2026-11-27")) == 0
+    with pytest.raises(ValueError, match="is no day"):
+        latebound.store_table(store, "series", since="today")
+    with pytest.raises(ValueError, match="is no table of a store; the tables are .*buckets"):
+        latebound.store_table(store, "causes")
+
+
+def test_a_table_of_files_of_the_first_version_has_the_columns_of_today():
+    golden = Path(__file__).parents[2] / "latebound-fleet/tests/golden/store-1"
+    for name, columns in latebound.store_tables().items():
+        table = pyarrow.table(latebound.store_table(golden, name))
+        assert table.column_names == [column for column, _ in columns], name
+    buckets = pyarrow.table(latebound.store_table(golden, "buckets")).to_pylist()
+    lows = [low for path in live_files(golden)["buckets"] for low in pyarrow.parquet.read_table(path, partitioning=None)["bucket_low_ns"].to_pylist()]
+    edges = bucket_edges()
+    assert buckets and [edges[row["bucket"]][0] for row in buckets] == lows
+
+
+def test_a_damaged_file_ends_the_stream_of_its_table(store):
+    damaged = Path(live_files(store)["buckets"][-1])
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    with pytest.raises(Exception, match="SHA-256"):
+        pyarrow.table(latebound.store_table(store, "buckets"))
 
 
 def test_damage_is_told_and_left_out(store):

@@ -74,6 +74,11 @@ impl StoredTable {
         StoredTable { place: Place::Memory(table.bytes.into()), bytes, path: table.file.into() }
     }
 
+    /// A table that was read as a whole, from this place.
+    pub fn in_memory(bytes: Bytes, path: PathBuf) -> StoredTable {
+        StoredTable { bytes: bytes.len() as u64, place: Place::Memory(bytes), path }
+    }
+
     /// Where it was read; of a table that was made, its file's name.
     pub fn path(&self) -> &Path {
         &self.path

@@ -23,6 +23,7 @@ from ._native import (
     read_trace,
     return_level,
     store_files,
+    store_table,
     store_tables,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "read_trace",
     "return_level",
     "store_files",
+    "store_table",
     "store_tables",
 ]

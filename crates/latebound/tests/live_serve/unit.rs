@@ -69,7 +69,10 @@ fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
     ] {
         assert!(said.lines().any(|one| one == line), "no \"{line}\":\n{all}");
     }
-    let pushed = said.lines().find_map(|line| line.strip_prefix("push: success, of ")).unwrap_or_else(|| panic!("{all}"));
+    let pushed = said
+        .lines()
+        .find_map(|line| line.strip_prefix("push: success, of "))
+        .unwrap_or_else(|| panic!("{all}"));
     let (spool, store) = pushed.split_once(" Runs in the spool the store has ").unwrap();
     assert!(spool == store && spool.parse::<u32>().is_ok_and(|runs| runs >= 4), "{all}");
     let privileges = said.lines().filter(|line| line.starts_with("privileges "));
