@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The examples of the manual and the notebook run, and find something."""
+"""The examples of the manual and the notebook run, and find something, and its command lines are ones that the commands take."""
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import latebound
 from conftest import FIXTURES, REPOSITORY, write_sample
+from latebound import ask, page, spread
 
 NOTEBOOK = REPOSITORY / "docs/notebooks/run-to-figures.ipynb"
 GUIDE = REPOSITORY / "docs/src/guide/python.md"
@@ -64,3 +66,50 @@ def test_the_notebook_runs_from_a_run_to_figures(folder):
     ]
     run = latebound.open(folder / "my.run")
     assert pictures == [latebound.figures(run)[0].svg, latebound.figure(run, "block maxima").svg]
+
+
+def take(name, words):
+    """Takes the words of a command line as the command does, and ends with what it says where it does not."""
+    if name != "ask":
+        {"page": page, "spread": spread}[name].command_line().parse_args(words)
+        return
+    known, rest = ask.command_line().parse_known_args(words)
+    given = ask.question_options(rest)
+    if known.question is not None and not known.help:
+        # It fails where the question takes no such parameter.
+        ask.values_of(ask.question(known.question), given)
+        assert known.store, "--store is needed"
+
+
+def test_every_command_line_in_a_block_of_the_manuals_is_taken():
+    count = 0
+    for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/src/**/*.md")]:
+        for block in re.findall(r"^```[^\n]*\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                if found := re.match(r"(?:\$ )?latebound-(ask|page|spread) ([^|>&;]*)", line):
+                    count += 1
+                    try:
+                        take(found[1], shlex.split(found[2], comments=True))
+                    except (ask.AskError, AssertionError, SystemExit) as why:
+                        pytest.fail(f"{path.relative_to(REPOSITORY)}: {line}: {why}")
+    assert count >= 8, "are they still found?"
+
+
+def test_a_command_line_within_a_sentence_has_no_option_that_is_not_there():
+    modules = {"ask": ask, "page": page, "spread": spread}
+    options = {name: {flag for one in module.command_line()._actions for flag in one.option_strings} for name, module in modules.items()}
+    options["ask"] |= {f"--{parameter.name}" for one in ask.questions() for parameter in one.parameters}
+    count = 0
+    for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/src/**/*.md")]:
+        for name, line in re.findall(r"`latebound-(ask|page|spread) ([^`]+)`", path.read_text()):
+            count += 1
+            assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= options[name], (path, line)
+    assert count >= 4, "are they still found?"
+
+
+def test_every_question_that_the_guide_of_a_fleet_names_is_one():
+    text = (REPOSITORY / "docs/src/guide/fleet.md").read_text()
+    named = re.findall(r"^\| [^|]+ \| `([^`]+)` \|$", text, re.MULTILINE)
+    for line in named:
+        take("ask", [*shlex.split(line), "--store", "/srv/fleet"])
+    assert {line.split()[0] for line in named} == {one.name for one in ask.questions()}

@@ -659,8 +659,8 @@ def _describe(asked: Question) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``latebound-ask``; gives the exit status: 0 answered, 1 failed or wrongly asked."""
+def command_line() -> argparse.ArgumentParser:
+    """The parser of ``latebound-ask``; it leaves the parameters of a question to :func:`question_options`."""
     parser = argparse.ArgumentParser(
         prog="latebound-ask",
         description="Asks a question of a store that `latebound store` keeps.",
@@ -680,6 +680,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sql", action="store_true", help="print the statement and do not run it")
     parser.add_argument("--reference", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--help", "-h", action="store_true", help="with a question: its options and columns")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``latebound-ask``; gives the exit status: 0 answered, 1 failed or wrongly asked."""
+    parser = command_line()
     try:
         known, rest = parser.parse_known_args(arguments)
     except SystemExit as end:
@@ -701,7 +707,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if known.sql:
             sys.stdout.write(asked.sql.strip() + "\n")
             return 0
-        given: dict[str, Any] = dict(_options(rest))
+        given: dict[str, Any] = dict(question_options(rest))
         with warnings.catch_warnings(record=True) as damaged:
             warnings.simplefilter("always", UserWarning)
             answer = ask(known.question, known.store, engine=known.engine, master=known.master, memory=known.memory, threads=known.threads, **given)
@@ -720,7 +726,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _options(words: Sequence[str]) -> dict[str, str]:
+def question_options(words: Sequence[str]) -> dict[str, str]:
     """The parameters of a question from the words of the command line: ``--name value`` or ``--name=value``."""
     given = {}
     left = list(words)

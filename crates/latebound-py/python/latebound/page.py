@@ -144,8 +144,8 @@ def _write(path: Path, text: str) -> None:
         sink.write(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``latebound-page``; gives the exit status: 0 written, 1 failed or wrongly asked."""
+def command_line() -> argparse.ArgumentParser:
+    """The parser of ``latebound-page``."""
     parser = argparse.ArgumentParser(
         prog="latebound-page",
         description="Writes the page of a fleet: hosts by worst case, tails by setting, a report of each host, kernels compared across hosts.",
@@ -164,8 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--until", help="the last day")
     parser.add_argument("--memory", default="4GiB", help="how much memory DuckDB may use (usually 4GiB)")
     parser.add_argument("--threads", type=int, help="how many threads DuckDB may use (usually one for each CPU)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``latebound-page``; gives the exit status: 0 written, 1 failed or wrongly asked."""
     try:
-        asked = parser.parse_args(arguments)
+        asked = command_line().parse_args(arguments)
     except SystemExit as end:
         return 1 if end.code else 0
     try:

@@ -280,8 +280,8 @@ def write(batches: Iterable[Sequence[Result]], kind: str, out: Path) -> None:
             writer.write_table(pyarrow.Table.from_pylist(rows, schema))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``latebound-spread``; gives the exit status: 0 all files, 1 wrongly asked, 2 some files failed."""
+def command_line() -> argparse.ArgumentParser:
+    """The parser of ``latebound-spread``."""
     parser = argparse.ArgumentParser(
         prog="latebound-spread",
         description="Makes bounds, explanations or comparisons of many files on the workers of Apache Spark.",
@@ -298,8 +298,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", help="a store for the results, beside the rows of its hosts; made where there is none")
     parser.add_argument("--host", help="with --store: the host that the files are of, in place of the one that each names")
     parser.add_argument("--out", type=Path, help="a Parquet file for the results (usually one line of JSON each on standard output)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``latebound-spread``; gives the exit status: 0 all files, 1 wrongly asked, 2 some files failed."""
     try:
-        asked = parser.parse_args(arguments)
+        asked = command_line().parse_args(arguments)
     except SystemExit as end:
         return 1 if end.code else 0
     options: dict[str, Any] = {}
