@@ -14,7 +14,7 @@ import pytest
 from conftest import FIXTURES, REPOSITORY, command
 
 import latebound
-from latebound import spread
+from latebound import page, spread
 from latebound.ask import AskError, ask, live_files, questions
 
 KEY, SECRET = "AKLOOPBACKTEST", "secret-of-the-loopback-test"
@@ -96,6 +96,21 @@ def test_a_bucket_answers_every_question_as_a_folder_does(bucket, tmp_path):
     pathlib.Path(files[0]).write_bytes(b"cut")
     assert ask("worst-hosts", place).rows == ask("worst-hosts", folder).rows
     assert pathlib.Path(files[0]).stat().st_size > 3
+
+
+def test_the_page_of_a_bucket_is_that_of_the_same_store_in_a_folder(bucket, tmp_path, capsys):
+    folder, place = simulate(str(tmp_path / "fleet")), simulate("s3://fleet/paged")
+    pages = []
+    for store, out in ((folder, tmp_path / "here"), (place, tmp_path / "there")):
+        assert page.main(["--store", store, "--out", str(out)]) == 0
+        told = capsys.readouterr()
+        assert "3 hosts, 3 with a page" in told.out and told.err == ""
+        # The page names its store.
+        assert store in (out / "index.html").read_text()
+        pages.append({path.relative_to(out): path.read_text().replace(store, "STORE") for path in out.rglob("*.html")})
+    assert len(pages[0]) >= 4 and pages[0] == pages[1]
+    assert page.main(["--store", "s3://fleet/absent", "--out", str(tmp_path / "absent")]) == 1
+    assert "s3://fleet/absent" in capsys.readouterr().err and not (tmp_path / "absent").exists()
 
 
 def test_a_damaged_object_is_left_out_with_a_warning(bucket):

@@ -406,8 +406,9 @@ def _ask_spark(asked: Question, values: Mapping[str, Any], session: Any) -> list
         typed = [(name, pyarrow.string() if name in texts else pyarrow.int64()) for name in names]
         return pyarrow.table([[value] for value in function(rows, given)], schema=pyarrow.schema(typed))
 
-    answered = frame.groupBy(*asked.keys).applyInArrow(one_row, schema=schema).orderBy(*asked.keys)
-    return [tuple(row) for row in answered.limit(int(given["limit"])).collect()]
+    answered = frame.groupBy(*asked.keys).applyInArrow(one_row, schema=schema)
+    ordered = answered.orderBy(answered[_HIGHEST[asked.group]].desc_nulls_last(), *asked.keys)
+    return [tuple(row) for row in ordered.limit(int(given["limit"])).collect()]
 
 
 def _ask_spark_of_bucket(asked: Question, values: Mapping[str, Any], store: str, session: Any) -> list[tuple[Any, ...]]:
@@ -438,12 +439,17 @@ def return_level(rows: Sequence[tuple[Any, ...]], values: Mapping[str, Any]) -> 
 
 _GROUPS = {"return_level": return_level}
 
+_HIGHEST = {"return_level": "level_ns"}
+"""The column by which the rows of a function are ordered, the highest first and unknown ones last."""
+
 
 def _grouped(asked: Question, rows: Iterable[tuple[Any, ...]], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for row in rows:
         groups.setdefault(row[: len(asked.keys)], []).append(row)
     answer = [_GROUPS[asked.group or ""](group, values) for group in groups.values()]
+    place = [name for name, _ in asked.columns].index(_HIGHEST[asked.group or ""])
+    answer.sort(key=lambda row: (row[place] is None, -(row[place] or 0), row[: len(asked.keys)]))
     return answer[: values.get("limit")]
 
 

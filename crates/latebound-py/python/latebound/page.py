@@ -152,7 +152,7 @@ def command_line() -> argparse.ArgumentParser:
         epilog="Example: latebound-page --store /srv/fleet --out /srv/www/fleet --replace",
         allow_abbrev=False,
     )
-    parser.add_argument("--store", required=True, help="the store's folder")
+    parser.add_argument("--store", required=True, help="the store: a folder, or s3://BUCKET/PREFIX")
     parser.add_argument("--out", required=True, type=Path, help="the folder to write; it must not be there")
     parser.add_argument("--replace", action="store_true", help="take the place of an earlier page at --out")
     parser.add_argument("--hosts", type=int, default=HOSTS, help=f"how many of the latest hosts are listed and have a page (usually {HOSTS})")
