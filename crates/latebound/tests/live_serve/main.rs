@@ -11,6 +11,7 @@ mod access;
 mod authority;
 #[path = "../control_group/mod.rs"]
 mod control_group;
+mod guide;
 #[path = "../killed/mod.rs"]
 mod killed;
 mod kills;
