@@ -10,7 +10,7 @@
 #
 # What builds and tests it (maturin, pytest, the libraries that take its tables) is pinned in scripts/python-library-requirements.txt and
 # kept in ~/.cache/latebound/python-library. LATEBOUND and SAMPLE_RUN name the command and the example that writes Runs; where they are not
-# set, both are built.
+# set, both are built. The tests get the wheel as WHEEL, and a folder of wheels that it needs as WHEELS.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +35,12 @@ if ! cmp -s "$requirements" "$cache/requirements.txt" || [ ! -x "$tools/bin/matu
         fail "the Python packages could not be installed (see above); is PyPI within reach? Then type the same again"
     fi
     cp "$requirements" "$cache/requirements.txt"
+fi
+# What a test installs by the extra [store] of the wheel, without the network.
+duckdb=$(grep '^duckdb==' "$requirements")
+if ! compgen -G "$cache/wheels/${duckdb/==/-}-*.whl" >/dev/null; then
+    "$tools/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$cache/wheels" "$duckdb" ||
+        fail "$duckdb could not be downloaded (see above); is PyPI within reach? Then type the same again"
 fi
 flock -u 9
 
@@ -82,7 +88,7 @@ name_programs() {
 }
 test_with() {
     cd crates/latebound-py/tests
-    PYTHONDONTWRITEBYTECODE=1 "$@"
+    PYTHONDONTWRITEBYTECODE=1 WHEEL="$wheel" WHEELS="$cache/wheels" "$@"
 }
 
 if $arm64; then

@@ -205,7 +205,7 @@ def _duckdb(memory: str, threads: int | None) -> Any:
     try:
         import duckdb
     except ImportError:
-        raise AskError("DuckDB is not installed; type: pip install duckdb") from None
+        raise AskError('DuckDB is not installed; type: pip install "latebound[store]"') from None
     connection = duckdb.connect(":memory:")
     connection.execute("SET memory_limit = ?", [memory])
     if threads is not None:
@@ -275,9 +275,12 @@ _SPARK_TYPES = {"VARCHAR": "STRING", "INTEGER": "INT"}
 def spark_session(master: str) -> Any:
     """A session of Apache Spark at this master: ``local[2]``, ``spark://host:7077``."""
     try:
+        # Without these two, Spark would say so in the middle of the work, on a worker.
+        import pandas  # type: ignore[import-untyped]  # noqa: F401
+        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise AskError("PySpark is not installed; type: pip install pyspark pandas pyarrow. It needs Java 17 or newer") from None
+    except ImportError as missing:
+        raise AskError(f'Python has no {missing.name}; type: pip install "latebound[spark]". Spark needs Java 17 or newer') from None
     builder = SparkSession.builder.master(master).appName("latebound-ask")
     # An overflow is an error and not a wrong number.
     settings: dict[str, bool | float | int | str | None] = {"spark.sql.ansi.enabled": "true"}
@@ -367,7 +370,7 @@ def _rows_of(store: str, schema: Any, damage: Any) -> Callable[[Iterator[Any]], 
     """What a task does: from batches of files to batches of their rows, with this schema."""
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow
         import pyarrow.parquet  # type: ignore[import-untyped]
 
         for batch in batches:
