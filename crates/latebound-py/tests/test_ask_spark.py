@@ -3,18 +3,19 @@
 
 import json
 import os
+import signal
 import threading
 import time
 
 import pytest
 from cluster import Cluster
-from conftest import FIXTURES
+from conftest import FIXTURES, command, write_sample
 from pyspark.sql import SparkSession
 from test_ask import Fleet
 
 import latebound
 from latebound import spread as spreading
-from latebound.ask import ask, live_files, questions
+from latebound.ask import ask, live_files, questions, spark_session
 from latebound.spread import add_to_store, main, one, spread_batches
 
 TRACES = ("jobs.trace.dat", "v7-zstd.trace.dat", "v7-overwritten.trace.dat")
@@ -42,6 +43,48 @@ def test_two_workers_answer_every_question_as_duckdb_does(cluster, fleet):
         there = ask(one.name, files=fleet.files, engine="spark", master=cluster.master, **given)
         assert here.rows == there.rows, one.name
     assert cluster.alive() == 2
+
+
+def test_a_worker_killed_in_the_middle_of_a_question_changes_no_answer(cluster, fleet):
+    here = ask("worst-hosts", files=fleet.files).rows
+    session = spark_session(cluster.master)
+    jobs, worker = session.sparkContext.statusTracker(), cluster.workers[0].pid
+    while sum(one["coresused"] for one in cluster.told()) < 2:
+        time.sleep(0.1)
+    # The tasks of a worker that stands still do not end, so the question goes on until others do them.
+    os.killpg(worker, signal.SIGSTOP)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(ask("worst-hosts", files=fleet.files, engine="spark", master=cluster.master).rows))
+    asking.start()
+    until = time.monotonic() + 300
+    while not any((stage := jobs.getStageInfo(number)) and stage.numActiveTasks for number in jobs.getActiveStageIds()):
+        assert time.monotonic() < until, "no task began"
+        time.sleep(0.05)
+    asking.join(2)
+    was_asked = asking.is_alive()
+    os.killpg(worker, signal.SIGKILL)
+    asking.join()
+    assert was_asked, "the question was answered before the worker was killed"
+    assert answers == [here] and len(here) > 1
+    cluster.workers[0] = cluster.start_worker()
+    cluster.await_workers(2)
+
+
+def test_explanations_and_comparisons_in_the_store_are_those_of_the_command(cluster, tmp_path):
+    traces = [os.fspath(FIXTURES / name) for name in TRACES[:2]]
+    base, *runs = (os.fspath(write_sample(tmp_path / f"{number}.run", 100, number)) for number in (1, 2, 3))
+    expected = {file: command("explain", "--trace", file, "--rt", "--format", "json") for file in traces}
+    expected |= {file: command("compare", base, "--against", file, "--format", "json") for file in runs}
+    store = tmp_path / "fleet"
+    for words in (["explain", *traces, "--rt"], ["compare", *runs, "--base", base]):
+        assert main([*words, "--master", cluster.master, "--store", str(store)]) == 0
+    rows = result_rows(store)
+    assert {row["file"]: json.loads(row["document"]) for row in rows} == {file: json.loads(text) for file, text in expected.items()}
+    assert len(rows) == 4 and not any(row["error"] for row in rows)
+    # The cluster's own answer about its work.
+    for kind in ("explain", "compare"):
+        answers = ask("spread-results", str(store), kind=kind, engine="spark", master=cluster.master).to_dicts()
+        assert sum(row["files"] for row in answers) == 2 and not any(row["failed"] for row in answers)
 
 
 def test_a_killed_worker_and_a_poisoned_file_change_no_other_result(cluster, tmp_path):
