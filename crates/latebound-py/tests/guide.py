@@ -23,11 +23,15 @@ def blocks():
     return found
 
 
-def steps(section, place=0):
-    """The lines of a block of commands."""
-    kind, lines = blocks()[section][place]
-    assert kind == "sh", (section, kind)
-    return lines
+def commands(section):
+    """The blocks of commands of a section."""
+    return [lines for kind, lines in blocks()[section] if kind == "sh"]
+
+
+def steps(section):
+    """The block of a section that leads to an answer: its lines before the question, and the question."""
+    (found,) = (lines for lines in commands(section) if lines[-1].startswith("latebound-ask "))
+    return found[:-1], found[-1]
 
 
 class Way:
@@ -35,7 +39,7 @@ class Way:
 
     def __init__(self, folder, master="spark://head:7077"):
         self.folder, self.master = folder, master
-        for name in ("bin", "srv/runs", "srv/www", "etc/prometheus", "var/lib/grafana/dashboards"):
+        for name in ("bin", "srv/runs", "srv/www", "etc/default", "etc/prometheus", "var/lib/grafana/dashboards"):
             (folder / name).mkdir(parents=True)
         (folder / "bin/latebound").symlink_to(os.environ["LATEBOUND"])
         (folder / "packaging").symlink_to(REPOSITORY / "packaging")
@@ -44,7 +48,7 @@ class Way:
 
     def here(self, line):
         """A line of the guide as the test runs it."""
-        line = re.sub(r"(?<=[ ])/(srv|etc|var)/", rf"{self.folder}/\1/", line)
+        line = re.sub(r"(?<=[ >])/(srv|etc|var)/", rf"{self.folder}/\1/", line)
         return line.replace("--duration 10m", "--duration 1s").replace("spark://head:7077", self.master)
 
     def start(self, line, more=""):

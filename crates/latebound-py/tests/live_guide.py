@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 
 from conftest import REPOSITORY
-from guide import Way, blocks, steps
+from guide import Way, blocks, commands, steps
 
 UNIT = REPOSITORY / "packaging/systemd/latebound-serve.service"
 
@@ -54,14 +54,16 @@ def asked(address, query):
 
 def test_a_service_fills_a_store_and_prometheus_takes_its_metrics(tmp_path):
     way, spool = Way(tmp_path), tmp_path / "spool"
-    collect, add, question = steps("A service")
+    before, _, after = commands("A service")
+    (collect, add), question = steps("A service")
     assert collect.split()[-1] == UNIT.stem
+    for line in before + after:
+        way.run(line)
+    options = re.fullmatch(r'OPTIONS="(.+)"\n', (way.folder / "etc/default/latebound-serve").read_text())[1]
     processes = []
     try:
-        service, address = started_by_the_unit(f"--interval 1s --spool {spool} --listen 127.0.0.1:0")
+        service, address = started_by_the_unit(f"{options} --interval 1s --spool {spool} --listen 127.0.0.1:0")
         processes.append(service)
-        for line in steps("A service", 2):
-            way.run(line)
         (configuration,) = ("\n".join(lines) for kind, lines in blocks()["A service"] if kind == "yaml")
         file = way.folder / "etc/prometheus/prometheus.yml"
         file.write_text("global: { scrape_interval: 1s, evaluation_interval: 1s }\n" + configuration.replace("127.0.0.1:9760", address))

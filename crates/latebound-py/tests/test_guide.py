@@ -8,7 +8,7 @@ import socket
 import subprocess
 
 from conftest import FIXTURES, command
-from guide import Way, blocks, steps
+from guide import Way, blocks, commands, steps
 from test_spark_bucket import cluster, objects, workers  # noqa: F401
 from test_store_bucket import server  # noqa: F401
 
@@ -25,10 +25,10 @@ def listed(store):
 def test_each_section_has_the_same_three_steps():
     kinds = {section: [kind for kind, _ in found] for section, found in blocks().items()}
     # Each of these is run here, in live_guide.py, or (console) by the tests of the command.
-    sections = {"One machine": ["sh"], "A service": ["sh", "yaml", "sh"], "A cluster": ["sh"], "Work on many files": ["sh"], "A page": ["sh"]}
+    sections = {"One machine": ["sh"], "A service": ["sh", "sh", "yaml", "sh"], "A cluster": ["sh"], "Work on many files": ["sh"], "A page": ["sh"]}
     assert kinds == sections | {"Before there are machines": ["console"]}
     for section in ("One machine", "A service", "A cluster"):
-        measure, add, question = steps(section)
+        (measure, add), question = steps(section)
         assert re.match(r"latebound measure |systemctl enable --now latebound-serve$", measure), measure
         assert re.match(r"latebound (store add|push) --store ", add) and question.startswith("latebound-ask worst-hosts --store "), (add, question)
         # Both name one store.
@@ -37,13 +37,13 @@ def test_each_section_has_the_same_three_steps():
 
 def test_one_machine_becomes_a_store_an_answer_and_a_page(tmp_path):
     way, host = Way(tmp_path), socket.gethostname()
-    *before, question = steps("One machine")
+    before, question = steps("One machine")
     for line in before:
         way.run(line)
     assert listed(way.store) == {host: 1}
     answer = way.run(question)
     assert answer.startswith("Which") and host in answer
-    (line,) = steps("A page")
+    ((line,),) = commands("A page")
     assert "1 hosts, 1 with a page" in way.run(line)
     assert host in (way.folder / "srv/www/fleet/index.html").read_text()
     # What is typed again counts once, and takes the place of the earlier page.
@@ -54,7 +54,7 @@ def test_one_machine_becomes_a_store_an_answer_and_a_page(tmp_path):
 def test_the_files_for_prometheus_and_grafana_are_where_the_guide_says(tmp_path):
     way = Way(tmp_path)
     (configuration,) = ("\n".join(lines) for kind, lines in blocks()["A service"] if kind == "yaml")
-    for line in steps("A service", 2):
+    for line in commands("A service")[-1]:
         way.run(line)
     (way.folder / "etc/prometheus/prometheus.yml").write_text(configuration)
     checked = subprocess.run(["promtool", "check", "config", way.folder / "etc/prometheus/prometheus.yml"], capture_output=True, text=True, check=False)
@@ -65,7 +65,7 @@ def test_the_files_for_prometheus_and_grafana_are_where_the_guide_says(tmp_path)
 
 def test_a_cluster_answers_from_a_bucket_and_spreads_work(cluster, objects, tmp_path):  # noqa: F811
     way, host = Way(tmp_path / "root", cluster.master), socket.gethostname()
-    *before, question = steps("A cluster")
+    before, question = steps("A cluster")
     for line in before:
         way.run(line)
     assert listed("s3://fleet/lab") == {host: 1}
@@ -73,7 +73,7 @@ def test_a_cluster_answers_from_a_bucket_and_spreads_work(cluster, objects, tmp_
     # DuckDB prints the same.
     assert host in answer and answer == way.run(question.partition(" --engine")[0])
 
-    measure, *work, question = steps("Work on many files")
+    (measure, *work), question = steps("Work on many files")
     way.run(measure.replace("/srv/runs/today.run", "/srv/base.run"))
     (objects / "traces").mkdir()
     for name in TRACES:
