@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flight recorder on the running kernel: latencies against the threads' own clocks, late wake-ups, losses, cost.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use latebound_model::{Activation, Cpu, EventKind, LossKind, Mechanism, Nanos};
+use latebound_model::{Activation, Cpu, EventKind, Loss, LossKind, Mechanism, Nanos, Tid};
 use latebound_probe::{Recorder, RecorderOptions, Watch};
 
 use crate::plant::{self, Class, MS, US};
@@ -143,7 +145,7 @@ fn named_sleeper() {
     // SAFETY: the name lives through the call and ends with a zero.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, c"short-lived".as_ptr()) }, 0);
     for _ in 0..SLEEPS {
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -170,11 +172,10 @@ fn live_threads_that_end_leave_their_places_to_more_than_there_are_places() {
                 ended += freed.threads.len() as u64;
             }
             // A place is free a little after the end of its thread.
-            std::thread::sleep(std::time::Duration::from_millis(15));
+            std::thread::sleep(Duration::from_millis(15));
         }
         let losses = recorder.losses();
-        let refused: u64 =
-            losses.iter().filter(|loss| loss.kind == LossKind::MapFull).filter_map(|loss| loss.count).sum();
+        let refused = lost(&losses, LossKind::MapFull);
         let counted: u64 = recorder
             .series()
             .iter()
@@ -195,92 +196,182 @@ fn live_threads_that_end_leave_their_places_to_more_than_there_are_places() {
     assert!(counted <= u64::from(PLACES) * SLEEPS, "{counted}");
 }
 
+/// What a recorder had told of its watched threads by a moment at which all of them slept.
+#[derive(Clone, Copy)]
+struct Told {
+    /// How often they had gone to sleep, by the kernel's own count.
+    slept: u64,
+    /// Their wake-ups in the distributions, and those of threads that share a place.
+    counted: u64,
+    of_others: u64,
+    /// Wake-ups that were counted as lost.
+    unseen: u64,
+}
+
+impl Told {
+    /// Waits until the threads have gone to sleep and stay so.
+    fn while_all_sleep(recorder: &Recorder, threads: &[Tid], deadline: u64) -> Told {
+        let (mut before, mut slept) = (0, sleeps_of(threads));
+        while slept != before && plant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(100));
+            before = std::mem::replace(&mut slept, sleeps_of(threads));
+        }
+        let series = recorder.series();
+        let naps = || {
+            let is_nap = |mechanism| matches!(mechanism, Mechanism::TimerWakeup | Mechanism::ThreadWakeup);
+            series.iter().filter(move |series| is_nap(series.mechanism))
+        };
+        let counted = naps().map(|series| series.summary.count).sum();
+        let of_others =
+            naps().filter(|series| series.subject.task.is_none()).map(|series| series.summary.count).sum();
+        Told { slept, counted, of_others, unseen: lost(&recorder.losses(), LossKind::Unpaired) }
+    }
+}
+
+/// How often these threads of this process have given their CPU up to wait (proc_pid_status(5)).
+fn sleeps_of(threads: &[Tid]) -> u64 {
+    let of_one = |tid: &Tid| {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        count.trim().parse::<u64>().unwrap()
+    };
+    threads.iter().map(of_one).sum()
+}
+
+fn lost(losses: &[Loss], kind: LossKind) -> u64 {
+    losses.iter().filter(|loss| loss.kind == kind).filter_map(|loss| loss.count).sum()
+}
+
+/// What napping threads do: one after the other.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Stage {
+    /// They nap until each of them is watched, which it is from the first wake-up on that the kernel shows.
+    Meet,
+    /// They sleep.
+    Settle,
+    /// They nap as often as they are to, and sleep then.
+    Nap,
+    /// They end, and wait for each other there (mmap_lock).
+    End,
+}
+
+/// What a recorder told of naps.
+struct Naps {
+    /// How many of the threads were watched.
+    watched: usize,
+    told: Told,
+    /// How many wake-ups were reported as late.
+    late: usize,
+}
+
+impl Naps {
+    /// Each of so many threads takes this name and naps so often. What it does before and behind its naps can make it wait as well, so all sleep
+    /// whenever the recorder is read.
+    fn of_threads(
+        recorder: &mut Recorder,
+        name: &CStr,
+        threads: usize,
+        naps: usize,
+        nap: impl Fn() + Sync,
+    ) -> Naps {
+        let (stage, asleep) = (AtomicU8::new(Stage::Meet as u8), AtomicUsize::new(0));
+        let is_before = |of: Stage| stage.load(Ordering::Acquire) < of as u8;
+        let sleep_until = |of: Stage| {
+            asleep.fetch_add(1, Ordering::Release);
+            while is_before(of) {
+                std::thread::park();
+            }
+        };
+        let run = || {
+            // SAFETY: the name lives through the call and ends with a zero.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
+            while is_before(Stage::Settle) {
+                nap();
+            }
+            sleep_until(Stage::Nap);
+            (0..naps).for_each(|_| nap());
+            sleep_until(Stage::End);
+        };
+        let deadline = plant::now() + 200_000 * MS;
+        let (mut late, mut told) = (0, Vec::new());
+        let watched = std::thread::scope(|scope| {
+            let start =
+                |_| std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, run).unwrap();
+            let started: Vec<_> = (0..threads).map(start).collect();
+            let mut wait_for = |recorder: &mut Recorder, is_so: &dyn Fn(&Recorder) -> bool| {
+                while !is_so(recorder) && plant::now() < deadline {
+                    late += recorder.late().unwrap().len();
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            };
+            wait_for(recorder, &|recorder| recorder.watched_threads().len() >= threads);
+            let watched = recorder.watched_threads();
+            for next in [Stage::Settle, Stage::Nap, Stage::End] {
+                asleep.store(0, Ordering::Release);
+                stage.store(next as u8, Ordering::Release);
+                started.iter().for_each(|thread| thread.thread().unpark());
+                if next < Stage::End {
+                    wait_for(recorder, &|_| asleep.load(Ordering::Acquire) == threads);
+                    told.push(Told::while_all_sleep(recorder, &watched, deadline));
+                }
+            }
+            watched.len()
+        });
+        assert!(plant::now() < deadline, "{threads} threads took longer than 200 s");
+        let [before, after] = told[..] else { unreachable!("read twice") };
+        let told = Told {
+            slept: after.slept - before.slept,
+            counted: after.counted - before.counted,
+            of_others: after.of_others - before.of_others,
+            unseen: after.unseen - before.unseen,
+        };
+        println!(
+            "{watched} threads watched, {} sleeps: {} counted, {} of those together, {} lost, {late} late",
+            told.slept, told.counted, told.of_others, told.unseen
+        );
+        Naps { watched, told, late }
+    }
+
+    /// Each sleep is told once, in a distribution or as a loss. The kernels of the lab show every event; that of a provider may hide some
+    /// (deferral-mechanisms.md, "A kernel that hides a process").
+    fn assert_each_is_told(&self) {
+        let Told { slept, counted, unseen, .. } = self.told;
+        assert_eq!(counted + unseen, slept, "{counted} counted and {unseen} lost");
+        let hidden_at_most = if plant::is_in_guest() { 0 } else { slept / 10 };
+        assert!(unseen <= hidden_at_most, "{unseen} of {slept} are lost");
+    }
+}
+
 #[test]
 fn live_each_sleep_of_a_watched_thread_is_counted_or_counted_as_lost() {
-    const THREADS: u64 = 4;
-    const NAPS: u64 = 2_000;
+    const THREADS: usize = 4;
+    const NAPS: usize = 2_000;
     let options =
         RecorderOptions { watch: Watch::Comm("lb-napper".to_owned()), ..RecorderOptions::default() };
-    let recorder = Recorder::start(options).unwrap();
-    let nap_often = || {
-        // SAFETY: the name lives through the call and ends with a zero.
-        assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, c"lb-napper".as_ptr()) }, 0);
-        let before = voluntary_switches();
-        (0..NAPS).for_each(|_| plant::sleep_until(plant::now() + 200 * US));
-        u64::try_from(voluntary_switches() - before).unwrap()
-    };
-    let slept: u64 = std::thread::scope(|scope| {
-        let threads = [(); THREADS as usize].map(|()| scope.spawn(nap_often));
-        threads.map(|thread| thread.join().unwrap()).iter().sum()
+    let mut recorder = Recorder::start(options).unwrap();
+    let naps = Naps::of_threads(&mut recorder, c"lb-napper", THREADS, NAPS, || {
+        plant::sleep_until(plant::now() + 200 * US);
     });
-    let counted: u64 = recorder
-        .series()
-        .iter()
-        .filter(|series| series.subject.task.as_ref().is_some_and(|task| task.comm == "lb-napper"))
-        .filter(|series| matches!(series.mechanism, Mechanism::TimerWakeup | Mechanism::ThreadWakeup))
-        .map(|series| series.summary.count)
-        .sum();
-    let losses = recorder.losses();
-    let unseen: u64 =
-        losses.iter().filter(|loss| loss.kind == LossKind::Unpaired).filter_map(|loss| loss.count).sum();
-    println!("{slept} sleeps of {} naps: {counted} counted, {unseen} lost", THREADS * NAPS);
-    assert!(slept > THREADS * NAPS / 2 && unseen * 100 < slept, "{losses:#?}");
-    // A sleep of which neither the beginning nor the wake-up nor the end makes an event leaves no trace.
-    assert!((counted + unseen).abs_diff(slept) * 2_000 <= slept, "{counted} + {unseen} of {slept}");
+    assert!(naps.watched == THREADS && naps.told.slept > (THREADS * NAPS / 2) as u64);
+    naps.assert_each_is_told();
 }
 
 #[test]
 fn live_each_of_ten_thousand_threads_is_watched() {
     const THREADS: usize = 10_000;
-    const NAP: std::time::Duration = std::time::Duration::from_millis(500);
     let options =
         RecorderOptions { watch: Watch::Comm("lb-many".to_owned()), keep: 16, ..RecorderOptions::default() };
     let mut recorder = Recorder::start(options).unwrap();
-    let is_over = AtomicBool::new(false);
-    let nap_often = || {
-        // SAFETY: the name lives through the call and ends with a zero.
-        assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, c"lb-many".as_ptr()) }, 0);
-        let before = voluntary_switches();
-        while !is_over.load(Ordering::Relaxed) {
-            std::thread::sleep(NAP);
-        }
-        u64::try_from(voluntary_switches() - before).unwrap()
-    };
-    let (slept, watched, late) = std::thread::scope(|scope| {
-        let start =
-            |_| std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, nap_often).unwrap();
-        let threads: Vec<_> = (0..THREADS).map(start).collect();
-        let until = plant::now() + 2_000 * MS;
-        let mut late = 0;
-        while plant::now() < until {
-            late += recorder.late().unwrap().len();
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let watched = recorder.watched_threads().len();
-        is_over.store(true, Ordering::Relaxed);
-        let slept: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        (slept, watched, late)
+    let naps = Naps::of_threads(&mut recorder, c"lb-many", THREADS, 3, || {
+        std::thread::sleep(Duration::from_millis(500));
     });
-    let series = recorder.series();
-    // Threads that end at once wait for each other.
-    let naps = || series.iter().filter(|series| series.mechanism == Mechanism::TimerWakeup);
-    let of_all: u64 = naps().map(|series| series.summary.count).sum();
-    let of_others: u64 =
-        naps().filter(|series| series.subject.task.is_none()).map(|series| series.summary.count).sum();
     let losses = recorder.losses();
-    let count =
-        |kind| losses.iter().filter(|loss| loss.kind == kind).filter_map(|loss| loss.count).sum::<u64>();
-    let (unseen, refused) = (count(LossKind::Unpaired), count(LossKind::MapFull));
-    println!(
-        "{watched} threads watched, {slept} sleeps: {of_all} counted, {of_others} of those together, {unseen} lost, {late} late"
-    );
-    assert_eq!((watched, refused), (THREADS, 0), "{losses:#?}");
-    assert!(slept > 3 * THREADS as u64 && unseen * 100 < slept, "{losses:#?}");
-    // Their last waits for each other can be among those that are lost.
-    assert!(of_all <= slept && slept - of_all <= unseen + slept / 1_000, "{of_all} + {unseen} of {slept}");
-    assert!(of_others > slept / 10 * 9 && late >= 16);
+    assert_eq!((naps.watched, lost(&losses, LossKind::MapFull)), (THREADS, 0), "{losses:#?}");
+    assert!(naps.told.slept >= 3 * THREADS as u64, "{}", naps.told.slept);
+    naps.assert_each_is_told();
+    assert!(naps.told.of_others > naps.told.slept / 10 * 9 && naps.late >= 16);
     let missing = recorder.shared_places().unwrap();
     assert!(missing.what.contains(&format!("{}", THREADS - 128)), "{missing}");
     // Few of the worst are kept of all of them together, not of each.
-    assert!(late < THREADS, "{late}");
+    assert!(naps.late < THREADS, "{}", naps.late);
 }

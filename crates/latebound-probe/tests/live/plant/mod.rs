@@ -25,6 +25,11 @@ pub(crate) fn possible_cpus() -> usize {
 /// Where [`folder`] makes folders in a guest, whose other file systems have no disk.
 pub(crate) const DISK: &str = "LATEBOUND_TEST_DISK";
 
+/// Whether this is a guest of the lab.
+pub(crate) fn is_in_guest() -> bool {
+    std::env::var_os(DISK).is_some()
+}
+
 /// On a file system with a disk, which that of /tmp need not be: below the build folder.
 pub(crate) fn folder() -> tempfile::TempDir {
     let place = std::env::var_os(DISK).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
