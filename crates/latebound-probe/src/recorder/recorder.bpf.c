@@ -419,16 +419,22 @@ static __always_inline void run_unseen(struct lb_flight_cpu *cpu)
 	__sync_fetch_and_add(&cpu->runs_unseen, 1);
 }
 
+/* The end of a watched thread's sleep is missing. What is left of that sleep belongs to no later one. */
+static __always_inline void wakes_unseen(struct lb_flight_cpu *cpu, struct lb_flight_watched *thread)
+{
+	run_unseen(cpu);
+	thread->waking_at_ns = 0;
+	thread->sleeps = 0;
+}
+
 /* A watched thread that is switched out goes to sleep. */
 static __always_inline void goes_to_sleep(struct lb_flight_cpu *cpu, struct lb_flight_watched *thread)
 {
 	/* Nobody is woken after the end. A new thread may get the id. */
 	if (!wakings_met || thread->ended_at_ns)
 		return;
-	if (thread->sleeps) {
-		run_unseen(cpu);
-		thread->waking_at_ns = 0;
-	}
+	if (thread->sleeps)
+		wakes_unseen(cpu, thread);
 	thread->sleeps = 1;
 }
 
@@ -488,7 +494,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	wakings_met = 1;
 	/* Nobody is woken twice before it runs. */
 	if (thread->waking_at_ns)
-		run_unseen(cpu);
+		wakes_unseen(cpu, thread);
 	thread->waking_at_ns = now;
 	expiring = is_expiring(cpu);
 	thread->soft_expires_ns = expiring ? cpu->soft_expires_ns : 0;
@@ -624,6 +630,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	sample_quotas();
 	thread = find_watched(prev, false);
 	if (thread && (preempt || !prev->__state)) {
+		/* It ran on from a sleep, but the switch to it made no event: how late it was nobody knows. */
+		if (thread->sleeps)
+			wakes_unseen(cpu, thread);
 		if (quota_bears_on(prev)) {
 			thread->prio = prev->prio;
 			thread->policy = prev->policy;
