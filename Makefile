@@ -12,6 +12,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST = $(shell scripts/with-cargo.sh rustc -vV | sed -n 's/^host: //p')
 CARGO := scripts/with-cargo.sh cargo
 PREFIX ?= /usr/local
+# A machine of CI builds once: what another build could take up again would be a tenth of the work, and gigabytes.
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
 # More for `make run`: make run ARGS="--load ipc --duration 30s"
 ARGS ?=
 
