@@ -3,8 +3,8 @@
 //! doubt about which of both requested.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ fn live_without_root_the_refusal_says_what_would_be_needed() {
 #[test]
 fn live_ctrl_c_ends_the_run_and_keeps_what_it_measured() {
     let mut command = defer(&["--by", "bpf", "--count", "100000", "--period", "1ms", "--format", "json"]);
-    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     // Its threads are made right before it begins.
     let threads = format!("/proc/{}/task", child.id());
     while std::fs::read_dir(&threads).unwrap().count() < 4 {
@@ -170,27 +170,28 @@ fn live_each_load_is_measured_by_itself_and_advice_uses_the_worst() {
 fn live_the_passive_view_has_the_same_work_items_within_stamp_distance() {
     let binary = env!("CARGO_BIN_EXE_latebound");
     let folder = tempfile::tempdir().unwrap();
-    let caused = folder.path().join("caused.json");
+    let [begun, caused] = ["begun.json", "caused.json"].map(|name| folder.path().join(name));
+    // Under its own name it is whole.
     let job = format!(
-        "{binary} defer run --by bpf --mechanism bpf_wq --context task --count 97 --period 1ms --format json >{}",
-        caused.display()
+        "{binary} defer run --by bpf --mechanism bpf_wq --context task --count 97 --period 1ms --format json >{begun} && mv {begun} {caused}",
+        begun = begun.display(),
+        caused = caused.display()
     );
-    let output = Command::new(binary)
-        .args([
-            "observe",
-            "--duration",
-            "1m",
-            "--mechanism",
-            "work",
-            "--format",
-            "json",
-            "--",
-            "sh",
-            "-c",
-            &job,
-        ])
-        .output()
+    let child = Command::new(binary)
+        .args(["observe", "--duration", "1m", "--mechanism", "work", "--format", "json", "--"])
+        .args(["sh", "-c", &job])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    // A minute is what a busy machine may need; nothing is left to see once the requests are through.
+    let started = Instant::now();
+    while !caused.exists() && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: the child was just started by this test and not waited for yet.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
     let observed = document(&output);
     let caused: Value = serde_json::from_slice(&std::fs::read(caused).unwrap()).unwrap();
     let row = &caused["rows"][0];
