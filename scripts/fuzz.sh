@@ -39,7 +39,8 @@ done
 bins=(--bin seeds)
 for target in "${targets[@]}"; do bins+=(--bin "$target"); done
 printf 'latebound: building the fuzz targets; the first time takes some minutes\n'
-RUSTFLAGS="${flags[*]}" scripts/with-cargo.sh cargo build --quiet --locked --release --target "$host" \
+# Guests of other tests may run beside the build, and time what they do.
+RUSTFLAGS="${flags[*]}" nice scripts/with-cargo.sh cargo build --quiet --locked --release --target "$host" \
     --manifest-path fuzz/Cargo.toml --target-dir fuzz/target "${bins[@]}"
 
 built=fuzz/target/$host/release

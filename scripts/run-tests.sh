@@ -9,8 +9,8 @@
 #     pure  no live_ in the name: needs no root and no kernel; and the tests of the library for Python
 #     lab   live_lab_: boots a guest of its own
 #     live  any other live_: runs on this machine's kernel as root, measures latencies and plants delays
-# Neither pure nor lab measures this machine, so as many of them run at once as there are processors. A live test would measure
-# everything else, so the live tests run after all of those, one at a time.
+# Neither pure nor lab measures this machine, so they run at once: a guest for each processor, and one thing more, since a guest that waits
+# leaves its processor idle. A live test would measure everything else, so the live tests run after all of those, one at a time.
 #
 # Where a hypervisor takes the processors away, a test of times can fail by that alone. So of the tests that touch a kernel, up to six that
 # failed run again at the end, alone and at most twice; each that passes then is named. No other test has a second try.
@@ -89,10 +89,12 @@ one() {
     return "$status"
 }
 
-# The same, beside others.
+# The same, beside others of the same kind: as many as there are lanes, and one while guests run.
 beside() {
-    while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n || :; done
-    one "$@" &
+    local most=$lanes
+    [ "$1" = guest ] || [ ! -e "$work/guests" ] || most=1
+    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || :; done
+    one "${@:2}" &
 }
 
 # Once more, and then once more; where that does not help it has failed.
@@ -110,36 +112,54 @@ again() {
 
 includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 
-# What takes long comes first, so that the last to end has little left to do alone.
-if [ "$fuzz" -gt 0 ]; then
-    CARGO_BUILD_JOBS=1 FUZZ_LANES=1 beside . scripts/fuzz.sh "$fuzz"
-fi
-if includes pure && [ -z "$part" ]; then
-    # The library for Python is no member of the workspace. The programs that its tests start were built above.
-    programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
-    # For arm64 it is built anew, which is too long for the quick loop.
-    [ "$what" = pure ] || beside . env "${programs[@]}" scripts/test-python.sh --arm64
-    beside . env "${programs[@]}" scripts/test-python.sh
-fi
-if includes lab; then
+# The file is there while guests run.
+guests() {
     while IFS=$'\t' read -r folder program; do
         for name in $(tests "$folder" "$program" live_lab_); do
-            beside "$folder" "$program" --exact "$name"
+            beside guest "$folder" "$program" --exact "$name"
         done
     done <"$work/programs"
-fi
-if includes pure; then
+    wait
+    rm "$work/guests"
+}
+
+# What takes long comes first, so that the last to end has little left to do alone.
+others() {
+    # Whatever is built here is built beside something else.
+    export CARGO_BUILD_JOBS=1
+    if [ "$fuzz" -gt 0 ]; then FUZZ_LANES=1 beside other . scripts/fuzz.sh "$fuzz"; fi
+    if includes pure; then pure; fi
+    wait
+}
+
+pure() {
+    if [ -z "$part" ]; then
+        # The library for Python is no member of the workspace. The programs that its tests start were built above.
+        programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
+        # For arm64 it is built anew, which is too long for the quick loop.
+        [ "$what" = pure ] || beside other . env "${programs[@]}" scripts/test-python.sh --arm64
+        beside other . env "${programs[@]}" scripts/test-python.sh
+    fi
     # By themselves the threads of a program are enough to keep the processors busy; beside guests each program has one.
     threads=1
     if [ "$what" = pure ]; then threads=$(nproc) lanes=2; fi
     while IFS=$'\t' read -r folder program; do
         if [ -n "$(tests "$folder" "$program" --skip live_ --skip guest_)" ]; then
-            beside "$folder" "$program" --skip live_ --skip guest_ --test-threads="$threads"
+            beside other "$folder" "$program" --skip live_ --skip guest_ --test-threads="$threads"
         fi
     done <"$work/programs"
-    [ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+    [ -n "$part" ] || beside other . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+}
+
+kinds=()
+if includes lab; then
+    touch "$work/guests"
+    guests &
+    kinds+=($!)
 fi
-wait
+others &
+kinds+=($!)
+for kind in "${kinds[@]}"; do wait "$kind"; done
 
 if includes live; then
     while IFS=$'\t' read -r folder program; do

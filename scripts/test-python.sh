@@ -57,7 +57,8 @@ release=()
 if { [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; } || [ "${1-}" = --run ]; then release=(--release); fi
 work=$(mktemp -d -p "$cache")
 trap 'rm -rf "$work"' EXIT
-(cd crates/latebound-py && "${cross[@]:-../../scripts/with-cargo.sh}" "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
+# Guests of other tests may run beside the build, and time what they do.
+(cd crates/latebound-py && nice "${cross[@]:-../../scripts/with-cargo.sh}" "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
     "${for_machine[@]}" --interpreter "$tools/bin/python" --target-dir "$wheels_target" --out "$work/wheels") >&2
 wheels=("$work"/wheels/latebound-*-cp311-abi3-*.whl)
 [ -e "${wheels[0]}" ] || fail "maturin wrote no wheel for Python 3.11 and later: $(ls "$work/wheels")"
