@@ -48,12 +48,9 @@ lint:
 	@$(CARGO) clippy --quiet --locked --manifest-path crates/latebound-py/Cargo.toml --target-dir $(TARGET) -- --deny warnings
 
 .PHONY: test
-test: packages-build+test+fuzz tracefs lint ## Install what is missing, and run every check and test
+test: packages-and-tools tracefs lint ## Install what is missing, and run every check and test
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@scripts/format-c.sh --check
-# Building these tools takes minutes, which CI has, and whose cache keeps them.
-	@if [ -n "$(CI)" ] || scripts/deny.sh --is-there; then scripts/deny.sh; fi
-	@if [ -n "$(CI)" ] || scripts/book.sh --is-there; then scripts/book.sh; fi
 	@$(CARGO) build --quiet --workspace
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it. There each run begins with the same inputs; `make fuzz` runs longer.
@@ -122,6 +119,16 @@ bench: packages-build+bench+test build tracefs ## Run every bench beside its pee
 .PHONY: clean
 clean: ## Remove what was built
 	@$(CARGO) clean --quiet
+
+# The checks of dependencies and of the book build their tools, for minutes, which CI has, and whose cache keeps them. That needs no package but
+# those of the build, so it goes on while the others are fetched and unpacked.
+.PHONY: packages-and-tools
+packages-and-tools: packages-build
+	@scripts/install-packages.sh test fuzz & jobs=($$!); \
+	for tool in deny book; do \
+		if [ -n "$(CI)" ] || scripts/$$tool.sh --is-there; then scripts/$$tool.sh & jobs+=($$!); fi; \
+	done; \
+	for job in "$${jobs[@]}"; do wait "$$job"; done
 
 packages-%:
 	@scripts/install-packages.sh $(subst +, ,$*)
