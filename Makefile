@@ -51,7 +51,8 @@ lint:
 test: packages-and-tools tracefs lint ## Install what is missing, and run every check and test
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@scripts/format-c.sh --check
-	@$(CARGO) build --quiet --workspace
+# All that is tested, with the features that tests ask of libraries: `cargo build` has others, and a second build of what depends on them.
+	@$(CARGO) test --quiet --workspace --no-run
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it. There each run begins with the same inputs; `make fuzz` runs longer.
 	@scripts/run-tests.sh all $(if $(CI),10,0)

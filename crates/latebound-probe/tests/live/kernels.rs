@@ -40,7 +40,7 @@ fn stripped(program: &Path, to: PathBuf) -> PathBuf {
     to
 }
 
-/// The tool, of the same build: `cargo build --workspace` comes before the tests (Makefile).
+/// The tool, of the same build: all programs are built before the tests run.
 fn tool() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let tool = own.parent().and_then(Path::parent).unwrap().join("latebound");
