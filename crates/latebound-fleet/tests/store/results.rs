@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results of spread work become rows of a store: each once, whole, and through a roll-up.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::thread;
 
-use common::{add, later};
 use latebound_fleet::{AddOutcome, Choice, Level, NewResult, SimulatedFleet, Store, Table, UNKNOWN_HOST};
 use latebound_model::Bound;
 use parquet::record::Field;
 use tempfile::TempDir;
+
+use crate::common::{add, later};
 
 /// Five hours after the begin of 2026-11-20, the day of the first Runs, which are of its first hour.
 const START_US: i64 = 1_795_132_800_000_000 + 5 * 3_600_000_000;
@@ -58,7 +55,7 @@ fn failed(file: &str) -> NewResult {
 
 fn rows(store: &Store, table: Table) -> Vec<BTreeMap<String, Field>> {
     let mut found = Vec::new();
-    common::rows(store, table, |row| found.push(row));
+    crate::common::rows(store, table, |row| found.push(row));
     found
 }
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that come as a stream of bytes: all of them or none, whatever the bytes are.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
-
-mod common;
-
-use common::{expected, intervals, name, run, sums};
 use latebound_fleet::{NewRuns, RunStream, Store};
 use proptest::prelude::*;
+
+use crate::common::{expected, intervals, name, run, sums};
 
 fn stream(numbers: std::ops::Range<u64>) -> Vec<u8> {
     let mut stream = RunStream::default();

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A store takes Runs, counts each once, rolls them up exactly, and says what is damaged.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use common::{add, expected, files, intervals, later, long, rows, run, sums, text};
 use jiff::Timestamp;
 use latebound_fleet::{
     AddOutcome, Choice, CompactOptions, FleetError, Level, NewRuns, SimulatedFleet, Store, Table,
@@ -20,6 +15,8 @@ use latebound_model::{
 };
 use parquet::record::Field;
 use tempfile::TempDir;
+
+use crate::common::{add, expected, files, intervals, later, long, rows, run, sums, text};
 
 fn store() -> (TempDir, Store) {
     let folder = TempDir::new().unwrap();
@@ -168,7 +165,7 @@ fn an_hour_that_is_not_over_is_not_rolled_up() {
     store.compact(CompactOptions { now, ..later(Level::Hour) }).unwrap();
     let mut levels = std::collections::BTreeMap::new();
     rows(&store, Table::Intervals, |row| {
-        *levels.entry(text(&row["level"])).or_insert(0) += common::long(&row["intervals"]);
+        *levels.entry(text(&row["level"])).or_insert(0) += long(&row["intervals"]);
     });
     assert_eq!(levels, [("hour".to_owned(), 9), ("interval".to_owned(), 11)].into());
     assert_eq!(sums(&store), expected(0..20));

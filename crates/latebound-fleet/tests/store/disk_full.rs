@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk that fills: the error says so, and what the store held before is whole.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use common::{add, expected, files, intervals, later, runs::output_of, sums};
 use latebound_fleet::{Level, Store};
+
+use crate::common::{add, expected, files, intervals, later, runs::output_of, sums};
 
 const DISK: &str = "LATEBOUND_FLEET_TEST_DISK";
 const DISK_BYTES: u64 = 1 << 20;
@@ -37,7 +34,7 @@ fn on_a_tiny_disk(test: &str) {
 #[test]
 fn a_full_disk_is_named_and_the_store_is_as_it_was() {
     let Some(disk) = std::env::var_os(DISK) else {
-        return on_a_tiny_disk("a_full_disk_is_named_and_the_store_is_as_it_was");
+        return on_a_tiny_disk("disk_full::a_full_disk_is_named_and_the_store_is_as_it_was");
     };
     let path = Path::new(&disk).join("store");
     let store = Store::open_or_create(&path).unwrap();

@@ -3,19 +3,16 @@
 //!
 //! `golden/store-1` was written by the first version that wrote stores: three simulated Runs, and one of cyclictest.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{add, bucket, files, intervals, later, rows, values};
 use latebound_fleet::{Choice, Level, Store, TABLES_VERSION, Table};
 use parquet::record::Field;
 use tempfile::TempDir;
+
+use crate::common::{add, bucket, expected_values, files, intervals, later, rows, values};
 
 const STORE: &str = "LATEBOUND_FLEET_TEST_MIGRATE";
 
@@ -72,7 +69,7 @@ fn a_store_of_the_first_version_is_read_and_written_as_one_of_today() {
     assert_eq!((intervals(&store), store.verify().unwrap().damaged), (RUNS + 4, Vec::new()));
     let document = store.compact(later(Level::Day)).unwrap();
     assert_eq!((document.damaged, intervals(&store)), (Vec::new(), RUNS + 4));
-    assert_eq!(values(&store), VALUES + common::expected_values(0..4));
+    assert_eq!(values(&store), VALUES + expected_values(0..4));
     assert_eq!(store.migrate().unwrap().partitions, [], "rolling up writes files of today");
 }
 
@@ -124,7 +121,7 @@ fn a_commit_of_later_tables_is_an_error_that_names_the_version() {
 
 #[test]
 fn migrating_killed_at_any_moment_loses_nothing_and_goes_on() {
-    const TEST: &str = "migrating_killed_at_any_moment_loses_nothing_and_goes_on";
+    const TEST: &str = "migrate::migrating_killed_at_any_moment_loses_nothing_and_goes_on";
     const KILLS: u64 = 30;
     if let Some(path) = std::env::var_os(STORE) {
         Store::open(path).unwrap().migrate().unwrap();

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host's rows become one Run again, with the sums of the Runs that were added.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::fs;
 
-use common::{add, expected, later, run};
 use latebound_fleet::{Choice, FleetError, Level, NewRuns, SimulatedFleet, Store, Table};
 use latebound_model::{CauseKind, Histogram, MissingKind, Nanos, Run};
 use tempfile::TempDir;
+
+use crate::common::{add, expected, later, run};
 
 fn store() -> (TempDir, Store) {
     let folder = TempDir::new().unwrap();

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DuckDB and pyarrow read the files that a store names, and their sums are those of the histograms.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says why and panics")]
-
-mod common;
-
 use std::path::Path;
 
-use common::{
+use latebound_fleet::{Choice, Level, Store, Table};
+
+use crate::common::{
     add, expected, later,
     runs::{output_of, python, repository},
 };
-use latebound_fleet::{Choice, Level, Store, Table};
 
 #[test]
 fn duckdb_and_pyarrow_add_up_to_the_histograms_at_every_level() {
