@@ -101,6 +101,16 @@ def test_numbers_on_the_page_are_those_of_the_questions(store, tmp_path):
         assert command("report", record, "--html", "-").decode() == (out / f"hosts/{row['host']}.html").read_text()
 
 
+def test_tails_on_the_page_are_of_the_series_that_are_asked_for(store, tmp_path):
+    written = page(store, tmp_path / "none", series="softirq/%/latency")
+    assert (written.hosts, written.pages) == (40, 0)
+    written = page(store, tmp_path / "all", series="timer_wakeup/measure/latency", hosts=3)
+    assert written.pages == 3
+    # Whatever is shown, it is said what there is.
+    for name in ("none", "all"):
+        assert "timer_wakeup/%/latency" in (tmp_path / name / "index.html").read_text()
+
+
 def test_the_later_kernel_is_found_and_equal_ones_are_not(store, tmp_path):
     (tmp_path / "hosts").mkdir()
     rt, other, later = "6.1.0-rt-sim", "6.12.0-rt-sim", "6.12.0-sim"

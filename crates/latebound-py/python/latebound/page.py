@@ -44,7 +44,11 @@ _SECTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("bound-against-observed", "Bounds", {"limit": 20}),
     ("return-levels", "Return levels", {"limit": 20}),
     ("spread-results", "Spread work", {"limit": 20}),
+    ("series", "Measured", {"limit": 50}),
 )
+
+_TAILS = ("worst-hosts", "tails-by-setting", "tails-by-hardware", "what-changed")
+"""Questions about distributions of one kind."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def page(
     *,
     hosts: int = HOSTS,
     settings: Sequence[str] = SETTINGS,
+    series: str | None = None,
     compare: str | None = "kernel_release",
     base: str | None = None,
     against: Sequence[str] = (),
@@ -100,8 +105,9 @@ def page(
 ) -> Page:
     """Writes the page of a store into a new folder: ``index.html``, ``compare.html`` and ``hosts/HOST.html``.
 
-    ``compare`` is the setting by which hosts are compared (``None``: by none), ``base`` the value that others are compared with, ``against``
-    those others; usually the value that most hosts have is the base. ``memory`` and ``threads`` are limits of DuckDB.
+    ``series`` is the kind of series whose tails are shown, by a pattern of LIKE; usually that of measured wake-ups. ``compare`` is the setting
+    by which hosts are compared (``None``: by none), ``base`` the value that others are compared with, ``against`` those others; usually the
+    value that most hosts have is the base. ``memory`` and ``threads`` are limits of DuckDB.
     """
     target = Path(out).absolute()
     _free(target, replace)
@@ -111,7 +117,8 @@ def page(
     days = {name: value for name, value in (("since", since), ("until", until)) if value is not None}
 
     def answer(name: str, **given: Any) -> Answer:
-        return ask(name, files=files, memory=memory, threads=threads, **days, **given)
+        kind = {"series": series} if series is not None and name in _TAILS else {}
+        return ask(name, files=files, memory=memory, threads=threads, **days, **kind, **given)
 
     worst = answer("worst-hosts", limit=_EVERY)
     answers = [_answered(worst, "hosts", "Hosts")]
@@ -157,6 +164,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--replace", action="store_true", help="take the place of an earlier page at --out")
     parser.add_argument("--hosts", type=int, default=HOSTS, help=f"how many of the latest hosts are listed and have a page (usually {HOSTS})")
     parser.add_argument("--setting", action="append", help=f"a setting whose tails are shown; may be given again (usually {', '.join(SETTINGS)})")
+    parser.add_argument("--series", help="the kind of series whose tails are shown, by a pattern of LIKE: softirq/%%/latency (usually timer_wakeup/%%/latency)")
     parser.add_argument("--compare", default="kernel_release", help="the setting by which hosts are compared (usually kernel_release); none: by none")
     parser.add_argument("--base", help="the value that the others are compared with (usually the one that most hosts have)")
     parser.add_argument("--against", action="append", default=[], help="a value that is compared with it; may be given again")
@@ -181,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 asked.out,
                 hosts=asked.hosts,
                 settings=asked.setting or SETTINGS,
+                series=asked.series,
                 compare=None if asked.compare == "none" else asked.compare,
                 base=asked.base,
                 against=asked.against,
