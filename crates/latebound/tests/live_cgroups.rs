@@ -316,7 +316,9 @@ fn spans_of(run: &Run, group: &str) -> Vec<String> {
     found
 }
 
-/// The time of what ran over the neighbour: the spans of the machine behind one of the neighbour, up to one of somebody else.
+/// The time of what ran over the neighbour: the spans of the machine behind one of the neighbour, up to one of somebody else. Not what the
+/// hypervisor says that it took: the kernel reads that account and takes the same time off the clock of the thread (kernel/sched/core.c,
+/// `update_rq_clock_task`: `prev_steal_time_rq`, which the recorder reads).
 fn over_neighbour(late: &Explanation) -> u64 {
     let (mut over, mut on) = (0, false);
     for span in &late.spans {
@@ -326,8 +328,8 @@ fn over_neighbour(late: &Explanation) -> u64 {
             | CauseKind::TimerInterrupt
             | CauseKind::Nmi
             | CauseKind::Softirq
-            | CauseKind::Stolen
             | CauseKind::StoodStill => over += if on { span.end.0 - span.start.0 } else { 0 },
+            CauseKind::Stolen => {}
             _ => on = cause.task.as_ref().is_some_and(|task| task.comm == "lb-neighbour"),
         }
     }
@@ -378,7 +380,7 @@ fn live_a_neighbour_is_blamed_for_its_time_an_innocent_for_none() {
 
     let neighbour = row(&run.blame, &victims.path, &Owner::Group(neighbours.path.clone()));
     let neighbour = neighbour.unwrap_or_else(|| panic!("{:?}", run.blame));
-    // The clock of a thread counts on while an interrupt is handled over it, or the hypervisor runs something else.
+    // The clock of a thread counts on while an interrupt is handled over it, or its CPU stands still.
     let over: u64 = run.worst.iter().map(over_neighbour).sum();
     let off = 100.0 * ((neighbour.time.0 + over) as f64 - taken as f64) / taken as f64;
     println!(
