@@ -280,8 +280,9 @@ pub(super) fn chosen(watch: &ServeWatchArgs) -> Result<Vec<Chosen>> {
 fn series_of(late: &Activation, name: &str, is_measured: bool) -> String {
     let cpu = is_measured.then_some(late.started_cpu);
     let subject = Subject { name: name.to_owned(), task: None, cpu };
+    // A measuring thread's own clock counts it among the latencies of the open loop as well, which is the series that `check` names.
     let quantity = match late.mechanism {
-        Mechanism::TimerWakeup => Quantity::LatencyNaive,
+        Mechanism::TimerWakeup if !is_measured => Quantity::LatencyNaive,
         _ => Quantity::Latency,
     };
     Series::id_of(late.mechanism, quantity, &subject)
