@@ -85,12 +85,23 @@ impl Folder {
     }
 
     /// Makes a folder under a name that nobody can guess, and locks it: as long as it is held, whoever looks for what the dead left
-    /// sees that its maker lives. Not every file system can lock a folder (NFS); there nobody may remove what another left.
+    /// sees that its maker lives. Not every file system can lock a folder (NFS); there nobody may remove what another left. An error where this
+    /// folder is gone.
     pub fn make_locked(&self, mode: u32) -> io::Result<(OsString, Folder)> {
+        // Another may have taken the folder for a dead one's and removed it, before it was opened or before it was locked.
         loop {
-            let (name, made) = self.make_temporary(mode)?;
-            let _ = made.lock();
-            // Another may have taken the folder for a dead one's before it was locked.
+            let (name, made) = match self.make_temporary(mode) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound && fstat(&self.handle)?.st_nlink > 0 =>
+                {
+                    continue;
+                }
+                made => made?,
+            };
+            // Who has the lock is about to remove it.
+            if matches!(made.handle.try_lock(), Err(TryLockError::WouldBlock)) {
+                continue;
+            }
             let there = self.child(&name).and_then(|there| there.identity());
             if there.is_ok_and(|there| made.identity().is_ok_and(|ours| ours == there)) {
                 return Ok((name, made));
@@ -377,6 +388,7 @@ mod tests {
     use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn place() -> (tempfile::TempDir, Folder) {
         let place = tempfile::tempdir().unwrap();
@@ -446,5 +458,42 @@ mod tests {
         folder.child(&name).unwrap_err();
         let mode = fs::metadata(place.path().join("moved")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn in_a_folder_that_is_gone_none_is_made() {
+        let (place, folder) = place();
+        drop(place);
+        assert_eq!(folder.make_locked(0o700).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_locked_folder_is_made_while_others_remove_those_of_the_dead() {
+        let (_place, folder) = place();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        for (name, dead) in folder.left_by_the_dead() {
+                            let _ = dead.empty().and_then(|()| folder.remove_folder(&name));
+                        }
+                    }
+                });
+            }
+            let make = || {
+                for _ in 0..2_000 {
+                    let (name, made) = folder.make_locked(0o700)?;
+                    let there = folder.child(&name).and_then(|there| there.identity())?;
+                    assert_eq!(made.identity()?, there);
+                    drop(made);
+                }
+                Ok::<(), io::Error>(())
+            };
+            let makers = [scope.spawn(make), scope.spawn(make)];
+            let made = makers.map(|maker| maker.join());
+            is_over.store(true, Ordering::Relaxed);
+            made.into_iter().for_each(|made| made.unwrap().unwrap());
+        });
     }
 }
