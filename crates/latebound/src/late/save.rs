@@ -156,13 +156,15 @@ impl Stream<'_> {
 
     fn of(&self, cpu: Cpu) -> Vec<Event> {
         let mut seen = self.seen.borrow_mut();
-        let events = match self.recorder.events(cpu, self.from, self.to) {
+        let mut events = match self.recorder.events(cpu, self.from, self.to) {
             Ok(events) => events,
             Err(error) => {
                 seen.failed.get_or_insert(error);
                 return Vec::new();
             }
         };
+        // One that says since when the hypervisor's account was watched may be of an earlier time: it holds from the begin on, too.
+        events.iter_mut().for_each(|event| event.at = event.at.max(self.from));
         // What was overwritten stands first.
         if let Some(first) = events.first()
             && matches!(first.kind, EventKind::Lost { .. })
