@@ -33,6 +33,15 @@ fn of_group(run: &Run) -> Vec<&Explanation> {
     run.worst.iter().filter(is_of).collect()
 }
 
+/// Waits until so many intervals are in the spool.
+fn wait_for(service: &Service, intervals: f64) {
+    let ended = || {
+        fresh();
+        number(&service.protobuf(), "latebound_intervals_written_total") >= intervals
+    };
+    assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
+}
+
 #[test]
 fn live_serve_explains_a_unit_that_starts_later() {
     const UNIT: &str = "/latebound-test-later.service";
@@ -49,14 +58,6 @@ fn live_serve_explains_a_unit_that_starts_later() {
             "latebound-test-later",
         ]);
     });
-    let written = |service: &Service| number(&service.protobuf(), "latebound_intervals_written_total");
-    let wait_for = |service: &Service, intervals: f64| {
-        let ended = || {
-            fresh();
-            written(service) >= intervals
-        };
-        assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
-    };
     wait_for(&service, 1.0);
     let group = Group::unified(UNIT);
     let sleeper = perl(&[], "usleep(2000) while 1");
@@ -87,14 +88,6 @@ fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
         command.args(["--interval", "3s", "--explain-cgroup", PATH, "--worst", "3"]);
         command.args(["--measure", "--measure-cpus", "0", "--measure-period", &period]);
     });
-    let written = |service: &Service| number(&service.protobuf(), "latebound_intervals_written_total");
-    let wait_for = |service: &Service, intervals: f64| {
-        let ended = || {
-            fresh();
-            written(service) >= intervals
-        };
-        assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
-    };
     wait_for(&service, 2.0);
     // Once, in the middle of the third or fourth interval: all later ones are shorter.
     let held = HELD.0 as f64 / 1e9;
