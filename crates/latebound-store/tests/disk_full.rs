@@ -7,33 +7,12 @@ mod common;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
-use common::{output_of, sample_run};
+use common::{on_a_tiny_disk, sample_run};
 use latebound_model::Nanos;
 use latebound_store::{RunFolder, StoreError, read_run};
 
-const DISK: &str = "LATEBOUND_STORE_TEST_DISK";
 const DISK_BYTES: u64 = 128 << 10;
-
-/// Runs the test of this name again in a mount namespace of its own, with a tiny disk: by root, or by anybody
-/// where the kernel gives user namespaces to everybody (Debian does).
-fn on_a_tiny_disk(test: &str) {
-    let disk = tempfile::TempDir::new().unwrap();
-    // SAFETY: geteuid only returns a number.
-    let root = unsafe { libc::geteuid() } == 0;
-    let namespaces: &[&str] = if root { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
-    let script =
-        format!("mount -t tmpfs -o size={DISK_BYTES} tmpfs \"$1\" && exec \"$2\" --exact {test} --nocapture");
-    output_of(
-        Command::new("unshare")
-            .args(namespaces)
-            .args(["sh", "-c", &script, "sh"])
-            .arg(disk.path())
-            .arg(std::env::current_exe().unwrap())
-            .env(DISK, disk.path()),
-    );
-}
 
 /// What has to be true of an error that a full disk gave.
 fn assert_says_disk_full(error: &StoreError, path: &Path) {
@@ -52,8 +31,10 @@ fn fill(file: &Path) {
 
 #[test]
 fn a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable() {
-    let Some(disk) = std::env::var_os(DISK) else {
-        return on_a_tiny_disk("a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable");
+    let Some(disk) =
+        on_a_tiny_disk("a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable", DISK_BYTES)
+    else {
+        return;
     };
     let path = Path::new(&disk).join("my.run");
     let mut folder = RunFolder::create(&path, false).unwrap();
@@ -74,8 +55,9 @@ fn a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable() {
 
 #[test]
 fn a_disk_that_is_full_from_the_start_leaves_nothing_behind() {
-    let Some(disk) = std::env::var_os(DISK) else {
-        return on_a_tiny_disk("a_disk_that_is_full_from_the_start_leaves_nothing_behind");
+    let Some(disk) = on_a_tiny_disk("a_disk_that_is_full_from_the_start_leaves_nothing_behind", DISK_BYTES)
+    else {
+        return;
     };
     let filler = Path::new(&disk).join("filler");
     fill(&filler);

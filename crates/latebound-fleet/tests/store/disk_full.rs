@@ -4,37 +4,18 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 use latebound_fleet::{Level, Store};
 
-use crate::common::{add, expected, files, intervals, later, runs::output_of, sums};
+use crate::common::{add, expected, files, intervals, later, runs::on_a_tiny_disk, sums};
 
-const DISK: &str = "LATEBOUND_FLEET_TEST_DISK";
 const DISK_BYTES: u64 = 1 << 20;
-
-/// Runs the test of this name again in a mount namespace of its own, with a tiny disk.
-fn on_a_tiny_disk(test: &str) {
-    let disk = tempfile::TempDir::new().unwrap();
-    // SAFETY: geteuid only returns a number.
-    let root = unsafe { libc::geteuid() } == 0;
-    let namespaces: &[&str] = if root { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
-    let script =
-        format!("mount -t tmpfs -o size={DISK_BYTES} tmpfs \"$1\" && exec \"$2\" --exact {test} --nocapture");
-    output_of(
-        Command::new("unshare")
-            .args(namespaces)
-            .args(["sh", "-c", &script, "sh"])
-            .arg(disk.path())
-            .arg(std::env::current_exe().unwrap())
-            .env(DISK, disk.path()),
-    );
-}
 
 #[test]
 fn a_full_disk_is_named_and_the_store_is_as_it_was() {
-    let Some(disk) = std::env::var_os(DISK) else {
-        return on_a_tiny_disk("disk_full::a_full_disk_is_named_and_the_store_is_as_it_was");
+    let Some(disk) = on_a_tiny_disk("disk_full::a_full_disk_is_named_and_the_store_is_as_it_was", DISK_BYTES)
+    else {
+        return;
     };
     let path = Path::new(&disk).join("store");
     let store = Store::open_or_create(&path).unwrap();
