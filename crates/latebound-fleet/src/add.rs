@@ -276,13 +276,14 @@ impl Store {
             .map(|(interval, _)| interval)
             .partition(|interval| interval.state == RunState::Running);
         let mut shared = Rows::default();
-        ended.into_iter().for_each(|interval| shared.append(interval.rows.clone()));
         if by_hour {
-            // Also of an hour that goes on: what comes later is added to it.
+            // Also of an hour that goes on: what comes later is added to it. Run by Run, so that their rows are not there twice.
             let mut sums = RollUp::new(Unit::Hour, i64::MAX);
             let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
-            sums.add(shared).map_err(overflow)?;
+            ended.into_iter().try_for_each(|interval| sums.add(interval.rows.clone())).map_err(overflow)?;
             shared = sums.finish();
+        } else {
+            ended.into_iter().for_each(|interval| shared.append(interval.rows.clone()));
         }
         shared.sort();
         let own = running.into_iter().map(|interval| (interval.rows.clone(), Some(interval.id.as_str())));
