@@ -125,8 +125,8 @@ guests() {
 
 # What takes long comes first, so that the last to end has little left to do alone.
 others() {
-    # Whatever is built here is built beside something else.
-    export CARGO_BUILD_JOBS=1
+    # Whatever is built here is built beside guests.
+    if includes lab; then export CARGO_BUILD_JOBS=1; fi
     if [ "$fuzz" -gt 0 ]; then FUZZ_LANES=1 beside other . scripts/fuzz.sh "$fuzz"; fi
     if includes pure; then pure; fi
     wait
