@@ -4,13 +4,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
+mod tiny_disk;
 
 use std::io::Write;
 use std::path::Path;
 
-use common::{on_a_tiny_disk, sample_run};
+use common::sample_run;
 use latebound_model::Nanos;
 use latebound_store::{RunFolder, StoreError, read_run};
+use tiny_disk::on_a_tiny_disk;
 
 const DISK_BYTES: u64 = 128 << 10;
 

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use latebound_fleet::{Level, Store};
 
-use crate::common::{add, expected, files, intervals, later, runs::on_a_tiny_disk, sums};
+use crate::common::{add, expected, files, intervals, later, sums};
+use crate::tiny_disk::on_a_tiny_disk;
 
 const DISK_BYTES: u64 = 1 << 20;
 

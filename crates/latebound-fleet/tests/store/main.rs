@@ -7,6 +7,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../latebound-store/tests/tiny_disk/mod.rs"]
+mod tiny_disk;
 
 mod disk_full;
 mod export;
