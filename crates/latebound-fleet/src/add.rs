@@ -280,7 +280,7 @@ impl Store {
             // Also of an hour that goes on: what comes later is added to it. Run by Run, so that their rows are not there twice.
             let mut sums = RollUp::new(Unit::Hour, i64::MAX);
             let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
-            ended.into_iter().try_for_each(|interval| sums.add(interval.rows.clone())).map_err(overflow)?;
+            ended.into_iter().try_for_each(|interval| sums.add(&interval.rows)).map_err(overflow)?;
             shared = sums.finish();
         } else {
             ended.into_iter().for_each(|interval| shared.append(interval.rows.clone()));

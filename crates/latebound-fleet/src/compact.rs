@@ -178,14 +178,14 @@ impl Store {
         let mut sums = RollUp::new(Unit::Hour, over_by);
         for file in &inputs {
             match self.read_all([file]) {
-                Ok(rows) => sums.add(rows).map_err(overflow)?,
+                Ok(rows) => sums.add(&rows).map_err(overflow)?,
                 Err(error) => return damaged(error),
             }
         }
         let mut rows = sums.finish();
         if options.to == Level::Day {
             let mut sums = RollUp::new(Unit::Day, over_by);
-            sums.add(rows).map_err(overflow)?;
+            sums.add(&rows).map_err(overflow)?;
             rows = sums.finish();
         }
         let written = self.write_rows(partition, rows, None)?;

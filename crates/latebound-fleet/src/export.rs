@@ -5,6 +5,7 @@
 //! `missing` says so: nothing is made up. Reads one data file at a time, so that a host of many days needs the memory of its sums.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -160,12 +161,13 @@ impl Gathered {
         let found = match file.table {
             Table::Series => from_file(bytes, file.tables, |row: SeriesRow| {
                 if row.total {
-                    sum(self.sums.entry(row.series_id.clone()).or_default().series(row));
+                    sum(self.sums.entry(row.series_id.clone()).or_default().series(&row));
                 }
             }),
             Table::Buckets => from_file(bytes, file.tables, |row: BucketRow| {
                 if row.total {
-                    sum(self.sums.entry(row.series_id.clone()).or_default().bucket(&row));
+                    let one = iter::once((row.bucket, row.count));
+                    sum(self.sums.entry(row.series_id.clone()).or_default().buckets(one));
                 }
             }),
             Table::Worst => from_file(bytes, file.tables, |row: WorstRow| {

@@ -13,7 +13,7 @@ use latebound_model::{Evidence, tells_quantile};
 use crate::place::{DAY_US, HOUR_US};
 use crate::tables::{
     BlockRow, BoundRow, BucketRow, DAY, HOUR, INTERVAL, IntervalRow, LossRow, MachineRow, Rows, SeriesRow,
-    SettingRow, SpanRow, WorstRow, edges_ns,
+    SettingRow, SpanRow, WorstRow, edges_ns, known_bucket,
 };
 
 /// Of so many CPUs an hour keeps rows of their own for each series, and a day those of so many hours: the ones with the greatest maxima.
@@ -77,30 +77,60 @@ impl Unit {
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
     row: Option<SeriesRow>,
-    /// The count of each bucket, by its number.
-    buckets: BTreeMap<i32, i64>,
+    /// The number and the count of each bucket, by the number.
+    buckets: Vec<(i32, i64)>,
 }
 
 impl Sum {
-    pub(crate) fn series(&mut self, row: SeriesRow) -> Result<(), &'static str> {
+    pub(crate) fn series(&mut self, row: &SeriesRow) -> Result<(), &'static str> {
         match &mut self.row {
             Some(sum) => add_series(sum, row),
             None => {
-                self.row = Some(row);
+                self.row = Some(row.clone());
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn bucket(&mut self, row: &BucketRow) -> Result<(), &'static str> {
-        let count = self.buckets.entry(row.bucket).or_default();
-        *count = count.checked_add(row.count).ok_or("the counts of a bucket")?;
-        Ok(())
+    /// Adds buckets: the number and the count of each, in any order. It is quick where they come by their numbers, as they do in a store.
+    pub(crate) fn buckets(&mut self, added: impl Iterator<Item = (i32, i64)>) -> Result<(), &'static str> {
+        let what = "the counts of a bucket";
+        let (mut at, mut new) = (0, Vec::new());
+        for (bucket, count) in added {
+            // No more than there are, whatever a file says.
+            let bucket = known_bucket(bucket) as i32;
+            let follows = at > 0 && self.buckets.get(at - 1).is_some_and(|&(before, _)| before < bucket);
+            match follows {
+                true => at += self.buckets[at..].iter().take_while(|&&(there, _)| there < bucket).count(),
+                false => at = self.buckets.partition_point(|&(there, _)| there < bucket),
+            }
+            match self.buckets.get_mut(at) {
+                Some((there, sum)) if *there == bucket => *sum = sum.checked_add(count).ok_or(what)?,
+                _ => new.push((bucket, count)),
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.buckets.append(&mut new);
+        self.buckets.sort_by_key(|&(bucket, _)| bucket);
+        let mut fits = true;
+        self.buckets.dedup_by(|next, before| {
+            let same = next.0 == before.0;
+            if same {
+                match before.1.checked_add(next.1) {
+                    Some(sum) => before.1 = sum,
+                    None => fits = false,
+                }
+            }
+            same
+        });
+        if fits { Ok(()) } else { Err(what) }
     }
 
     /// The sum's row, and its buckets: the number and the count of each.
     pub(crate) fn parts(&self) -> Option<(&SeriesRow, impl Iterator<Item = (i32, i64)>)> {
-        Some((self.row.as_ref()?, self.buckets.iter().map(|(bucket, count)| (*bucket, *count))))
+        Some((self.row.as_ref()?, self.buckets.iter().copied()))
     }
 
     /// The mechanism of the series.
@@ -152,7 +182,7 @@ impl Sum {
     }
 }
 
-fn add_series(sum: &mut SeriesRow, row: SeriesRow) -> Result<(), &'static str> {
+fn add_series(sum: &mut SeriesRow, row: &SeriesRow) -> Result<(), &'static str> {
     let add = |one: &mut i64, other: i64, what| {
         *one = one.checked_add(other).ok_or(what)?;
         Ok::<(), &'static str>(())
@@ -172,12 +202,12 @@ fn add_series(sum: &mut SeriesRow, row: SeriesRow) -> Result<(), &'static str> {
     sum.evidence = weaker(&sum.evidence, &row.evidence);
     // They are the same for one id. Where somebody made them differ, the order in which they come must not decide.
     for (one, other) in [
-        (&mut sum.mechanism, row.mechanism),
-        (&mut sum.quantity, row.quantity),
-        (&mut sum.subject, row.subject),
+        (&mut sum.mechanism, &row.mechanism),
+        (&mut sum.quantity, &row.quantity),
+        (&mut sum.subject, &row.subject),
     ] {
-        if other < *one {
-            *one = other;
+        if *other < *one {
+            *one = other.clone();
         }
     }
     Ok(())
@@ -255,47 +285,47 @@ impl RollUp {
     }
 
     /// Adds rows; an error names the sum that is too large.
-    pub(crate) fn add(&mut self, rows: Rows) -> Result<(), &'static str> {
-        for row in rows.series {
+    pub(crate) fn add(&mut self, rows: &Rows) -> Result<(), &'static str> {
+        for row in &rows.series {
             self.series(row)?;
         }
-        for row in rows.buckets {
-            self.bucket(row)?;
+        for of in rows.buckets.chunk_by(BucketRow::is_of_the_same) {
+            self.buckets(of)?;
         }
-        for row in rows.worst {
+        for row in &rows.worst {
             match self.joins(&row.level, row.start_us) {
                 true => {
                     let key = (row.level.clone(), row.start_us, row.rank, row.series_id.clone(), row.cpu);
-                    self.worst.entry(key).or_default().push(row);
+                    self.worst.entry(key).or_default().push(row.clone());
                 }
-                false => self.kept.worst.push(row),
+                false => self.kept.worst.push(row.clone()),
             }
         }
-        for row in rows.spans {
+        for row in &rows.spans {
             match self.joins(&row.level, row.start_us) {
                 true => {
                     let key = (row.level.clone(), row.start_us, row.rank, row.series_id.clone(), row.cpu);
-                    self.spans.entry(key).or_default().push(row);
+                    self.spans.entry(key).or_default().push(row.clone());
                 }
-                false => self.kept.spans.push(row),
+                false => self.kept.spans.push(row.clone()),
             }
         }
-        for row in rows.losses {
-            self.loss(row)?;
+        for row in &rows.losses {
+            self.loss(row.clone())?;
         }
-        for row in rows.bounds {
-            self.bound(row);
+        for row in &rows.bounds {
+            self.bound(row.clone());
         }
-        for row in rows.blocks {
-            self.block(row);
+        for row in &rows.blocks {
+            self.block(row.clone());
         }
-        for row in rows.intervals {
-            self.interval(row)?;
+        for row in &rows.intervals {
+            self.interval(row.clone())?;
         }
-        self.settings.extend(rows.settings);
-        self.machines.extend(rows.machines);
+        self.settings.extend_from_slice(&rows.settings);
+        self.machines.extend_from_slice(&rows.machines);
         // Results of single files are not added up.
-        self.kept.results.extend(rows.results);
+        self.kept.results.extend_from_slice(&rows.results);
         Ok(())
     }
 
@@ -318,28 +348,30 @@ impl RollUp {
         [of_all, of_cpu]
     }
 
-    fn series(&mut self, row: SeriesRow) -> Result<(), &'static str> {
+    fn series(&mut self, row: &SeriesRow) -> Result<(), &'static str> {
         if !self.joins(&row.level, row.start_us) {
-            self.kept.series.push(row);
+            self.kept.series.push(row.clone());
             return Ok(());
         }
         for sum in
             self.sums(&row.level, row.start_us, &row.series_id, row.cpu, row.total).into_iter().flatten()
         {
-            sum.series(row.clone())?;
+            sum.series(row)?;
         }
         Ok(())
     }
 
-    fn bucket(&mut self, row: BucketRow) -> Result<(), &'static str> {
+    /// Adds buckets of one series.
+    fn buckets(&mut self, rows: &[BucketRow]) -> Result<(), &'static str> {
+        let Some(row) = rows.first() else { return Ok(()) };
         if !self.joins(&row.level, row.start_us) {
-            self.kept.buckets.push(row);
+            self.kept.buckets.extend_from_slice(rows);
             return Ok(());
         }
         for sum in
             self.sums(&row.level, row.start_us, &row.series_id, row.cpu, row.total).into_iter().flatten()
         {
-            sum.bucket(&row)?;
+            sum.buckets(rows.iter().map(|row| (row.bucket, row.count)))?;
         }
         Ok(())
     }

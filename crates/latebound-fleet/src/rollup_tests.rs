@@ -116,7 +116,7 @@ fn rows(part: &Part) -> Rows {
 
 fn roll(unit: Unit, parts: impl IntoIterator<Item = Rows>) -> Rows {
     let mut sums = RollUp::new(unit, i64::MAX);
-    parts.into_iter().for_each(|rows| sums.add(rows).unwrap());
+    parts.into_iter().for_each(|rows| sums.add(&rows).unwrap());
     sums.finish()
 }
 
@@ -245,12 +245,51 @@ fn a_series_that_is_little_late_keeps_its_own_worst_activations() {
     assert_eq!(roll(Unit::Hour, [hour.clone()]), hour);
 }
 
+/// The sums, by another way.
+fn summed(added: &[Vec<(i32, i64)>]) -> Vec<(i32, i64)> {
+    let mut sums = BTreeMap::new();
+    for &(bucket, count) in added.iter().flatten() {
+        *sums.entry(known_bucket(bucket) as i32).or_insert(0) += count;
+    }
+    sums.into_iter().collect()
+}
+
+proptest! {
+    #[test]
+    fn buckets_add_up_in_any_order_with_any_number(
+        added in proptest::collection::vec(
+            proptest::collection::vec((prop_oneof![0..40i32, any::<i32>()], 0..1000i64), 0..30),
+            0..8,
+        ),
+        in_order in any::<bool>(),
+    ) {
+        let mut added = added;
+        if in_order {
+            added.iter_mut().for_each(|of| of.sort_unstable());
+        }
+        let mut sum = Sum::default();
+        added.iter().for_each(|of| sum.buckets(of.iter().copied()).unwrap());
+        prop_assert_eq!(sum.buckets, summed(&added));
+    }
+}
+
+#[test]
+fn counts_of_a_bucket_that_no_column_holds_are_an_error() {
+    for added in [vec![(3, i64::MAX), (3, 1)], vec![(3, 1), (2, 5), (3, i64::MAX)]] {
+        let mut whole = Sum::default();
+        assert_eq!(whole.buckets(added.iter().copied()), Err("the counts of a bucket"));
+        let mut single = Sum::default();
+        let last = added.iter().map(|&one| single.buckets(std::iter::once(one))).last();
+        assert_eq!(last, Some(Err("the counts of a bucket")));
+    }
+}
+
 #[test]
 fn sums_that_no_column_holds_are_an_error() {
     let part = Part { start_us: 0, cpu: None, id: 0, values: vec![1], lost: Some(i64::MAX), above: None };
     let mut sums = RollUp::new(Unit::Hour, i64::MAX);
-    sums.add(rows(&part)).unwrap();
-    assert_eq!(sums.add(rows(&part)), Err("the losses of a series"));
+    sums.add(&rows(&part)).unwrap();
+    assert_eq!(sums.add(&rows(&part)), Err("the losses of a series"));
 }
 
 #[test]

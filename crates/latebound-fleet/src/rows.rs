@@ -123,6 +123,8 @@ impl NewInterval {
         let mut rows = Rows::default();
         let ids: BTreeMap<&str, Arc<str>> =
             run.series.iter().map(|series| (series.id.as_str(), series_id(series).into())).collect();
+        // Most rows of a Run are buckets.
+        rows.buckets.reserve_exact(run.series.iter().map(|series| series.histogram.buckets().count()).sum());
         for series in &run.series {
             context.series(series, &ids, &mut rows)?;
         }

@@ -6,8 +6,6 @@
 //! another governor at some time, and with it a longer tail. What is planted is in the settings, so that a question has an answer. Every
 //! host is called `sim-`, so that nobody takes it for a measurement. It never reads a clock or a file.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use latebound_model::{
     BUCKET_COUNT, BlockMaxima, Bound, Cause, CauseKind, Cpu, CpuBound, CpuSet, Evidence, Explanation,
@@ -92,22 +90,20 @@ impl Profile {
         profile
     }
 
-    /// Values by bucket, and the rare ones one by one.
-    fn draw(&self, chance: &mut Chance) -> (BTreeMap<usize, u64>, Vec<u64>) {
-        let mut counts = BTreeMap::new();
-        for &(index, expected) in &self.dense {
-            let count = poisson(chance, expected);
-            if count > 0 {
-                counts.insert(index, count);
-            }
-        }
+    /// Values by bucket, in the order of the buckets, and the rare ones one by one.
+    fn draw(&self, chance: &mut Chance) -> (Vec<(usize, u64)>, Vec<u64>) {
+        let dense = self.dense.iter().map(|&(index, expected)| (index, poisson(chance, expected)));
+        let mut counts: Vec<(usize, u64)> = dense.filter(|&(_, count)| count > 0).collect();
         let all = self.sparse.last().map_or(0.0, |last| last.1);
         let mut rare = Vec::new();
         for _ in 0..poisson(chance, all) {
             let at = chance.random::<f64>() * all;
             let place = self.sparse.partition_point(|&(_, until)| until < at);
             let Some(&(index, _)) = self.sparse.get(place) else { continue };
-            *counts.entry(index).or_insert(0) += 1;
+            match counts.binary_search_by_key(&index, |&(index, _)| index) {
+                Ok(at) => counts[at].1 += 1,
+                Err(at) => counts.insert(at, (index, 1)),
+            }
             let (low, high) = bucket_bounds(index);
             rare.push(chance.random_range(low..=high));
         }
@@ -260,14 +256,13 @@ impl SimulatedHost<'_> {
 
 fn one_series(
     cpu: Cpu,
-    counts: &BTreeMap<usize, u64>,
+    counts: &[(usize, u64)],
     rare: &[u64],
     started: Nanos,
     duration: Nanos,
     chance: &mut Chance,
 ) -> Option<Series> {
-    let (&first, _) = counts.first_key_value()?;
-    let (&last, _) = counts.last_key_value()?;
+    let (&(first, _), &(last, _)) = counts.first().zip(counts.last())?;
     let within = |index: usize, chance: &mut Chance| {
         let (low, high) = bucket_bounds(index);
         chance.random_range(low..=high)
@@ -283,9 +278,8 @@ fn one_series(
         let (low, high) = bucket_bounds(index);
         u128::from(low.midpoint(high))
     };
-    let sum = counts.iter().map(|(&index, &count)| middle(index) * u128::from(count)).sum();
-    let parts = counts.iter().map(|(&index, &count)| (index, count));
-    let histogram = Histogram::from_parts(parts, Nanos(min), Nanos(max), sum)?;
+    let sum = counts.iter().map(|&(index, count)| middle(index) * u128::from(count)).sum();
+    let histogram = Histogram::from_parts(counts.iter().copied(), Nanos(min), Nanos(max), sum)?;
     let subject = Subject { name: "measure".to_owned(), cpu: Some(cpu), ..Subject::default() };
     // Rare values fall into some block; a block without one has a common value as its maximum.
     let common = histogram.quantile(0.999).unwrap_or(Nanos(min));
@@ -401,6 +395,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
     use super::*;
+    use std::collections::BTreeMap;
 
     fn fleet(seed: u64) -> SimulatedFleet {
         SimulatedFleet {

@@ -99,16 +99,31 @@ pub const TABLES_VERSION: u32 = {
 /// The last bucket of numbers with a sign.
 const LAST_BUCKET: usize = bucket_index(i64::MAX.unsigned_abs());
 
+/// The number of a bucket that there is: this one, or where there is none, that of the last one.
+pub(crate) const fn known_bucket(bucket: i32) -> usize {
+    if bucket < 0 || bucket as usize > LAST_BUCKET { LAST_BUCKET } else { bucket as usize }
+}
+
 /// The smallest and the largest value of a bucket; where no bucket has this number, those of the last one.
 pub(crate) fn edges_ns(bucket: i32) -> (i64, i64) {
-    let (low, high) =
-        bucket_bounds(usize::try_from(bucket).map_or(LAST_BUCKET, |bucket| bucket.min(LAST_BUCKET)));
+    let (low, high) = bucket_bounds(known_bucket(bucket));
     (low.cast_signed(), high.cast_signed())
 }
 
 /// The edges of all buckets, by their numbers: the smallest and the largest value of each, in nanoseconds.
 pub fn bucket_edges() -> Vec<(i64, i64)> {
     (0..=LAST_BUCKET as i32).map(edges_ns).collect()
+}
+
+impl BucketRow {
+    /// Whether another bucket is of the same distribution of one time.
+    pub(crate) fn is_of_the_same(&self, other: &BucketRow) -> bool {
+        // Rows of one Run or file mostly share their words.
+        let same = |one: &Arc<str>, other: &Arc<str>| Arc::ptr_eq(one, other) || one == other;
+        (self.start_us, self.cpu, self.total) == (other.start_us, other.cpu, other.total)
+            && same(&self.series_id, &other.series_id)
+            && same(&self.level, &other.level)
+    }
 }
 
 impl Table {
