@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Attaches a BPF program that does nothing to a trace point, runs a command, and prints by the kernel's own count (kernel.bpf_stats_enabled) how
- * many nanoseconds a run of it took: what that count has of the kernel's work around a program.
+ * many nanoseconds a run of it took: what that count has of the kernel's work around a program. With --clock it reads the clock, once, as every
+ * program must that takes times.
  *
- *     empty TRACEPOINT COMMAND [ARGUMENT...]
+ *     empty [--clock] TRACEPOINT COMMAND [ARGUMENT...]
  */
 #define _GNU_SOURCE
 #include <linux/bpf.h>
@@ -21,18 +22,22 @@ static int bpf(int command, union bpf_attr *attributes)
 
 int main(int argc, char **argv)
 {
-	struct bpf_insn nothing[] = {
+	struct bpf_insn clock_and_nothing[] = {
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_ktime_get_ns },
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	struct bpf_prog_info info = { 0 };
-	union bpf_attr load = { .prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT, .insn_cnt = 2 };
+	int clock = argc > 1 && !strcmp(argv[1], "--clock");
+	union bpf_attr load = { .prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT, .insn_cnt = clock ? 3 : 2 };
 	union bpf_attr attach, ask;
 	int program, status = 0;
 
+	argc -= clock;
+	argv += clock;
 	if (argc < 3)
 		return 2;
-	load.insns = (uintptr_t)nothing;
+	load.insns = (uintptr_t)(clock_and_nothing + !clock);
 	load.license = (uintptr_t)"GPL";
 	program = bpf(BPF_PROG_LOAD, &load);
 	memset(&attach, 0, sizeof(attach));
