@@ -149,7 +149,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;serve'= {
             cand --interval 'The length of an interval, 1 s at least. Intervals end at whole multiples of it by the wall clock'
             cand --spool 'The folder for the Runs; it is created if it does not exist'
-            cand --spool-limit 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first'
+            cand --spool-limit 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest detail is removed first, then the oldest Runs'
             cand --listen 'The address for the metrics: of this machine alone (127.0.0.1, [::1]), or, with --tls-cert, --tls-key and --token-file, any; with port 0 the kernel chooses a port'
             cand --tls-cert 'Give the metrics over TLS, with the certificates in this PEM file: the own one first. A changed file is used for connections from 10 s later on'
             cand --tls-key 'The private key of the certificate, in PEM. The file must belong to root or to this user, and be closed to others'

@@ -161,7 +161,7 @@ complete -c latebound -n "__fish_latebound_using_subcommand observe" -s h -l hel
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l interval -d 'The length of an interval, 1 s at least. Intervals end at whole multiples of it by the wall clock' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool -d 'The folder for the Runs; it is created if it does not exist' -r -F
-complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool-limit -d 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first' -r
+complete -c latebound -n "__fish_latebound_using_subcommand serve" -l spool-limit -d 'The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest detail is removed first, then the oldest Runs' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l listen -d 'The address for the metrics: of this machine alone (127.0.0.1, [::1]), or, with --tls-cert, --tls-key and --token-file, any; with port 0 the kernel chooses a port' -r
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l tls-cert -d 'Give the metrics over TLS, with the certificates in this PEM file: the own one first. A changed file is used for connections from 10 s later on' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand serve" -l tls-key -d 'The private key of the certificate, in PEM. The file must belong to root or to this user, and be closed to others' -r -F

@@ -117,6 +117,10 @@ pub struct Health {
     pub dropped_by_limit: u64,
     /// Intervals that were removed because the disk was full.
     pub dropped_by_disk: u64,
+    /// Intervals whose detail was removed because of the limit.
+    pub thinned_by_limit: u64,
+    /// Intervals whose detail was removed because the disk was full.
+    pub thinned_by_disk: u64,
     /// Intervals that could not be written; what they hold is in the next one.
     pub failed: u64,
     /// Runs in the spool.
@@ -343,15 +347,24 @@ pub fn families(series: &[Series], subjects: &mut Subjects, health: &Health) -> 
         labels: vec![("reason", reason.to_owned())],
         value: Value::Number(count as f64),
     };
-    all.push(Family {
-        name: "latebound_intervals_dropped_total",
-        help: "Intervals that were removed from the spool, oldest first.".to_owned(),
+    let shrunk = |name, help: &str, by_limit: u64, by_disk: u64| Family {
+        name,
+        help: help.to_owned(),
         kind: Counter,
-        samples: vec![
-            by_reason("limit", health.dropped_by_limit),
-            by_reason("disk_full", health.dropped_by_disk),
-        ],
-    });
+        samples: vec![by_reason("limit", by_limit), by_reason("disk_full", by_disk)],
+    };
+    all.push(shrunk(
+        "latebound_intervals_dropped_total",
+        "Intervals that were removed from the spool, oldest first.",
+        health.dropped_by_limit,
+        health.dropped_by_disk,
+    ));
+    all.push(shrunk(
+        "latebound_intervals_thinned_total",
+        "Intervals in the spool whose worst activations were removed, oldest first; their sums stay.",
+        health.thinned_by_limit,
+        health.thinned_by_disk,
+    ));
     all.push(Family {
         name: "latebound_refused_total",
         help: "Connections that did not become TLS (handshake), and requests without the token.".to_owned(),
@@ -447,6 +460,7 @@ mod tests {
             started_at: 1_795_000_000.5,
             written: 7,
             dropped_by_limit: 2,
+            thinned_by_limit: 3,
             failed: 1,
             spool_runs: 5,
             spool_bytes: 123_456,

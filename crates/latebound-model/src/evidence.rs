@@ -71,7 +71,7 @@ pub enum LossKind {
     NegativeDelta,
     /// A value lay above what the probe's histogram holds.
     Clipped,
-    /// A late wake-up could not be kept because the list of late ones was full.
+    /// A late wake-up was not kept: the list of late ones was full, or the spool had no room for it.
     SampleDropped,
     /// A message was sent and never answered.
     MessageDropped,

@@ -11,7 +11,7 @@ use crate::activation::Activation;
 use crate::bound::Bound;
 use crate::cause::Explanation;
 use crate::cgroup::GroupBlame;
-use crate::evidence::{EvidenceLevel, Loss, Missing};
+use crate::evidence::{EvidenceLevel, Loss, LossKind, Missing, MissingKind};
 use crate::finding::Finding;
 use crate::job::ThreadJobs;
 use crate::late::{OnLate, Stretch};
@@ -314,6 +314,22 @@ impl Run {
             missing: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// Whether it holds anything that [`Run::remove_detail`] removes.
+    pub fn has_detail(&self) -> bool {
+        !(self.worst.is_empty() && self.worst_of_series.is_empty() && self.tables.is_empty())
+    }
+
+    /// Removes what does not add up: single activations with their causes, spans and stacks, and the names of the files beside the record.
+    /// `losses` says how many activations `place` removed, `missing` says why and what to do against it.
+    pub fn remove_detail(&mut self, place: &str, why: &str, remedy: &str) {
+        let activations = self.worst.len() + self.worst_of_series.len();
+        (self.worst, self.worst_of_series, self.tables) = Default::default();
+        let (kind, place) = (LossKind::SampleDropped, place.to_owned());
+        self.losses.push(Loss { kind, place, count: Some(activations as u64) });
+        let (kind, what) = (MissingKind::Explanations, "the worst activations, one by one");
+        self.missing.push(Missing::new(kind, what, format!("{activations} were removed: {why}"), remedy));
     }
 
     /// The published JSON Schema of `run.json`.

@@ -24,6 +24,9 @@ use crate::{REPORT_FILE, RUN_FILE, TRACE_FILE};
 /// More files than a Run has, or a dead writer can leave of it.
 const MOST_FILES: usize = 1_000;
 
+/// A disk gives room back by pages: less than one is not worth what would be lost for it.
+const LEAST_FREED: usize = 4096;
+
 /// Who may read a Run: its owner and its group, as far as the umask lets them. It tells names of threads, of files and of functions of
 /// the system that was measured.
 const FILE_MODE: u32 = 0o640;
@@ -257,7 +260,13 @@ impl Drop for RunFolder {
 /// for a Run's, also by whoever comes after a process that was killed here.
 fn remove(parent: &Folder, name: &OsStr, folder: &Folder, files: &[OsString]) -> io::Result<()> {
     let (record, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| *file == RUN_FILE);
-    others.into_iter().chain(record).try_for_each(|file| folder.remove_file(file))?;
+    for file in others.into_iter().chain(record) {
+        match folder.remove_file(file) {
+            // One that was unfinished when it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
+        }
+    }
     parent.remove_folder(name)
 }
 
@@ -281,6 +290,41 @@ pub(crate) fn remove_run(parent: &Folder, name: &OsStr) -> Result<(), StoreError
         // A full disk may have no room for another name.
         Err(_) => remove(parent, name, &run, &files).map_err(gone),
     }
+}
+
+/// Puts a record without [detail](Run::remove_detail) in the place of a Run's own, in one step, and then removes the files beside it. Whether that
+/// made a Run smaller that is still there: not where it has little or no detail, or where somebody takes it away meanwhile.
+pub(crate) fn thin_run(
+    parent: &Folder,
+    name: &OsStr,
+    remove_detail: impl FnOnce(&mut Run),
+) -> Result<bool, StoreError> {
+    let path = Path::new(name).join(RUN_FILE);
+    let There::Run(run, files) = what_is_there(parent, name, Path::new(name), true)? else {
+        return Ok(false);
+    };
+    // By a descriptor without the lock: whoever takes the Run away does not wait for the disk.
+    let folder = run.child(".".as_ref()).map_err(|source| StoreError::Read { path: path.clone(), source })?;
+    drop(run);
+    let old = folder.read(RUN_FILE.as_ref(), MAX_RUN_BYTES);
+    let old = old.map_err(|source| StoreError::Read { path: path.clone(), source })?;
+    let mut record = parse_run(&old, &path)?;
+    if !record.has_detail() {
+        return Ok(false);
+    }
+    remove_detail(&mut record);
+    let new = encode_run(&record, &path)?;
+    let others = || files.iter().filter(|file| *file != RUN_FILE);
+    if old.len().saturating_sub(new.len()) < LEAST_FREED && others().next().is_none() {
+        return Ok(false);
+    }
+    folder
+        .replace_with_mode(RUN_FILE.as_ref(), FILE_MODE, |file| file.write_all(&new))
+        .map_err(|source| StoreError::Write { path, bytes: new.len() as u64, source })?;
+    // The new record names none of them. What stays here goes with the Run.
+    others().for_each(|file| drop(folder.remove_file(file)));
+    let there = parent.child(name).and_then(|there| there.identity());
+    Ok(there.is_ok_and(|there| folder.identity().is_ok_and(|thinned| thinned == there)))
 }
 
 /// The absolute path, through symbolic links where something is there.
@@ -309,7 +353,8 @@ fn what_is_there(parent: &Folder, name: &OsStr, path: &Path, overwrite: bool) ->
     let strange: Vec<&OsString> = names
         .iter()
         .filter(|name| !(named.iter().flatten().any(|ours| ours == *name) || is_temporary(name)))
-        .chain(names.iter().filter(|name| !there.has_file(name)))
+        // A file that is gone by now was an unfinished one.
+        .chain(names.iter().filter(|name| there.has(name) && !there.has_file(name)))
         .collect();
     if named.is_none() {
         return Err(not_a_run(format!("has no {RUN_FILE} of latebound")));

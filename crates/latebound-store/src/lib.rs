@@ -27,7 +27,7 @@ pub use events::{has_events, visit_events};
 pub use folder::RunFolder;
 pub use read::{MAX_RUN_BYTES, MAX_SERIES, parse_run, read_run};
 #[cfg(feature = "write")]
-pub use spool::{Removed, Spool, SpoolReader};
+pub use spool::{Removed, Shortage, Shrunk, Spool, SpoolReader};
 #[cfg(feature = "write")]
 pub use stored::StoredTable;
 #[cfg(feature = "write")]

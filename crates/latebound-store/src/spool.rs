@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder of Runs that a service writes one after the other, within a limit: the oldest go first.
+//! A folder of Runs that a service writes one after the other, within a limit: the oldest detail goes first, and then the oldest Runs.
 //!
-//! Each Run comes into its place whole, by one rename, and leaves it by one. Only Runs that a spool named are counted and removed; whoever takes
-//! some away meanwhile disturbs nothing. One process at a time holds a spool, by flock(2) on the folder.
+//! Each Run comes into its place whole, by one rename, and leaves it by one. Its detail leaves it by one too, of a record without it. Only Runs
+//! that a spool named are counted, changed and removed; whoever takes some away meanwhile disturbs nothing. One process at a time holds a spool, by
+//! flock(2) on the folder.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::ops::AddAssign;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +19,7 @@ use latebound_model::Run;
 
 use crate::RUN_FILE;
 use crate::error::StoreError;
-use crate::folder::{FOLDER_MODE, RunFolder, remove_run};
+use crate::folder::{FOLDER_MODE, RunFolder, remove_run, thin_run};
 use crate::read::read_run;
 
 /// What the names of a spool's Runs begin and end with.
@@ -25,7 +27,10 @@ const PREFIX: &str = "serve-";
 const SUFFIX: &str = ".run";
 
 /// On a full disk, so many of the oldest Runs go at most for one new one: the space may be another's to fill.
-const MOST_FOR_ONE: usize = 8;
+const MOST_FOR_ONE: u64 = 8;
+
+/// And so many Runs lose their detail: of each at least a page.
+const MOST_THINNED_FOR_ONE: u64 = 64;
 
 /// More names than a spool holds: a Run each second for two years.
 const MOST_NAMES: usize = 1 << 26;
@@ -36,17 +41,77 @@ pub struct Spool {
     folder: Folder,
     path: PathBuf,
     limit: u64,
-    /// Names and bytes on disk, oldest first.
-    runs: VecDeque<(OsString, u64)>,
+    /// Oldest first.
+    runs: VecDeque<Spooled>,
 }
 
-/// How many Runs were removed for a new one.
+/// A Run in the spool.
+#[derive(Debug)]
+struct Spooled {
+    name: OsString,
+    /// On disk.
+    bytes: u64,
+    /// Whether it may have detail whose removal makes it smaller. Of a Run that an earlier process wrote that shows once it is read.
+    may_be_thinned: bool,
+}
+
+/// What was removed for a new Run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Because the spool was larger than its limit.
-    pub by_limit: u64,
+    pub by_limit: Shrunk,
     /// Because the disk was full.
-    pub by_disk: u64,
+    pub by_disk: Shrunk,
+}
+
+/// How many Runs were removed, and how many lost their detail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shrunk {
+    /// Runs that were removed whole.
+    pub runs: u64,
+    /// Runs that have sums left, and no [detail](Run::remove_detail).
+    pub thinned: u64,
+}
+
+impl AddAssign for Shrunk {
+    fn add_assign(&mut self, other: Shrunk) {
+        self.runs += other.runs;
+        self.thinned += other.thinned;
+    }
+}
+
+impl AddAssign for Removed {
+    fn add_assign(&mut self, other: Removed) {
+        self.by_limit += other.by_limit;
+        self.by_disk += other.by_disk;
+    }
+}
+
+/// Why a spool gets smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// It would be larger than its limit.
+    Limit,
+    /// The disk is full.
+    Disk,
+}
+
+impl Shortage {
+    /// In words.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Shortage::Limit => "the spool reached its limit",
+            Shortage::Disk => "the disk was full",
+        }
+    }
+
+    /// What to do against it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Shortage::Limit => "raise --spool-limit, or take Runs away in time",
+            Shortage::Disk => "free space on the disk of the spool",
+        }
+    }
 }
 
 impl Spool {
@@ -74,11 +139,12 @@ impl Spool {
 
     /// How many bytes they take on disk.
     pub fn bytes(&self) -> u64 {
-        self.runs.iter().map(|(_, bytes)| bytes).sum()
+        self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    /// Writes a Run under a name made of this word (a time), and removes the oldest where the spool gets larger than its limit or the disk is full.
-    /// The second of the pair is counted also where the first is an error.
+    /// Writes a Run under a name made of this word (a time). Where the spool gets larger than its limit or the disk is full, the oldest Runs lose their
+    /// detail; where none has any that takes room, or the disk has no room for the shorter record, the oldest Runs are removed. The newest one stays as
+    /// it is. The second of the pair is counted also where the first is an error.
     pub fn write(&mut self, word: &str, run: &Run) -> (Result<PathBuf, StoreError>, Removed) {
         let mut removed = Removed::default();
         if let Err(source) = self.look_again() {
@@ -86,35 +152,69 @@ impl Spool {
         }
         let name = self.free_name(word);
         let path = self.path.join(&name);
-        let write = || RunFolder::create_in(&self.folder, &name, path.clone())?.checkpoint(run);
-        let mut written = write();
-        while written.as_ref().is_err_and(is_full) && removed.by_disk < MOST_FOR_ONE as u64 {
-            let Some((oldest, _)) = self.runs.pop_front() else { break };
-            removed.by_disk += u64::from(remove_run(&self.folder, &oldest).is_ok());
-            written = write();
+        let write = |folder: &Folder| RunFolder::create_in(folder, &name, path.clone())?.checkpoint(run);
+        let mut written = write(&self.folder);
+        while written.as_ref().is_err_and(is_full) {
+            let Shrunk { runs, thinned } = removed.by_disk;
+            if runs >= MOST_FOR_ONE
+                || thinned >= MOST_THINNED_FOR_ONE
+                || !self.shrink(0, Shortage::Disk, &mut removed.by_disk)
+            {
+                break;
+            }
+            written = write(&self.folder);
         }
         if written.is_ok() {
             let bytes = self.size(&name).unwrap_or(0);
-            self.runs.push_back((name, bytes));
-            while self.bytes() > self.limit && self.runs.len() > 1 {
-                let Some((oldest, _)) = self.runs.pop_front() else { break };
-                removed.by_limit += u64::from(remove_run(&self.folder, &oldest).is_ok());
-            }
+            self.runs.push_back(Spooled { name, bytes, may_be_thinned: run.has_detail() });
+            while self.bytes() > self.limit && self.shrink(1, Shortage::Limit, &mut removed.by_limit) {}
         }
         (written.map(|()| path), removed)
     }
 
+    /// Makes it smaller by the oldest detail, or by the oldest Run, and never by these newest Runs. Whether there was anything to remove.
+    fn shrink(&mut self, newest: usize, shortage: Shortage, shrunk: &mut Shrunk) -> bool {
+        let older = self.runs.len().saturating_sub(newest);
+        for at in 0..older {
+            if !self.runs[at].may_be_thinned {
+                continue;
+            }
+            let name = self.runs[at].name.clone();
+            let remove_detail = |run: &mut Run| run.remove_detail("spool", shortage.why(), shortage.remedy());
+            match thin_run(&self.folder, &name, remove_detail) {
+                Err(error) if is_full(&error) => break,
+                // Damaged, or not there any more.
+                Ok(false) | Err(_) => self.runs[at].may_be_thinned = false,
+                Ok(true) => {
+                    let bytes = self.size(&name).unwrap_or(0);
+                    self.runs[at] = Spooled { name, bytes, may_be_thinned: false };
+                    shrunk.thinned += 1;
+                    return true;
+                }
+            }
+        }
+        if older == 0 {
+            return false;
+        }
+        let oldest = self.runs.pop_front();
+        shrunk.runs += oldest.map_or(0, |oldest| u64::from(remove_run(&self.folder, &oldest.name).is_ok()));
+        true
+    }
+
     /// Forgets the Runs that are gone, and counts those that came.
     fn look_again(&mut self) -> io::Result<()> {
-        let known: std::collections::HashMap<OsString, u64> = self.runs.drain(..).collect();
+        let mut known: HashMap<OsString, Spooled> =
+            self.runs.drain(..).map(|run| (run.name.clone(), run)).collect();
         let names = self.folder.names(MOST_NAMES)?.into_iter().filter(|name| is_spooled(name));
-        let runs: Vec<(OsString, u64)> = names
+        let runs: VecDeque<Spooled> = names
             .filter_map(|name| {
-                let bytes = known.get(&name).copied().or_else(|| self.size(&name))?;
-                Some((name, bytes))
+                known.remove(&name).or_else(|| {
+                    let bytes = self.size(&name)?;
+                    Some(Spooled { name, bytes, may_be_thinned: true })
+                })
             })
             .collect();
-        self.runs = runs.into();
+        self.runs = runs;
         Ok(())
     }
 

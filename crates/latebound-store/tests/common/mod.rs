@@ -204,6 +204,18 @@ pub(crate) fn sample_run(generation: u64) -> Run {
     }
 }
 
+/// A Run with so much detail that the record is shorter by pages without it.
+pub(crate) fn detailed_run(generation: u64) -> Run {
+    Run { worst: (1..=40).map(explanation).collect(), ..sample_run(generation) }
+}
+
+/// What a spool leaves of it.
+pub(crate) fn thinned_run(generation: u64, shortage: latebound_store::Shortage) -> Run {
+    let mut run = detailed_run(generation);
+    run.remove_detail("spool", shortage.why(), shortage.remedy());
+    run
+}
+
 /// Two sources of interrupts: a vector and the NMI.
 pub(crate) fn sources() -> [SourceName; 2] {
     let vector =

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/latebound/spool")]
     pub(crate) spool: PathBuf,
 
-    /// The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest Runs are removed first.
+    /// The most bytes that the spool may take on disk (KiB, MiB, GiB); the oldest detail is removed first, then the oldest Runs.
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub(crate) spool_limit: u64,
 

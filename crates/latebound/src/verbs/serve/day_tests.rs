@@ -11,8 +11,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use clap::Parser;
-use latebound_model::{Evidence, Histogram, LossKind, Mechanism, Quantity, RunVerb, Subject, Summary};
-use latebound_store::Spool;
+use latebound_model::{Cpu, Evidence, Histogram, LossKind, Mechanism, Quantity, RunVerb, Subject, Summary};
+use latebound_store::{Spool, SpoolReader};
 
 use super::*;
 use crate::cli::{Cli, Verb};
@@ -116,8 +116,25 @@ impl Source for &Machine {
         None
     }
 
+    /// A new one of each series, so that each interval has detail of some pages.
     fn worst(&self) -> Vec<Activation> {
-        Vec::new()
+        let worst = |series: &Series| Activation {
+            series: series.id.clone(),
+            mechanism: series.mechanism,
+            subject: series.subject.name.clone(),
+            requested_at: self.now.get(),
+            activated_at: None,
+            started_at: self.now.get(),
+            ended_at: None,
+            requester: None,
+            requester_context: None,
+            runner: None,
+            requested_cpu: None,
+            started_cpu: Cpu(0),
+            merged: 0,
+            missed: 0,
+        };
+        self.series.borrow().iter().map(worst).collect()
     }
 
     fn look(&mut self) -> Result<Option<Duration>> {
@@ -193,7 +210,17 @@ fn a_day() {
     let (settled, end) = (settled.unwrap(), Holds::now());
     assert_eq!(service.health.written, MINUTES);
     assert!(service.health.dropped_by_limit > MINUTES / 2, "{}", service.health.dropped_by_limit);
+    assert!(service.health.thinned_by_limit > MINUTES / 2, "{}", service.health.thinned_by_limit);
     assert!(service.writer.bytes <= args.spool_limit);
+    let spooled = SpoolReader::open(&spool).unwrap();
+    let mut runs = spooled.runs().unwrap().into_iter().map(|name| spooled.read(&name).unwrap().unwrap());
+    let newest = runs.next_back().unwrap();
+    assert_eq!(newest.worst_of_series.len(), SERIES);
+    for what in ["earlier intervals in the spool", "the worst activations of earlier intervals in the spool"]
+    {
+        assert!(newest.missing.iter().any(|missing| missing.what == what), "{:?}", newest.missing);
+    }
+    assert!(runs.all(|run| !run.has_detail()));
     // Numbers get longer, and the spool holds a Run more or less.
     assert!(end.allocated <= settled.allocated + (64 << 10), "{settled:?} became {end:?}");
     assert_eq!(end.files, settled.files);

@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use latebound_analysis::blame_groups;
 use latebound_metrics::{Exposition, Family, Health, Intervals, OfInterval, Subjects, Worst, families, otlp};
 use latebound_model::{Activation, Explanation, Loss, Missing, MissingKind, Nanos, Run, RunState, Series};
-use latebound_store::Removed;
+use latebound_store::{Removed, Shortage, Shrunk};
 
 use crate::cli::ServeArgs;
 use crate::metrics_server::{Server, Wanted, What};
@@ -100,7 +100,7 @@ struct Interval {
     end: SystemTime,
     /// Why intervals before it are part of it.
     failed: Option<String>,
-    /// Runs that were removed since the last one was written.
+    /// What was removed from the spool since the last one was written.
     removed: Removed,
 }
 
@@ -387,14 +387,16 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
     fn settle(&mut self, written: Written) -> Result<()> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         (self.writer.held, self.writer.bytes) = (written.held, written.bytes);
-        self.health.dropped_by_limit += written.removed.by_limit;
-        self.health.dropped_by_disk += written.removed.by_disk;
+        let Removed { by_limit, by_disk } = written.removed;
+        self.health.dropped_by_limit += by_limit.runs;
+        self.health.dropped_by_disk += by_disk.runs;
+        self.health.thinned_by_limit += by_limit.thinned;
+        self.health.thinned_by_disk += by_disk.thinned;
         self.interval.removed = written.removed;
         if let Err(why) = written.result {
             self.health.failed += 1;
             let before = pending.interval;
-            self.interval.removed.by_limit += before.removed.by_limit;
-            self.interval.removed.by_disk += before.removed.by_disk;
+            self.interval.removed += before.removed;
             self.interval.started_at = before.started_at;
             self.interval.started_monotonic = before.started_monotonic;
             self.interval.failed = Some(why.clone());
@@ -451,9 +453,19 @@ impl Interval {
     fn missing(&self, of: &OfInterval, all: usize) -> impl Iterator<Item = Missing> {
         let results =
             |what: &str, why: String, remedy: &str| Missing::new(MissingKind::Results, what, why, remedy);
-        let removed = |count: u64, why: &str, remedy: &str| {
-            let what = "earlier intervals in the spool";
-            (count > 0).then(|| results(what, format!("{count} of the oldest were removed: {why}"), remedy))
+        let removed = |shrunk: Shrunk, shortage: Shortage| {
+            let of = |count: u64, what: &str, how: &str| {
+                let why = || format!("{count} of the oldest {how}: {}", shortage.why());
+                (count > 0).then(|| results(what, why(), shortage.remedy()))
+            };
+            [
+                of(shrunk.runs, "earlier intervals in the spool", "were removed"),
+                of(
+                    shrunk.thinned,
+                    "the worst activations of earlier intervals in the spool",
+                    "have their sums alone now",
+                ),
+            ]
         };
         let by_bucket = (!of.by_bucket.is_empty()).then(|| {
             let why = format!(
@@ -473,19 +485,9 @@ impl Interval {
             let why = format!("an interval could not be written ({why})");
             results("intervals of their own", why, "this Run is longer and has all that they hold")
         });
-        [
-            removed(
-                self.removed.by_limit,
-                "the spool reached its limit",
-                "raise --spool-limit, or take Runs away in time",
-            ),
-            removed(self.removed.by_disk, "the disk was full", "free space on the disk of the spool"),
-            by_bucket,
-            unsettled,
-            failed,
-        ]
-        .into_iter()
-        .flatten()
+        let by_limit = removed(self.removed.by_limit, Shortage::Limit);
+        let by_disk = removed(self.removed.by_disk, Shortage::Disk);
+        by_limit.into_iter().chain(by_disk).chain([by_bucket, unsettled, failed]).flatten()
     }
 }
 
