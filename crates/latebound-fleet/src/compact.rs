@@ -4,6 +4,7 @@
 //! Owns that a sum takes the place of its parts in one commit. Never touches a partition whose log is damaged, except to prune it, because
 //! what looks useless there may be all that is left.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path as FsPath;
@@ -285,18 +286,27 @@ impl Store {
         Ok(PruneDocument { schema: "latebound.store-prune/1", store: self.location(), partitions: done })
     }
 
-    /// Makes a partition hold nothing; the state that it had.
+    /// Makes a partition hold nothing; the state that it had. On a full disk the largest files go before the commit that says so, which needs
+    /// their room: after a kill in between they are damage, until the partition is pruned again.
     fn empty(&self, partition: &Partition) -> Result<State, FleetError> {
+        let mut gone = 0;
         for _ in 0..TRIES {
             let state = self.state(partition)?;
             if state.files.is_empty() && state.intervals.is_empty() && state.damaged.is_empty() {
                 return Ok(state);
             }
-            let all: Vec<&Added> = state.files.values().collect();
+            let mut all: Vec<&Added> = state.files.values().collect();
+            all.sort_by_key(|file| Reverse(file.bytes));
             let mut commit = snapshot(&state, &all, &[], Level::Interval);
             commit.intervals.clear();
-            if self.push(partition, state.next, &commit)? {
-                return Ok(state);
+            match self.push(partition, state.next, &commit) {
+                Ok(true) => return Ok(state),
+                Ok(false) => {}
+                Err(error) if error.is_full() => {
+                    self.remove(&path(&all.get(gone).ok_or(error)?.file))?;
+                    gone += 1;
+                }
+                Err(error) => return Err(error),
             }
         }
         Err(FleetError::Contended { partition: partition.clone(), tries: TRIES })

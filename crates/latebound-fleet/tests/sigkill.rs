@@ -4,25 +4,27 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
+#[path = "../../latebound-store/tests/kills/mod.rs"]
+mod kills;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use common::s3::in_a_bucket;
 use common::{add, expected, expected_values, intervals, later, sums, values};
-use latebound_fleet::{Level, Store};
+use kills::Delays;
+use latebound_fleet::{Choice, Level, Store};
 
 const STORE: &str = "LATEBOUND_FLEET_TEST_STORE";
 const BESIDE: &str = "LATEBOUND_FLEET_TEST_BESIDE";
 const FIRST: &str = "LATEBOUND_FLEET_TEST_FIRST";
-/// How often writers are killed, where the usual number is not enough: 500 take about eight minutes.
-const KILLS: &str = "LATEBOUND_FLEET_KILLS";
+/// A prime, so that no period of a writer's can hide behind it.
 const USUAL_KILLS: u64 = 101;
-/// On a busy machine fewer are enough: when this time is over, and the fewest are done.
+/// On a busy machine fewer are enough, where no number was asked for: when this time is over, and the fewest are done.
 const USUAL_TIME: Duration = Duration::from_secs(30);
 const FEWEST_KILLS: u64 = 40;
 
@@ -98,14 +100,9 @@ fn a_bucket_is_whole_after_its_writers_were_killed_at_any_moment() {
 }
 
 fn whole_after_kills(test: &str, place: &Place) {
-    let asked: Option<u64> = std::env::var(KILLS).ok().map(|kills| kills.parse().unwrap());
-    let mut kills = asked.unwrap_or(USUAL_KILLS);
+    let asked = kills::asked();
+    let (mut kills, mut delays) = (asked.unwrap_or(USUAL_KILLS), Delays::new());
     let said = place.beside.join("said");
-    let mut seed = match std::env::var("LATEBOUND_FLEET_SEED") {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1,
-    };
-    eprintln!("the delays follow from the seed {seed} (LATEBOUND_FLEET_SEED)");
     // How long a writer needs for a Run, roughly: kills lie within several.
     let warm = Instant::now();
     let store = Store::open_or_create(&place.store).unwrap();
@@ -129,10 +126,7 @@ fn whole_after_kills(test: &str, place: &Place) {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        std::thread::sleep(Duration::from_micros(seed % span.as_micros() as u64));
+        std::thread::sleep(delays.below(span));
         let ended = writer.try_wait().unwrap();
         writer.kill().unwrap();
         writer.wait().unwrap();
@@ -176,4 +170,82 @@ fn whole_after_kills(test: &str, place: &Place) {
     let live: u64 =
         store.contents(&Default::default()).unwrap().partitions.iter().map(|partition| partition.files).sum();
     assert_eq!(common::files(&place.data).len() as u64, live);
+}
+
+/// Seven days of two hosts, of which all but the last two are to go.
+const DAYS: std::ops::Range<u64> = 0..7;
+const KEPT: std::ops::Range<u64> = 5..7;
+const KEPT_FROM: &str = "2026-11-25";
+
+/// The numbers of Runs of these days: one of each host at the begin of each day.
+fn of_days(days: std::ops::Range<u64>) -> impl Iterator<Item = u64> + Clone {
+    // So many Runs begin on a day.
+    const OF_DAY: u64 = 206;
+    days.flat_map(|day| [day * OF_DAY, day * OF_DAY + 1])
+}
+
+#[test]
+fn pruning_killed_at_any_moment_removes_whole_days_and_no_others() {
+    const TEST: &str = "pruning_killed_at_any_moment_removes_whole_days_and_no_others";
+    let before = KEPT_FROM.parse().unwrap();
+    if let Some(store) = std::env::var_os(STORE) {
+        Store::open(store).unwrap().prune(before).unwrap();
+        return;
+    }
+    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    // In memory where there is such a folder: a copy for each kill would wait for the disk.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let whole = folder.path().join("whole");
+    add(&Store::open_or_create(&whole).unwrap(), of_days(DAYS)).unwrap();
+    let (old, kept) = (of_days(DAYS.start..KEPT.start), of_days(KEPT));
+    let copied = |name: &str| {
+        let path = folder.path().join(name);
+        common::copy(&whole, &path);
+        path
+    };
+    let pruning = |path: &Path| {
+        let mut this = Command::new(std::env::current_exe().unwrap());
+        this.args(["--exact", TEST]).env(STORE, path).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let first = copied("first");
+    let started = Instant::now();
+    assert!(pruning(&first).wait().unwrap().success());
+    let span = started.elapsed() * 3 / 2;
+    let mut halfway = 0;
+    for kill in 0..kills {
+        let path = copied(&kill.to_string());
+        let mut pruning = pruning(&path);
+        std::thread::sleep(delays.below(span));
+        let _ = pruning.kill();
+        pruning.wait().unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.verify().unwrap().damaged, [], "kill {kill}");
+        // Days of a host are there or are gone, each as a whole.
+        let contents = store.contents(&Choice::default()).unwrap();
+        assert_eq!(contents.damaged, [], "kill {kill}");
+        let is_there = |number: &u64| {
+            let run = common::run(*number);
+            let is = |day: &str, host: &str| {
+                run.started_at.starts_with(day) && run.system.hostname.as_deref() == Some(host)
+            };
+            contents.partitions.iter().any(|one| is(&one.day, &one.host) && one.intervals > 0)
+        };
+        let left: Vec<u64> = old.clone().filter(is_there).collect();
+        assert!(kept.clone().all(|number| is_there(&number)), "kill {kill}: {contents:?}");
+        assert!(
+            sums(&store) == expected(left.iter().copied().chain(kept.clone())),
+            "kill {kill}: {left:?} are left"
+        );
+        halfway += u64::from(!left.is_empty() && left.len() < old.clone().count());
+        store.prune(before).unwrap();
+        assert!(sums(&store) == expected(kept.clone()), "kill {kill}, and then to the end");
+        // The removed days can come again, and count once.
+        if kill % 10 == 0 {
+            add(&store, of_days(DAYS)).unwrap();
+            assert!(sums(&store) == expected(of_days(DAYS)), "kill {kill}, and then added again");
+        }
+        fs::remove_dir_all(path).unwrap();
+    }
+    eprintln!("{kills} kills within {span:?}, {halfway} of them halfway");
+    assert!(halfway > 0, "no kill came while days were going");
 }

@@ -186,6 +186,15 @@ pub(crate) fn expected_values(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().map(|number| 4 * (20 + number % 5)).sum()
 }
 
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if path.is_dir() { copy(&path, &to) } else { _ = fs::copy(&path, &to).unwrap() }
+    }
+}
+
 /// Every file below a folder.
 pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stores of earlier versions of the tables are read for ever, and become stores of today's.
 //!
-//! `golden/store-1` was written by the first version that wrote stores: three simulated Runs, and one of cyclictest.
+//! `golden/store-1` was written by the first version that wrote stores (of commit 66d404f's parent), and `golden/store-2` by the last one that wrote
+//! the second version of the tables (f690c4a): three simulated Runs and one of cyclictest each, and in the second one a result of work on a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,35 +13,41 @@ use latebound_fleet::{Choice, Level, Store, TABLES_VERSION, Table};
 use parquet::record::Field;
 use tempfile::TempDir;
 
-use crate::common::{add, bucket, expected_values, files, intervals, later, rows, values};
+use crate::common::{add, bucket, copy, expected_values, files, intervals, later, rows, sums, values};
+use crate::kills::{self, Delays};
 
 const STORE: &str = "LATEBOUND_FLEET_TEST_MIGRATE";
+const USUAL_KILLS: u64 = 30;
 
-/// What the golden store holds: Runs, files, rows and values.
+/// What each golden store holds: Runs and values.
 const RUNS: u64 = 4;
-const FILES: u64 = 14;
-const ROWS: u64 = 4134;
 const VALUES: u64 = 21_602_097;
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
-        if path.is_dir() { copy(&path, &to) } else { _ = fs::copy(&path, &to).unwrap() }
-    }
+/// Of both versions.
+const VERSIONS: [u32; 2] = [1, 2];
+
+/// How many files and rows the store of a version has.
+fn files_and_rows(version: u32) -> (u64, u64) {
+    // The result of work and its file came with the second version. That of f690c4a simulates three settings more.
+    if version == 1 { (14, 4134) } else { (15, 4138) }
 }
 
-/// A copy of the golden store.
-fn first() -> (TempDir, PathBuf) {
+/// A copy of the golden store of a version, at this place.
+pub(crate) fn golden(version: u32, to: &Path) -> PathBuf {
+    let golden = format!("{}/tests/golden/store-{version}", env!("CARGO_MANIFEST_DIR"));
+    copy(Path::new(&golden), to);
+    to.to_owned()
+}
+
+/// The same, in a folder of its own.
+fn store_of(version: u32) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/store-1");
-    let path = folder.path().join("store");
-    copy(&golden, &path);
+    let path = golden(version, &folder.path().join("store"));
     (folder, path)
 }
 
 /// The rows of all tables without what came later, and buckets by their numbers, in an order that does not depend on the files.
-fn content(store: &Store) -> Vec<String> {
+pub(crate) fn content(store: &Store) -> Vec<String> {
     let mut all = Vec::new();
     for table in Table::ALL {
         rows(store, *table, |mut row| {
@@ -58,45 +65,72 @@ fn content(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn a_store_of_the_first_version_is_read_and_written_as_one_of_today() {
-    let (_folder, path) = first();
-    let store = Store::open(&path).unwrap();
-    let verified = store.verify().unwrap();
-    assert_eq!((verified.intervals, verified.files, verified.rows), (RUNS, FILES, ROWS));
-    assert_eq!((verified.damaged, intervals(&store), values(&store)), (Vec::new(), RUNS, VALUES));
-    // Runs of today lie beside those of then, and all roll up together.
-    add(&store, 0..4).unwrap();
-    assert_eq!((intervals(&store), store.verify().unwrap().damaged), (RUNS + 4, Vec::new()));
-    let document = store.compact(later(Level::Day)).unwrap();
-    assert_eq!((document.damaged, intervals(&store)), (Vec::new(), RUNS + 4));
-    assert_eq!(values(&store), VALUES + expected_values(0..4));
-    assert_eq!(store.migrate().unwrap().partitions, [], "rolling up writes files of today");
+fn a_store_of_an_earlier_version_is_read_and_written_as_one_of_today() {
+    for version in VERSIONS {
+        let (_folder, path) = store_of(version);
+        let store = Store::open(&path).unwrap();
+        let verified = store.verify().unwrap();
+        assert_eq!((verified.files, verified.rows), files_and_rows(version));
+        assert_eq!((verified.damaged, verified.intervals), (Vec::new(), RUNS));
+        assert_eq!((intervals(&store), values(&store)), (RUNS, VALUES));
+        // Runs of today lie beside those of then, and all roll up together.
+        add(&store, 0..4).unwrap();
+        assert_eq!((intervals(&store), store.verify().unwrap().damaged), (RUNS + 4, Vec::new()));
+        let before = sums(&store);
+        let document = store.compact(later(Level::Day)).unwrap();
+        assert_eq!((document.damaged, intervals(&store)), (Vec::new(), RUNS + 4));
+        assert_eq!(values(&store), VALUES + expected_values(0..4));
+        assert!(sums(&store) == before);
+        let rolled_up = store.migrate().unwrap().partitions;
+        assert_eq!(rolled_up, [], "rolling up writes files of today");
+    }
+}
+
+#[test]
+fn stores_of_all_versions_have_the_same_sums() {
+    let of = |version| {
+        let (_folder, path) = store_of(version);
+        let store = Store::open(&path).unwrap();
+        let before = sums(&store);
+        store.migrate().unwrap();
+        assert!(sums(&store) == before, "of version {version}, migrated");
+        before
+    };
+    let [first, second] = VERSIONS.map(of);
+    assert_eq!((first.len(), second.len()), (2, 2));
+    assert!(first == second);
 }
 
 #[test]
 fn migrating_writes_the_columns_of_today_and_changes_nothing_else() {
-    let (_folder, path) = first();
-    let store = Store::open(&path).unwrap();
-    let before = content(&store);
-    let document = store.migrate().unwrap();
-    assert_eq!((document.tables, &document.damaged[..]), (TABLES_VERSION, &[][..]));
-    // Of the tables only those are written again that have changed since. A table that came later has no file.
-    let has_changed = |table: &&Table| table.version() > 1 && **table != Table::Results;
-    let older = Table::ALL.iter().filter(has_changed).count() as u64;
-    for partition in &document.partitions {
-        assert_eq!((partition.files_before, partition.files_after), (older, older), "{partition:?}");
+    for version in VERSIONS {
+        let (_folder, path) = store_of(version);
+        let store = Store::open(&path).unwrap();
+        let before = content(&store);
+        let document = store.migrate().unwrap();
+        assert_eq!((document.tables, &document.damaged[..]), (TABLES_VERSION, &[][..]));
+        // Of the tables only those are written again that have changed since. A table that came later has no file.
+        let has_changed = |table: &&Table| table.version() > version && **table != Table::Results;
+        let older = Table::ALL.iter().filter(has_changed).count() as u64;
+        for partition in &document.partitions {
+            assert_eq!((partition.files_before, partition.files_after), (older, older), "{partition:?}");
+        }
+        assert_eq!(document.partitions.len(), 2);
+        assert!(content(&store) == before);
+        // The command line came with the second version, and simulated Runs have none.
+        let mut commands = Vec::new();
+        rows(&store, Table::Intervals, |row| commands.push(row["command"].clone()));
+        let known = |field: &&Field| **field != Field::Null;
+        assert_eq!(commands.iter().filter(known).count() > 0, version > 1, "{commands:?}");
+        let verified = store.verify().unwrap();
+        assert_eq!((verified.files, verified.damaged), (files_and_rows(version).0, Vec::new()));
+        assert_eq!(store.migrate().unwrap().partitions, [], "a second time there is nothing to do");
     }
-    assert_eq!(document.partitions.len(), 2);
-    assert!(content(&store) == before);
-    rows(&store, Table::Intervals, |row| assert_eq!(row["command"], Field::Null));
-    let verified = store.verify().unwrap();
-    assert_eq!((verified.files, verified.damaged), (FILES, Vec::new()));
-    assert_eq!(store.migrate().unwrap().partitions, [], "a second time there is nothing to do");
 }
 
 #[test]
 fn a_damaged_partition_is_named_and_the_others_migrate() {
-    let (_folder, path) = first();
+    let (_folder, path) = store_of(1);
     let damaged = files(&path.join("data/intervals")).remove(0);
     fs::write(&damaged, "cut").unwrap();
     let store = Store::open(&path).unwrap();
@@ -107,7 +141,7 @@ fn a_damaged_partition_is_named_and_the_others_migrate() {
 
 #[test]
 fn a_commit_of_later_tables_is_an_error_that_names_the_version() {
-    let (_folder, path) = first();
+    let (_folder, path) = store_of(1);
     let commit = files(&path.join("commits")).remove(0);
     let text = fs::read_to_string(&commit).unwrap();
     fs::write(
@@ -122,28 +156,23 @@ fn a_commit_of_later_tables_is_an_error_that_names_the_version() {
 #[test]
 fn migrating_killed_at_any_moment_loses_nothing_and_goes_on() {
     const TEST: &str = "migrate::migrating_killed_at_any_moment_loses_nothing_and_goes_on";
-    const KILLS: u64 = 30;
     if let Some(path) = std::env::var_os(STORE) {
         Store::open(path).unwrap().migrate().unwrap();
         return;
     }
-    let mut seed = u64::from(std::process::id()) * 2 + 1;
-    eprintln!("the delays follow from the seed {seed}");
-    let (_golden, golden) = first();
+    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    let (_golden, golden) = store_of(1);
     let before = content(&Store::open(&golden).unwrap());
     let (mut unfinished, mut written) = (0, 0);
-    for kill in 0..KILLS {
-        let (_folder, path) = first();
+    for kill in 0..kills {
+        let (_folder, path) = store_of(1);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", TEST])
             .env(STORE, &path)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        std::thread::sleep(Duration::from_micros(seed % 40_000));
+        std::thread::sleep(delays.below(Duration::from_millis(40)));
         unfinished += u64::from(child.try_wait().unwrap().is_none());
         let _ = child.kill();
         child.wait().unwrap();
@@ -155,6 +184,6 @@ fn migrating_killed_at_any_moment_loses_nothing_and_goes_on() {
         assert!(content(&store) == before, "kill {kill}, and then to the end");
         assert_eq!(store.migrate().unwrap().partitions, []);
     }
-    eprintln!("{unfinished} of {KILLS} were still at it; {written} partitions were written before a kill");
-    assert!(unfinished > KILLS / 10);
+    eprintln!("{unfinished} of {kills} were still at it; {written} partitions were written before a kill");
+    assert!(unfinished > kills / 10);
 }

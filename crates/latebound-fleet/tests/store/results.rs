@@ -33,7 +33,7 @@ fn bound() -> Bound {
     (0..20).find_map(|number| fleet.host(number).run(0).bound).unwrap()
 }
 
-fn result(file: &str, host: Option<&str>) -> NewResult {
+pub(crate) fn result(file: &str, host: Option<&str>) -> NewResult {
     NewResult {
         kind: "bound".to_owned(),
         file: file.to_owned(),
