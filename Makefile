@@ -65,6 +65,13 @@ test-live: packages-build+test tracefs ## Run the tests of this machine's kernel
 test-lab: packages-build+test ## Run the tests that boot guests
 	@scripts/run-tests.sh lab
 
+# How often each test kills: make kills KILLS=100
+KILLS := 500
+
+.PHONY: kills
+kills: packages-build+test tracefs ## Kill push, serve (as root) and writers of stores and spools at random, KILLS=500 times in each test
+	@LATEBOUND_TEST_KILLS=$(KILLS) scripts/run-kills.sh
+
 .PHONY: deny
 deny: packages-build ## Check licences, sources and advisories of all dependencies
 	@scripts/deny.sh

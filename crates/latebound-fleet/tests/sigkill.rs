@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
-#[path = "../../latebound-store/tests/kills/mod.rs"]
-mod kills;
+#[path = "../../latebound-store/tests/random_kills/mod.rs"]
+mod random_kills;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use common::s3::in_a_bucket;
 use common::{add, expected, expected_values, intervals, later, sums, values};
-use kills::Delays;
 use latebound_fleet::{Choice, Level, Store};
+use random_kills::Delays;
 
 const STORE: &str = "LATEBOUND_FLEET_TEST_STORE";
 const BESIDE: &str = "LATEBOUND_FLEET_TEST_BESIDE";
@@ -100,7 +100,7 @@ fn a_bucket_is_whole_after_its_writers_were_killed_at_any_moment() {
 }
 
 fn whole_after_kills(test: &str, place: &Place) {
-    let asked = kills::asked();
+    let asked = random_kills::asked();
     let (mut kills, mut delays) = (asked.unwrap_or(USUAL_KILLS), Delays::new());
     let said = place.beside.join("said");
     // How long a writer needs for a Run, roughly: kills lie within several.
@@ -192,7 +192,7 @@ fn pruning_killed_at_any_moment_removes_whole_days_and_no_others() {
         Store::open(store).unwrap().prune(before).unwrap();
         return;
     }
-    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     // In memory where there is such a folder: a copy for each kill would wait for the disk.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let whole = folder.path().join("whole");

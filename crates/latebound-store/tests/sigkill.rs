@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
-mod kills;
+mod random_kills;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -14,11 +14,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{detailed_run, sample_run, thinned_run};
-use kills::Delays;
 use latebound_model::{Nanos, Run, RunState};
 use latebound_store::{HISTOGRAMS_FILE, RunFolder, Shortage, Spool, read_run};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
+use random_kills::Delays;
 
 const PLACE: &str = "LATEBOUND_STORE_TEST_PLACE";
 const FIRST: &str = "LATEBOUND_STORE_TEST_FIRST";
@@ -108,7 +108,7 @@ fn a_run_can_be_read_after_its_writer_was_killed_at_any_moment() {
     }
     let above = tempfile::TempDir::new().unwrap();
     let path = above.path().join("my.run");
-    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let mut last = None;
     let mut met: BTreeMap<&str, u32> = BTreeMap::new();
     for kill in 0..5 * kills {
@@ -165,7 +165,7 @@ fn a_spool_is_whole_after_it_was_killed_while_detail_and_runs_went() {
     }
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path();
-    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let (mut said, mut next, mut gone_before, mut in_the_middle) = (0, 0, 0, 0);
     for kill in 0..kills {
         let test = "a_spool_is_whole_after_it_was_killed_while_detail_and_runs_went";

@@ -7,8 +7,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../latebound-store/tests/kills/mod.rs"]
-mod kills;
+#[path = "../../../latebound-store/tests/random_kills/mod.rs"]
+mod random_kills;
 #[path = "../../../latebound-store/tests/tiny_disk/mod.rs"]
 mod tiny_disk;
 

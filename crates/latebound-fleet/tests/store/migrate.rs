@@ -14,7 +14,7 @@ use parquet::record::Field;
 use tempfile::TempDir;
 
 use crate::common::{add, bucket, copy, expected_values, files, intervals, later, rows, sums, values};
-use crate::kills::{self, Delays};
+use crate::random_kills::{self, Delays};
 
 const STORE: &str = "LATEBOUND_FLEET_TEST_MIGRATE";
 const USUAL_KILLS: u64 = 30;
@@ -160,7 +160,7 @@ fn migrating_killed_at_any_moment_loses_nothing_and_goes_on() {
         Store::open(path).unwrap().migrate().unwrap();
         return;
     }
-    let (kills, mut delays) = (kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let (_golden, golden) = store_of(1);
     let before = content(&Store::open(&golden).unwrap());
     let (mut unfinished, mut written) = (0, 0);

@@ -18,6 +18,8 @@ mod pipeline;
 mod places;
 mod privileges;
 mod push;
+#[path = "../../../latebound-store/tests/random_kills/mod.rs"]
+mod random_kills;
 #[path = "../read_back/mod.rs"]
 mod read_back;
 #[path = "../../../latebound-fleet/tests/common/s3.rs"]

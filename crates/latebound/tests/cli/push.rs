@@ -8,9 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use latebound_model::{Nanos, Run};
+use latebound_model::{Activation, Cpu, LossKind, Nanos, Run, Task};
 use latebound_store::{Spool, read_run};
 
+use crate::random_kills::{self, Delays};
 use crate::s3::{self, S3Server};
 use crate::sshd::Sshd;
 use crate::tool::{Ran, assert_says, becomes_true, done, folder, latebound};
@@ -134,6 +135,33 @@ fn by_the_hour_a_run_stays_until_its_hour_is_over() {
 }
 
 #[test]
+fn a_run_that_lost_its_detail_after_its_commit_counts_once() {
+    let folder = folder();
+    let mut run = sample(folder.path());
+    let (series, mechanism) = (run.series[0].id.clone(), run.series[0].mechanism);
+    let (due, late) = (run.started_monotonic, run.started_monotonic + Nanos(1_000));
+    run.worst_of_series = vec![Activation::of_thread(series, mechanism, Task::default(), Cpu(0), due, late)];
+    let places = spool(folder.path(), &run, 0..3);
+    assert!(push(folder.path(), &near()).out.starts_with("3 Runs moved to "));
+    // A push that was killed before it removed them: the spool reached its limit meanwhile.
+    run.remove_detail("spool", "the spool reached its limit", "push in time");
+    assert_eq!(spool(folder.path(), &run, 0..3), places);
+    let pushed = push(folder.path(), &near());
+    assert!(pushed.code == Some(0) && pushed.out.starts_with("0 Runs moved to "), "{pushed:?}");
+    assert_says(&pushed.out, &["3 were there before"]);
+    assert_eq!(counted(folder.path(), &near()), 3);
+    assert!(!places.iter().any(|place| place.exists()));
+    // One that has only its sums is moved like any other, and the store has what it lost.
+    spool(folder.path(), &run, 3..4);
+    assert!(push(folder.path(), &near()).out.starts_with("1 Run moved to "));
+    let export = ["store", "export", "--store", "fleet", "--host", "rt-07", "--output", "all.run"];
+    done(folder.path(), &export);
+    let exported = read_run(folder.path().join("all.run")).unwrap();
+    let lost = exported.losses.iter().find(|loss| loss.kind == LossKind::SampleDropped).unwrap();
+    assert_eq!((&*lost.place, lost.count), ("spool", Some(1)));
+}
+
+#[test]
 fn a_run_that_cannot_be_read_stays_and_is_named() {
     let folder = folder();
     let run = sample(folder.path());
@@ -162,31 +190,48 @@ fn a_spool_or_a_store_that_is_not_there_is_an_error() {
     assert!(places[0].exists());
 }
 
-/// How often pushes are killed, where the usual number is not enough: LATEBOUND_PUSH_KILLS=500.
 const USUAL_KILLS: u64 = 40;
 
 #[test]
 fn pushes_killed_at_any_moment_lose_and_double_nothing() {
     let folder = folder();
-    killed_pushes(folder.path(), &near(), USUAL_KILLS, 60_000, kill_push);
+    killed_pushes(folder.path(), &near(), USUAL_KILLS, Duration::from_millis(60), kill_push);
 }
 
 #[test]
 fn pushes_to_a_bucket_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (S3Server::start(), folder());
-    killed_pushes(folder.path(), &in_bucket(&server, folder.path()), USUAL_KILLS, 120_000, kill_push);
+    killed_pushes(
+        folder.path(),
+        &in_bucket(&server, folder.path()),
+        USUAL_KILLS,
+        Duration::from_millis(120),
+        kill_push,
+    );
 }
 
 #[test]
 fn pushes_over_ssh_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (Sshd::start(), folder());
-    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, 400_000, kill_push);
+    killed_pushes(
+        folder.path(),
+        &over_ssh(&server, folder.path()),
+        USUAL_KILLS / 2,
+        Duration::from_millis(400),
+        kill_push,
+    );
 }
 
 #[test]
 fn pushes_whose_ssh_is_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (Sshd::start(), folder());
-    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, 400_000, kill_ssh);
+    killed_pushes(
+        folder.path(),
+        &over_ssh(&server, folder.path()),
+        USUAL_KILLS / 2,
+        Duration::from_millis(400),
+        kill_ssh,
+    );
 }
 
 fn kill_push(pushing: &mut Child) {
@@ -208,26 +253,22 @@ fn kill_ssh(pushing: &mut Child) {
     }
 }
 
-/// Pushes three Runs again and again, and kills somebody after a time of up to `span_us`; then once to the end.
-#[allow(clippy::print_stderr, reason = "a failure is looked into with the seed")]
-fn killed_pushes(folder: &Path, place: &Place, usual: u64, span_us: u64, kill: fn(&mut Child)) {
-    let kills = std::env::var("LATEBOUND_PUSH_KILLS").map_or(usual, |kills| kills.parse().unwrap());
+/// Pushes three Runs again and again, and kills somebody after a time of up to `span`; then once to the end.
+#[allow(clippy::print_stderr, reason = "what kills met is said")]
+fn killed_pushes(folder: &Path, place: &Place, usual: u64, span: Duration, kill: fn(&mut Child)) {
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(usual), Delays::new());
     let run = sample(folder);
-    let mut seed = u64::from(std::process::id()) * 2 + 1;
-    eprintln!("the delays follow from the seed {seed}");
     let mut in_the_middle = 0;
     for number in 0..kills {
         spool(folder, &run, 3 * number..3 * (number + 1));
         let quiet = (Stdio::null(), Stdio::null());
         let mut pushing = pushing(folder, place).stdout(quiet.0).stderr(quiet.1).spawn().unwrap();
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        std::thread::sleep(Duration::from_micros(seed % span_us));
+        std::thread::sleep(delays.below(span));
         in_the_middle += u64::from(pushing.try_wait().unwrap().is_none());
         kill(&mut pushing);
         pushing.wait().unwrap();
     }
+    eprintln!("{in_the_middle} of {kills} pushes were killed in the middle");
     assert!(in_the_middle > kills / 10, "{in_the_middle} of {kills} were still at it");
     let last = push(folder, place);
     assert_eq!(last.code, Some(0), "{last:?}");

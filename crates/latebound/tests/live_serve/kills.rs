@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,26 +12,13 @@ use latebound_store::read_run;
 use latebound_syscall::clock::now;
 
 use crate::killed::Killed;
+use crate::random_kills::{self, Delays};
 use crate::service::{Service, number};
 
-/// How often it is killed, where the usual number is not enough: LATEBOUND_SERVE_KILLS=500.
-const KILLS: &str = "LATEBOUND_SERVE_KILLS";
-const USUAL_KILLS: u32 = 12;
-/// The first word of the numbers that the moments follow from; printed, and read from the environment to have the same moments again.
-const SEED: &str = "LATEBOUND_SERVE_SEED";
+const USUAL_KILLS: u64 = 12;
 const INTERVAL: Nanos = Nanos::from_secs(1);
 /// Until an interval that is over is in its place: the next look at the clock, reading, writing, and a disk that takes its time.
 const WRITTEN: Nanos = Nanos::from_secs(5);
-
-/// Numbers below a limit that look random (Knuth's MMIX).
-struct Moments(u64);
-
-impl Moments {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// The Runs that are new in the spool; those that were there are still as they were.
 fn look(spool: &Path, known: &mut BTreeMap<String, u64>) -> Vec<Run> {
@@ -53,11 +39,7 @@ fn look(spool: &Path, known: &mut BTreeMap<String, u64>) -> Vec<Run> {
 #[test]
 fn live_serve_that_is_killed_at_random_loses_one_interval_at_most() {
     let _live = super::live();
-    let kills = std::env::var(KILLS).map_or(USUAL_KILLS, |kills| kills.parse().unwrap());
-    let seed = std::env::var(SEED)
-        .map_or_else(|_| RandomState::new().build_hasher().finish(), |seed| seed.parse().unwrap());
-    eprintln!("{kills} kills by {SEED}={seed}");
-    let mut moments = Moments(seed);
+    let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
     let options =
@@ -65,8 +47,8 @@ fn live_serve_that_is_killed_at_random_loses_one_interval_at_most() {
     let (mut known, mut all, mut before_ready) = (BTreeMap::new(), Vec::new(), 0);
     for kill in 0..kills {
         // One in eight is killed while it starts.
-        let is_early = moments.below(8) == 0;
-        let moment = Duration::from_millis(moments.below(if is_early { 800 } else { 2_200 }));
+        let is_early = delays.number(8) == 0;
+        let moment = delays.below(Duration::from_millis(if is_early { 800 } else { 2_200 }));
         let started = now();
         // When it was ready, how long this test itself was held up, and how many intervals the service says it has written.
         let life = match is_early {

@@ -18,6 +18,8 @@ mod kills;
 mod kubernetes;
 mod otlp;
 mod prometheus;
+#[path = "../../../latebound-store/tests/random_kills/mod.rs"]
+mod random_kills;
 #[path = "../read_back/mod.rs"]
 #[allow(dead_code, reason = "its scripts are for several tests")]
 mod read_back;

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use clap::Parser;
-use latebound_model::{Cpu, Evidence, Histogram, LossKind, Mechanism, Quantity, RunVerb, Subject, Summary};
+use latebound_model::{
+    Cpu, Evidence, Histogram, LossKind, Mechanism, Quantity, RunVerb, Subject, Summary, Task,
+};
 use latebound_store::{Spool, SpoolReader};
 
 use super::*;
@@ -118,21 +120,10 @@ impl Source for &Machine {
 
     /// A new one of each series, so that each interval has detail of some pages.
     fn worst(&self) -> Vec<Activation> {
-        let worst = |series: &Series| Activation {
-            series: series.id.clone(),
-            mechanism: series.mechanism,
-            subject: series.subject.name.clone(),
-            requested_at: self.now.get(),
-            activated_at: None,
-            started_at: self.now.get(),
-            ended_at: None,
-            requester: None,
-            requester_context: None,
-            runner: None,
-            requested_cpu: None,
-            started_cpu: Cpu(0),
-            merged: 0,
-            missed: 0,
+        let (now, thread) = (self.now.get(), Task::default());
+        let worst = |series: &Series| {
+            let (id, mechanism) = (series.id.clone(), series.mechanism);
+            Activation::of_thread(id, mechanism, thread.clone(), Cpu(0), now, now)
         };
         self.series.borrow().iter().map(worst).collect()
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often tests kill, and after which delays. Apart from what the fuzz targets take of the tests of the store.
 
+#![allow(dead_code, reason = "every test file uses its own part")]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often each test kills, in place of its usual number: `make kills` sets it.
@@ -20,7 +22,7 @@ pub(crate) fn asked() -> Option<u64> {
     number(KILLS)
 }
 
-/// Delays that look random and follow from a seed (Marsaglia 2003: xorshift).
+/// Delays, and other numbers, that look random and follow from a seed (Marsaglia 2003: xorshift).
 pub(crate) struct Delays(u64);
 
 impl Delays {
@@ -33,11 +35,16 @@ impl Delays {
         Delays(seed)
     }
 
-    /// Less than this.
+    /// Less than this, in whole microseconds.
     pub(crate) fn below(&mut self, span: Duration) -> Duration {
+        Duration::from_micros(self.number(span.as_micros().max(1) as u64))
+    }
+
+    /// A number below this.
+    pub(crate) fn number(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        Duration::from_micros(self.0 % span.as_micros().max(1) as u64)
+        self.0 % limit
     }
 }
