@@ -328,8 +328,9 @@ impl Run {
         (self.worst, self.worst_of_series, self.tables) = Default::default();
         let (kind, place) = (LossKind::SampleDropped, place.to_owned());
         self.losses.push(Loss { kind, place, count: Some(activations as u64) });
-        let (kind, what) = (MissingKind::Explanations, "the worst activations, one by one");
-        self.missing.push(Missing::new(kind, what, format!("{activations} were removed: {why}"), remedy));
+        let (kind, what) = (MissingKind::Explanations, "single activations");
+        let why = format!("the worst activations ({activations}) were removed: {why}");
+        self.missing.push(Missing::new(kind, what, why, remedy));
     }
 
     /// The published JSON Schema of `run.json`.

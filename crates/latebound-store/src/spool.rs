@@ -142,9 +142,9 @@ impl Spool {
         self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    /// Writes a Run under a name made of this word (a time). Where the spool gets larger than its limit or the disk is full, the oldest Runs lose their
-    /// detail; where none has any that takes room, or the disk has no room for the shorter record, the oldest Runs are removed. The newest one stays as
-    /// it is. The second of the pair is counted also where the first is an error.
+    /// Writes a Run under a name made of this word (a time). Where the spool gets larger than its limit or the disk is full, the oldest Runs lose
+    /// their detail; where none has any that takes room, or the disk has no room for the shorter record, the oldest Runs are removed. The newest
+    /// one stays as it is. The second of the pair is counted also where the first is an error.
     pub fn write(&mut self, word: &str, run: &Run) -> (Result<PathBuf, StoreError>, Removed) {
         let mut removed = Removed::default();
         if let Err(source) = self.look_again() {

@@ -5,20 +5,22 @@
 
 mod common;
 mod random_kills;
+mod spooled;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{detailed_run, sample_run, thinned_run};
+use common::sample_run;
 use latebound_model::{Nanos, Run, RunState};
 use latebound_store::{HISTOGRAMS_FILE, RunFolder, Shortage, Spool, read_run};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use random_kills::Delays;
+use spooled::{detailed_run, thinned_run};
 
 const PLACE: &str = "LATEBOUND_STORE_TEST_PLACE";
 const FIRST: &str = "LATEBOUND_STORE_TEST_FIRST";
@@ -43,8 +45,8 @@ fn write_for_ever(path: &Path, first: u64) -> ! {
     }
 }
 
-/// Starts this program's test of this name as a writer, and kills it after the delay.
-fn kill_writer(test: &str, path: &Path, first: u64, delay: Duration) {
+/// Starts this program's test of this name as a writer, waits, and kills it.
+fn kill_writer(test: &str, path: &Path, first: u64, wait: impl FnOnce()) {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(PLACE, path)
@@ -53,7 +55,7 @@ fn kill_writer(test: &str, path: &Path, first: u64, delay: Duration) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(delay);
+    wait();
     let ended = writer.try_wait().unwrap();
     writer.kill().unwrap();
     writer.wait().unwrap();
@@ -118,7 +120,9 @@ fn a_run_can_be_read_after_its_writer_was_killed_at_any_moment() {
         let next = last.map_or(0, |generation: u64| generation + 1);
         // A busy machine needs longer to come as far as a whole Run.
         let delay = delays.below(Duration::from_millis(150) * (1 + kill / kills) as u32);
-        kill_writer("a_run_can_be_read_after_its_writer_was_killed_at_any_moment", &path, next, delay);
+        kill_writer("a_run_can_be_read_after_its_writer_was_killed_at_any_moment", &path, next, || {
+            std::thread::sleep(delay);
+        });
         if !path.exists() {
             assert_eq!(last, None, "kill {kill} took away the Run that was there");
             continue;
@@ -167,10 +171,23 @@ fn a_spool_is_whole_after_it_was_killed_while_detail_and_runs_went() {
     let path = folder.path();
     let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let (mut said, mut next, mut gone_before, mut in_the_middle) = (0, 0, 0, 0);
-    for kill in 0..kills {
+    let count_said = || fs::read(path.join("said")).map_or(0, |said| said.len() as u64);
+    let mut span = Duration::ZERO;
+    for kill in 0..=kills {
         let test = "a_spool_is_whole_after_it_was_killed_while_detail_and_runs_went";
-        kill_writer(test, path, next, delays.below(Duration::from_millis(150)));
-        let said_now = fs::read(path.join("said")).map_or(0, |said| said.len() as u64);
+        kill_writer(test, path, next, || {
+            if kill > 0 {
+                return std::thread::sleep(delays.below(span));
+            }
+            // The first comes as far as Runs that go whole: the others lie within what the start and some Runs take.
+            let started = Instant::now();
+            while count_said() < 3 * FIT {
+                assert!(started.elapsed() < Duration::from_secs(60), "{} of {FIT} Runs", count_said());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            span = started.elapsed() / 3;
+        });
+        let said_now = count_said();
         let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|one| one.unwrap().file_name()).collect();
         names.retain(|name| name.to_string_lossy().starts_with("serve-"));
         names.sort();
@@ -206,7 +223,7 @@ fn a_spool_is_whole_after_it_was_killed_while_detail_and_runs_went() {
         assert!(temporaries <= 2, "kill {kill}: what the dead left is not removed");
     }
     eprintln!(
-        "{kills} kills: {next} Runs were written, {in_the_middle} of them not said, {gone_before} went whole"
+        "{kills} kills within {span:?}: {next} Runs were written, {in_the_middle} of them not said, {gone_before} went whole"
     );
-    assert!(gone_before > 0, "the kills came before the limit was reached");
+    assert!(gone_before > 0, "no Run went whole");
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on says why and panics")]
 
 mod common;
+mod spooled;
 mod tiny_disk;
 
 use std::collections::BTreeSet;
@@ -12,9 +13,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{detailed_run, sample_run, thinned_run};
+use common::sample_run;
 use latebound_model::{LossKind, MissingKind, Run};
 use latebound_store::{Removed, RunFolder, Shortage, Shrunk, Spool, SpoolReader, StoreError, read_run};
+use spooled::{detailed_run, thinned_run};
 use tiny_disk::on_a_tiny_disk;
 
 const LIMIT: u64 = 1 << 40;

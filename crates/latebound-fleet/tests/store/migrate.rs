@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::Instant;
 
 use latebound_fleet::{Choice, Level, Store, TABLES_VERSION, Table};
 use parquet::record::Field;
@@ -163,16 +163,18 @@ fn migrating_killed_at_any_moment_loses_nothing_and_goes_on() {
     let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let (_golden, golden) = store_of(1);
     let before = content(&Store::open(&golden).unwrap());
+    let migrating = |path: &Path| {
+        let mut this = Command::new(std::env::current_exe().unwrap());
+        this.args(["--exact", TEST]).env(STORE, path).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let started = Instant::now();
+    assert!(migrating(&golden).wait().unwrap().success());
+    let span = started.elapsed() * 3 / 2;
     let (mut unfinished, mut written) = (0, 0);
     for kill in 0..kills {
         let (_folder, path) = store_of(1);
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", TEST])
-            .env(STORE, &path)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(delays.below(Duration::from_millis(40)));
+        let mut child = migrating(&path);
+        std::thread::sleep(delays.below(span));
         unfinished += u64::from(child.try_wait().unwrap().is_none());
         let _ = child.kill();
         child.wait().unwrap();

@@ -52,7 +52,7 @@ fn series(cpu: u32, quantity: Quantity, seed: u64, how_many: usize) -> Series {
     series
 }
 
-fn explanation(seed: u64) -> Explanation {
+pub(crate) fn explanation(seed: u64) -> Explanation {
     let (due, at) = (1_000_000 * seed, |offset: u64| Nanos(1_000_000 * seed + offset));
     let cause = |kind, subject: &str, duration, task| Cause {
         via: Vec::new(),
@@ -202,18 +202,6 @@ pub(crate) fn sample_run(generation: u64) -> Run {
         }],
         ..Run::new(RunVerb::Check, "latebound", "0.1.0")
     }
-}
-
-/// A Run with so much detail that the record is shorter by pages without it.
-pub(crate) fn detailed_run(generation: u64) -> Run {
-    Run { worst: (1..=40).map(explanation).collect(), ..sample_run(generation) }
-}
-
-/// What a spool leaves of it.
-pub(crate) fn thinned_run(generation: u64, shortage: latebound_store::Shortage) -> Run {
-    let mut run = detailed_run(generation);
-    run.remove_detail("spool", shortage.why(), shortage.remedy());
-    run
 }
 
 /// Two sources of interrupts: a vector and the NMI.

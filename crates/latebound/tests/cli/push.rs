@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use latebound_model::{Activation, Cpu, LossKind, Nanos, Run, Task};
@@ -195,43 +195,25 @@ const USUAL_KILLS: u64 = 40;
 #[test]
 fn pushes_killed_at_any_moment_lose_and_double_nothing() {
     let folder = folder();
-    killed_pushes(folder.path(), &near(), USUAL_KILLS, Duration::from_millis(60), kill_push);
+    killed_pushes(folder.path(), &near(), USUAL_KILLS, kill_push);
 }
 
 #[test]
 fn pushes_to_a_bucket_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (S3Server::start(), folder());
-    killed_pushes(
-        folder.path(),
-        &in_bucket(&server, folder.path()),
-        USUAL_KILLS,
-        Duration::from_millis(120),
-        kill_push,
-    );
+    killed_pushes(folder.path(), &in_bucket(&server, folder.path()), USUAL_KILLS, kill_push);
 }
 
 #[test]
 fn pushes_over_ssh_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (Sshd::start(), folder());
-    killed_pushes(
-        folder.path(),
-        &over_ssh(&server, folder.path()),
-        USUAL_KILLS / 2,
-        Duration::from_millis(400),
-        kill_push,
-    );
+    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, kill_push);
 }
 
 #[test]
 fn pushes_whose_ssh_is_killed_at_any_moment_lose_and_double_nothing() {
     let (server, folder) = (Sshd::start(), folder());
-    killed_pushes(
-        folder.path(),
-        &over_ssh(&server, folder.path()),
-        USUAL_KILLS / 2,
-        Duration::from_millis(400),
-        kill_ssh,
-    );
+    killed_pushes(folder.path(), &over_ssh(&server, folder.path()), USUAL_KILLS / 2, kill_ssh);
 }
 
 fn kill_push(pushing: &mut Child) {
@@ -253,29 +235,40 @@ fn kill_ssh(pushing: &mut Child) {
     }
 }
 
-/// Pushes three Runs again and again, and kills somebody after a time of up to `span`; then once to the end.
+/// Pushes three Runs again and again, and kills somebody within half as long again as a push takes; then once to the end.
 #[allow(clippy::print_stderr, reason = "what kills met is said")]
-fn killed_pushes(folder: &Path, place: &Place, usual: u64, span: Duration, kill: fn(&mut Child)) {
+fn killed_pushes(folder: &Path, place: &Place, usual: u64, kill: fn(&mut Child)) {
     let (kills, mut delays) = (random_kills::asked().unwrap_or(usual), Delays::new());
     let run = sample(folder);
-    let mut in_the_middle = 0;
-    for number in 0..kills {
+    let left = || {
+        fs::read_dir(folder.join("spool"))
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".run"))
+            .count()
+    };
+    spool(folder, &run, 0..3);
+    let started = Instant::now();
+    assert_eq!(push(folder, place).code, Some(0));
+    let span = started.elapsed() * 3 / 2;
+    let (mut in_the_middle, mut moved) = (0, 0);
+    for number in 1..=kills {
         spool(folder, &run, 3 * number..3 * (number + 1));
+        let before = left();
         let quiet = (Stdio::null(), Stdio::null());
         let mut pushing = pushing(folder, place).stdout(quiet.0).stderr(quiet.1).spawn().unwrap();
         std::thread::sleep(delays.below(span));
         in_the_middle += u64::from(pushing.try_wait().unwrap().is_none());
         kill(&mut pushing);
         pushing.wait().unwrap();
+        moved += u64::from(left() < before);
     }
-    eprintln!("{in_the_middle} of {kills} pushes were killed in the middle");
+    eprintln!("{in_the_middle} of {kills} pushes were killed within {span:?}, {moved} had moved Runs");
+    assert!(moved >= kills / 20, "{moved} of {kills} pushes came as far as a commit");
     assert!(in_the_middle > kills / 10, "{in_the_middle} of {kills} were still at it");
     let last = push(folder, place);
     assert_eq!(last.code, Some(0), "{last:?}");
-    assert_eq!(counted(folder, place), 3 * kills);
-    let names = fs::read_dir(folder.join("spool")).unwrap();
-    let left: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".run")), "{left:?}");
+    assert_eq!(counted(folder, place), 3 * (kills + 1));
+    assert_eq!(left(), 0);
 }
 
 #[test]
