@@ -252,6 +252,10 @@ fn killed_pushes(folder: &Path, place: &Place, usual: u64, kill: fn(&mut Child))
     let span = started.elapsed() * 3 / 2;
     let (mut in_the_middle, mut moved) = (0, 0);
     for number in 1..=kills {
+        // With more and more to push, all kills would come before a commit.
+        if left() > 5 * 3 {
+            assert_eq!(push(folder, place).code, Some(0));
+        }
         spool(folder, &run, 3 * number..3 * (number + 1));
         let before = left();
         let quiet = (Stdio::null(), Stdio::null());
