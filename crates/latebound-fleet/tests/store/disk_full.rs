@@ -128,3 +128,19 @@ fn pruning_frees_a_disk_that_has_no_room_for_its_commit() {
     add(&store, [210]).unwrap();
     assert_eq!(sums(&store), expected(206..211));
 }
+
+#[test]
+fn a_prune_that_was_killed_on_a_full_disk_is_finished_by_the_next() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open_or_create(&path).unwrap();
+    add(&store, (0..4).chain(206..210)).unwrap();
+    // The file was to give room for the commit that was never made.
+    let old = files(&path.join("data/buckets/day=2026-11-20"));
+    fs::remove_file(&old[0]).unwrap();
+    let damaged = store.verify().unwrap().damaged;
+    assert!(damaged.len() == 1 && old[0].ends_with(&damaged[0].file), "{damaged:?}");
+    let pruned = store.prune("2026-11-21".parse().unwrap()).unwrap();
+    assert_eq!(pruned.partitions.len(), 2);
+    assert_eq!((sums(&store), store.verify().unwrap().damaged), (expected(206..210), Vec::new()));
+}
