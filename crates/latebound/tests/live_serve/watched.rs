@@ -8,9 +8,11 @@ use latebound_model::{CauseKind, Explanation, Nanos, Quantity, Run, RunState, Ru
 
 use crate::control_group::Group;
 use crate::killed::Killed;
-use crate::service::{Service, all_runs, becomes_true, fresh, number};
+use crate::service::{DURATIONS, Service, all_runs, becomes_true, fresh, number};
 
 const PATH: &str = "/latebound-test-serve";
+/// Of a pod, as the names of its groups have it.
+const UID: &str = "1b2c3d4e_5f60_7182_93a4_b5c6d7e8f902";
 /// Between two wake-ups of a measuring thread.
 const PERIOD: Nanos = Nanos::from_millis(5);
 /// For so long a thread of real time keeps the CPU once.
@@ -28,6 +30,24 @@ fn perl(prefix: &[&str], program: &str) -> Killed {
     Killed(command.stdin(Stdio::null()).spawn().unwrap())
 }
 
+/// Keeps the first CPU once, by a real-time thread of this name. It sleeps first: who it is, is what it was when it was switched in.
+fn hold(name: &str) {
+    let held = HELD.0 as f64 / 1e9;
+    let program = format!(
+        "$0 = '{name}'; usleep(2000); my $end = clock_gettime(CLOCK_MONOTONIC) + {held}; 1 while clock_gettime(CLOCK_MONOTONIC) < $end"
+    );
+    let mut hog = perl(&["chrt", "-f", "60"], &program);
+    assert!(hog.0.wait().unwrap().success());
+}
+
+/// How long a late one waited while a thread of this name ran first.
+fn held_by(late: &Explanation, name: &str) -> Nanos {
+    let ran = late.causes.iter().filter(|cause| {
+        cause.kind == CauseKind::TaskFirst && cause.task.as_ref().is_some_and(|task| task.comm == name)
+    });
+    ran.fold(Nanos::ZERO, |sum, cause| sum + cause.duration)
+}
+
 fn of_group(run: &Run) -> Vec<&Explanation> {
     let is_of = |one: &&Explanation| one.member(one.task.tid).is_some_and(|member| member.group == PATH);
     run.worst.iter().filter(is_of).collect()
@@ -42,37 +62,97 @@ fn wait_for(service: &Service, intervals: f64) {
     assert!(becomes_true(Duration::from_secs(40), ended), "{intervals} intervals");
 }
 
-#[test]
-fn live_serve_explains_a_unit_that_starts_later() {
-    const UNIT: &str = "/latebound-test-later.service";
+/// Watches what is not there yet, and starts it in this group.
+fn starts_later(option: &str, word: &str, path: &str) {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
     let mut service = Service::start(&spool, |command| {
-        command.args([
-            "--interval",
-            "2s",
-            "--mechanism",
-            "softirq",
-            "--explain-unit",
-            "latebound-test-later",
-        ]);
+        command.args(["--interval", "2s", "--mechanism", "softirq", option, word]);
     });
     wait_for(&service, 1.0);
-    let group = Group::unified(UNIT);
+    let group = Group::unified(path);
+    // Groups of its own making lie below a container.
+    let below = Group::unified(&format!("{path}/below"));
     let sleeper = perl(&[], "usleep(2000) while 1");
-    group.join(&sleeper);
+    below.join(&sleeper);
     wait_for(&service, 7.0);
     assert_eq!(service.terminate(), Some(0));
-    drop((sleeper, group));
+    drop((sleeper, below, group));
 
     let runs = all_runs(&spool);
-    let absent = |run: &&Run| run.missing.iter().any(|missing| missing.what.contains("latebound-test-later"));
-    let explained = |run: &&Run| run.worst.iter().any(|one| one.series.contains(UNIT));
+    let absent = |run: &&Run| run.missing.iter().any(|missing| missing.what.contains(word));
+    let explained = |run: &&Run| run.worst.iter().any(|one| one.series.contains(path));
     assert!(absent(&&runs[0]) && !explained(&&runs[0]), "{:?}", runs[0].missing);
     let later: Vec<&Run> = runs.iter().filter(|run| !absent(run)).collect();
     assert!(later.iter().filter(|run| explained(run)).count() >= 2, "{:?}", runs.last().unwrap().worst);
     assert!(runs.iter().all(|run| !(absent(&run) && explained(&run))));
+}
+
+#[test]
+fn live_serve_explains_a_unit_that_starts_later() {
+    starts_later("--explain-unit", "latebound-test-later", "/latebound-test-later.service");
+}
+
+#[test]
+fn live_serve_explains_a_container_that_starts_later() {
+    let prefix = format!("7c12{:08x}", std::process::id());
+    starts_later("--explain-container", &prefix, &format!("/docker-{prefix:0<64}.scope"));
+}
+
+#[test]
+fn live_serve_says_who_held_a_container_and_a_real_time_thread_up() {
+    let _live = super::live();
+    let prefix = format!("7c13{:08x}", std::process::id());
+    let pod = Group::unified(&format!("/kubepods-pod{UID}.slice"));
+    let container = Group::unified(&format!("{}/cri-containerd-{prefix:0<64}.scope", pod.path));
+    let sleeper = perl(&[], "usleep(2000) while 1");
+    container.join(&sleeper);
+    let victim = perl(&["chrt", "-f", "50"], "$0 = 'lb-victim'; usleep(2000) while 1");
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let mut service = Service::start(&spool, |command| {
+        command.args(["--interval", "3s", "--mechanism", "softirq", "--worst", "3"]);
+        command.args(["--explain-container", &prefix, "--explain-rt"]);
+    });
+    wait_for(&service, 1.0);
+    let from = latebound_syscall::clock::now();
+    hold("lb-hog");
+    wait_for(&service, 3.0);
+    let text = service.text();
+    assert_eq!(service.terminate(), Some(0));
+    drop((sleeper, victim, container, pod));
+
+    let path = format!("/kubepods-pod{UID}.slice/cri-containerd-{prefix:0<64}.scope");
+    let runs = all_runs(&spool);
+    let mut by_hog = [0, 0];
+    for (run, explained) in runs.iter().flat_map(|run| run.worst.iter().map(move |one| (run, one))) {
+        assert!(explained.adds_up(), "{explained:?}");
+        // Each is in a distribution that is there, of the container or of all real-time threads.
+        assert!(run.series.iter().any(|series| series.id == explained.series), "{}", explained.series);
+        let is_container = explained.series.contains(&path);
+        assert!(is_container || explained.series.contains("real-time threads"), "{}", explained.series);
+        if explained.until() < from || held_by(explained, "lb-hog") < HELD - Nanos::from_millis(10) {
+            continue;
+        }
+        let member = explained.member(explained.task.tid).unwrap();
+        if is_container {
+            assert_eq!(member.group, path);
+            by_hog[0] += 1;
+            let blamed = run.blame.iter().any(|row| row.whom.as_deref() == Some(&path));
+            assert!(blamed, "{:?}", run.blame);
+        } else if explained.task.comm == "lb-victim" {
+            assert_ne!(member.group, path);
+            by_hog[1] += 1;
+        }
+    }
+    let comms: Vec<_> =
+        runs.iter().flat_map(|run| &run.worst).map(|one| (&one.task.comm, one.length())).collect();
+    assert_eq!(by_hog, [1, 1], "{comms:?}");
+    for subject in [path.as_str(), "real-time threads"] {
+        let label = format!("subject=\"{subject}\"");
+        assert!(text.lines().any(|line| line.starts_with(DURATIONS) && line.contains(&label)), "{label}");
+    }
 }
 
 #[test]
@@ -90,13 +170,8 @@ fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
     });
     wait_for(&service, 2.0);
     // Once, in the middle of the third or fourth interval: all later ones are shorter.
-    let held = HELD.0 as f64 / 1e9;
-    let program = format!(
-        "my $end = clock_gettime(CLOCK_MONOTONIC) + {held}; 1 while clock_gettime(CLOCK_MONOTONIC) < $end"
-    );
     let from = latebound_syscall::clock::now();
-    let mut hog = perl(&["chrt", "-f", "60"], &program);
-    assert!(hog.0.wait().unwrap().success());
+    hold("perl");
     wait_for(&service, 6.0);
     // A unit that starts again has a new group of the same path.
     drop((sleeper, group));
@@ -144,11 +219,7 @@ fn live_serve_explains_a_group_and_its_own_wakeups_in_each_interval() {
     let hogged: Vec<&Run> = runs.iter().filter(waited).collect();
     let with_hog = hogged.iter().find(|run| of_group(run).iter().any(|one| one.until() > from)).unwrap();
     let worst = of_group(with_hog)[0];
-    let first: Nanos = (worst.causes.iter())
-        .filter(|cause| {
-            cause.kind == CauseKind::TaskFirst && cause.task.as_ref().is_some_and(|task| task.comm == "perl")
-        })
-        .fold(Nanos::ZERO, |sum, cause| sum + cause.duration);
+    let first = held_by(worst, "perl");
     assert!(first > HELD - Nanos::from_millis(10), "{:?}", worst.causes);
 
     // What the metrics say is what the Runs hold that were written by then.

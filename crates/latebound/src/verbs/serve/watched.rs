@@ -33,8 +33,8 @@ const MEASURED: &str = "measure";
 const REAL_TIME: &str = "real-time threads";
 /// So often it is looked whether a group was made anew.
 const GROUPS_EVERY: Duration = Duration::from_secs(1);
-/// So often a unit is looked for that does not run yet: each time in all groups.
-const UNITS_EVERY: Duration = Duration::from_secs(5);
+/// So often a unit or container is looked for that does not run yet: each time in all groups.
+const ABSENT_EVERY: Duration = Duration::from_secs(5);
 
 /// Whose wake-ups are to be explained.
 pub(super) struct Chosen {
@@ -46,18 +46,21 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Of a unit that does not run yet: why there is nothing to watch.
+    /// Of a unit or container that does not run yet: why there is nothing to watch.
     pub(super) fn absent(&self) -> Option<&str> {
         self.place.as_ref().and_then(Place::absent)
     }
 }
 
+/// How a word of the command line names a group.
+type Naming = fn(&str) -> GroupChoice<'_>;
+
 /// Where a group is.
 enum Place {
     /// In this folder.
     Folder(PathBuf),
-    /// Nowhere yet: a unit that does not run, and why it was not found when it was last looked for.
-    Nowhere { unit: String, why: String, looked_at: Instant },
+    /// Nowhere yet: a unit or container that does not run, and why it was not found when it was last looked for.
+    Nowhere { naming: Naming, word: String, why: String, looked_at: Instant },
 }
 
 impl Place {
@@ -104,9 +107,9 @@ impl Explaining {
                     self.recorder.watch_group(group.ino())?;
                 }
             }
-            Some(Place::Nowhere { unit, why, looked_at }) if looked_at.elapsed() >= UNITS_EVERY => {
+            Some(Place::Nowhere { naming, word, why, looked_at }) if looked_at.elapsed() >= ABSENT_EVERY => {
                 *looked_at = Instant::now();
-                match find_group(&Root::live(), GroupChoice::Unit(unit)) {
+                match find_group(&Root::live(), naming(word)) {
                     Ok(group) if names.contains(&group.path) => {
                         *why = format!("{} is watched already", group.path);
                     }
@@ -247,21 +250,26 @@ fn measured_cpus(asked: Option<&CpuSet>, allowed: &CpuSet) -> Result<CpuSet> {
 
 /// Whose wake-ups are to be explained, by the command line.
 pub(super) fn chosen(watch: &ServeWatchArgs) -> Result<Vec<Chosen>> {
-    let choices = (watch.explain_unit.iter().map(|name| GroupChoice::Unit(name)))
-        .chain(watch.explain_cgroup.iter().map(|path| GroupChoice::Path(path)))
-        .chain(watch.explain_container.iter().map(|id| GroupChoice::Container(id)));
+    let kinds: [(Naming, &Vec<String>); 3] = [
+        (|word| GroupChoice::Unit(word), &watch.explain_unit),
+        (|word| GroupChoice::Path(word), &watch.explain_cgroup),
+        (|word| GroupChoice::Container(word), &watch.explain_container),
+    ];
+    let choices = kinds.into_iter().flat_map(|(naming, words)| words.iter().map(move |word| (naming, word)));
     let mut all: Vec<Chosen> = Vec::new();
-    for choice in choices {
+    for (naming, word) in choices {
+        let choice = naming(word);
         let one = match (find_group(&Root::live(), choice), choice) {
             (Ok(group), _) => {
                 let watch = Watch::Group { number: group.number, level: group.level };
                 Chosen { name: group.path, watch, place: Some(Place::Folder(group.folder.into())) }
             }
-            // The machine may be starting, and the unit not yet. No group has the number 0.
-            (Err(error @ GroupError::None { .. }), GroupChoice::Unit(unit)) => {
-                let (unit, why, looked_at) = (unit.to_owned(), error.to_string(), Instant::now());
+            // The machine may be starting, and the unit or container not yet. A path may be mistyped. No group has the number 0.
+            (Err(error @ GroupError::None { .. }), GroupChoice::Unit(_) | GroupChoice::Container(_)) => {
+                let (word, why, looked_at) = (word.clone(), error.to_string(), Instant::now());
                 let watch = Watch::Group { number: 0, level: None };
-                Chosen { name: unit.clone(), watch, place: Some(Place::Nowhere { unit, why, looked_at }) }
+                let name = word.clone();
+                Chosen { name, watch, place: Some(Place::Nowhere { naming, word, why, looked_at }) }
             }
             (Err(error), _) => return Err(error.into()),
         };
