@@ -57,7 +57,7 @@ test  postgresql        transactions of a real database, a load
 test  procps            looks after load processes
 test  prometheus        reads the metrics of serve, and checks the alert rules
 test  python3           reads Runs without latebound
-test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonschema, kubernetes-validate and virtme-ng apart from the system's Python
+test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonpatch, jsonschema, kubernetes-validate and virtme-ng apart from the system's Python
 test  qemu-system-x86   the lab's machines
 test  qemu-user         runs the library for Python of arm64
 test  rt-tests          cyclictest and hackbench, to compare with

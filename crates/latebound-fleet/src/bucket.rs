@@ -214,7 +214,7 @@ fn remedy(error: &Error) -> &'static str {
             "look at AWS_ENDPOINT_URL and the network, then type the command again; what the store held before is still there"
         }
         _ => {
-            "make the bucket if there is none; look at AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_ALLOW_HTTP (true for http://); what the store held before is still there"
+            "make the bucket if there is none; look at AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ALLOW_HTTP (true for http://) and SSL_CERT_FILE (certificates, where the system has none); what the store held before is still there"
         }
     }
 }

@@ -31,17 +31,28 @@ pub(crate) struct S3Server {
     child: Child,
     port: u16,
     folder: TempDir,
+    /// Its certificate and its key, where it speaks TLS.
+    tls: Option<[PathBuf; 2]>,
 }
 
 impl S3Server {
     pub(crate) fn start() -> S3Server {
+        S3Server::start_by(None)
+    }
+
+    /// With this certificate and its key.
+    pub(crate) fn start_with_tls(certificate: &Path, key: &Path) -> S3Server {
+        S3Server::start_by(Some([certificate.to_owned(), key.to_owned()]))
+    }
+
+    fn start_by(tls: Option<[PathBuf; 2]>) -> S3Server {
         let folder = TempDir::new().unwrap();
         std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
         // A port that was free may be another's by then.
         for _ in 0..20 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            if let Some(child) = listening(folder.path(), port) {
-                return S3Server { child, port, folder };
+            if let Some(child) = listening(folder.path(), port, tls.as_ref()) {
+                return S3Server { child, port, folder, tls };
             }
         }
         panic!("versitygw did not start");
@@ -54,12 +65,13 @@ impl S3Server {
 
     /// What a program needs in its environment to reach it; copies of files go to `cache`.
     pub(crate) fn settings(&self, cache: &Path) -> Vec<(&'static str, String)> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         let values = [
-            format!("http://127.0.0.1:{}", self.port),
+            format!("{scheme}://127.0.0.1:{}", self.port),
             "us-east-1".to_owned(),
             KEY.to_owned(),
             SECRET.to_owned(),
-            "true".to_owned(),
+            self.tls.is_none().to_string(),
             cache.to_str().unwrap().to_owned(),
         ];
         SETTINGS.into_iter().zip(values).collect()
@@ -73,7 +85,8 @@ impl S3Server {
 
     /// Starts it again, with the same objects and on the same port.
     pub(crate) fn restart(&mut self) {
-        self.child = listening(self.folder.path(), self.port).expect("the port is still free");
+        self.child =
+            listening(self.folder.path(), self.port, self.tls.as_ref()).expect("the port is still free");
     }
 }
 
@@ -124,9 +137,12 @@ impl Drop for S3Server {
     }
 }
 
-fn listening(folder: &Path, port: u16) -> Option<Child> {
+fn listening(folder: &Path, port: u16, tls: Option<&[PathBuf; 2]>) -> Option<Child> {
     let address = format!("127.0.0.1:{port}");
     let mut command = Command::new(program());
+    if let Some([certificate, key]) = tls {
+        command.arg("--cert").arg(certificate).arg("--key").arg(key);
+    }
     command
         .args(["--quiet", "--keep-alive", "--access", KEY, "--secret", SECRET, "--port", &address, "posix"])
         .arg(folder)

@@ -24,6 +24,8 @@ mod random_kills;
 #[allow(dead_code, reason = "its scripts are for several tests")]
 mod read_back;
 mod refused;
+#[path = "../../../latebound-fleet/tests/common/s3.rs"]
+mod s3;
 mod service;
 mod unit;
 mod watched;
