@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use latebound_model::{
-    Bound, CauseKind, CpuBound, Explanation, Loss, Mechanism, Missing, Nanos, Quantity, Series, Verdict,
+    Bound, CauseKind, CpuBound, Explanation, GroupBlame, GroupName, Loss, Mechanism, Missing, Nanos, Owner,
+    Quantity, Series, Verdict,
 };
 
 use crate::counts::Counts;
@@ -63,16 +64,27 @@ impl Worst {
     }
 }
 
+/// Times of control groups by their paths, of which the first [`MOST_SUBJECTS`] are told apart, and [`OTHER`]: pods come and go.
+type GroupTimes = BTreeMap<String, Nanos>;
+
 /// What the explained worst wake-ups took, cause by cause, since the service began.
 #[derive(Clone, Debug, Default)]
 pub struct ExplainedTime {
     wakeups: u64,
     by_cause: BTreeMap<CauseKind, Nanos>,
+    late: GroupTimes,
+    blamed: GroupTimes,
 }
 
 impl ExplainedTime {
-    /// Adds the explained wake-ups of an interval.
-    pub fn add(&mut self, explanations: &[Explanation]) {
+    /// Adds the explained wake-ups of an interval, and who made whom late in them.
+    pub fn add(&mut self, explanations: &[Explanation], blame: &[GroupBlame]) {
+        for row in blame {
+            row.whom.iter().for_each(|path| add_to_group(&mut self.late, path, row.time));
+            if let Owner::Group(path) = &row.who {
+                add_to_group(&mut self.blamed, path, row.time);
+            }
+        }
         self.wakeups += explanations.len() as u64;
         for cause in explanations.iter().flat_map(|one| &one.causes) {
             *self.by_cause.entry(cause.kind).or_default() += cause.duration;
@@ -98,8 +110,43 @@ impl ExplainedTime {
             kind: Kind::Counter,
             samples: self.by_cause.iter().map(sample).collect(),
         };
-        (self.wakeups > 0).then_some([wakeups, causes]).into_iter().flatten()
+        let late = group_times(
+            "latebound_explained_late_seconds_total",
+            "How long the explained wake-ups of the threads of each control group waited.",
+            &self.late,
+        );
+        let blamed = group_times(
+            "latebound_explained_blamed_seconds_total",
+            "How long the explained wake-ups waited because of each control group that is not their own.",
+            &self.blamed,
+        );
+        (self.wakeups > 0).then_some([wakeups, causes, late, blamed]).into_iter().flatten()
     }
+}
+
+fn add_to_group(times: &mut GroupTimes, path: &str, time: Nanos) {
+    // Of a group that was gone only its number is known, which never comes again.
+    let is_named = times.contains_key(path) || (path.starts_with('/') && times.len() < MOST_SUBJECTS);
+    *times.entry(if is_named { path } else { OTHER }.to_owned()).or_default() += time;
+}
+
+fn group_times(name: &'static str, help: &str, times: &GroupTimes) -> Family {
+    let sample = |(path, time): (&String, &Nanos)| {
+        let labels = [("group", path.clone())].into_iter().chain(pod(path)).collect();
+        Sample { labels, value: Value::Number(seconds(*time)) }
+    };
+    let samples = times.iter().map(sample).collect();
+    Family { name, help: help.to_owned(), kind: Kind::Counter, samples }
+}
+
+/// The pod of Kubernetes that the path of a group names. It follows from the path, so it makes no more series.
+fn pod(path: &str) -> Option<(&'static str, String)> {
+    let uid = match GroupName::of(path) {
+        GroupName::Container { pod, .. } => pod,
+        GroupName::Pod(uid) => Some(uid),
+        _ => None,
+    };
+    uid.map(|uid| ("pod_uid", uid))
 }
 
 /// How the service itself does.
@@ -227,11 +274,15 @@ fn word(name: &str) -> String {
 type Labels = Vec<(&'static str, String)>;
 
 fn labels(mechanism: Mechanism, quantity: Quantity, subject: &str, subjects: &mut Subjects) -> Labels {
-    vec![
+    let subject = subjects.label(mechanism, subject);
+    let labels = [
         ("mechanism", mechanism.word().to_owned()),
         ("quantity", word(quantity.name())),
-        ("subject", subjects.label(mechanism, subject).to_owned()),
-    ]
+        ("subject", subject.to_owned()),
+    ];
+    // Work functions and disks have no slash at the begin, and are looked at no further.
+    let pod = subject.starts_with('/').then(|| pod(subject)).flatten();
+    labels.into_iter().chain(pod).collect()
 }
 
 fn durations(series: &[Series], subjects: &mut Subjects) -> Family {
@@ -471,6 +522,12 @@ mod tests {
             reading: Nanos(2_500_000),
             processor_time: Nanos(1_250_000_000),
             resident: 30 << 20,
+            explained: {
+                let mut explained = ExplainedTime { wakeups: 2, ..ExplainedTime::default() };
+                explained.by_cause.insert(CauseKind::TaskFirst, Nanos(4_000_000));
+                add_to_group(&mut explained.late, "/system.slice/nginx.service", Nanos(4_000_000));
+                explained
+            },
             pushes: Some(Pushes { accepted: 9, failed: 1, last_at: 1_795_000_430, ..Pushes::default() }),
             losses: vec![loss("softirqs", Some(4)), loss("softirqs", Some(1)), loss("a \"map\"", None)],
             waiting: 2,
@@ -511,6 +568,46 @@ mod tests {
         for family in all() {
             assert!(reference.contains(&format!("`{}`", family.name)), "{}", family.name);
         }
+    }
+
+    #[test]
+    fn groups_of_a_pod_have_its_uid_and_groups_without_end_share_a_label() {
+        const UID: &str = "1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901";
+        let group = format!("/kubepods.slice/kubepods-pod{}.slice", UID.replace('-', "_"));
+        let uid_of = |labels: &Labels| {
+            let mut uids = labels.iter().filter(|(name, _)| *name == "pod_uid");
+            uids.next().map(|(_, uid)| uid.clone())
+        };
+        let all = [series(&group, &[7]), series("wb_workfn", &[7])];
+        let family = durations(&all, &mut Subjects::default());
+        let uids: Vec<Option<String>> = family.samples.iter().map(|one| uid_of(&one.labels)).collect();
+        assert_eq!(uids, [Some(UID.to_owned()), None]);
+
+        let blame = |whom: String, who: Owner| GroupBlame {
+            whom: Some(whom),
+            who,
+            late: 1,
+            time: Nanos(1_000),
+            longest: Nanos(1_000),
+        };
+        let mut explained = ExplainedTime { wakeups: 1, ..ExplainedTime::default() };
+        explained.add(&[], &[blame(group.clone(), Owner::Group("/x.service".into()))]);
+        explained.add(&[], &[blame("group 17".into(), Owner::Kernel)]);
+        let many = (0..2 * MOST_SUBJECTS).map(|at| blame(format!("/{at}.scope"), Owner::Itself));
+        explained.add(&[], &many.collect::<Vec<_>>());
+        let families: Vec<Family> = explained.families().collect();
+        let (late, blamed) = (&families[2], &families[3]);
+        assert_eq!((late.samples.len(), blamed.samples.len()), (MOST_SUBJECTS, 1));
+        assert_eq!(blamed.samples[0].labels, [("group", "/x.service".to_owned())]);
+        let value = |name: &str| {
+            let mut of = late.samples.iter().filter(|one| one.labels[0].1 == name);
+            let one = of.next().unwrap();
+            let Value::Number(seconds) = one.value else { panic!("{one:?}") };
+            ((seconds * 1e6).round() as usize, uid_of(&one.labels))
+        };
+        assert_eq!(value(&group), (1, Some(UID.to_owned())));
+        // Nothing is lost: all that came are in it.
+        assert_eq!(value(OTHER), (2 * MOST_SUBJECTS + 2 - (MOST_SUBJECTS - 1), None));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::authority::Authority;
 use crate::control_group::Group;
 use crate::killed::Killed;
+use crate::prometheus::packaging;
 use crate::read_back::by_script;
 use crate::s3::S3Server;
 use crate::service::{Service, all_runs, becomes_true};
@@ -24,10 +25,6 @@ use crate::service::{Service, all_runs, becomes_true};
 const LATEBOUND: &str = env!("CARGO_BIN_EXE_latebound");
 const NODE: &str = "node-7";
 const PATCHES: [&str; 2] = ["measure.yaml", "explain-pods.yaml"];
-
-fn packaging(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
-}
 
 /// The resources of the manifest, with these patches. Each is held against the schema of the newest version that the package has and of an
 /// older one, which know no field that Kubernetes does not know.

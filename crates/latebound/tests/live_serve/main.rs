@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod alerts;
 mod authority;
 #[path = "../control_group/mod.rs"]
 mod control_group;

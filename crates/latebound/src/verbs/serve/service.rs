@@ -407,7 +407,7 @@ impl<'a, S: Source, C: Clock> Service<'a, S, C> {
                 "an interval could not be written to {spool}: {why}; the next one has what it holds; make the folder writable, or free space"
             );
         }
-        self.health.explained.add(&written.run.worst);
+        self.health.explained.add(&written.run.worst, &written.run.blame);
         let of = OfInterval { series: written.run.series, ..pending.of };
         self.intervals.told(&of, &pending.series, &pending.losses);
         self.told_worst = pending.worst.into_iter().map(|one| (one.series, one.requested_at)).collect();
