@@ -17,7 +17,7 @@ use crate::error::FleetError;
 use crate::log::{Added, Commit, Counted, Level, State, tables_of};
 use crate::place::{Partition, path};
 use crate::rollup::{RollUp, Unit};
-use crate::rows::{NewInterval, hex};
+use crate::rows::{Kept, NewInterval, hex};
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, new_name};
 use crate::tables::Rows;
 use crate::{COMMIT_SCHEMA, GRACE, TOOL};
@@ -25,10 +25,10 @@ use crate::{COMMIT_SCHEMA, GRACE, TOOL};
 /// So often another writer may be first.
 pub(crate) const TRIES: u32 = 1_000;
 
-/// Runs on their way into a store.
+/// Runs on their way into a store. Those that can be read again (`'r` is of what they are read from) take next to no memory.
 #[derive(Debug, Default)]
-pub struct NewRuns {
-    of: BTreeMap<Partition, BTreeMap<String, NewInterval>>,
+pub struct NewRuns<'r> {
+    of: BTreeMap<Partition, BTreeMap<String, NewInterval<'r>>>,
     results: Vec<AddResult>,
     by_hour: bool,
 }
@@ -78,15 +78,15 @@ impl AddDocument {
     pub const SCHEMA: &str = "latebound.store-add/1";
 }
 
-impl NewRuns {
+impl<'r> NewRuns<'r> {
     /// None yet.
-    pub fn new() -> NewRuns {
+    pub fn new() -> NewRuns<'r> {
         NewRuns::default()
     }
 
     /// Rows of hours are written in place of those of single Runs: CPUs are summed, and the worst stay. What is written is the sum of the Runs
     /// that are new, so that a Run counts once all the same.
-    pub fn by_hour(mut self, by_hour: bool) -> NewRuns {
+    pub fn by_hour(mut self, by_hour: bool) -> NewRuns<'r> {
         self.by_hour = by_hour;
         self
     }
@@ -98,7 +98,21 @@ impl NewRuns {
         Ok(())
     }
 
-    pub(crate) fn put(&mut self, new: NewInterval) {
+    /// As [`NewRuns::push`], and its rows are not kept: they are made of what `read` gives when they are written. `None` says that the Run
+    /// is gone; then it is not added. An error is why it cannot be read.
+    pub fn push_again(
+        &mut self,
+        run: &Run,
+        source: &str,
+        host: Option<&str>,
+        read: impl Fn() -> Result<Option<Run>, String> + 'r,
+    ) -> Result<(), FleetError> {
+        let new = NewInterval::of(run, source, host)?;
+        self.put(NewInterval { kept: Kept::Again(Box::new(read)), ..new });
+        Ok(())
+    }
+
+    pub(crate) fn put(&mut self, new: NewInterval<'r>) {
         let of = self.of.entry(new.partition.clone()).or_default();
         match of.get_mut(&new.id) {
             Some(there) if is_later((new.state, new.end_us), (there.state, there.end_us)) => {
@@ -111,7 +125,7 @@ impl NewRuns {
     }
 }
 
-fn result(interval: &NewInterval, outcome: AddOutcome) -> AddResult {
+fn result(interval: &NewInterval<'_>, outcome: AddOutcome) -> AddResult {
     AddResult {
         source: interval.source.clone(),
         interval: interval.id.clone(),
@@ -146,6 +160,13 @@ impl Written {
         let by_wall = self.since.1.elapsed().unwrap_or(Duration::ZERO);
         self.since.0.elapsed().max(by_wall) > GRACE / 2
     }
+}
+
+/// The files of new Runs.
+enum Files {
+    Written(Vec<Written>),
+    /// The Run of this id is gone, and nothing was written.
+    Gone(String),
 }
 
 impl Store {
@@ -190,11 +211,11 @@ impl Store {
 
     /// Adds Runs: each counts once, however often it is added. One commit for each day and host. Where an error is given, the Runs of
     /// earlier days and hosts may count already; adding all of them again is right.
-    pub fn add(&self, new: NewRuns) -> Result<AddDocument, FleetError> {
+    pub fn add(&self, new: NewRuns<'_>) -> Result<AddDocument, FleetError> {
         let (mut runs, mut commits) = (new.results, 0);
         for (partition, intervals) in new.of {
-            let intervals: Vec<NewInterval> = intervals.into_values().collect();
-            let outcomes = self.add_to(&partition, &intervals, new.by_hour)?;
+            let mut intervals: Vec<NewInterval<'_>> = intervals.into_values().collect();
+            let outcomes = self.add_to(&partition, &mut intervals, new.by_hour)?;
             commits += u64::from(outcomes.iter().any(|outcome| *outcome != AddOutcome::Present));
             runs.extend(intervals.iter().zip(outcomes).map(|(interval, outcome)| result(interval, outcome)));
         }
@@ -202,10 +223,11 @@ impl Store {
         Ok(AddDocument { schema: AddDocument::SCHEMA, store: self.location(), runs, commits })
     }
 
+    /// What became of each; those that are gone meanwhile are taken out.
     fn add_to(
         &self,
         partition: &Partition,
-        intervals: &[NewInterval],
+        intervals: &mut Vec<NewInterval<'_>>,
         by_hour: bool,
     ) -> Result<Vec<AddOutcome>, FleetError> {
         let mut written: Option<(Vec<AddOutcome>, Vec<Written>)> = None;
@@ -230,10 +252,13 @@ impl Store {
             }
             let files = match &written {
                 Some((_, files)) => files,
-                None => {
-                    let files = self.write_new(partition, intervals, &outcomes, by_hour)?;
-                    &written.insert((outcomes.clone(), files)).1
-                }
+                None => match self.write_new(partition, intervals, &outcomes, by_hour)? {
+                    Files::Written(files) => &written.insert((outcomes.clone(), files)).1,
+                    Files::Gone(id) => {
+                        intervals.retain(|interval| interval.id != id);
+                        continue;
+                    }
+                },
             };
             let level = if by_hour { Level::Hour } else { Level::Interval };
             let commit = commit(&state, intervals, &outcomes, files, level);
@@ -268,27 +293,38 @@ impl Store {
     fn write_new(
         &self,
         partition: &Partition,
-        intervals: &[NewInterval],
+        intervals: &[NewInterval<'_>],
         outcomes: &[AddOutcome],
         by_hour: bool,
-    ) -> Result<Vec<Written>, FleetError> {
+    ) -> Result<Files, FleetError> {
         let (running, ended): (Vec<_>, Vec<_>) = new(intervals, outcomes)
             .map(|(interval, _)| interval)
             .partition(|interval| interval.state == RunState::Running);
         let mut shared = Rows::default();
         if by_hour {
-            // Also of an hour that goes on: what comes later is added to it. Run by Run, so that their rows are not there twice.
+            // Also of an hour that goes on: what comes later is added to it. Run by Run, so that the rows of one are there at a time.
             let mut sums = RollUp::new(Unit::Hour, i64::MAX);
             let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
-            ended.into_iter().try_for_each(|interval| sums.add(&interval.rows)).map_err(overflow)?;
+            for interval in ended {
+                let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
+                sums.add(&rows).map_err(overflow)?;
+            }
             shared = sums.finish();
         } else {
-            ended.into_iter().for_each(|interval| shared.append(interval.rows.clone()));
+            for interval in ended {
+                let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
+                shared.append(rows.into_owned());
+            }
         }
         shared.sort();
-        let own = running.into_iter().map(|interval| (interval.rows.clone(), Some(interval.id.as_str())));
+        let mut all = Vec::new();
+        for interval in running {
+            let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
+            all.push((rows.into_owned(), Some(interval.id.as_str())));
+        }
+        all.push((shared, None));
         let mut written: Vec<Written> = Vec::new();
-        for (rows, interval) in own.chain([(shared, None)]) {
+        for (rows, interval) in all {
             match self.write_rows(partition, rows, interval) {
                 Ok(files) => written.push(files),
                 Err(error) => {
@@ -297,7 +333,7 @@ impl Store {
                 }
             }
         }
-        Ok(written)
+        Ok(Files::Written(written))
     }
 
     /// Whether a commit that was just made is part of the state. It is not where this process stood still for so long that others
@@ -320,10 +356,10 @@ impl Store {
 }
 
 /// Those that do not count yet.
-fn new<'i>(
-    intervals: &'i [NewInterval],
+fn new<'i, 'r>(
+    intervals: &'i [NewInterval<'r>],
     outcomes: &'i [AddOutcome],
-) -> impl Iterator<Item = (&'i NewInterval, AddOutcome)> {
+) -> impl Iterator<Item = (&'i NewInterval<'r>, AddOutcome)> {
     let with = intervals.iter().zip(outcomes.iter().copied());
     with.filter(|(_, outcome)| *outcome != AddOutcome::Present)
 }
@@ -332,9 +368,9 @@ fn new<'i>(
 fn outcomes(
     partition: &Partition,
     state: &State,
-    intervals: &[NewInterval],
+    intervals: &[NewInterval<'_>],
 ) -> Result<Vec<AddOutcome>, FleetError> {
-    let outcome = |new: &NewInterval| match state.intervals.get(&new.id) {
+    let outcome = |new: &NewInterval<'_>| match state.intervals.get(&new.id) {
         None => Ok(AddOutcome::Added),
         Some(there) if !is_later((new.state, new.end_us), (there.state, there.end_us)) => {
             Ok(AddOutcome::Present)
@@ -349,14 +385,14 @@ fn outcomes(
 
 fn commit(
     state: &State,
-    intervals: &[NewInterval],
+    intervals: &[NewInterval<'_>],
     outcomes: &[AddOutcome],
     files: &[Written],
     level: Level,
 ) -> Commit {
     let replaced = new(intervals, outcomes).filter(|(_, outcome)| *outcome == AddOutcome::Replaced);
     let removes = replaced.flat_map(|(new, _)| state.files_of(&new.id)).map(|file| file.file.clone());
-    let counted = |new: &NewInterval| Counted {
+    let counted = |new: &NewInterval<'_>| Counted {
         id: new.id.clone(),
         state: new.state,
         start_us: new.start_us,
@@ -381,6 +417,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
     use super::*;
+    use crate::SimulatedFleet;
     use crate::place::Day;
     use object_store::memory::InMemory;
     use std::sync::Arc;
@@ -423,6 +460,39 @@ mod tests {
         assert!(store.counts(&partition, 4, &late).unwrap());
         assert!(store.push(&partition, 5, &one("5", false)).unwrap());
         assert!(store.counts(&partition, 4, &late).unwrap());
+    }
+
+    #[test]
+    fn runs_that_are_read_again_count_unless_they_are_gone() {
+        let fleet = SimulatedFleet {
+            cpus: 2,
+            day: Day::of(0).unwrap(),
+            interval_us: 60_000_000,
+            intervals: 3,
+            wakeups_per_second: 100,
+            seed: 1,
+        };
+        let host = fleet.host(0);
+        let store = |read: &dyn Fn(u32) -> Result<Option<Run>, String>| {
+            let store = Store::in_objects(Arc::new(InMemory::new())).unwrap();
+            let mut new = NewRuns::new().by_hour(true);
+            for number in 0..3 {
+                new.push_again(&host.run(number), &number.to_string(), None, move || read(number)).unwrap();
+            }
+            store.add(new).map(|added| {
+                let added: Vec<String> = added.runs.into_iter().map(|run| run.source).collect();
+                let partition = Partition::new(fleet.day, "sim-00000").unwrap();
+                (added, store.state(&partition).unwrap().intervals.len())
+            })
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(store(&|number| Ok(Some(host.run(number)))).unwrap(), (names(&["0", "1", "2"]), 3));
+        let without = |number| Ok((number != 1).then(|| host.run(number)));
+        assert_eq!(store(&without).unwrap(), (names(&["0", "2"]), 2));
+        assert_eq!(store(&|_| Ok(None)).unwrap(), (Vec::new(), 0));
+        let error = |read: &dyn Fn(u32) -> Result<Option<Run>, String>| store(read).unwrap_err().to_string();
+        assert!(error(&|_| Err("it is locked".to_owned())).contains("not again: it is locked"));
+        assert!(error(&|_| Ok(Some(host.run(0)))).contains("another Run"));
     }
 
     #[test]

@@ -127,6 +127,14 @@ pub enum FleetError {
         /// The largest that fits.
         limit: String,
     },
+    /// A Run that was read once cannot be read again.
+    #[error("{} could be read once and not again: {why}; type the command again", .source_name.escape_debug())]
+    NotAgain {
+        /// The Run.
+        source_name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A later state of a Run that is rolled up already.
     #[error("{} is a later state of a Run that is rolled up in {partition} already, so it cannot replace it; add a Run once it has ended", .source_name.escape_debug())]
     RolledUp {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::add::{AddDocument, NewRuns};
 use crate::error::FleetError;
 use crate::place::{Day, Partition};
-use crate::rows::{NewInterval, bound_rows, hex, word};
+use crate::rows::{Kept, NewInterval, bound_rows, hex, word};
 use crate::store::Store;
 use crate::tables::{ResultRow, Rows};
 
@@ -76,7 +76,7 @@ impl NewResult {
         format!("{PREFIX}{}", hex(&hash.finalize()[..16]))
     }
 
-    fn into_interval(self) -> Result<NewInterval, FleetError> {
+    fn into_interval(self) -> Result<NewInterval<'static>, FleetError> {
         let no_time = || FleetError::NoTime {
             source_name: self.file.clone(),
             found: format!("{} us since 1970", self.start_us),
@@ -113,7 +113,15 @@ impl NewResult {
         });
         let (id, start_us) = (self.id(), self.start_us);
         let state = RunState::Complete;
-        Ok(NewInterval { partition, id, state, start_us, end_us: start_us, source: self.file, rows })
+        Ok(NewInterval {
+            partition,
+            id,
+            state,
+            start_us,
+            end_us: start_us,
+            source: self.file,
+            kept: Kept::Rows(rows),
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! Owns which field of a Run becomes which column. It never reads a clock or a file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -24,9 +26,29 @@ use crate::tables::{
 /// The largest sum that a column of 38 digits holds.
 const MOST_SUM: u128 = 10u128.pow(38) - 1;
 
+/// Reads a Run; `None` where it is gone, and why it cannot be read.
+pub(crate) type ReadRun<'r> = Box<dyn Fn() -> Result<Option<Run>, String> + 'r>;
+
+/// The rows of a Run on its way.
+pub(crate) enum Kept<'r> {
+    /// In memory.
+    Rows(Rows),
+    /// Nowhere: they are made again when they are wanted.
+    Again(ReadRun<'r>),
+}
+
+impl fmt::Debug for Kept<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kept::Rows(rows) => f.debug_tuple("Rows").field(rows).finish(),
+            Kept::Again(_) => f.write_str("Again"),
+        }
+    }
+}
+
 /// A Run on its way into a store.
-#[derive(Clone, Debug)]
-pub(crate) struct NewInterval {
+#[derive(Debug)]
+pub(crate) struct NewInterval<'r> {
     /// Where it goes.
     pub(crate) partition: Partition,
     /// Tells it from every other.
@@ -40,7 +62,7 @@ pub(crate) struct NewInterval {
     /// What the Run is called in messages.
     pub(crate) source: String,
     /// Its rows.
-    pub(crate) rows: Rows,
+    pub(crate) kept: Kept<'r>,
 }
 
 /// The word that stands for a value in `run.json`.
@@ -93,9 +115,32 @@ impl Clocks {
     }
 }
 
-impl NewInterval {
+impl NewInterval<'_> {
+    /// Its rows; `None` where it is gone meanwhile.
+    pub(crate) fn rows(&self) -> Result<Option<Cow<'_, Rows>>, FleetError> {
+        let read = match &self.kept {
+            Kept::Rows(rows) => return Ok(Some(Cow::Borrowed(rows))),
+            Kept::Again(read) => read,
+        };
+        let wrong = |why| FleetError::NotAgain { source_name: self.source.clone(), why };
+        let Some(run) = read().map_err(wrong)? else { return Ok(None) };
+        let again = NewInterval::of(&run, &self.source, Some(&self.partition.host))?;
+        match again.kept {
+            Kept::Rows(rows) if (&again.id, again.end_us) == (&self.id, self.end_us) => {
+                Ok(Some(Cow::Owned(rows)))
+            }
+            _ => Err(wrong("it is another Run by now".to_owned())),
+        }
+    }
+}
+
+impl NewInterval<'static> {
     /// The rows of a Run. `source` is the name of its folder; `host` is used in place of the host's name in the Run.
-    pub(crate) fn of(run: &Run, source: &str, host: Option<&str>) -> Result<NewInterval, FleetError> {
+    pub(crate) fn of(
+        run: &Run,
+        source: &str,
+        host: Option<&str>,
+    ) -> Result<NewInterval<'static>, FleetError> {
         let checked = Checked { source };
         let start = run.started_at.parse::<Timestamp>().ok().map(|time| time.as_microsecond());
         let no_time = || FleetError::NoTime {
@@ -152,7 +197,7 @@ impl NewInterval {
         });
         rows.sort();
         let source = source.to_owned();
-        Ok(NewInterval { partition, id, state: run.state, start_us, end_us, source, rows })
+        Ok(NewInterval { partition, id, state: run.state, start_us, end_us, source, kept: Kept::Rows(rows) })
     }
 }
 

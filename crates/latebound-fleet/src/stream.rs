@@ -91,9 +91,9 @@ impl RunStream {
     }
 }
 
-impl NewRuns {
+impl NewRuns<'static> {
     /// Takes all Runs of a stream; `host` is used in place of the name of the host in the Runs and in the stream.
-    pub fn from_stream(mut stream: impl BufRead, host: Option<&str>) -> Result<NewRuns, FleetError> {
+    pub fn from_stream(mut stream: impl BufRead, host: Option<&str>) -> Result<NewRuns<'static>, FleetError> {
         let read = |error: io::Error| wrong(error.to_string());
         let (mut runs, mut taken, mut all) = (NewRuns::new(), 0, 0);
         match line(&mut stream)? {

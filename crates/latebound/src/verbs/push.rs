@@ -23,7 +23,7 @@ use ssh::SshPlace;
 /// So many Runs become one commit: what is held in memory, and what is sent again after a kill.
 const AT_ONCE: usize = 60;
 
-/// The same where they are rolled up: an hour of Runs of 10 s.
+/// The same where they are rolled up: an hour of Runs of 10 s. One of them is in memory at a time, and their sum.
 const AT_ONCE_BY_HOUR: usize = 360;
 
 /// An hour is over so long after its end: its last Run is in the spool then.
@@ -102,7 +102,7 @@ impl Target {
 #[derive(Default)]
 struct Batch<'a> {
     /// As rows. A Run that makes none is found before anything is sent.
-    runs: NewRuns,
+    runs: NewRuns<'a>,
     /// As bytes, where they are sent.
     stream: RunStream,
     /// What they are called in the spool.
@@ -157,7 +157,14 @@ fn push(args: &PushArgs, stop: &Stop) -> Result<PushDocument> {
             batch.hour = hour;
         }
         let mut take = |run: Run| -> Result<()> {
-            batch.runs.push(&run, &shown, args.host.as_deref())?;
+            let host = args.host.as_deref();
+            match args.by_hour {
+                true => {
+                    let again = || spool.read(name).map_err(|error| error.to_string());
+                    batch.runs.push_again(&run, &shown, host, again)?;
+                }
+                false => batch.runs.push(&run, &shown, host)?,
+            }
             if let Target::Ssh(_) = target {
                 batch.stream.push(&run, &shown, args.host.as_deref())?;
             }

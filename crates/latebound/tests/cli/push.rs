@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use latebound_fleet::SimulatedFleet;
 use latebound_model::{Activation, Cpu, LossKind, Nanos, Run, Task};
 use latebound_store::{Spool, read_run};
 
@@ -324,4 +325,42 @@ fn runs_that_are_pushed_over_ssh_are_those_of_the_spool() {
     assert_eq!(counted(folder.path(), &place), 130);
     let listed = json(folder.path(), &place, "list");
     assert_eq!(listed["partitions"][0]["host"], "rt-07", "{listed}");
+}
+
+/// Of a process, in KiB, once it has ended: no less than it had, and no less than this test had when it was started.
+fn most_memory(process: &Child) -> i64 {
+    let (id, mut status) = (i32::try_from(process.id()).unwrap(), 0);
+    // SAFETY: a rusage of zeros is one, and the child is our own, for which nobody waited yet.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::wait4(id, &raw mut status, 0, &raw mut usage), id);
+        usage
+    };
+    assert_eq!(status, 0);
+    usage.ru_maxrss
+}
+
+#[test]
+fn by_the_hour_a_push_holds_the_rows_of_one_run_at_a_time() {
+    const RUNS: u32 = 180;
+    let folder = folder();
+    let fleet = SimulatedFleet {
+        cpus: 64,
+        day: "2026-11-26".parse().unwrap(),
+        interval_us: 10_000_000,
+        intervals: RUNS,
+        wakeups_per_second: 100,
+        seed: 1,
+    };
+    let host = fleet.host(1);
+    let mut spool = Spool::open(&folder.path().join("spool"), 1 << 40).unwrap();
+    for number in 0..RUNS {
+        spool.write(&format!("20261126T{number:06}Z"), &host.run(number)).0.unwrap();
+    }
+    let mut pushing = pushing(folder.path(), &near());
+    let most = most_memory(&pushing.arg("--by-hour").stdout(Stdio::null()).spawn().unwrap());
+    // Their rows together are 200 MiB.
+    assert!(most < 64 << 10, "{most} KiB");
+    assert_eq!(counted(folder.path(), &near()), u64::from(RUNS));
+    assert_eq!(fs::read_dir(folder.path().join("spool")).unwrap().count(), 0);
 }

@@ -39,7 +39,8 @@ fn each_alert_fires_and_keeps_quiet_in_a_test() {
     promtool(&["check", "rules"], RULES);
     promtool(&["test", "rules"], TESTS);
 
-    let [rules, tests] = [RULES, TESTS].map(|file| by_script("yaml_as_json.py", &[packaging(file).as_os_str()]));
+    let [rules, tests] =
+        [RULES, TESTS].map(|file| by_script("yaml_as_json.py", &[packaging(file).as_os_str()]));
     let rules = each(&rules, "groups", "rules");
     let alerts: BTreeSet<&str> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
     let named = |fires: bool| -> BTreeSet<&str> {
