@@ -27,6 +27,7 @@ TYPES = {
 DAYS = ["2026-11-25", "2026-11-26", "2026-11-27"]
 SERIES = "timer_wakeup/measure/latency"
 CAUSES = [("irq", "eth0"), ("softirq", "NET_RX"), ("preempted", "kworker")]
+POD = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_5f60_7182_93a4_b5c6d7e8f901.slice"
 
 
 def columns(table):
@@ -111,7 +112,7 @@ class Fleet:
                             base
                             | explained
                             | {"cause_rank": cause_rank, "cause_kind": cause[0], "cause_subject": cause[1], "cause_ns": taken}
-                            | ({"cause_group": "b.service"} if cause[0] == "preempted" else {})
+                            | ({"cause_group": POD} if cause[0] == "preempted" else {})
                         )
                     self.worst.append((host, start, max(values), (kind, subject), first, second))
                 for name, value in (("governor", governor), ("kernel_release", kernel)):
@@ -234,7 +235,9 @@ def test_units_are_blamed_before_threads(fleet):
     rows = ask("who-makes-whom-late", files=fleet.files).to_dicts()
     assert {row["late"] for row in rows} == {"a.service"}
     preempted = [row for row in rows if row["cause_kind"] == "preempted"]
-    assert preempted and all(row["because_of"] == "b.service" for row in preempted)
+    assert preempted and all(row["because_of"] == POD for row in preempted)
+    pods = {(row["late_pod"], row["because_of_pod"]) for row in rows}
+    assert pods == {(None, None), (None, "1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901")}
     assert sum(row["total_ns"] for row in rows) == sum(one[4] + one[5] for one in fleet.worst)
 
 
