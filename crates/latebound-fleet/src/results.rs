@@ -120,7 +120,7 @@ impl NewResult {
             start_us,
             end_us: start_us,
             source: self.file,
-            kept: Kept::Rows(rows),
+            kept: Kept::Rows(Box::new(rows)),
         })
     }
 }

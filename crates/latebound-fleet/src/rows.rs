@@ -32,7 +32,7 @@ pub(crate) type ReadRun<'r> = Box<dyn Fn() -> Result<Option<Run>, String> + 'r>;
 /// The rows of a Run on its way.
 pub(crate) enum Kept<'r> {
     /// In memory.
-    Rows(Rows),
+    Rows(Box<Rows>),
     /// Nowhere: they are made again when they are wanted.
     Again(ReadRun<'r>),
 }
@@ -127,7 +127,7 @@ impl NewInterval<'_> {
         let again = NewInterval::of(&run, &self.source, Some(&self.partition.host))?;
         match again.kept {
             Kept::Rows(rows) if (&again.id, again.end_us) == (&self.id, self.end_us) => {
-                Ok(Some(Cow::Owned(rows)))
+                Ok(Some(Cow::Owned(*rows)))
             }
             _ => Err(wrong("it is another Run by now".to_owned())),
         }
@@ -197,7 +197,15 @@ impl NewInterval<'static> {
         });
         rows.sort();
         let source = source.to_owned();
-        Ok(NewInterval { partition, id, state: run.state, start_us, end_us, source, kept: Kept::Rows(rows) })
+        Ok(NewInterval {
+            partition,
+            id,
+            state: run.state,
+            start_us,
+            end_us,
+            source,
+            kept: Kept::Rows(Box::new(rows)),
+        })
     }
 }
 

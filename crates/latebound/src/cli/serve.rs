@@ -125,7 +125,7 @@ pub(crate) struct ServeWatchArgs {
     pub(crate) explain_cgroup: Vec<String>,
 
     /// Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the
-    /// beginning of its id.
+    /// beginning of its id. A container that does not run is watched from a few seconds after its start on.
     #[arg(long, value_name = "ID")]
     pub(crate) explain_container: Vec<String>,
 
