@@ -165,7 +165,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --measure-priority 'The real-time priority of the measuring threads, 1 to 99 [default: 95]'
             cand --explain-unit 'Explain the worst wake-ups of the threads of this unit of systemd, one unit for each time that it is given; without a kind the name is that of a service. A unit that does not run is watched from a few seconds after its start on'
             cand --explain-cgroup 'Explain the worst wake-ups of the threads of this control group (version 2), such as /system.slice/nginx.service, and of the groups below it'
-            cand --explain-container 'Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id'
+            cand --explain-container 'Explain the worst wake-ups of the threads of this container of Docker, Podman, containerd or CRI-O, by its id or the beginning of its id. A container that does not run is watched from a few seconds after its start on'
             cand --bound 'Give the bound of this Run beside what is measured, in the metrics and in each interval. It must be of this host and its kernel'
             cand --worst 'How many of the worst wake-ups of an interval are explained: of each unit, group and container, and of the measuring threads'
             cand --recorder-memory 'Memory for the last events of each CPU, in MiB, for each unit, group and container, and for the measuring threads'
