@@ -9,7 +9,7 @@ use latebound_fuzz::within;
 use libfuzzer_sys::fuzz_target;
 use object_store::memory::InMemory;
 
-fn added(runs: NewRuns) {
+fn added(runs: NewRuns<'_>) {
     let store = Store::in_objects(Arc::new(InMemory::new())).expect("memory takes a marker");
     match store.add(runs) {
         Ok(document) => {
