@@ -10,6 +10,8 @@ use std::rc::Rc;
 
 use latebound_model::{Event, EventKind, InterruptKind, Nanos, Task, Tid};
 
+use super::precedence::rank;
+
 /// A handler that runs over the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -108,6 +110,34 @@ pub(super) fn current_at(event: &Event) -> Option<Tid> {
     }
 }
 
+/// Who ran from each switch on, by the switch's place among the events of a CPU.
+fn runners(events: &[&Event]) -> HashMap<usize, Rc<Task>> {
+    let mut runners = HashMap::new();
+    let mut leaves: Option<&Task> = None;
+    for (index, event) in events.iter().enumerate().rev() {
+        let EventKind::Switch { prev, next, .. } = &event.kind else { continue };
+        let runner = match leaves {
+            Some(left) if left.tid == next.tid && left != next => as_it_ran(next, left),
+            _ => next.clone(),
+        };
+        runners.insert(index, Rc::new(runner));
+        leaves = Some(prev);
+    }
+    runners
+}
+
+/// A thread that was one thing when it got the CPU and another when it left it: a program that was started by another, or that gave itself a
+/// policy. No event tells from when on. It has its last name. Of two priorities it has the one that goes first: who rises goes on where it ran, and
+/// who falls, or loses a priority that was lent, has to leave at once.
+fn as_it_ran(came: &Task, left: &Task) -> Task {
+    let rises = match (rank(came), rank(left)) {
+        (Some(came), Some(left)) => left < came,
+        (came, _) => came.is_none(),
+    };
+    let shown = if rises { left } else { came };
+    Task { policy: shown.policy, prio: shown.prio, ..left.clone() }
+}
+
 fn within(intervals: &Intervals, at: Nanos) -> bool {
     let after = intervals.partition_point(|(start, _)| *start <= at);
     after > 0 && at < intervals[after - 1].1
@@ -173,7 +203,7 @@ impl Timeline {
         let mut state = State { task: first_task, softirqs_preemptible, ..State::default() };
         state.open_inferred(&inferred, None, None);
         self.push(from, Some(state.top()));
-        let names = Names::of(events);
+        let (names, runners) = (Names::of(events), runners(events));
         let mut before = from;
         for (index, event) in events.iter().enumerate() {
             if let Some(current) = current_at(event)
@@ -188,7 +218,10 @@ impl Timeline {
                 state.change_to(names.get(current));
             }
             before = event.at;
-            state.apply(event);
+            match runners.get(&index) {
+                Some(runner) => state.change_to(runner.clone()),
+                None => state.apply(event),
+            }
             state.open_inferred(&inferred, Some(index), Some(event.at));
             self.push(event.at, Some(state.top()));
         }
@@ -379,7 +412,6 @@ impl State {
             EventKind::InterruptExit(kind) => self.close(&Frame::Interrupt(kind.clone())),
             EventKind::SoftirqEntry { vector } => self.open(Frame::Softirq(*vector), event.at),
             EventKind::SoftirqExit { vector } => self.close(&Frame::Softirq(*vector)),
-            EventKind::Switch { next, .. } => self.change_to(Rc::new(next.clone())),
             EventKind::SchedulerEntry => {
                 self.keep_preemptible();
                 self.scheduling = true;
@@ -397,5 +429,58 @@ impl State {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latebound_model::{Cpu, Policy, SwitchReason};
+
+    fn task(tid: i32, comm: &str, policy: Policy, prio: i32) -> Task {
+        Task { tid: Tid(tid), comm: comm.into(), policy: Some(policy), prio: Some(prio), kernel: false }
+    }
+
+    fn switch(at: u64, prev: &Task, next: &Task) -> Event {
+        let kind =
+            EventKind::Switch { prev: prev.clone(), reason: SwitchReason::Blocked, next: next.clone() };
+        Event { at: Nanos(at), cpu: Cpu(0), current: None, kind }
+    }
+
+    /// Who runs at 15, where it got the CPU as `came` at 10 and left it as `left` at 20.
+    fn runner(came: &Task, left: &Task) -> Option<Task> {
+        let other = task(9, "other", Policy::Other, 120);
+        let events = [switch(10, &other, came), switch(20, left, &other)];
+        let timeline = Timeline::new(&events.iter().collect::<Vec<_>>(), false);
+        timeline.top(Nanos(15)).and_then(|top| top.task.as_deref().cloned())
+    }
+
+    #[test]
+    fn a_program_that_makes_itself_real_time_is_what_it_became() {
+        let (came, left) = (task(1, "chrt", Policy::Other, 120), task(1, "hog", Policy::Fifo, 39));
+        assert_eq!(runner(&came, &left), Some(left));
+    }
+
+    #[test]
+    fn a_thread_that_falls_was_before_others_until_it_left() {
+        let (came, left) = (task(1, "old", Policy::Fifo, 39), task(1, "new", Policy::Other, 120));
+        assert_eq!(runner(&came, &left), Some(task(1, "new", Policy::Fifo, 39)));
+        // A mutex lent it a priority.
+        let (came, left) = (task(1, "a", Policy::Other, 9), task(1, "a", Policy::Other, 120));
+        assert_eq!(runner(&came, &left), Some(came));
+    }
+
+    #[test]
+    fn a_thread_whose_priority_was_not_known_has_that_with_which_it_left() {
+        let came = Task { policy: None, prio: None, ..task(1, "a", Policy::Fifo, 39) };
+        let left = task(1, "a", Policy::Fifo, 39);
+        assert_eq!(runner(&came, &left), Some(left.clone()));
+        assert_eq!(runner(&left, &came), Some(left));
+    }
+
+    #[test]
+    fn where_another_leaves_than_came_nobody_knows_who_ran() {
+        let (came, another) = (task(1, "a", Policy::Other, 120), task(2, "b", Policy::Fifo, 39));
+        assert_eq!(runner(&came, &another), None);
     }
 }

@@ -30,11 +30,11 @@ fn perl(prefix: &[&str], program: &str) -> Killed {
     Killed(command.stdin(Stdio::null()).spawn().unwrap())
 }
 
-/// Keeps the first CPU once, by a real-time thread of this name. It sleeps first: who it is, is what it was when it was switched in.
+/// Keeps the first CPU once, by a real-time thread of this name. It was switched in as another: as the program that starts it.
 fn hold(name: &str) {
     let held = HELD.0 as f64 / 1e9;
     let program = format!(
-        "$0 = '{name}'; usleep(2000); my $end = clock_gettime(CLOCK_MONOTONIC) + {held}; 1 while clock_gettime(CLOCK_MONOTONIC) < $end"
+        "$0 = '{name}'; my $end = clock_gettime(CLOCK_MONOTONIC) + {held}; 1 while clock_gettime(CLOCK_MONOTONIC) < $end"
     );
     let mut hog = perl(&["chrt", "-f", "60"], &program);
     assert!(hog.0.wait().unwrap().success());
