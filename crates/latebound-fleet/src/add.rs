@@ -297,30 +297,24 @@ impl Store {
         outcomes: &[AddOutcome],
         by_hour: bool,
     ) -> Result<Files, FleetError> {
-        let (running, ended): (Vec<_>, Vec<_>) = new(intervals, outcomes)
-            .map(|(interval, _)| interval)
-            .partition(|interval| interval.state == RunState::Running);
-        let mut shared = Rows::default();
-        if by_hour {
-            // Also of an hour that goes on: what comes later is added to it. Run by Run, so that the rows of one are there at a time.
-            let mut sums = RollUp::new(Unit::Hour, i64::MAX);
-            let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
-            for interval in ended {
-                let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
-                sums.add(&rows).map_err(overflow)?;
-            }
-            shared = sums.finish();
-        } else {
-            for interval in ended {
-                let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
-                shared.append(rows.into_owned());
+        let (mut all, mut shared) = (Vec::new(), Rows::default());
+        // Also of an hour that goes on: what comes later is added to it.
+        let mut sums = by_hour.then(|| RollUp::new(Unit::Hour, i64::MAX));
+        let overflow = |what| FleetError::Overflow { partition: partition.clone(), what };
+        // Run by Run, so that where they are rolled up, the rows of one are there at a time.
+        for (interval, _) in new(intervals, outcomes) {
+            let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
+            match &mut sums {
+                _ if interval.state == RunState::Running => {
+                    all.push((rows.into_owned(), Some(interval.id.as_str())));
+                }
+                Some(sums) => sums.add(&rows).map_err(overflow)?,
+                None => shared.append(rows.into_owned()),
             }
         }
-        shared.sort();
-        let mut all = Vec::new();
-        for interval in running {
-            let Some(rows) = interval.rows()? else { return Ok(Files::Gone(interval.id.clone())) };
-            all.push((rows.into_owned(), Some(interval.id.as_str())));
+        match sums {
+            Some(sums) => shared = sums.finish(),
+            None => shared.sort(),
         }
         all.push((shared, None));
         let mut written: Vec<Written> = Vec::new();

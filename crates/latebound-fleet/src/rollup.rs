@@ -94,8 +94,7 @@ impl Sum {
 
     /// Adds buckets: the number and the count of each, in any order. It is quick where they come by their numbers, as they do in a store.
     pub(crate) fn buckets(&mut self, added: impl Iterator<Item = (i32, i64)>) -> Result<(), &'static str> {
-        let what = "the counts of a bucket";
-        let (mut at, mut new) = (0, Vec::new());
+        let mut at = 0;
         for (bucket, count) in added {
             // No more than there are, whatever a file says.
             let bucket = known_bucket(bucket) as i32;
@@ -105,27 +104,13 @@ impl Sum {
                 false => at = self.buckets.partition_point(|&(there, _)| there < bucket),
             }
             match self.buckets.get_mut(at) {
-                Some((there, sum)) if *there == bucket => *sum = sum.checked_add(count).ok_or(what)?,
-                _ => new.push((bucket, count)),
-            }
-        }
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.buckets.append(&mut new);
-        self.buckets.sort_by_key(|&(bucket, _)| bucket);
-        let mut fits = true;
-        self.buckets.dedup_by(|next, before| {
-            let same = next.0 == before.0;
-            if same {
-                match before.1.checked_add(next.1) {
-                    Some(sum) => before.1 = sum,
-                    None => fits = false,
+                Some((there, sum)) if *there == bucket => {
+                    *sum = sum.checked_add(count).ok_or("the counts of a bucket")?;
                 }
+                _ => self.buckets.insert(at, (bucket, count)),
             }
-            same
-        });
-        if fits { Ok(()) } else { Err(what) }
+        }
+        Ok(())
     }
 
     /// The sum's row, and its buckets: the number and the count of each.
