@@ -88,12 +88,25 @@ check: packages-build+test lint ## The quick loop: format, lints, and every test
 	@scripts/format-c.sh --check
 	@scripts/run-tests.sh pure
 
+# For which machines: make static ARCH=aarch64
+ARCH := $(shell uname -m)
+ifeq ($(ARCH),$(shell uname -m))
+static: packages-build
+STATIC_TARGET = $(HOST)
+STATIC_CARGO = $(CARGO) build --target $(HOST)
+else ifeq ($(ARCH),aarch64)
+static: packages-build+cross
+STATIC_TARGET = aarch64-unknown-linux-gnu
+STATIC_CARGO = scripts/with-arm64.sh cargo build
+else
+STATIC_CARGO = $(error ARCH=$(ARCH): the static binary is built for $(shell uname -m) and aarch64; type: make static ARCH=aarch64)
+endif
+
 .PHONY: static
-static: packages-build ## Build a binary that needs no library at all, to copy to a target machine
-# With --target, build scripts and macros stay dynamic, as they have to be.
-	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --package latebound \
-		--target $(HOST) --target-dir $(TARGET)/static
-	@scripts/check-static.sh $(TARGET)/static/$(HOST)/release/latebound
+static: ## Build a binary that needs no library at all, to copy to a target machine; for arm64 by ARCH=aarch64
+# With a target of its own, build scripts and macros stay dynamic, as they have to be.
+	@RUSTFLAGS="-C target-feature=+crt-static" $(STATIC_CARGO) --quiet --release --package latebound --target-dir $(TARGET)/static
+	@scripts/check-static.sh $(TARGET)/static/$(STATIC_TARGET)/release/latebound
 
 .PHONY: docs
 docs: packages-build ## Generate the man pages and completions again, and build the manuals as a book into target/book

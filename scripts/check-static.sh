@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Checks that a binary needs no loader and no library, and that it runs.
+# Checks that a binary needs no loader and no library, and that it runs: one of another architecture in QEMU's user emulation.
 #
 #     scripts/check-static.sh PATH-OF-LATEBOUND
 
@@ -18,9 +18,19 @@ fi
 if readelf --dynamic --wide "$binary" | grep NEEDED; then
     fail "needs libraries: it is not static"
 fi
-if ldd "$binary" 2>&1 | grep '=>'; then
+runs=("$binary")
+machine=$(readelf --file-header "$binary" | sed -n 's/^ *Machine: *//p')
+case $machine in
+    AArch64) architecture=aarch64 ;;
+    *X86-64) architecture=x86_64 ;;
+    *) fail "is for \"$machine\", which latebound does not know" ;;
+esac
+if [ "$architecture" != "$(uname -m)" ]; then
+    command -v "qemu-$architecture" >/dev/null || fail "does not run here without qemu-$architecture; type: scripts/install-packages.sh cross"
+    runs=("qemu-$architecture" "$binary")
+elif ldd "$binary" 2>&1 | grep '=>'; then
     fail "is linked to libraries: it is not static"
 fi
-version=$("$binary" --version) || fail "does not run"
+version=$("${runs[@]}" --version) || fail "does not run"
 [[ $version == latebound\ * ]] || fail "does not give its version; it says: \"$version\""
 printf '%s is static, %s bytes, and says: %s\n' "$binary" "$(stat -c %s "$binary")" "$version"

@@ -3,7 +3,7 @@
 #
 # Installs the Debian packages that a purpose needs and that are missing; says which and what for, before it does.
 #
-#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, fuzz, test, bench
+#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, cross, fuzz, test, bench
 #     scripts/install-packages.sh --list PURPOSE...   only prints the packages' names
 #
 # With nothing missing it does nothing and needs neither the network nor root. Without root and without a sudo that
@@ -32,6 +32,9 @@ build gcc               compiles libbpf, libelf and the shared C, and links
 build libc6-dev         the C library to link with
 build make              builds libbpf and libelf
 build pkg-config        libbpf asks it for libelf and zlib
+cross gcc-aarch64-linux-gnu compiles for arm64
+cross libc6-dev-arm64-cross the C library of arm64 to link with
+cross qemu-user         runs a binary of arm64
 fuzz  g++               compiles the fuzzer
 test  bc                builds the lab's traced kernel
 test  bison             builds the lab's traced kernel
@@ -39,7 +42,7 @@ test  bpftool           the kernel's types, read by another program
 test  bpftrace          the same events, counted by another program
 test  busybox-static    the first programs of a lab machine
 test  chromium          opens report.html as a reader does
-test  cpio              builds the lab's traced kernel
+test  cpio              builds the lab's traced kernel, packs a guest's files
 test  default-jre-headless runs Apache Spark
 test  dwarves           makes the types of the lab's traced kernel
 test  file              tells virtme-ng a kernel's version
@@ -58,6 +61,7 @@ test  procps            looks after load processes
 test  prometheus        reads the metrics of serve, and checks the alert rules
 test  python3           reads Runs without latebound
 test  python3-venv      keeps duckdb, pyarrow, pandas, perfetto, jsonpatch, jsonschema, kubernetes-validate and virtme-ng apart from the system's Python
+test  qemu-system-arm   the lab's machines of arm64
 test  qemu-system-x86   the lab's machines
 test  qemu-user         runs the library for Python of arm64
 test  rt-tests          cyclictest and hackbench, to compare with
@@ -92,11 +96,11 @@ if [ "${1-}" = --list ]; then
     list_only=true
     shift
 fi
-[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or fuzz, test, bench)"
+[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or cross, fuzz, test, bench)"
 for purpose in "$@"; do
     case $purpose in
-        build | fuzz | test | bench) ;;
-        *) fail "\"$purpose\" is not a purpose; the purposes are build, fuzz, test and bench" ;;
+        build | cross | fuzz | test | bench) ;;
+        *) fail "\"$purpose\" is not a purpose; the purposes are build, cross, fuzz, test and bench" ;;
     esac
 done
 
