@@ -1133,12 +1133,16 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__lab__subcmd__build)
-            opts="-h -V --format --color --help --version"
+            opts="-h -V --arch --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --arch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "human json" -- "${cur}"))
                     return 0
@@ -1251,13 +1255,21 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__lab__subcmd__run)
-            opts="-o -h -V --kernel --output --force --cpus --memory --append --disk --net --clock --emulate --timeout --module --format --color --help --version"
+            opts="-o -h -V --kernel --arch --binary --output --force --cpus --memory --append --disk --net --clock --emulate --timeout --module --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --kernel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --binary)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

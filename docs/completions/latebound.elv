@@ -537,6 +537,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;lab;run'= {
             cand --kernel 'The kernel'
+            cand --arch 'The architecture of the machine: amd64 or arm64 [default: the host''s]. Another than the host''s is emulated, and has Debian''s kernels (debian:)'
+            cand --binary 'The static latebound for a machine of another architecture [default: what `make static ARCH=aarch64` builds]'
             cand -o 'The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it'
             cand --output 'The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it'
             cand --cpus 'The number of CPUs [default: 2, or 1 with --clock instructions]'
@@ -615,6 +617,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --version 'Print version'
         }
         &'latebound;lab;build'= {
+            cand --arch 'The architecture of the kernels: amd64 or arm64 [default: the host''s]'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand -h 'Print help (see more with ''--help'')'

@@ -548,6 +548,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "kernels" -d 'List the kernels in the cache, the kernels that are available, and the evidence that each gives'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and not __fish_seen_subcommand_from run matrix bisect kernels build" -f -a "build" -d 'Download or build kernels now, so that later runs start at once'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l kernel -d 'The kernel' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l arch -d 'The architecture of the machine: amd64 or arm64 [default: the host\'s]. Another than the host\'s is emulated, and has Debian\'s kernels (debian:)' -r
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l binary -d 'The static latebound for a machine of another architecture [default: what `make static ARCH=aarch64` builds]' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -s o -l output -d 'The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l cpus -d 'The number of CPUs [default: 2, or 1 with --clock instructions]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from run" -l memory -d 'The memory of the machine' -r
@@ -619,6 +621,7 @@ always\t''
 never\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from kernels" -s V -l version -d 'Print version'
+complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -l arch -d 'The architecture of the kernels: amd64 or arm64 [default: the host\'s]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand lab; and __fish_seen_subcommand_from build" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::arch::Architecture;
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::{parsing, program};
@@ -26,40 +27,45 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Its time is that of the lists.
 const MARK: &str = "fetched";
 
-fn folder(lab: &Lab<'_>) -> Result<PathBuf, LabError> {
-    lab.folder("archive")
+/// The lists of another architecture are kept apart.
+fn name(of: Architecture) -> String {
+    if of.is_host() { "archive".to_owned() } else { format!("archive-{of}") }
+}
+
+fn folder(lab: &Lab<'_>, of: Architecture) -> Result<PathBuf, LabError> {
+    lab.folder(&name(of))
 }
 
 /// When the lists were fetched, for answers that are kept.
-pub(crate) fn stamp(lab: &Lab<'_>) -> Result<String, LabError> {
-    let mark = folder(lab)?.join(MARK);
+pub(crate) fn stamp(lab: &Lab<'_>, of: Architecture) -> Result<String, LabError> {
+    let mark = folder(lab, of)?.join(MARK);
     Ok(format!("{:?}", fs::metadata(mark).and_then(|about| about.modified()).ok()))
 }
 
 /// A program of apt that knows the archive's suites and nothing of the system's.
-pub(crate) fn command(lab: &Lab<'_>, program: &str) -> Result<Command, LabError> {
+pub(crate) fn command(lab: &Lab<'_>, of: Architecture, program: &str) -> Result<Command, LabError> {
     let mut command = Command::new(program);
-    command.env("APT_CONFIG", folder(lab)?.join("apt.conf"));
+    command.env("APT_CONFIG", folder(lab, of)?.join("apt.conf"));
     Ok(command)
 }
 
 /// Whether the lists are here.
-pub(crate) fn is_here(lab: &Lab<'_>) -> Result<bool, LabError> {
-    Ok(folder(lab)?.join(MARK).is_file())
+pub(crate) fn is_here(lab: &Lab<'_>, of: Architecture) -> Result<bool, LabError> {
+    Ok(folder(lab, of)?.join(MARK).is_file())
 }
 
 /// Makes the lists be here. Old ones are as good as new ones until something is missing from them.
-pub(crate) fn ready(lab: &Lab<'_>) -> Result<(), LabError> {
-    if !is_here(lab)? {
-        refresh(lab, Duration::ZERO)?;
+pub(crate) fn ready(lab: &Lab<'_>, of: Architecture) -> Result<(), LabError> {
+    if !is_here(lab, of)? {
+        refresh(lab, of, Duration::ZERO)?;
     }
     Ok(())
 }
 
 /// Fetches the lists anew where they are at least that old; whether it did.
-pub(crate) fn refresh(lab: &Lab<'_>, age: Duration) -> Result<bool, LabError> {
-    let folder = folder(lab)?;
-    let _lock = lab.lock("archive", "the lists of Debian's archive")?;
+pub(crate) fn refresh(lab: &Lab<'_>, of: Architecture, age: Duration) -> Result<bool, LabError> {
+    let folder = folder(lab, of)?;
+    let _lock = lab.lock(&name(of), "the lists of Debian's archive")?;
     let mark = folder.join(MARK);
     let known = fs::metadata(&mark).and_then(|about| about.modified()).ok();
     if known.is_some_and(|at| at.elapsed().is_ok_and(|elapsed| elapsed < age.max(Duration::from_secs(60)))) {
@@ -72,10 +78,10 @@ pub(crate) fn refresh(lab: &Lab<'_>, age: Duration) -> Result<bool, LabError> {
             packages: "debian-archive-keyring".to_owned(),
         });
     }
-    write_configuration(&folder)?;
+    write_configuration(&folder, of)?;
     let log = folder.join("update.log");
     let _ = fs::remove_file(&log);
-    let mut update = command(lab, "apt-get")?;
+    let mut update = command(lab, of, "apt-get")?;
     update.args(["-q", "-o", "APT::Update::Error-Mode=any", "update"]);
     let fetched = program::logged(lab, "fetch the lists of Debian's archive", &mut update, &log, || {
         "fetching the lists of Debian's archive".to_owned()
@@ -98,7 +104,7 @@ fn has_lists(folder: &Path) -> bool {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| name.contains("_Packages"))
 }
 
-fn write_configuration(folder: &Path) -> Result<(), LabError> {
+fn write_configuration(folder: &Path, of: Architecture) -> Result<(), LabError> {
     for part in ["lists/partial", "cache/archives/partial"] {
         let part = folder.join(part);
         fs::create_dir_all(&part).map_err(LabError::io("make the folder", &part))?;
@@ -117,7 +123,7 @@ fn write_configuration(folder: &Path) -> Result<(), LabError> {
     let known = program::output("ask apt for its mirrors", &mut targets)?;
     write("status", "")?;
     write("sources.list", &sources(&known)?)?;
-    write("apt.conf", &configuration(&folder.display().to_string(), &network))
+    write("apt.conf", &configuration(&folder.display().to_string(), of, &network))
 }
 
 /// Lines for apt, from the label and the mirror of each archive that the system knows.
@@ -133,7 +139,7 @@ fn sources(known: &str) -> Result<String, LabError> {
 }
 
 /// apt reads this before its other files, and so is told here that there are none.
-pub(crate) fn configuration(folder: &str, network: &[&str]) -> String {
+pub(crate) fn configuration(folder: &str, of: Architecture, network: &[&str]) -> String {
     let mut text = String::new();
     for (key, value) in [
         ("Dir::Etc::main", "/dev/null".to_owned()),
@@ -151,6 +157,9 @@ pub(crate) fn configuration(folder: &str, network: &[&str]) -> String {
         ("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false".to_owned()),
     ] {
         text += &format!("{key} \"{value}\";\n");
+    }
+    if !of.is_host() {
+        text += &format!("APT::Architecture \"{of}\";\nAPT::Architectures:: \"{of}\";\n");
     }
     for line in network {
         text += line;
@@ -170,7 +179,11 @@ mod tests {
 
     #[test]
     fn apt_is_given_nothing_but_the_labs_own_folder_and_the_proxy() {
-        let text = configuration("/cache/archive", &["Acquire::http::Proxy \"http://proxy:3128\";"]);
+        let text = configuration(
+            "/cache/archive",
+            Architecture::host(),
+            &["Acquire::http::Proxy \"http://proxy:3128\";"],
+        );
         for line in text.lines() {
             let (key, value) = line.split_once(' ').unwrap();
             let value = value.strip_prefix('"').and_then(|value| value.strip_suffix("\";")).unwrap();

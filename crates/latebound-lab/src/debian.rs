@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::arch::Architecture;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::folder::Part;
@@ -17,21 +18,12 @@ use crate::{archive, parsing, program};
 pub(crate) enum Source {
     /// What apt is set up for on this system.
     System,
-    /// Debian's archive, for kernels that the system's suites do not have.
-    Archive,
+    /// Debian's archive, for kernels that the system's suites do not have, and for all packages of another architecture.
+    Archive(Architecture),
 }
 
 /// Lists of the archive that lack something are fetched anew when they are older.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What apt and dpkg call this machine.
-pub(crate) fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
 
 pub(crate) fn require_apt(purpose: &str) -> Result<(), LabError> {
     use program::program as need;
@@ -57,7 +49,7 @@ const ANSWERS_FROM: [&str; 9] = [
 fn apt(lab: &Lab<'_>, source: Source, program: &str) -> Result<Command, LabError> {
     match source {
         Source::System => Ok(Command::new(program)),
-        Source::Archive => archive::command(lab, program),
+        Source::Archive(of) => archive::command(lab, of, program),
     }
 }
 
@@ -67,7 +59,7 @@ fn asked(lab: &Lab<'_>, source: Source, doing: &str, question: &[&str]) -> Resul
     let changed = |path: &&str| fs::metadata(path).and_then(|about| about.modified()).ok();
     let from = match source {
         Source::System => format!("{:?}", ANSWERS_FROM.iter().map(changed).collect::<Vec<_>>()),
-        Source::Archive => archive::stamp(lab)?,
+        Source::Archive(of) => archive::stamp(lab, of)?,
     };
     let stamp = format!("{question:?} {from}\n");
     let kept = lab.folder("apt")?.join(key(&format!("{source:?} {}", question.join(" "))));
@@ -81,38 +73,49 @@ fn asked(lab: &Lab<'_>, source: Source, doing: &str, question: &[&str]) -> Resul
     Ok(answer)
 }
 
-/// Looks in the system's suites, and then in the archive's, whose lists are fetched anew where that may help.
+/// Looks in the system's suites, and then in the archive's, whose lists are fetched anew where that may help. The system's suites are
+/// of its own architecture.
 fn look<T>(
     lab: &Lab<'_>,
+    of: Architecture,
     find: impl Fn(Source) -> Result<Option<T>, LabError>,
 ) -> Result<Option<(Source, T)>, LabError> {
-    if let Some(found) = find(Source::System)? {
+    if of.is_host()
+        && let Some(found) = find(Source::System)?
+    {
         return Ok(Some((Source::System, found)));
     }
-    archive::ready(lab)?;
-    let mut found = find(Source::Archive)?;
-    if found.is_none() && archive::refresh(lab, DAY)? {
-        found = find(Source::Archive)?;
+    archive::ready(lab, of)?;
+    let archive = Source::Archive(of);
+    let mut found = find(archive)?;
+    if found.is_none() && archive::refresh(lab, of, DAY)? {
+        found = find(archive)?;
     }
-    Ok(found.map(|found| (Source::Archive, found)))
+    Ok(found.map(|found| (archive, found)))
 }
 
 /// The image package of a version and flavour, newest first where several would do.
-pub(crate) fn image_package(lab: &Lab<'_>, version: &str, rt: bool) -> Result<String, LabError> {
-    let wanted = format!("linux-image-{version}-{}{}", if rt { "rt-" } else { "" }, architecture());
-    let found = look(lab, |source| {
+pub(crate) fn image_package(
+    lab: &Lab<'_>,
+    of: Architecture,
+    version: &str,
+    rt: bool,
+) -> Result<String, LabError> {
+    let wanted = format!("linux-image-{version}-{}{of}", if rt { "rt-" } else { "" });
+    let found = look(lab, of, |source| {
         let names = package_names(lab, source, "linux-image-")?;
         match names.iter().find(|name| **name == wanted) {
             Some(exact) => resolve_metapackage(lab, source, exact).map(Some),
-            None => Ok(parsing::choose_image(&names, version, rt, architecture())),
+            None => Ok(parsing::choose_image(&names, version, rt, of.debian())),
         }
     })?;
     if let Some((_, package)) = found {
         return Ok(package);
     }
-    let mut has: Vec<String> =
-        parsing::series(&package_names(lab, Source::Archive, "linux-image-")?, rt, architecture());
-    has.extend(parsing::series(&package_names(lab, Source::System, "linux-image-")?, rt, architecture()));
+    let mut has = Vec::new();
+    for source in [Source::Archive(of)].into_iter().chain(of.is_host().then_some(Source::System)) {
+        has.extend(parsing::series(&package_names(lab, source, "linux-image-")?, rt, of.debian()));
+    }
     has.sort_by_key(|name| parsing::numbers(name));
     has.dedup();
     Err(LabError::NoKernel { package: wanted, suites: archive::suites(), has: has.join(", ") })
@@ -148,14 +151,14 @@ fn maybe_candidate(lab: &Lab<'_>, source: Source, package: &str) -> Result<Optio
 }
 
 /// Where a package of a kernel is to be had.
-fn source_of(lab: &Lab<'_>, package: &str) -> Result<Source, LabError> {
-    let found = look(lab, |source| maybe_candidate(lab, source, package))?;
+fn source_of(lab: &Lab<'_>, of: Architecture, package: &str) -> Result<Source, LabError> {
+    let found = look(lab, of, |source| maybe_candidate(lab, source, package))?;
     found.map(|(source, _)| source).ok_or_else(|| LabError::NoPackage { package: package.to_owned() })
 }
 
 /// The folder of an unpacked image, with its parts: since 7.0 an image's package is empty and needs three others.
-pub(crate) fn image(lab: &Lab<'_>, package: &str) -> Result<PathBuf, LabError> {
-    let source = source_of(lab, package)?;
+pub(crate) fn image(lab: &Lab<'_>, of: Architecture, package: &str) -> Result<PathBuf, LabError> {
+    let source = source_of(lab, of, package)?;
     let is_part = |name: &String| {
         ["linux-binary-", "linux-modules-"].iter().any(|prefix| name.starts_with(prefix))
             || name
@@ -186,13 +189,27 @@ fn as_in_boot(folder: &Path, release: &str) -> Result<(), LabError> {
 
 /// A package that modules are built with, and what it needs besides, each in a folder of its own. The package is last.
 pub(crate) fn headers(lab: &Lab<'_>, package: &str) -> Result<(Source, Vec<PathBuf>), LabError> {
-    let source = source_of(lab, package)?;
+    let source = source_of(lab, Architecture::host(), package)?;
     let mut packages = depends(lab, source, package)?;
     packages.retain(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"));
     packages.push(package.to_owned());
     let folders =
         packages.iter().map(|package| unpacked(lab, source, package)).collect::<Result<Vec<_>, _>>()?;
     Ok((source, folders))
+}
+
+/// The folder with the files of a package of an architecture, wherever it is to be had.
+pub(crate) fn files(lab: &Lab<'_>, of: Architecture, package: &str) -> Result<PathBuf, LabError> {
+    unpacked(lab, source_of(lab, of, package)?, package)
+}
+
+/// The name of a package's folder in the cache.
+pub(crate) fn folder_name(source: Source, package: &str, version: &str) -> String {
+    let name = format!("{package}_{}", version.replace(':', "%3a"));
+    match source {
+        Source::Archive(of) if !of.is_host() => format!("{name}_{of}"),
+        _ => name,
+    }
 }
 
 /// The folder with a package's files, unpacked once.
@@ -207,7 +224,7 @@ fn unpacked_with(
     parts: &[String],
 ) -> Result<PathBuf, LabError> {
     let version = candidate(lab, source, package)?;
-    let name = format!("{package}_{}", version.replace(':', "%3a"));
+    let name = folder_name(source, package, &version);
     let folder = lab.folder("packages")?.join(&name);
     if lab.has(&folder)? {
         return Ok(folder);
@@ -230,9 +247,9 @@ fn unpacked_with(
     });
     if let Err(error) = downloaded {
         // Only the newest packages stay in the archive.
-        if source == Source::Archive
+        if let Source::Archive(of) = source
             && !matches!(error, LabError::Stopped)
-            && archive::refresh(lab, Duration::ZERO)?
+            && archive::refresh(lab, of, Duration::ZERO)?
             && maybe_candidate(lab, source, package)?.as_ref() != Some(&version)
         {
             return Err(LabError::unexpected(
@@ -302,9 +319,9 @@ mod tests {
         let source = format!("deb [trusted=yes] file:{} ./\n", place.display());
         fs::write(folder.join("sources.list"), source).unwrap();
         fs::write(folder.join("status"), "").unwrap();
-        let text = archive::configuration(&folder.display().to_string(), &[]);
+        let text = archive::configuration(&folder.display().to_string(), Architecture::host(), &[]);
         fs::write(folder.join("apt.conf"), text).unwrap();
-        run(archive::command(lab, "apt-get").unwrap().arg("update"));
+        run(archive::command(lab, Architecture::host(), "apt-get").unwrap().arg("update"));
         fs::write(folder.join("fetched"), "").unwrap();
     }
 
@@ -320,7 +337,7 @@ mod tests {
         let packages = lab.folder("packages").unwrap();
         let (part, folder) = (packages.join(".planted_1.0.part"), packages.join("planted_1.0"));
         let is_whole = || {
-            assert_eq!(unpacked(&lab, Source::Archive, "planted").unwrap(), folder);
+            assert_eq!(unpacked(&lab, Source::Archive(Architecture::host()), "planted").unwrap(), folder);
             assert_eq!(fs::read_to_string(folder.join("content")).unwrap(), "new");
             assert_eq!(fs::read_to_string(victim.join("content")).unwrap(), "mine");
             assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
@@ -337,7 +354,8 @@ mod tests {
         // By the name of what comes out, what is not the lab's is neither taken nor replaced.
         for target in [victim.as_path(), Path::new("/nowhere")] {
             symlink(target, &folder).unwrap();
-            let error = unpacked(&lab, Source::Archive, "planted").unwrap_err().to_string();
+            let error =
+                unpacked(&lab, Source::Archive(Architecture::host()), "planted").unwrap_err().to_string();
             assert!(error.contains("planted_1.0") && error.contains("is no folder"), "{error}");
             assert_eq!(fs::read_to_string(victim.join("content")).unwrap(), "mine");
             fs::remove_file(&folder).unwrap();

@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 use latebound_files::Folder;
 use latebound_report::html;
 
+use crate::arch::Architecture;
 use crate::console::{self, GuestEnd, GuestOutcome};
 use crate::context::{Event, Lab};
 use crate::error::LabError;
 use crate::folder::JobFolder;
+use crate::foreign;
 use crate::kernel::Kernel;
 use crate::machine::{self, Clock, Machine};
 use crate::module::{self, Module};
@@ -92,8 +94,10 @@ pub struct Job {
     pub timeout: Duration,
     /// Built for the kernel and loaded before the payload runs.
     pub module: Option<Module>,
-    /// The folder that the payload starts in.
+    /// The folder that the payload starts in. A machine of another architecture than the host's sees it, and nothing else of the host's files.
     pub directory: PathBuf,
+    /// The static latebound that a machine of another architecture has as `/bin/latebound`; others have the host's files.
+    pub program: Option<PathBuf>,
     /// Where the lab is told to stop while the payload runs: whether that is interrupted, as by Ctrl-C, and says what it has.
     pub interrupt: bool,
 }
@@ -187,18 +191,31 @@ fn with_output(arguments: &[String], place: &str) -> Result<(Vec<String>, bool),
 const IS_FIRST: &str = "latebound_first=1";
 
 /// The shell script that the guest runs, and whether a Run comes out.
-fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool), LabError> {
+fn script(
+    job: &Job,
+    of: Architecture,
+    modules: &[PathBuf],
+    output: &Path,
+) -> Result<(String, bool), LabError> {
     // By instructions, anything that waits for the host takes as long as the next timer: so the job does not meet the
     // host between its first and its last line. One that takes the place of the guest's first process sees to that itself.
     let is_first = job.machine.append.iter().any(|option| option == IS_FIRST);
     let staged = job.machine.clock.counts_instructions() && !is_first;
     let place = if staged { "/run/stage/run".to_owned() } else { format!("{GUEST_FOLDER}/run") };
     let verb = |binary: &Path, arguments: &[String], place: &str| -> Result<(Vec<String>, bool), LabError> {
-        visible(binary, "the program")?;
         let (arguments, has_run) = with_output(arguments, place)?;
-        let binary = if staged { "/run/stage/latebound".to_owned() } else { binary.display().to_string() };
+        let binary = match (of.is_host(), staged) {
+            (false, _) => foreign::PROGRAM.to_owned(),
+            (true, true) => "/run/stage/latebound".to_owned(),
+            (true, false) => binary.display().to_string(),
+        };
         Ok((std::iter::once(binary).chain(arguments).collect(), has_run))
     };
+    if let Payload::Verb { binary, .. } | Payload::Verbs { binary, .. } = &job.payload
+        && of.is_host()
+    {
+        visible(binary, "the program")?;
+    }
     // Each command, and where its Run will lie in the guest.
     let commands: Vec<(Vec<String>, Option<String>)> = match &job.payload {
         Payload::Command(words) => vec![(words.clone(), None)],
@@ -225,7 +242,8 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
             shell::quote(&module.display().to_string())
         );
     }
-    text += &format!("cd {} || exit 1\n", shell::quote_bytes(job.directory.as_os_str()));
+    let directory = if of.is_host() { job.directory.as_path() } else { Path::new(foreign::DIRECTORY) };
+    text += &format!("cd {} || exit 1\n", shell::quote_bytes(directory.as_os_str()));
     if !staged {
         if let [(command, _)] = commands.as_slice() {
             text += &format!("exec {}\n", shell::join(command));
@@ -239,7 +257,9 @@ fn script(job: &Job, modules: &[PathBuf], output: &Path) -> Result<(String, bool
         return Ok((text, has_run));
     }
     text += "mkdir -p /run/stage || exit 1\n";
-    if let Payload::Verb { binary, .. } | Payload::Verbs { binary, .. } = &job.payload {
+    if let Payload::Verb { binary, .. } | Payload::Verbs { binary, .. } = &job.payload
+        && of.is_host()
+    {
         text +=
             &format!("cp {} /run/stage/latebound || exit 1\n", shell::quote(&binary.display().to_string()));
     }
@@ -319,11 +339,16 @@ pub fn run(
     job.machine.check()?;
     // Before anything takes time: the same refusals that the Run's writer has.
     drop(latebound_store::RunFolder::create(output, overwrite).map_err(LabError::from)?);
-    virtme::require()?;
+    let of = kernel.architecture;
+    if of.is_host() {
+        virtme::require()?
+    } else {
+        foreign::require(of)?
+    }
     let mut machine = job.machine.clone();
     let mut tripped = 0;
     loop {
-        let refused = machine::kvm_refused(lab, &machine);
+        let refused = machine::kvm_refused(lab, &machine, of);
         match attempt(lab, kernel, job, output, overwrite, refused.is_none()) {
             Err(failure) if refused.is_none() && failed_without_guest(&failure) => {
                 let why = match &failure.error {
@@ -380,7 +405,7 @@ fn attempt(
     for module in &modules {
         visible(module, "the module")?;
     }
-    let (text, has_run) = script(job, &modules, output)?;
+    let (text, has_run) = script(job, kernel.architecture, &modules, output)?;
     shared
         .replace(JOB.as_ref(), |file| io::Write::write_all(file, text.as_bytes()))
         .map_err(LabError::io("write the job to", &share))?;
@@ -388,8 +413,11 @@ fn attempt(
     set_executable(&init)?;
     let disk = job.machine.disk_bytes.map(|bytes| scratch_disk(&folder, bytes)).transpose()?;
 
-    let words =
-        compose(lab, kernel, &job.machine, kvm, &share, &init, &folder.path("initramfs"), disk.as_deref())?;
+    if !kernel.architecture.is_host() {
+        lab.progress("packing the guest's files");
+        foreign::initramfs(lab, kernel, job.program.as_deref(), &init, &folder.place)?;
+    }
+    let words = compose(lab, kernel, job, kvm, &share, &init, &folder.path("initramfs"), disk.as_deref())?;
     let console = folder.path("console");
     let emulator = folder.path("qemu.stderr");
     let open = |path: &Path| File::create_new(path).map_err(LabError::io("make", path));
@@ -492,14 +520,16 @@ fn attempt(
 fn compose(
     lab: &Lab<'_>,
     kernel: &Kernel,
-    machine: &Machine,
+    job: &Job,
     kvm: bool,
     share: &Path,
     init: &Path,
     initramfs: &Path,
     disk: Option<&Path>,
 ) -> Result<Vec<String>, LabError> {
+    let machine = &job.machine;
     let mut append = vec![
+        format!("console={}", kernel.architecture.console()),
         // Panics, oopses and the words of the memory killer go to the log; a boot's chatter does not, it costs time.
         "loglevel=5".to_owned(),
         "panic=-1".to_owned(),
@@ -508,14 +538,8 @@ fn compose(
         // Three seconds of instructions that the kernel's cryptography spends on testing itself.
         "cryptomgr.notests".to_owned(),
     ];
-    append.insert(
-        0,
-        format!("console={}", if std::env::consts::ARCH == "aarch64" { "ttyAMA0" } else { "ttyS0" }),
-    );
-    if std::env::consts::ARCH == "x86_64" {
-        // What happens before the console is up.
-        append.push("earlyprintk=serial,ttyS0,115200".to_owned());
-    }
+    // What happens before the console is up.
+    append.extend(kernel.architecture.early_console().map(str::to_owned));
     if machine.clock.counts_instructions() {
         // The emulator counts an instruction for each byte that `rep stosb` clears (clear_page_erms, arch/x86/lib/clear_page_64.S), so one
         // huge page takes 16.8 ms at 8 ns. khugepaged clears one now and then, and a kernel that does not preempt itself runs nothing
@@ -536,7 +560,10 @@ fn compose(
         net_pairs: machine.net / 2,
         append: &append,
     };
-    let mut words = virtme::compose(lab, &request, init)?;
+    let mut words = match kernel.architecture.is_host() {
+        true => virtme::compose(lab, &request, init)?,
+        false => foreign::compose(kernel, &request, &job.directory)?,
+    };
     // The same kernel, unpacked here and not by the emulated processor. KVM gets the image: it unpacks fast, and the
     // entry for hypervisors (CONFIG_PVH) is one more thing that could be missing.
     if let (false, Some(unpacked)) = (kvm, &kernel.unpacked)
@@ -598,6 +625,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             module: None,
             directory: "/home/a b".into(),
+            program: None,
             interrupt: false,
         }
     }
@@ -623,11 +651,30 @@ mod tests {
     }
 
     #[test]
+    fn a_job_for_another_architecture_runs_the_program_of_the_guest() {
+        let other = [Architecture::Amd64, Architecture::Arm64].into_iter().find(|of| !of.is_host()).unwrap();
+        for (clock, line) in [
+            (Clock::Host, "exec /bin/latebound check --output /run/latebound/run\n"),
+            (Clock::INSTRUCTIONS, "/bin/latebound check --output /run/stage/run >/run/stage/stdout"),
+        ] {
+            let payload = Payload::Verb { binary: "/run/x".into(), arguments: words("check") };
+            let (text, has_run) = script(&job(payload, clock), other, &[], Path::new("x")).unwrap();
+            assert!(has_run && text.contains(line) && text.contains("cd /work ||"), "{text}");
+            assert!(!text.contains("cp /"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_job_by_the_hosts_clock_writes_straight_to_the_shared_folder() {
         let payload =
             Payload::Verb { binary: "/opt/late bound".into(), arguments: words("check --load ipc") };
-        let (text, has_run) =
-            script(&job(payload, Clock::Host), &["/m/a.ko".into()], Path::new("/h/a b.run")).unwrap();
+        let (text, has_run) = script(
+            &job(payload, Clock::Host),
+            Architecture::host(),
+            &["/m/a.ko".into()],
+            Path::new("/h/a b.run"),
+        )
+        .unwrap();
         assert_eq!(
             text,
             "export LATEBOUND_RUN_SHOWN_AS='/h/a b.run'\ninsmod /m/a.ko || { echo 'the module could not be loaded' >&2; exit 1; }\ncd '/home/a b' || exit 1\n\
@@ -639,7 +686,8 @@ mod tests {
     #[test]
     fn a_job_by_instructions_meets_the_host_only_before_and_after() {
         let payload = Payload::Verb { binary: "/opt/latebound".into(), arguments: words("check") };
-        let (text, _) = script(&job(payload, Clock::INSTRUCTIONS), &[], Path::new("x")).unwrap();
+        let (text, _) =
+            script(&job(payload, Clock::INSTRUCTIONS), Architecture::host(), &[], Path::new("x")).unwrap();
         let during: Vec<&str> = text.lines().filter(|line| line.contains(" check ")).collect();
         assert_eq!(
             during,
@@ -656,7 +704,8 @@ mod tests {
         let each = vec![(words("measure --load ipc"), "a.run".into()), (words("measure"), "b.run".into())];
         let payload = Payload::Verbs { binary: "/opt/latebound".into(), each };
         let (text, has_run) =
-            script(&job(payload.clone(), Clock::INSTRUCTIONS), &[], Path::new("x")).unwrap();
+            script(&job(payload.clone(), Clock::INSTRUCTIONS), Architecture::host(), &[], Path::new("x"))
+                .unwrap();
         assert!(has_run);
         for line in [
             "/run/stage/latebound measure --output /run/stage/run-0 --load ipc >>/run/stage/stdout 2>>/run/stage/stderr || status=$?",
@@ -664,7 +713,8 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }
-        let (text, _) = script(&job(payload, Clock::Host), &[], Path::new("x")).unwrap();
+        let (text, _) =
+            script(&job(payload, Clock::Host), Architecture::host(), &[], Path::new("x")).unwrap();
         assert!(
             text.ends_with(
                 "/opt/latebound measure --output /run/latebound/run-1 || status=$?\nexit $status\n"
@@ -677,7 +727,7 @@ mod tests {
     fn a_program_where_the_guest_has_its_own_folder_is_refused() {
         let payload = Payload::Verb { binary: "/run/latebound-test".into(), arguments: words("check") };
         assert!(
-            script(&job(payload, Clock::Host), &[], Path::new("x"))
+            script(&job(payload, Clock::Host), Architecture::host(), &[], Path::new("x"))
                 .unwrap_err()
                 .to_string()
                 .contains("put it elsewhere")

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use latebound_model::PreemptionModel;
 
+use crate::arch::Architecture;
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::name::{Flavour, KernelName, Origin};
@@ -17,6 +18,8 @@ use crate::{debian, headers, image, program, traced};
 pub struct Kernel {
     /// How it was asked for.
     pub name: KernelName,
+    /// What it runs on.
+    pub architecture: Architecture,
     /// What `uname -r` says in it, where that is known before it boots.
     pub release: Option<String>,
     /// The image to boot.
@@ -27,17 +30,29 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// Its own build folder, where it was built here.
     pub build: Option<PathBuf>,
+    /// The folder that `lib/modules` is in, where that is of a package.
+    pub(crate) base: Option<PathBuf>,
 }
 
 /// More than any configuration of a kernel has, in bytes.
 const MAX_CONFIG: u64 = 16 << 20;
 
-/// Makes the kernel be here: downloads or builds what is missing.
+/// Makes the kernel of this host's architecture be here: downloads or builds what is missing.
 pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
+    obtain_for(lab, name, Architecture::host())
+}
+
+/// Makes the kernel of an architecture be here: downloads or builds what is missing.
+pub fn obtain_for(lab: &Lab<'_>, name: &KernelName, of: Architecture) -> Result<Kernel, LabError> {
+    if !of.is_host() && !matches!(name.origin, Origin::Debian { .. }) {
+        return Err(LabError::Machine(format!(
+            "--arch {of}: of another architecture the lab has Debian's kernels alone, not {name}; give debian:6.12 or debian:6.12-rt"
+        )));
+    }
     if let Origin::Debian { version, .. } | Origin::Traced { version, .. } = &name.origin {
         has_model(name, version, None)?;
     }
-    let kernel = find(lab, name)?;
+    let kernel = find(lab, name, of)?;
     let config =
         kernel.config.as_ref().and_then(|config| latebound_files::read_text(config, MAX_CONFIG).ok());
     has_model(name, kernel.release.as_deref().unwrap_or_default(), config.as_deref())?;
@@ -74,11 +89,11 @@ fn has_model(name: &KernelName, release: &str, config: Option<&str>) -> Result<(
     Ok(())
 }
 
-fn find(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
+fn find(lab: &Lab<'_>, name: &KernelName, of: Architecture) -> Result<Kernel, LabError> {
     match &name.origin {
         Origin::Debian { version, rt } => {
-            let package = debian::image_package(lab, version, *rt)?;
-            packaged(lab, name, &debian::image(lab, &package)?)
+            let package = debian::image_package(lab, of, version, *rt)?;
+            packaged(lab, name, of, &debian::image(lab, of, &package)?)
         }
         Origin::Traced { version, flavour } => from_build(name, &traced::build(lab, version, *flavour)?),
         Origin::Path(path) => from_path(lab, name, path),
@@ -121,7 +136,12 @@ fn unpack_modules(folder: &Path) -> Result<(), LabError> {
 }
 
 /// The kernel in an unpacked image package.
-fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, LabError> {
+fn packaged(
+    lab: &Lab<'_>,
+    name: &KernelName,
+    architecture: Architecture,
+    files: &Path,
+) -> Result<Kernel, LabError> {
     let boot = files.join("boot");
     let entries = fs::read_dir(&boot).map_err(LabError::io("list", &boot))?;
     let release = entries
@@ -161,6 +181,8 @@ fn packaged(lab: &Lab<'_>, name: &KernelName, files: &Path) -> Result<Kernel, La
     }
     Ok(Kernel {
         name: name.clone(),
+        architecture,
+        base: Some(base),
         image: boot.join(format!("vmlinuz-{release}")),
         unpacked: Some(unpacked).filter(|file| file.is_file()),
         release: Some(release),
@@ -181,6 +203,8 @@ pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, Lab
     let release = latebound_files::read_text(&folder.join("include/config/kernel.release"), MAX_CONFIG).ok();
     Ok(Kernel {
         name: name.clone(),
+        architecture: Architecture::host(),
+        base: None,
         release: release.map(|text| text.trim().to_owned()),
         config: Some(folder.join(".config")).filter(|file| file.is_file()),
         build: Some(folder.to_owned()),
@@ -210,7 +234,16 @@ fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, La
     let config = release.as_ref().and_then(|release| {
         path.parent().map(|folder| folder.join(format!("config-{release}"))).filter(|file| file.is_file())
     });
-    Ok(Kernel { name: name.clone(), release, image: path, unpacked: None, config, build: None })
+    Ok(Kernel {
+        name: name.clone(),
+        architecture: Architecture::host(),
+        release,
+        image: path,
+        unpacked: None,
+        config,
+        build: None,
+        base: None,
+    })
 }
 
 /// What a source tree is exactly: a commit without changes.

@@ -6,6 +6,7 @@
 //! installs anything on the host, never writes to the host's file system from a guest but into the folder of the
 //! job, and never prints. What runs in the guest is the caller's: this crate knows no verb's meaning.
 
+mod arch;
 mod archive;
 mod bisect;
 mod console;
@@ -14,6 +15,7 @@ mod debian;
 mod document;
 mod error;
 mod folder;
+mod foreign;
 mod guest;
 mod headers;
 mod image;
@@ -33,13 +35,14 @@ mod traced;
 mod tree;
 mod virtme;
 
+pub use arch::Architecture;
 pub use bisect::{BisectError, KernelVerdict, Plan as BisectPlan, Probe, Verdict, bisect, judged_text};
 pub use console::GuestEnd;
 pub use context::{Event, Lab};
 pub use document::{BisectDocument, KernelsDocument};
 pub use error::LabError;
 pub use guest::{Failure, Job, Outcome, Payload, SHOWN_AS, console_beside, run};
-pub use kernel::{Kernel, obtain};
+pub use kernel::{Kernel, obtain, obtain_for};
 pub use list::{Listed, kernels, table as kernels_table};
 pub use machine::{Accelerator, Clock, Machine, parse_bytes};
 pub use matrix::{Cell, MATRIX_FILE, Matrix, MatrixPlan, Row, matrix};

@@ -9,6 +9,7 @@ use latebound_model::{Evidence, EvidenceLevel};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::arch::Architecture;
 use crate::archive;
 use crate::context::Lab;
 use crate::debian::{self, Source};
@@ -35,14 +36,14 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
     let mut add = |listed: Listed| {
         found.entry((parsing::numbers(&listed.name), listed.name.clone())).or_insert(listed);
     };
+    let host = Architecture::host();
     // The system's suites first: that is where a name is looked for first.
-    let archive = archive::is_here(lab)?.then_some(Source::Archive);
+    let archive = archive::is_here(lab, host)?.then_some(Source::Archive(host));
     for source in [Source::System].into_iter().chain(archive) {
         let images = debian::package_names(lab, source, "linux-image-")?;
-        for (name, package) in parsing::newest_images(&images, debian::architecture()) {
+        for (name, package) in parsing::newest_images(&images, host.debian()) {
             let Ok(version) = debian::candidate(lab, source, &package) else { continue };
-            let folder =
-                lab.cache().join("packages").join(format!("{package}_{}", version.replace(':', "%3a")));
+            let folder = lab.cache().join("packages").join(debian::folder_name(source, &package, &version));
             let release = package.trim_start_matches("linux-image-");
             let config = fs::read_to_string(folder.join(format!("boot/config-{release}"))).ok();
             add(Listed {

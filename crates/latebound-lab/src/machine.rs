@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::{fmt, fs};
 
+use crate::arch::Architecture;
 use crate::context::Lab;
 use crate::error::LabError;
 
@@ -148,7 +149,10 @@ fn boot_id() -> String {
 }
 
 /// Why KVM is not to be used, where that is known; `None` where it is to be tried.
-pub(crate) fn kvm_refused(lab: &Lab<'_>, machine: &Machine) -> Option<String> {
+pub(crate) fn kvm_refused(lab: &Lab<'_>, machine: &Machine, of: Architecture) -> Option<String> {
+    if !of.is_host() {
+        return Some(format!("the host's processor runs no instructions of {of}"));
+    }
     if machine.accelerator == Accelerator::Emulation {
         return Some("software emulation was asked for".to_owned());
     }

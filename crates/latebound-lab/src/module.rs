@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
+use crate::arch::Architecture;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::kernel::{self, Kernel, module_build_folder};
@@ -47,7 +48,7 @@ impl FromStr for Module {
 pub fn module_headers(lab: &Lab<'_>, name: &KernelName) -> Result<PathBuf, LabError> {
     match &name.origin {
         Origin::Debian { version, rt } => {
-            let image = debian::image_package(lab, version, *rt)?;
+            let image = debian::image_package(lab, Architecture::host(), version, *rt)?;
             headers::folder(lab, image.trim_start_matches("linux-image-"))
         }
         _ => module_build_folder(lab, &kernel::obtain(lab, name)?),
@@ -61,6 +62,12 @@ pub(crate) fn build(
     module: &Module,
     scratch: &Path,
 ) -> Result<Vec<PathBuf>, LabError> {
+    if !kernel.architecture.is_host() {
+        return Err(LabError::Machine(format!(
+            "--module: the lab builds no modules for {}; leave --module out, or --arch",
+            kernel.architecture
+        )));
+    }
     let headers = module_build_folder(lab, kernel)?;
     match module {
         Module::Own(name) => own(lab, kernel, &headers).map(|folder| vec![folder.join(format!("{name}.ko"))]),

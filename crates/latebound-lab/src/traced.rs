@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::arch::Architecture;
 use crate::context::{Lab, key};
 use crate::debian::{self, Source};
 use crate::error::LabError;
@@ -26,15 +27,18 @@ const DONE: &str = "latebound-built-from";
 
 /// The image that make builds, and its place below the build folder.
 pub(crate) fn image() -> (&'static str, &'static str) {
-    match std::env::consts::ARCH {
-        "aarch64" => ("Image", "arch/arm64/boot/Image"),
-        _ => ("bzImage", "arch/x86/boot/bzImage"),
+    match Architecture::host() {
+        Architecture::Arm64 => ("Image", "arch/arm64/boot/Image"),
+        Architecture::Amd64 => ("bzImage", "arch/x86/boot/bzImage"),
     }
 }
 
 /// Our configuration for this machine.
 pub(crate) fn fragment(flavour: Flavour) -> String {
-    let machine = if std::env::consts::ARCH == "aarch64" { AARCH64 } else { X86_64 };
+    let machine = match Architecture::host() {
+        Architecture::Arm64 => AARCH64,
+        Architecture::Amd64 => X86_64,
+    };
     let checked = if flavour.checked { CHECKED } else { "" };
     [COMMON, machine, if flavour.rt { RT } else { DYNAMIC }, checked].concat()
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::arch::Architecture;
 use crate::context::Lab;
 use crate::error::LabError;
 use crate::program::{self, program as need};
@@ -14,21 +15,12 @@ use crate::shell;
 /// The version that the lab was tried with; what it prints is read back, so another is not taken unseen.
 const VERSION: &str = "1.42";
 
-/// What QEMU is called for this machine, and the package that has it.
-fn qemu() -> (&'static str, &'static str) {
-    match std::env::consts::ARCH {
-        "aarch64" => ("qemu-system-aarch64", "qemu-system-arm"),
-        _ => ("qemu-system-x86_64", "qemu-system-x86"),
-    }
-}
-
 /// What must be on the host for a machine to run.
 pub(crate) fn require() -> Result<(), LabError> {
-    let (qemu, package) = qemu();
     program::require(
         "a lab machine",
         &[
-            need(qemu, package),
+            Architecture::host().qemu(),
             need("busybox", "busybox-static"),
             need("python3", "python3-venv"),
             need("depmod", "kmod"),

@@ -44,6 +44,7 @@ fn shell(script: &str) -> Job {
         timeout: Duration::from_secs(180),
         module: None,
         directory: "/".into(),
+        program: None,
         interrupt: false,
     }
 }

@@ -36,6 +36,7 @@ fn live_lab_the_module_sees_the_interrupts_of_bpf_and_breaks_no_rule() {
         machine: Machine::default(),
         payload: Payload::Command(words.map(str::to_owned).to_vec()),
         timeout: Duration::from_secs(180),
+        program: None,
         interrupt: false,
         module: Some(Module::Own("latebound_bound")),
         directory: "/".into(),

@@ -79,6 +79,7 @@ fn in_guest(kernel: &str, folder: &Path, script: String) -> (String, i32) {
         timeout: Duration::from_secs(1200),
         module: None,
         directory: "/".into(),
+        program: None,
         interrupt: false,
     };
     let result = latebound_lab::run(&lab, &obtained, &job, &folder.join("job.run"), false);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use latebound_lab::{Clock, Module};
+use latebound_lab::{Architecture, Clock, Module};
 use latebound_model::Nanos;
 
 /// Run latebound, or any command, in a virtual machine with the kernel that you name
@@ -40,17 +40,30 @@ pub(crate) enum LabCommand {
 }
 
 /// Run one job on one kernel
+///
+/// With --arch the machine has another architecture than this host. It has busybox, a static latebound (/bin/latebound) and the
+/// modules of its kernel. Of the host it sees only the folder in which you type the command, as /work.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latebound lab run --kernel debian:6.12-rt -- check --duration 10s --load ipc
   latebound lab run --kernel traced:6.12-rt --output rt.run -- check --duration 5s
   latebound lab run --kernel debian:6.12 --clock instructions -- measure --duration 5s
+  latebound lab run --kernel debian:6.12-rt --arch arm64 -- measure --duration 5s
   latebound lab run --kernel debian:6.12 --disk 256MiB --net 2 -- exec lsblk")]
 pub(crate) struct LabRunArgs {
     /// The kernel.
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: String,
+
+    /// The architecture of the machine: amd64 or arm64 [default: the host's]. Another than the host's is emulated, and has Debian's
+    /// kernels (debian:).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) arch: Option<Architecture>,
+
+    /// The static latebound for a machine of another architecture [default: what `make static ARCH=aarch64` builds].
+    #[arg(long, value_name = "FILE", requires = "arch")]
+    pub(crate) binary: Option<PathBuf>,
 
     /// The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it.
     #[arg(long, short, value_name = "FOLDER")]
@@ -167,8 +180,13 @@ pub(crate) struct LabBisectArgs {
 #[command(after_help = "\
 Examples:
   latebound lab build traced:6.12-rt
-  latebound lab build debian:6.12 debian:6.12-rt traced:6.12")]
+  latebound lab build debian:6.12 debian:6.12-rt traced:6.12
+  latebound lab build --arch arm64 debian:6.12-rt")]
 pub(crate) struct LabBuildArgs {
+    /// The architecture of the kernels: amd64 or arm64 [default: the host's].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) arch: Option<Architecture>,
+
     /// The kernels.
     #[arg(value_name = "KERNEL", required = true)]
     pub(crate) kernels: Vec<String>,

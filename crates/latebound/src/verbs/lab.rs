@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 use latebound_lab::{
-    Accelerator, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Kernel, KernelName,
-    KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe,
+    Accelerator, Architecture, BisectDocument, BisectError, BisectPlan, Clock, Event, Job, Kernel,
+    KernelName, KernelsDocument, Lab, LabError, Machine, MatrixPlan, Metric, Origin, Payload, Probe,
 };
 use latebound_report::html;
 
@@ -89,7 +89,8 @@ fn command(lab: &Lab<'_>, args: &LabArgs, output: &Output) -> Result<Outcome> {
         LabCommand::Build(args) => {
             output.prints("lab build", Some(Format::Human))?;
             for name in &args.kernels {
-                let kernel = latebound_lab::obtain(lab, &name.parse()?)?;
+                let of = args.arch.unwrap_or_else(Architecture::host);
+                let kernel = latebound_lab::obtain_for(lab, &name.parse()?, of)?;
                 output.text(&format!("{name}: {}", kernel.image.display()))?;
             }
             Ok(Outcome::Done)
@@ -131,6 +132,7 @@ pub(super) fn job(machine: &MachineArgs, words: &[String], usual: Clock) -> Resu
         timeout: machine.timeout.to_duration(),
         module: machine.module.clone(),
         directory: std::env::current_dir().context("cannot find the current folder")?,
+        program: None,
         interrupt: false,
     })
 }
@@ -139,12 +141,20 @@ fn one(lab: &Lab<'_>, args: &LabRunArgs, output: &Output) -> Result<Outcome> {
     output.prints("lab run (its job does: write --format behind --)", None)?;
     let name: KernelName = args.kernel.parse()?;
     // A row of kernels is not worth waiting for a job that counts for nothing.
-    let job = Job { interrupt: true, ..job(&args.machine, &args.job, Clock::Host)? };
+    let mut job = Job { interrupt: true, ..job(&args.machine, &args.job, Clock::Host)? };
+    let of = args.arch.unwrap_or_else(Architecture::host);
+    if !of.is_host() {
+        job.program = guest_program(of, args.binary.as_deref(), &job.payload)?;
+    } else if args.binary.is_some() {
+        bail!(
+            "--binary is for a machine of another architecture; one of {of} runs this program, so leave --binary out"
+        );
+    }
     let place = match &args.output {
         Some(place) => place.clone(),
         None => session::unused_default("lab")?,
     };
-    let kernel = latebound_lab::obtain(lab, &name)?;
+    let kernel = latebound_lab::obtain_for(lab, &name, of)?;
     let outcome = latebound_lab::run(lab, &kernel, &job, &place, args.force).map_err(LabError::from)?;
     let by = if outcome.kvm { "KVM" } else { "software emulation" };
     let run = outcome.run.as_ref().map(|run| format!("Run: {}, ", run.display())).unwrap_or_default();
@@ -160,6 +170,39 @@ fn one(lab: &Lab<'_>, args: &LabRunArgs, output: &Output) -> Result<Outcome> {
         (2, Payload::Verb { .. }) => Ok(Outcome::LimitPassed),
         (status, _) => bail!("the job in the guest ended with status {status}"),
     }
+}
+
+/// The static latebound for a machine of another architecture. A command can do without.
+fn guest_program(of: Architecture, asked: Option<&Path>, payload: &Payload) -> Result<Option<PathBuf>> {
+    if let Some(program) = asked {
+        return Ok(Some(program.to_owned()));
+    }
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let places = static_places(of, &own);
+    if let Some(found) = places.iter().find(|place| place.is_file()) {
+        return Ok(Some(found.clone()));
+    }
+    if matches!(payload, Payload::Command(_)) {
+        return Ok(None);
+    }
+    let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    bail!(
+        "there is no latebound for {of}: neither {}; type in latebound's source: make static ARCH={}, or give the file with --binary",
+        places.join(" nor "),
+        of.machine()
+    )
+}
+
+/// Where a static latebound of another architecture lies: beside this program with the architecture in its name, or where the source's
+/// `make static` has put it, if this program was built there.
+fn static_places(of: Architecture, own: &Path) -> Vec<PathBuf> {
+    let machine = of.machine();
+    let mut places = vec![own.with_file_name(format!("latebound-{machine}"))];
+    // target/release/latebound and target/debug/latebound: the folder above is cargo's.
+    if let Some(target) = own.parent().and_then(Path::parent) {
+        places.push(target.join(format!("static/{machine}-unknown-linux-gnu/release/latebound")));
+    }
+    places
 }
 
 fn matrix(lab: &Lab<'_>, args: &LabMatrixArgs, output: &Output) -> Result<Outcome> {
@@ -305,4 +348,21 @@ fn probe(
         ))
     })?;
     Ok(Probe::Value(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_static_program_is_looked_for_beside_this_one_and_where_make_puts_it() {
+        let places = static_places(Architecture::Arm64, Path::new("/src/target/release/latebound"));
+        assert_eq!(
+            places,
+            [
+                Path::new("/src/target/release/latebound-aarch64"),
+                Path::new("/src/target/static/aarch64-unknown-linux-gnu/release/latebound")
+            ]
+        );
+    }
 }

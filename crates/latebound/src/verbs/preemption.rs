@@ -188,6 +188,7 @@ fn in_lab(
         module: None,
         directory: directory.clone(),
         // What an interrupt cuts short is made again by --resume.
+        program: None,
         interrupt: false,
     };
     super::lab::with_lab(output, stop, false, |lab| {
