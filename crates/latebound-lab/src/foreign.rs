@@ -122,6 +122,9 @@ pub(crate) fn initramfs(
     for file in files.iter().chain(&["modules.dep"]) {
         copy(&modules.join(file), &format!("lib/modules/{release}/{file}"))?;
     }
+    if let Some(config) = &kernel.config {
+        copy(config, &format!("boot/config-{release}"))?;
+    }
     let image = scratch.join("initramfs");
     // The archive's format, with a root's owner for every file.
     let pack = "cd \"$1\" && find . | cpio --quiet -o -H newc -R 0:0 >\"$2\"";

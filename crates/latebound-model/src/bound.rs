@@ -201,6 +201,8 @@ impl std::fmt::Display for SourceName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = match (self.kind, self.vector, self.irq) {
             (SourceKind::Nmi, ..) => "NMI".to_owned(),
+            // Above those of every processor: of arm64, where each has a name and no number.
+            (_, Some(256..), _) => "inter-processor interrupt".to_owned(),
             (_, Some(vector), _) => format!("vector {vector}"),
             (_, None, Some(irq)) => format!("irq {irq}"),
             (_, None, None) => "unnamed interrupt".to_owned(),

@@ -33,6 +33,23 @@ pub enum InterruptKind {
     },
 }
 
+impl InterruptKind {
+    /// Whether it is the interrupt of a processor's own timer: a vector of x86, the architected timer of arm64
+    /// (drivers/clocksource/arm_arch_timer.c).
+    pub fn is_local_timer(&self) -> bool {
+        match self {
+            InterruptKind::Vector { name } => name == "local_timer",
+            InterruptKind::Device { name, .. } => name == "arch_timer",
+        }
+    }
+
+    /// Whether another processor sent it to have this one look for a thread to run: a vector of x86, an inter-processor interrupt of arm64
+    /// by the text of its event (arch/arm64/kernel/smp.c, `ipi_types`).
+    pub fn is_reschedule(&self) -> bool {
+        matches!(self, InterruptKind::Vector { name } if name == "reschedule" || name == "Rescheduling interrupts")
+    }
+}
+
 impl fmt::Display for InterruptKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@
 //! them into the model's types. It never explains, never renders, never prints; what the running kernel lacks becomes
 //! a `Missing`, what was lost a `Loss`.
 
+mod arch;
 mod bound;
 mod calls;
 mod defer;
@@ -24,7 +25,8 @@ mod responses;
 mod task;
 mod vector;
 
-pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer, vector_name};
+pub use arch::vector_name;
+pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer};
 pub use defer::{
     Answered, DeferOverflow, DeferPart, DeferProbe, DeferReader, DeferShared, DeferSleeper, DeferTrigger,
 };

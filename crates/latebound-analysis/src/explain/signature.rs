@@ -150,8 +150,8 @@ fn ended_at_tick(case: &Case<'_>, facts: &KernelFacts) -> bool {
     let Some(order) = order else { return false };
     timeline.top(order.at).and_then(|top| top.frame.as_ref()).is_some_and(|open| {
         let by_timer = match &open.frame {
-            Frame::Interrupt(InterruptKind::Vector { name }) => name == "local_timer",
             Frame::Interrupt(InterruptKind::Device { name, .. }) => name.contains("timer"),
+            Frame::Interrupt(kind) => kind.is_local_timer(),
             Frame::Softirq(_) => false,
         };
         by_timer && open.since.is_some_and(|since| since > start)

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use latebound_model::{Cpu, Event, EventKind, Histogram, InterruptKind, Nanos, Standstill};
+use latebound_model::{Cpu, Event, EventKind, Histogram, Nanos, Standstill};
 
 use super::limits;
 use super::timeline::{Frame, Timeline, Top};
@@ -147,8 +147,8 @@ impl<'u> Within<'u> {
                     Frame::Interrupt(kind) => kind.to_string(),
                     Frame::Softirq(vector) => latebound_model::softirq_name(*vector).to_owned(),
                 };
-                let own = matches!(&open.frame, Frame::Interrupt(InterruptKind::Vector { name })
-                    if name == "local_timer" || name == "reschedule");
+                let own = matches!(&open.frame, Frame::Interrupt(kind)
+                    if kind.is_local_timer() || kind.is_reschedule());
                 Within {
                     usual: usual.handler(&name),
                     is_short: own && !in_callback(events, at),

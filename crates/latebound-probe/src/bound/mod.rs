@@ -17,6 +17,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 
 use self::skel::{BoundSkel, BoundSkelBuilder, OpenBoundSkel};
+use crate::arch;
 use crate::error::ProbeError;
 use crate::kernel::{CALLS_ITSELF, KernelBtf, Lack, Need};
 use crate::load::{self, Probe, Refused};
@@ -64,29 +65,6 @@ const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
 /// and 6.18. To an older one it may be any number, and the states take room for `BOUND_MAX_CPUS` (8 MiB).
 fn knows_cpu_numbers(version: (u32, u32)) -> bool {
     version >= (6, 12)
-}
-
-/// The name of a processor's vector, where it has always had the same number (arch/x86/include/asm/irq_vectors.h,
-/// 5.15 to 6.18).
-pub fn vector_name(vector: u32) -> &'static str {
-    if cfg!(target_arch = "aarch64") {
-        return "inter-processor interrupts";
-    }
-    let named = match vector {
-        0xec => Vector::LocalTimer,
-        0xf4 => Vector::DeferredErrorApic,
-        0xf6 => Vector::IrqWork,
-        0xf7 => Vector::X86PlatformIpi,
-        0xf9 => Vector::ThresholdApic,
-        0xfa => Vector::ThermalApic,
-        0xfb => Vector::CallFunctionSingle,
-        0xfc => Vector::CallFunction,
-        0xfd => Vector::Reschedule,
-        0xfe => Vector::ErrorApic,
-        0xff => Vector::SpuriousApic,
-        _ => return "",
-    };
-    named.name().unwrap_or_default()
 }
 
 /// The programs at work, until [`BoundProbe::stop`] or drop.
@@ -228,8 +206,7 @@ impl Probe for Setup<'_> {
             open.maps.bss_cpus.set_value_size(bytes)?;
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            (constants.need_resched_bit, constants.lazy_bit) =
-                resched_bits(cfg!(target_arch = "aarch64"), self.version);
+            (constants.need_resched_bit, constants.lazy_bit) = resched_bits(arch::IS_ARM64, self.version);
             constants.need_resched_flag = 1 << constants.need_resched_bit;
         }
         if let Some(variables) = open.maps.bss_data.as_deref_mut() {
@@ -284,7 +261,7 @@ fn left_alone() -> Missing {
 
 fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
-    if cfg!(target_arch = "x86_64") && !has_vectors {
+    if arch::HAS_VECTORS && !has_vectors {
         missing.push(Missing {
             kind: MissingKind::Names,
             what: "names of the processor's interrupts".to_owned(),

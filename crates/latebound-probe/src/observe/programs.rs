@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use latebound_model::{Mechanism, Missing, MissingKind};
 
+use crate::arch;
 use crate::kernel::{KernelBtf, Lack, Need};
 use crate::load::{self, Refused};
-use crate::vector::Vector;
 
 /// The mechanisms that can be observed, in the order of the tables.
 pub(super) const OBSERVABLE: [Mechanism; 10] = [
@@ -169,9 +169,7 @@ impl Plan {
     }
 
     fn vectors(&mut self, kernel: &KernelBtf, refused: &[Refused]) -> bool {
-        let names: Vec<&str> =
-            if cfg!(target_arch = "x86_64") { Vector::names().collect() } else { vec!["ipi"] };
-        let (there, absent): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
+        let (there, absent): (Vec<&str>, Vec<&str>) = arch::vector_events().into_iter().partition(|name| {
             let has = |half| kernel.lacks(Need::Tracepoint(&format!("{name}_{half}"))).is_none();
             has("entry") && has("exit")
         });

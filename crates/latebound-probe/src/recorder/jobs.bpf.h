@@ -39,26 +39,6 @@ static __always_inline const struct lb_site *job_site(const struct lb_flight_wat
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-#if defined(__TARGET_ARCH_x86)
-struct pt_regs {
-	unsigned long di, si, dx, orig_ax;
-};
-#define CALL_NUMBER(regs) ((__s32)(regs)->orig_ax)
-#define ARGUMENT_0(regs) ((regs)->di)
-#define ARGUMENT_1(regs) ((regs)->si)
-#define ARGUMENT_2(regs) ((regs)->dx)
-#elif defined(__TARGET_ARCH_arm64)
-struct pt_regs {
-	__u64 regs[31];
-	__u64 orig_x0;
-	__s32 syscallno;
-};
-#define CALL_NUMBER(regs) ((regs)->syscallno)
-#define ARGUMENT_0(regs) ((regs)->orig_x0)
-#define ARGUMENT_1(regs) ((regs)->regs[1])
-#define ARGUMENT_2(regs) ((regs)->regs[2])
-#endif
-
 /* include/linux/mutex_types.h, rwsem.h and rtmutex.h: the owner is the task's address, with flags in its lowest bits. */
 typedef struct {
 	__s64 counter;

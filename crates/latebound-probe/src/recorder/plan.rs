@@ -9,6 +9,7 @@ use latebound_model::{Missing, MissingKind};
 use super::imp::RecorderSkelBuilder;
 use super::marks;
 use super::options::{Following, RecorderOptions};
+use crate::arch;
 use crate::error::ProbeError;
 use crate::kernel::{CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
 use crate::load::{self, Refused};
@@ -158,7 +159,10 @@ impl Plan {
                 note(
                     seen_by(tracepoint),
                     format!("this kernel's type information has no trace point {tracepoint}"),
-                    "boot a kernel with that trace point and BTF",
+                    match tracepoint {
+                        "nmi_handler" => arch::WITHOUT_NMIS,
+                        _ => "boot a kernel with that trace point and BTF",
+                    },
                 );
             }
         }

@@ -7,6 +7,8 @@
 #ifndef LATEBOUND_STACKS_BPF_H
 #define LATEBOUND_STACKS_BPF_H
 
+#include "latebound/registers.bpf.h"
+
 /* The addresses of __irq_regs and __per_cpu_offset; 0 where the kernel does not name its variables. */
 const volatile __u64 irq_regs_place = 0;
 const volatile __u64 per_cpu_offset_place = 0;
@@ -48,27 +50,13 @@ static __always_inline void record_stack(void *ctx, struct lb_flight_cpu *cpu, _
 	record_at(cpu, at, LB_STACK, where, 0, position, 0, 0);
 }
 
-#if defined(__TARGET_ARCH_x86)
-struct pt_regs___interrupted {
-	unsigned long cs;
-} __attribute__((preserve_access_index));
-/* The lowest two bits are the privilege level (arch/x86/include/asm/segment.h, SEGMENT_RPL_MASK). */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, cs) & 3) == 3)
-#elif defined(__TARGET_ARCH_arm64)
-struct pt_regs___interrupted {
-	__u64 pstate;
-} __attribute__((preserve_access_index));
-/* arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_MASK and PSR_MODE_EL0t */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, pstate) & 0xf) == 0)
-#endif
-
 /*
  * Whether the interrupt that this CPU handles interrupted user mode (include/asm-generic/irq_regs.h, 5.15 to 6.18). Not where it handles none,
  * or that cannot be known. Read by address: a kernel that does not name its variables loads no program that names them.
  */
 static __always_inline bool interrupts_user_mode(void)
 {
-	struct pt_regs___interrupted *regs = 0;
+	struct pt_regs *regs = 0;
 	__u64 offset = 0;
 
 	if (!irq_regs_place || !per_cpu_offset_place)

@@ -5,6 +5,7 @@
  * entry and return are hooked, as tracing programs or, where the kernel refuses those, as probes.
  */
 #include "items.bpf.h"
+#include "latebound/registers.bpf.h"
 
 struct flush {
 	u64 address;
@@ -93,27 +94,10 @@ int BPF_PROG(relation_flushed)
 	return 0;
 }
 
-/* The registers that carry a function's first argument. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct pt_regs {
-#if defined(__TARGET_ARCH_x86)
-	unsigned long di;
-#else
-	u64 regs[31];
-#endif
-};
-
-#pragma clang attribute pop
-
 SEC("kprobe/__flush_work")
 int relation_flush_probe(struct pt_regs *registers)
 {
-#if defined(__TARGET_ARCH_x86)
-	flush_begins((void *)registers->di);
-#else
-	flush_begins((void *)registers->regs[0]);
-#endif
+	flush_begins(FIRST_ARGUMENT(registers));
 	return 0;
 }
 

@@ -68,7 +68,10 @@ fn hypervisor(context: &Context<'_>) -> Finding {
     if let Some(emulation) = &context.system.emulation {
         let cost = "every instruction is emulated: counts, causes and orderings hold, times say nothing about hardware";
         let value = format!("{}, clock: {}", emulation.by, emulation.clock);
-        let source = "CPUID leaf 0x40000000, /proc/cpuinfo";
+        let source = match survey.facts.hypervisor_signature {
+            Some(_) => "CPUID leaf 0x40000000, /proc/cpuinfo",
+            None => "/proc/cpuinfo, /sys/class/dmi/id",
+        };
         return finding(id, "Emulated machine", Severity::Warning, value, source, cost);
     }
     match &context.system.hypervisor {
@@ -78,7 +81,12 @@ fn hypervisor(context: &Context<'_>) -> Finding {
             finding(id, title, Severity::Warning, name, platform.hypervisor_source, cost)
         }
         None if platform.known => {
-            finding(id, title, Severity::Good, "none found", "CPUID, /sys/hypervisor, DMI, /proc/cpuinfo", "")
+            // Only x86 has CPUID.
+            let source = match context.system.machine.as_deref() {
+                Some("x86_64") | None => "CPUID, /sys/hypervisor, DMI, /proc/cpuinfo",
+                Some(_) => "/sys/hypervisor, the device tree, DMI, /proc/cpuinfo",
+            };
+            finding(id, title, Severity::Good, "none found", source, "")
         }
         None => {
             let cost = "a hypervisor may run something else at any moment";
