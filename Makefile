@@ -21,7 +21,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## Say what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: run
 run: build ## Install what is missing, build, and run `latebound check` on this machine
@@ -64,6 +64,10 @@ test-live: packages-build+test tracefs ## Run the tests of this machine's kernel
 .PHONY: test-lab
 test-lab: packages-build+test ## Run the tests that boot guests
 	@scripts/run-tests.sh lab
+
+.PHONY: test-arm64
+test-arm64: packages-build+cross+test ## Build for arm64, and run the binary in QEMU and in a guest of Debian's arm64 kernel
+	@scripts/test-arm64.sh
 
 # How often each test kills: make kills KILLS=100
 KILLS := 500

@@ -13,7 +13,9 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use latebound_lab::{Event, Failure, GuestEnd, Job, Lab, LabError, Machine, Module, Outcome, Payload};
+use latebound_lab::{
+    Architecture, Event, Failure, GuestEnd, Job, Lab, LabError, Machine, Module, Outcome, Payload,
+};
 
 /// What a job gave, with what it wrote.
 struct Done {
@@ -50,6 +52,10 @@ fn shell(script: &str) -> Job {
 }
 
 fn run(kernel: &str, job: &Job) -> Done {
+    run_on(Architecture::host(), kernel, job)
+}
+
+fn run_on(architecture: Architecture, kernel: &str, job: &Job) -> Done {
     let written: Mutex<(Vec<u8>, Vec<u8>)> = Mutex::default();
     let listener = |event: Event<'_>| match event {
         Event::Stdout(bytes) => written.lock().unwrap().0.extend_from_slice(bytes),
@@ -60,7 +66,7 @@ fn run(kernel: &str, job: &Job) -> Done {
     };
     let stop = AtomicBool::new(false);
     let lab = Lab::new(Lab::default_cache().unwrap(), &listener, &stop);
-    let kernel = latebound_lab::obtain(&lab, &kernel.parse().unwrap()).unwrap();
+    let kernel = latebound_lab::obtain_for(&lab, &kernel.parse().unwrap(), architecture).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("job.run");
     let result = latebound_lab::run(&lab, &kernel, job, &output, false);
@@ -118,6 +124,65 @@ fn live_lab_disks_and_network_cards_are_there_and_work() {
     }
     let kib: u64 = words[words.iter().position(|word| *word == "MemTotal:").unwrap() + 1].parse().unwrap();
     assert!((600 << 10..700 << 10).contains(&kib), "{kib} KiB of 700 MiB");
+}
+
+/// What an arm64 host runs by itself.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn live_lab_a_machine_of_arm64_has_its_own_files_and_the_jobs_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mine"), "of the host\n").unwrap();
+    let mut job = shell(
+        "uname -m; cat /sys/kernel/realtime; pwd; cat mine; echo x >mine && cat mine; ls -d /home; echo oh >&2; \
+         modprobe loop && ls -d /sys/module/loop; test -s /sys/kernel/btf/vmlinux && echo types; \
+         grep -c CONFIG_PREEMPT_RT=y /boot/config-$(uname -r); cat /sys/block/vda/size; ls /sys/class/net; nproc; exit 7",
+    );
+    job.directory = folder.path().into();
+    job.machine = Machine { disk_bytes: Some(32 << 20), net: 2, cpus: 2, ..Machine::default() };
+    let done = run_on(Architecture::Arm64, "debian:6.12-rt", &job);
+    assert_eq!(done.outcome().status, 7, "{}{}", done.stderr, done.console);
+    assert!(!done.outcome().kvm);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    let wanted = [
+        "aarch64",
+        "1",
+        "/work",
+        "of the host",
+        "x",
+        "/sys/module/loop",
+        "types",
+        "1",
+        "65536",
+        "eth0",
+        "eth1",
+        "lo",
+        "2",
+    ];
+    assert_eq!(lines, wanted, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("oh\n") && done.stderr.contains("/home"),
+        "no host's files: {}",
+        done.stderr
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("mine")).unwrap(), "of the host\n");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn live_lab_a_machine_of_arm64_refuses_programs_and_modules_of_the_host() {
+    let mut job = shell("true");
+    job.program = Some(std::env::current_exe().unwrap());
+    let done = run_on(Architecture::Arm64, "debian:6.12-rt", &job);
+    let error = done.result.unwrap_err().error.to_string();
+    assert!(
+        error.contains("is no program of arm64") && error.contains("make static ARCH=aarch64"),
+        "{error}"
+    );
+    let mut job = shell("true");
+    job.module = Some(Module::Own("latebound_defer"));
+    let done = run_on(Architecture::Arm64, "debian:6.12-rt", &job);
+    let error = done.result.unwrap_err().error.to_string();
+    assert!(error.contains("builds no modules for arm64"), "{error}");
 }
 
 #[test]

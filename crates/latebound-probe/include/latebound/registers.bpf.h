@@ -13,14 +13,14 @@ struct pt_regs {
 	unsigned long di, si, dx, orig_ax, cs;
 };
 /* Of a system call. */
-#define CALL_NUMBER(regs) ((__s32)(regs)->orig_ax)
-#define ARGUMENT_0(regs) ((regs)->di)
-#define ARGUMENT_1(regs) ((regs)->si)
-#define ARGUMENT_2(regs) ((regs)->dx)
+#define CALL_NUMBER(saved) ((__s32)(saved)->orig_ax)
+#define ARGUMENT_0(saved) ((saved)->di)
+#define ARGUMENT_1(saved) ((saved)->si)
+#define ARGUMENT_2(saved) ((saved)->dx)
 /* Of a function of the kernel. */
-#define FIRST_ARGUMENT(regs) ((void *)(regs)->di)
+#define FIRST_ARGUMENT(saved) ((void *)(saved)->di)
 /* The lowest two bits are the privilege level (arch/x86/include/asm/segment.h, SEGMENT_RPL_MASK). */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, cs) & 3) == 3)
+#define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, cs) & 3) == 3)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
@@ -28,13 +28,13 @@ struct pt_regs {
 	__u64 orig_x0;
 	__s32 syscallno;
 };
-#define CALL_NUMBER(regs) ((regs)->syscallno)
-#define ARGUMENT_0(regs) ((regs)->orig_x0)
-#define ARGUMENT_1(regs) ((regs)->regs[1])
-#define ARGUMENT_2(regs) ((regs)->regs[2])
-#define FIRST_ARGUMENT(regs) ((void *)(regs)->regs[0])
+#define CALL_NUMBER(saved) ((saved)->syscallno)
+#define ARGUMENT_0(saved) ((saved)->orig_x0)
+#define ARGUMENT_1(saved) ((saved)->regs[1])
+#define ARGUMENT_2(saved) ((saved)->regs[2])
+#define FIRST_ARGUMENT(saved) ((void *)(saved)->regs[0])
 /* arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_MASK and PSR_MODE_EL0t */
-#define IN_USER_MODE(regs) ((BPF_CORE_READ(regs, pstate) & 0xf) == 0)
+#define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, pstate) & 0xf) == 0)
 #endif
 
 #pragma clang attribute pop

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Tests latebound for arm64: the static binary in QEMU's user emulation against this machine's, and measure and observe in a guest of
+# Debian's arm64 kernel.
+#
+#     scripts/test-arm64.sh               builds both binaries without optimisation first
+#     scripts/test-arm64.sh BINARY        with this static binary of arm64, and target/debug/latebound or $LATEBOUND
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fail() { printf 'latebound: %s\n' "$*" >&2; exit 1; }
+
+target=${CARGO_TARGET_DIR:-target}
+if [ $# -gt 0 ]; then
+    binary=$1
+else
+    printf 'latebound: building for arm64; the first time takes some minutes\n'
+    RUSTFLAGS="-C target-feature=+crt-static" scripts/with-arm64.sh cargo build --quiet --package latebound --target-dir "$target/static"
+    scripts/with-cargo.sh cargo build --quiet --package latebound
+    binary=$target/static/aarch64-unknown-linux-gnu/debug/latebound
+fi
+own=${LATEBOUND:-$target/debug/latebound}
+[ -x "$own" ] || fail "$own is not there; type: cargo build --package latebound"
+scripts/check-static.sh "$binary"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The same documents from the same files.
+#     same NAME ARGUMENT...
+same() {
+    local name=$1
+    shift
+    "$own" "$@" >"$work/own" 2>"$work/said" || fail "$name fails on this machine: $(cat "$work/said")"
+    qemu-aarch64 "$binary" "$@" >"$work/arm64" 2>"$work/said" || fail "$name fails for arm64: $(cat "$work/said")"
+    cmp "$work/own" "$work/arm64" || fail "$name: the results for arm64 differ from this machine's"
+    printf '%s: %s bytes, as on this machine\n' "$name" "$(stat -c %s "$work/own")"
+}
+
+samples=crates/latebound-import/tests/samples
+for sample in cyclictest.json oslat.json; do
+    "$own" import "$samples/$sample" --output "$work/own-$sample.run" >"$work/said"
+    qemu-aarch64 "$binary" import "$samples/$sample" --output "$work/arm64-$sample.run" >"$work/said"
+    same "compare of $sample imported twice" --format json compare "$work/own-$sample.run" --against "$work/arm64-$sample.run"
+done
+trace=../shared/data/hackbench-rt-2cpu.trace.dat
+if [ -e "$trace" ]; then
+    same "bound of a saved trace" --format json bound "$trace"
+elif [ "${CI-}" = true ]; then
+    fail "$trace is not there; CI needs this trace"
+fi
+
+# The job of the guest: 200 reads of the disk, each a request of its own, are planted into observe.
+cat >"$work/job" <<'JOB'
+set -e
+latebound --format json doctor >/work/doctor.json
+latebound --format json measure --duration 2s --output /run/measure.run >/work/measure.json
+latebound --format json observe --mechanism block --mechanism hard-irq --duration 6s -- \
+    sh -c 'dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null; sleep 60' >/work/observe.json
+for result in doctor measure observe; do echo "== $result"; cat "/work/$result.json"; done
+JOB
+mkdir "$work/folder"
+cp "$work/job" "$work/folder/job"
+own=$(realpath "$own") binary=$(realpath "$binary")
+(cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --cpus 1 --disk 32MiB --timeout 3m \
+    --output "$work/guest.run" -- exec sh /work/job) >"$work/results" || fail "the guest failed; its output: $(tail -n 20 "$work/results")"
+python3 - "$work/results" <<'PYTHON'
+import json
+import sys
+
+parts = open(sys.argv[1], encoding="utf-8").read().split("== ")[1:]
+results = {name: json.loads(text) for name, text in (part.split("\n", 1) for part in parts)}
+system = results["measure"]["system"]
+assert system["machine"] == "aarch64" and system["preemption"] == "rt", system
+assert system["emulation"] == {"by": "qemu-tcg", "clock": "host"}, system
+levels = {level["evidence"]: level["available"] for level in results["doctor"]["evidence"]}
+assert levels == {"user": True, "events": True, "scheduler": False, "bound": False}, levels
+periods = [series for series in results["measure"]["series"] if series["quantity"] == "latency"]
+counted = sum(series["histogram"]["count"] for series in periods)
+assert counted == 2000, f"{counted} periods of 2000"
+series = results["observe"]["series"]
+block = [one for one in series if one["mechanism"] == "block_request" and one["quantity"] == "latency"]
+assert sum(one["histogram"]["count"] for one in block) == 200, block
+assert any("arch_timer" in str(one["subject"]) for one in series), "the processor's timer was seen"
+print("guest of arm64: 2000 periods measured, 200 of 200 block requests observed")
+PYTHON
