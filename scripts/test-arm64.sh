@@ -50,19 +50,22 @@ elif [ "${CI-}" = true ]; then
     fail "$trace is not there; CI needs this trace"
 fi
 
-# The job of the guest: 200 reads of the disk, each a request of its own, are planted into observe.
+# The job of the guest: 200 reads of the disk, each a request of its own, are planted into observe, and a thread with a job every 10 ms into
+# explain. The guest has a clock of its own, so the load of this machine changes nothing.
 cat >"$work/job" <<'JOB'
 set -e
 latebound --format json doctor >/work/doctor.json
 latebound --format json measure --duration 2s --output /run/measure.run >/work/measure.json
 latebound --format json observe --mechanism block --mechanism hard-irq --duration 6s -- \
     sh -c 'dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null; sleep 60' >/work/observe.json
-for result in doctor measure observe; do echo "== $result"; cat "/work/$result.json"; done
+latebound measure --period 10ms --duration 60s >/dev/null 2>&1 &
+latebound --format json explain --comm measure/0 --cycle clock_nanosleep --duration 4s >/work/explain.json
+for result in doctor measure observe explain; do echo "== $result"; cat "/work/$result.json"; done
 JOB
 mkdir "$work/folder"
 cp "$work/job" "$work/folder/job"
 own=$(realpath "$own") binary=$(realpath "$binary")
-(cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --cpus 1 --disk 32MiB --timeout 3m \
+(cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --clock instructions --disk 32MiB --timeout 3m \
     --output "$work/guest.run" -- exec sh /work/job) >"$work/results" || fail "the guest failed; its output: $(tail -n 20 "$work/results")"
 python3 - "$work/results" <<'PYTHON'
 import json
@@ -72,7 +75,7 @@ parts = open(sys.argv[1], encoding="utf-8").read().split("== ")[1:]
 results = {name: json.loads(text) for name, text in (part.split("\n", 1) for part in parts)}
 system = results["measure"]["system"]
 assert system["machine"] == "aarch64" and system["preemption"] == "rt", system
-assert system["emulation"] == {"by": "qemu-tcg", "clock": "host"}, system
+assert system["emulation"] == {"by": "qemu-tcg", "clock": "instructions"}, system
 levels = {level["evidence"]: level["available"] for level in results["doctor"]["evidence"]}
 assert levels == {"user": True, "events": True, "scheduler": False, "bound": False}, levels
 periods = [series for series in results["measure"]["series"] if series["quantity"] == "latency"]
@@ -82,5 +85,9 @@ series = results["observe"]["series"]
 block = [one for one in series if one["mechanism"] == "block_request" and one["quantity"] == "latency"]
 assert sum(one["histogram"]["count"] for one in block) == 200, block
 assert any("arch_timer" in str(one["subject"]) for one in series), "the processor's timer was seen"
-print("guest of arm64: 2000 periods measured, 200 of 200 block requests observed")
+jobs = [jobs for jobs in results["explain"]["jobs"] if jobs["task"]["comm"] == "measure/0"]
+site = {"call": "clock_nanosleep", "object": {"sleep": {"absolute": True}}}
+assert len(jobs) == 1 and jobs[0]["cycle"]["site"] == site, results["explain"]["jobs"]
+assert jobs[0]["cycle"]["period"] == 10_000_000 and jobs[0]["jobs"] >= 300, jobs
+print(f"guest of arm64: 2000 periods measured, 200 of 200 block requests observed, {jobs[0]['jobs']} jobs of 10 ms followed")
 PYTHON
