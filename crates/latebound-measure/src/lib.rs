@@ -19,5 +19,7 @@ mod tasks;
 mod wakeup;
 
 pub use error::MeasureError;
-pub use measurement::{MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency};
+pub use measurement::{
+    LockedMemory, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency,
+};
 pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};

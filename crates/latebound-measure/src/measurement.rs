@@ -56,10 +56,22 @@ pub struct MeasureOptions {
     pub block: Nanos,
     /// A wake-up worse than the worst but so many of its thread is handed out by [`Measurement::drain_late`].
     pub worst_kept: usize,
+    /// Which memory of the process does not leave it meanwhile.
+    pub locked: LockedMemory,
+}
+
+/// Which memory of the process stays in it while it measures, so that no measuring thread waits for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockedMemory {
+    /// All that is mapped at the start, and what is touched later. All of the program's file is read.
+    All,
+    /// What was or is touched. A page that a measuring thread touches for the first time is a page fault of that thread, once: for a service that
+    /// measures for months.
+    Touched,
 }
 
 impl MeasureOptions {
-    /// `SCHED_FIFO` 80 every millisecond, threads half a millisecond apart, blocks of a second, until stopped.
+    /// `SCHED_FIFO` 80 every millisecond, threads half a millisecond apart, blocks of a second, until stopped, with all memory locked.
     pub fn new(cpus: CpuSet) -> MeasureOptions {
         MeasureOptions {
             cpus,
@@ -72,6 +84,7 @@ impl MeasureOptions {
             timer_slack: None,
             block: Nanos::from_secs(1),
             worst_kept: 16,
+            locked: LockedMemory::All,
         }
     }
 
@@ -176,18 +189,18 @@ pub struct Measurement {
 /// What is held while measuring, and given back in the order of the fields.
 struct MeasuringState {
     _dma_latency: Option<File>,
-    _memory: Option<LockedMemory>,
+    _memory: Option<MemoryLock>,
 }
 
 /// Locked memory, unlocked when the last of its kind goes.
-struct LockedMemory;
+struct MemoryLock;
 
 static LOCKS: AtomicU32 = AtomicU32::new(0);
 
-impl LockedMemory {
+impl MemoryLock {
     /// Locks the process's memory, unless a limit stands in the way: with one, `MCL_FUTURE` would make later
     /// mappings of the whole process fail instead.
-    fn take() -> Result<LockedMemory, Missing> {
+    fn take(which: LockedMemory) -> Result<MemoryLock, Missing> {
         let limit = memory::lock_limit();
         let missing = |why: String| Missing {
             kind: MissingKind::Condition,
@@ -202,13 +215,17 @@ impl LockedMemory {
                 limit / 1024
             )));
         }
-        memory::lock_all().map_err(|error| missing(format!("mlockall answered \"{error}\"")))?;
+        let locked = match which {
+            LockedMemory::All => memory::lock_all(),
+            LockedMemory::Touched => memory::lock_touched(),
+        };
+        locked.map_err(|error| missing(format!("mlockall answered \"{error}\"")))?;
         LOCKS.fetch_add(1, Ordering::Relaxed);
-        Ok(LockedMemory)
+        Ok(MemoryLock)
     }
 }
 
-impl Drop for LockedMemory {
+impl Drop for MemoryLock {
     fn drop(&mut self) {
         if LOCKS.fetch_sub(1, Ordering::Relaxed) == 1 {
             memory::unlock_all();
@@ -316,7 +333,7 @@ impl Measurement {
         let mut missing = Vec::new();
         let held = MeasuringState {
             _dma_latency: options.dma_latency.map(hold_dma_latency).transpose()?,
-            _memory: LockedMemory::take().map_err(|why| missing.push(why)).ok(),
+            _memory: MemoryLock::take(options.locked).map_err(|why| missing.push(why)).ok(),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, prepared) = mpsc::channel();

@@ -24,7 +24,7 @@ pub fn lock_touched() -> io::Result<()> {
         .map(drop)
 }
 
-/// Undoes [`lock_all`].
+/// Undoes [`lock_all`] and [`lock_touched`].
 pub fn unlock_all() {
     // SAFETY: munlockall takes nothing and changes no contents.
     unsafe { libc::munlockall() };

@@ -2,7 +2,7 @@
 //! The measuring side that `measure` and `check` share: options to a measurement, and its results into a Run.
 
 use anyhow::{Result, bail};
-use latebound_measure::{MeasureError, MeasureOptions, Measured, Measurement};
+use latebound_measure::{LockedMemory, MeasureError, MeasureOptions, Measured, Measurement};
 use latebound_model::{CpuSet, Missing, MissingKind, Nanos, Policy, Quantity, Run, SystemSnapshot};
 
 use crate::cli::WakeupArgs;
@@ -52,6 +52,7 @@ pub(crate) fn options(args: &WakeupArgs, cpus: CpuSet, worst_kept: usize) -> Res
         timer_slack: args.timer_slack,
         block: args.block.unwrap_or(Nanos::from_secs(1).max(args.period)),
         worst_kept,
+        locked: LockedMemory::All,
     })
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use latebound_analysis::KernelFacts;
-use latebound_measure::{MeasureOptions, Measurement};
+use latebound_measure::{LockedMemory, MeasureOptions, Measurement};
 use latebound_model::{
     Activation, CpuSet, Histogram, Keep, Loss, Mechanism, Missing, MissingKind, Nanos, PreemptionModel,
     Quantity, Run, RunVerb, Series, Subject, Summary,
@@ -198,6 +198,8 @@ impl Watched {
                     period: watch.measure_period,
                     offset: Nanos::ZERO,
                     worst_kept: 0,
+                    // All of the program would be more memory than the service has otherwise.
+                    locked: LockedMemory::Touched,
                     ..MeasureOptions::new(cpus.clone())
                 };
                 wakeups::start(false, options, &mut head.missing).context("cannot measure")
