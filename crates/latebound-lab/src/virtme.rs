@@ -138,33 +138,8 @@ pub(crate) fn compose(lab: &Lab<'_>, request: &Request<'_>, init: &Path) -> Resu
     let line = printed.lines().rev().find(|line| line.contains(" -append ")).ok_or_else(|| {
         LabError::unexpected("virtme-run", format!("printed no QEMU command line but: {printed}"))
     })?;
-    let written = fs::read(request.initramfs).map_err(LabError::io("read", request.initramfs))?;
-    fs::write(request.initramfs, with_cached_root(written)?)
-        .map_err(LabError::io("write", request.initramfs))?;
     let busybox = program::find("busybox").unwrap_or_else(|| "/usr/bin/busybox".into());
     adapt(shell::split(line)?, init, &busybox)
-}
-
-/// How the script in virtme-ng's initramfs mounts the host's file system.
-const MOUNTED: &str = "version=9p2000.L,trans=virtio,access=any,msize=524288 /dev/root ";
-
-/// The same with a cache; the version is the kernel's default.
-const CACHED: &str = "trans=virtio,access=any,msize=524288,cache=loose /dev/root ";
-
-/// An initramfs whose guest keeps what it reads of the host's file system. Without a cache each start of a program reads the program again, a
-/// page at a time: a boot takes twice the processor time. Nothing changes in the guest's view meanwhile, as the layer over it requires.
-fn with_cached_root(mut archive: Vec<u8>) -> Result<Vec<u8>, LabError> {
-    let at =
-        archive.windows(MOUNTED.len()).position(|bytes| bytes == MOUNTED.as_bytes()).ok_or_else(|| {
-            LabError::unexpected(
-                "virtme-run",
-                "wrote an initramfs that does not mount the host's file system",
-            )
-        })?;
-    // As long as before: the archive holds the script's length.
-    let cached = format!("{CACHED:<width$}", width = MOUNTED.len());
-    archive[at..at + MOUNTED.len()].copy_from_slice(cached.as_bytes());
-    Ok(archive)
 }
 
 /// Turns virtme-ng's command line for an interactive machine into ours: one console, on the serial port, to QEMU's
@@ -245,17 +220,6 @@ mod tests {
             "{rest}"
         );
         assert!(rest.ends_with("-initrd /tmp/irfs -no-reboot"), "{rest}");
-    }
-
-    #[test]
-    fn the_root_gets_a_cache_and_the_script_keeps_its_length() {
-        let script =
-            |options: &str| format!("\0if ! /bin/mount -n -t 9p -o ro,{options}/newroot/; then").into_bytes();
-        let cached = with_cached_root(script(MOUNTED)).unwrap();
-        assert_eq!(cached.len(), script(MOUNTED).len());
-        let text = String::from_utf8(cached).unwrap();
-        assert!(text.contains(" ro,trans=virtio,access=any,msize=524288,cache=loose /dev/root  "), "{text}");
-        assert!(with_cached_root(script("trans=tcp ")).is_err());
     }
 
     #[test]
