@@ -74,7 +74,8 @@ class Cluster:
             try:
                 if self.alive() == count:
                     return
-            except OSError:
+            except (OSError, json.JSONDecodeError):
+                # A master that starts refuses connections, and then answers with its page for people.
                 pass
             time.sleep(0.1)
         raise AssertionError(f"{count} workers were expected")
