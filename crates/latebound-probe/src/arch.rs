@@ -15,11 +15,13 @@ pub(crate) fn vector_events() -> Vec<&'static str> {
     if HAS_VECTORS { Vector::names().collect() } else { vec!["ipi"] }
 }
 
-/// What to do where `nmi:nmi_handler` is missing, which x86's kernels alone have (arch/x86/kernel/nmi.c).
-pub(crate) const WITHOUT_NMIS: &str = if HAS_VECTORS {
-    "boot a kernel with that trace point and BTF"
+/// What to know where `nmi:nmi_handler` is missing and no kernel has it: x86's alone do (arch/x86/kernel/nmi.c).
+pub(crate) const WITHOUT_NMIS: Option<&str> = if cfg!(target_arch = "x86_64") {
+    None
 } else {
-    "nothing to do: kernels of this architecture have none; what an interrupt takes that nothing masks is charged to what it interrupts"
+    Some(
+        "nothing to do: kernels of this architecture have none; what an interrupt takes that nothing masks is charged to what it interrupts",
+    )
 };
 
 /// The name of a processor's vector, where it has always had the same number (arch/x86/include/asm/irq_vectors.h,

@@ -159,10 +159,9 @@ impl Plan {
                 note(
                     seen_by(tracepoint),
                     format!("this kernel's type information has no trace point {tracepoint}"),
-                    match tracepoint {
-                        "nmi_handler" => arch::WITHOUT_NMIS,
-                        _ => "boot a kernel with that trace point and BTF",
-                    },
+                    arch::WITHOUT_NMIS
+                        .filter(|_| tracepoint == "nmi_handler")
+                        .unwrap_or("boot a kernel with that trace point and BTF"),
                 );
             }
         }
