@@ -54,19 +54,19 @@ fi
 # explain. The guest has a clock of its own, so the load of this machine changes nothing.
 cat >"$work/job" <<'JOB'
 set -e
-latebound --format json doctor >/work/doctor.json
-latebound --format json measure --duration 2s --output /run/measure.run >/work/measure.json
+latebound --format json doctor >/host/doctor.json
+latebound --format json measure --duration 2s --output /run/measure.run >/host/measure.json
 latebound --format json observe --mechanism block --mechanism hard-irq --duration 6s -- \
-    sh -c 'dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null; sleep 60' >/work/observe.json
+    sh -c 'dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null; sleep 60' >/host/observe.json
 latebound measure --period 10ms --duration 60s >/dev/null 2>&1 &
-latebound --format json explain --comm measure/0 --cycle clock_nanosleep --duration 4s >/work/explain.json
-for result in doctor measure observe explain; do echo "== $result"; cat "/work/$result.json"; done
+latebound --format json explain --comm measure/0 --cycle clock_nanosleep --duration 4s >/host/explain.json
+for result in doctor measure observe explain; do echo "== $result"; cat "/host/$result.json"; done
 JOB
 mkdir "$work/folder"
 cp "$work/job" "$work/folder/job"
 own=$(realpath "$own") binary=$(realpath "$binary")
 (cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --clock instructions --disk 32MiB --timeout 3m \
-    --output "$work/guest.run" -- exec sh /work/job) >"$work/results" || fail "the guest failed; its output: $(tail -n 20 "$work/results")"
+    --output "$work/guest.run" -- exec sh /host/job) >"$work/results" || fail "the guest failed; its output: $(tail -n 20 "$work/results")"
 python3 - "$work/results" <<'PYTHON'
 import json
 import sys

@@ -3,9 +3,12 @@
 #
 # The first process of a lab machine. It runs with the root that virtme-ng's initramfs made, which is the host's file
 # system, read only; it lays a writable layer in memory over that, mounts what a Linux system has, runs the job and says
-# how it ended. With latebound_own_root=1 its root is an initramfs with busybox and the modules of the boot, for machines that cannot
-# run the host's programs (src/foreign.rs); then the kernel's modules and the folder of the job are shared with the host too. It takes the place of virtme-ng's own init because that waits for udev, which takes most of the time
+# how it ended. It takes the place of virtme-ng's own init because that waits for udev, which takes most of the time
 # from the command to the result on an emulated machine.
+#
+# With latebound_boot_modules (names with commas between them) its root is an initramfs with busybox and these modules, for
+# machines that cannot run the host's programs (src/foreign.rs). Then the kernel's modules and the folder of the job are shared
+# with the host too.
 #
 # In the environment, from the kernel's command line: latebound_busybox (a static busybox in the host's file system),
 # latebound_share (the mount tag of the folder that is shared with the host), virtme_link_mods (the kernel's modules).
@@ -27,8 +30,8 @@ off() {
 
 mounted() { "$bb" mount -n "$@" 2>/dev/null; }
 
-if [ -n "$latebound_own_root" ]; then
-    "$bb" mkdir -p /proc /sys /dev /run /root /etc /tmp /var/tmp /work
+if [ -n "$latebound_boot_modules" ]; then
+    "$bb" mkdir -p /proc /sys /dev /run /root /etc /tmp /var/tmp /host
     "$bb" chmod 1777 /tmp /var/tmp
     "$bb" --install -s /bin
     printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n' >/etc/passwd
@@ -37,7 +40,7 @@ fi
 "$bb" mount -n -t tmpfs -o mode=0755 run /run || off "cannot mount /run"
 "$bb" mkdir -p /run/upper /run/work /run/root
 root=/
-if [ -n "$latebound_own_root" ]; then
+if [ -n "$latebound_boot_modules" ]; then
     :
 elif mounted -t overlay -o lowerdir=/,upperdir=/run/upper,workdir=/run/work root /run/root; then
     root=/run/root
@@ -81,20 +84,20 @@ if [ -n "$virtme_link_mods" ]; then
     "$bb" ln -s "$virtme_link_mods" "/run/modules/$release"
     "$bb" mount -n --bind /run/modules /lib/modules
 fi
-if [ -n "$latebound_own_root" ]; then
+if [ -n "$latebound_boot_modules" ]; then
     # Some may be in the kernel itself.
-    for module in virtio_pci 9pnet_virtio 9p overlay; do modprobe -q "$module"; done
+    for module in $(echo "$latebound_boot_modules" | "$bb" tr , ' '); do modprobe -q "$module"; done
 fi
 
 shared() { "$bb" mount -n -t 9p -o "version=9p2000.L,trans=virtio,access=any,msize=524288$3" "$1" "$2"; }
 
 shared "$share" /run/latebound || off "cannot mount the folder shared with the host"
-if [ -n "$latebound_own_root" ]; then
+if [ -n "$latebound_boot_modules" ]; then
     "$bb" mkdir -p /run/host
     shared modules /lib/modules ,ro || off "cannot mount the kernel's modules"
-    shared work /run/host ,ro || off "cannot mount the folder of the job"
-    mounted -t overlay -o lowerdir=/run/host,upperdir=/run/upper,workdir=/run/work work /work ||
-        "$bb" mount -n --bind /run/host /work
+    shared host /run/host ,ro || off "cannot mount the folder of the job"
+    mounted -t overlay -o lowerdir=/run/host,upperdir=/run/upper,workdir=/run/work host /host ||
+        "$bb" mount -n --bind /run/host /host
 fi
 "$bb" hostname "${virtme_hostname:-lab}"
 "$bb" ip link set dev lo up

@@ -21,9 +21,9 @@ use crate::virtme::Request;
 pub(crate) const PROGRAM: &str = "/bin/latebound";
 
 /// Where the guest sees the folder that the job begins in.
-pub(crate) const DIRECTORY: &str = "/work";
+pub(crate) const DIRECTORY: &str = "/host";
 
-/// Loaded, with what they need, before the guest sees the rest of its kernel's modules. `guest/init.sh` names the same.
+/// Loaded by `guest/init.sh`, with what they need, before the guest sees the rest of its kernel's modules.
 const BOOT_MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
 /// More than any list of a kernel's modules has, in bytes.
@@ -40,8 +40,8 @@ pub(crate) fn require(of: Architecture) -> Result<(), LabError> {
     program::require("a lab machine", &[of.qemu(), need("cpio", "cpio"), need("depmod", "kmod")])
 }
 
-/// Refuses a file that is no program of the architecture, or one that needs libraries, which the guest does not have.
-fn check_program(of: Architecture, program: &Path) -> Result<(), LabError> {
+/// What a file has. Refuses one that is no program of the architecture, or that needs libraries, which the guest does not have.
+fn read_program(of: Architecture, program: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = fs::read(program).map_err(LabError::io("read the guest's program", program))?;
     let refuse = |why: &str| {
         let advice = format!("type in latebound's source: make static ARCH={}", of.machine());
@@ -54,7 +54,7 @@ fn check_program(of: Architecture, program: &Path) -> Result<(), LabError> {
         Ok(file) if file.section_by_name(".interp").is_some() => {
             refuse("needs libraries, and the guest has none")
         }
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(bytes),
         Err(_) => refuse("is no program"),
     }
 }
@@ -80,14 +80,15 @@ fn needed<'a>(list: &'a str, modules: &[&str]) -> Vec<&'a str> {
     files
 }
 
-/// Makes the initramfs: a folder of its files in `scratch`, packed.
+/// Makes the initramfs `image`: a folder of its files in `scratch`, packed.
 pub(crate) fn initramfs(
     lab: &Lab<'_>,
     kernel: &Kernel,
     program: Option<&Path>,
     init: &Path,
     scratch: &Path,
-) -> Result<PathBuf, LabError> {
+    image: &Path,
+) -> Result<(), LabError> {
     let of = kernel.architecture;
     let root = scratch.join("root");
     let copy = |from: &Path, to: &str| {
@@ -107,10 +108,9 @@ pub(crate) fn initramfs(
     symlink("busybox", &shell).map_err(LabError::io("link", &shell))?;
     copy(init, "init")?;
     if let Some(program) = program {
-        check_program(of, program)?;
-        let to = PROGRAM.trim_start_matches('/');
-        copy(program, to)?;
-        let to = root.join(to);
+        let bytes = read_program(of, program)?;
+        let to = root.join(PROGRAM.trim_start_matches('/'));
+        fs::write(&to, bytes).map_err(LabError::io("write to the initramfs", &to))?;
         fs::set_permissions(&to, fs::Permissions::from_mode(0o755))
             .map_err(LabError::io("make executable", &to))?;
     }
@@ -125,11 +125,10 @@ pub(crate) fn initramfs(
     if let Some(config) = &kernel.config {
         copy(config, &format!("boot/config-{release}"))?;
     }
-    let image = scratch.join("initramfs");
     // The archive's format, with a root's owner for every file.
     let pack = "cd \"$1\" && find . | cpio --quiet -o -H newc -R 0:0 >\"$2\"";
-    program::output("pack an initramfs", Command::new("sh").args(["-c", pack, "sh"]).arg(&root).arg(&image))?;
-    Ok(image)
+    program::output("pack an initramfs", Command::new("sh").args(["-c", pack, "sh"]).arg(&root).arg(image))
+        .map(drop)
 }
 
 /// The folder of a kernel's modules.
@@ -147,7 +146,6 @@ pub(crate) fn compose(
     directory: &Path,
 ) -> Result<Vec<String>, LabError> {
     let of = kernel.architecture;
-    require(of)?;
     let qemu = program::find(of.qemu().what).unwrap_or_else(|| of.qemu().what.into());
     let mut words = vec![qemu.display().to_string()];
     let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
@@ -161,7 +159,7 @@ pub(crate) fn compose(
     for (tag, folder, access) in [
         (SHARE, request.share, ""),
         ("modules", modules, ",readonly=on"),
-        ("work", directory, ",readonly=on"),
+        ("host", directory, ",readonly=on"),
     ] {
         let folder = quoted(folder)?;
         add(&[
@@ -194,7 +192,10 @@ pub(crate) fn compose(
         "-initrd",
         &request.initramfs.display().to_string(),
     ]);
-    let own = format!("latebound_own_root=1 latebound_busybox=/bin/busybox latebound_share={SHARE}");
+    let own = format!(
+        "latebound_boot_modules={} latebound_busybox=/bin/busybox latebound_share={SHARE}",
+        BOOT_MODULES.join(",")
+    );
     add(&["-append", &format!("{} {own}", request.append.join(" "))]);
     Ok(words)
 }
@@ -243,7 +244,7 @@ mod tests {
             (Architecture::host(), own.as_path(), "needs libraries"),
             (other, Path::new("/etc/passwd"), "is no program;"),
         ] {
-            let error = check_program(of, program).unwrap_err().to_string();
+            let error = read_program(of, program).unwrap_err().to_string();
             let command = format!("make static ARCH={}", of.machine());
             assert!(error.contains(why) && error.contains(&command), "{error}");
         }

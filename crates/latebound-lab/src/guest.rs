@@ -413,11 +413,12 @@ fn attempt(
     set_executable(&init)?;
     let disk = job.machine.disk_bytes.map(|bytes| scratch_disk(&folder, bytes)).transpose()?;
 
+    let initramfs = folder.path("initramfs");
     if !kernel.architecture.is_host() {
         lab.progress("packing the guest's files");
-        foreign::initramfs(lab, kernel, job.program.as_deref(), &init, &folder.place)?;
+        foreign::initramfs(lab, kernel, job.program.as_deref(), &init, &folder.place, &initramfs)?;
     }
-    let words = compose(lab, kernel, job, kvm, &share, &init, &folder.path("initramfs"), disk.as_deref())?;
+    let words = compose(lab, kernel, job, kvm, &share, &init, &initramfs, disk.as_deref())?;
     let console = folder.path("console");
     let emulator = folder.path("qemu.stderr");
     let open = |path: &Path| File::create_new(path).map_err(LabError::io("make", path));
@@ -659,7 +660,7 @@ mod tests {
         ] {
             let payload = Payload::Verb { binary: "/run/x".into(), arguments: words("check") };
             let (text, has_run) = script(&job(payload, clock), other, &[], Path::new("x")).unwrap();
-            assert!(has_run && text.contains(line) && text.contains("cd /work ||"), "{text}");
+            assert!(has_run && text.contains(line) && text.contains("cd /host ||"), "{text}");
             assert!(!text.contains("cp /"), "{text}");
         }
     }

@@ -146,7 +146,7 @@ fn live_lab_a_machine_of_arm64_has_its_own_files_and_the_jobs_folder() {
     let wanted = [
         "aarch64",
         "1",
-        "/work",
+        "/host",
         "of the host",
         "x",
         "/sys/module/loop",

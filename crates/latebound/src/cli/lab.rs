@@ -42,7 +42,7 @@ pub(crate) enum LabCommand {
 /// Run one job on one kernel
 ///
 /// With --arch the machine has another architecture than this host. It has busybox, a static latebound (/bin/latebound) and the
-/// modules of its kernel. Of the host it sees only the folder in which you type the command, as /work.
+/// modules of its kernel. Of the host it sees only the folder in which you type the command, as /host.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
