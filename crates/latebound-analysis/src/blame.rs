@@ -91,7 +91,10 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
     let subject = || cause.subject.clone();
     match cause.kind {
         // Whatever held the CPU in its place; the kept one itself, where it was still at something before.
-        CauseKind::TaskFirst | CauseKind::PreemptionOff | CauseKind::InterruptDelayed => {
+        CauseKind::TaskFirst
+        | CauseKind::PreemptionOff
+        | CauseKind::LazyPreemption
+        | CauseKind::InterruptDelayed => {
             cause.task.as_ref().map_or(Culprit::Unknown, |task| thread(task, own))
         }
         CauseKind::OwnCode

@@ -61,6 +61,7 @@ fn any_kind(span: u64) -> impl Strategy<Value = EventKind> {
         Just(EventKind::SchedulerEntry),
         Just(EventKind::SchedulerExit),
         any::<bool>().prop_map(|lazy| EventKind::NeedResched { tid: Tid(1), lazy }),
+        any::<bool>().prop_map(|lazy| EventKind::NeedReschedFound { tid: Tid(2), lazy }),
         Just(EventKind::WorkStart { work: 1, function: "f".into() }),
         Just(EventKind::WorkEnd { work: 1 }),
         Just(EventKind::KernelStack { stack: Stack(vec!["f+0x1".into()]) }),

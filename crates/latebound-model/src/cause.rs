@@ -34,6 +34,9 @@ pub enum CauseKind {
     TaskFirst,
     /// A thread that should have given way at once ran on: preemption was off, or the kernel does not preempt there.
     PreemptionOff,
+    /// A thread of the same class that the scheduler had told to give way ran on, since the order was a lazy one: it has to be obeyed at the next return
+    /// to user space, and a tick makes it urgent (`PREEMPT_LAZY`, 6.13 and later; kernel/sched/core.c, `resched_curr_lazy`, `sched_tick`).
+    LazyPreemption,
     /// The thread was ready but its scheduling class was throttled, or served only by the fair server.
     Throttled,
     /// The thread was ready but its group, or one above it, had used up its CPU quota (CFS bandwidth control, `cpu.max`): no
@@ -91,6 +94,7 @@ impl CauseKind {
             CauseKind::Softirq => "softirq",
             CauseKind::TaskFirst => "task ran first",
             CauseKind::PreemptionOff => "preemption off",
+            CauseKind::LazyPreemption => "lazy preemption",
             CauseKind::Throttled => "throttled",
             CauseKind::Quota => "quota used up",
             CauseKind::Scheduler => "scheduler",

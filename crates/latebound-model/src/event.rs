@@ -246,6 +246,14 @@ pub enum EventKind {
         /// Whether only at the next return to user space (`TIF_NEED_RESCHED_LAZY`).
         lazy: bool,
     },
+    /// The flags of a thread that has the CPU were read, and it had been told to give way lazily before. This stands where no program may be at
+    /// `sched_set_need_resched_tp` (7.0 and later): what was told and obeyed in between is not seen, nor what was only told at once.
+    NeedReschedFound {
+        /// Who has to give way.
+        tid: Tid,
+        /// Whether it still need not at once.
+        lazy: bool,
+    },
     /// A worker begins a work item.
     WorkStart {
         /// The item's address.

@@ -224,6 +224,13 @@ fn arguments(typedef: BtfType<'_>) -> Option<u32> {
 /// section asks for a switch, which is this event again, until the stack is full (met on 7.3.4, rcu_read_unlock_special).
 pub(crate) const CALLS_ITSELF: &str = "sched_set_need_resched_tp";
 
+/// The running kernel's version and patch level, as in 6.12; `None` where its release does not begin with them.
+pub(crate) fn version() -> Option<(u32, u32)> {
+    let release = release();
+    let mut numbers = release.split(|end: char| !end.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 fn release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
 }

@@ -256,6 +256,7 @@ pub fn cause_text(cause: &Cause) -> String {
 pub(crate) const fn before_subject(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::PreemptionOff | CauseKind::InterruptDelayed => " in ",
+        CauseKind::LazyPreemption => " of ",
         CauseKind::OwnCode => " of ",
         CauseKind::Circle => " with ",
         CauseKind::Quota
@@ -702,6 +703,10 @@ fn advice(kind: CauseKind, run: &Run) -> Option<&'static str> {
         }
         CauseKind::PreemptionOff => {
             "A kernel that preempts in more places (preempt=full, or PREEMPT_RT) shortens this; the stack names the place."
+        }
+        CauseKind::LazyPreemption => {
+            "Boot with preempt=full (or write \"full\" to /sys/kernel/debug/sched/preempt): a lazy kernel lets an ordinary thread finish its \
+             system call, until the next tick at most. A real-time thread never waits for that."
         }
         CauseKind::Throttled => {
             "Leave real-time threads less to do, or change sched_rt_runtime_us knowing that nothing then saves the system from them."

@@ -16,7 +16,7 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::Nmi => "c-nmi",
         CauseKind::Softirq => "c-softirq",
         CauseKind::TaskFirst => "c-task",
-        CauseKind::PreemptionOff => "c-preempt",
+        CauseKind::PreemptionOff | CauseKind::LazyPreemption => "c-preempt",
         CauseKind::Throttled => "c-throttled",
         CauseKind::Quota => "c-throttled",
         CauseKind::Scheduler => "c-sched",
@@ -49,6 +49,7 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         CauseKind::Softirq => 2,
         CauseKind::TaskFirst
         | CauseKind::PreemptionOff
+        | CauseKind::LazyPreemption
         | CauseKind::Throttled
         | CauseKind::Quota
         | CauseKind::Blocked => 3,
@@ -97,6 +98,7 @@ mod tests {
             CauseKind::Frozen,
             CauseKind::Circle,
             CauseKind::TaskFirst,
+            CauseKind::LazyPreemption,
             CauseKind::Unaccounted,
         ];
         for kind in kinds {

@@ -466,6 +466,7 @@ impl<'m> Case<'m> {
             _ if task.is_idle() && !throttled => nameless(CauseKind::IdleExit),
             Some(true) if throttled => by_task(CauseKind::Throttled, task, top),
             Some(true) => by_task(CauseKind::PreemptionOff, task, top),
+            Some(false) if top.told_lazily => by_task(CauseKind::LazyPreemption, task, top),
             Some(false) => by_task(CauseKind::TaskFirst, task, top),
             None => nameless(CauseKind::Unaccounted),
         }

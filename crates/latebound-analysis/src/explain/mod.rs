@@ -185,14 +185,17 @@ fn order(causes: &mut Vec<Cause>, spans: &mut [Span]) {
 /// if there is one, else the one taken when the CPU was given up. Of both, the second becomes the detail.
 fn attach_stacks(causes: &mut [Cause], case: &Case<'_>) {
     for cause in causes {
-        if !matches!(cause.kind, CauseKind::InterruptDelayed | CauseKind::PreemptionOff) {
+        if !matches!(
+            cause.kind,
+            CauseKind::InterruptDelayed | CauseKind::PreemptionOff | CauseKind::LazyPreemption
+        ) {
             continue;
         }
         let Some(tid) = cause.task.as_ref().map(|task| task.tid) else { continue };
         let of = |held: bool| case.stacks.iter().find(|found| found.tid == tid && found.held == held);
         let (held, given_up) = (of(true), of(false));
         // What a thread was at when it gave the CPU up says nothing of why an interrupt came late.
-        let given_up = given_up.filter(|_| cause.kind == CauseKind::PreemptionOff);
+        let given_up = given_up.filter(|_| cause.kind != CauseKind::InterruptDelayed);
         cause.stack = held.or(given_up).map(|found| found.stack.clone());
         if let (Some(_), Some(given_up), None) = (held, given_up, &cause.detail) {
             cause.detail = gave_way_in(&given_up.stack).map(|frame| format!("gave way in {frame}"));

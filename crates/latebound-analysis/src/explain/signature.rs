@@ -143,10 +143,9 @@ fn ended_at_tick(case: &Case<'_>, facts: &KernelFacts) -> bool {
     let (Some(events), Some(timeline)) = (case.events.get(&cpu), case.timelines.get(&cpu)) else {
         return false;
     };
-    let order = events
-        .iter()
-        .filter(|event| start < event.at && event.at <= end)
-        .rfind(|event| matches!(event.kind, EventKind::NeedResched { .. }));
+    let order = events.iter().filter(|event| start < event.at && event.at <= end).rfind(|event| {
+        matches!(event.kind, EventKind::NeedResched { .. } | EventKind::NeedReschedFound { .. })
+    });
     let Some(order) = order else { return false };
     timeline.top(order.at).and_then(|top| top.frame.as_ref()).is_some_and(|open| {
         let by_timer = match &open.frame {

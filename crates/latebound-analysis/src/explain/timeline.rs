@@ -39,6 +39,8 @@ pub(super) struct Top {
     pub(super) work: Option<Rc<str>>,
     /// Whether the thread is inside `__schedule`.
     pub(super) scheduling: bool,
+    /// Whether the thread was told to give way, lazily: it need not before it returns to user space, and at a tick it is told at once.
+    pub(super) told_lazily: bool,
 }
 
 /// A state of the CPU, as far as it is known.
@@ -356,6 +358,7 @@ struct State {
     parked: HashMap<i32, Vec<Rc<OpenFrame>>>,
     work: HashMap<i32, Rc<str>>,
     scheduling: bool,
+    told_lazily: bool,
     softirqs_preemptible: bool,
 }
 
@@ -366,6 +369,7 @@ impl State {
             task: self.task.clone(),
             work: self.task.as_ref().and_then(|task| self.work.get(&task.tid.0)).cloned(),
             scheduling: self.scheduling && self.frames.is_empty(),
+            told_lazily: self.told_lazily,
         }
     }
 
@@ -399,6 +403,7 @@ impl State {
         self.frames = self.parked.remove(&next.tid.0).unwrap_or_default();
         self.task = Some(next);
         self.scheduling = false;
+        self.told_lazily = false;
     }
 
     fn keep_preemptible(&mut self) {
@@ -416,7 +421,15 @@ impl State {
                 self.keep_preemptible();
                 self.scheduling = true;
             }
-            EventKind::SchedulerExit => self.scheduling = false,
+            // Whoever leaves the scheduler has no order any more (kernel/sched/core.c, __schedule, clear_tsk_need_resched).
+            EventKind::SchedulerExit => {
+                self.scheduling = false;
+                self.told_lazily = false;
+            }
+            EventKind::NeedResched { tid, lazy } | EventKind::NeedReschedFound { tid, lazy } => {
+                let current = self.task.as_ref().is_some_and(|task| task.tid == *tid);
+                self.told_lazily = *lazy && current;
+            }
             EventKind::WorkStart { function, .. } => {
                 if let Some(task) = &self.task {
                     self.work.insert(task.tid.0, function.as_str().into());

@@ -235,7 +235,12 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     }
                     "schedule" => EventKind::SchedulerEntry,
                     "scheduled" => EventKind::SchedulerExit,
-                    "resched" => EventKind::NeedResched { tid: Tid(1), lazy: rest.first() == Some(&"lazy") },
+                    // resched [lazy THREAD], or found lazy|urgent THREAD by its flags.
+                    "resched" => EventKind::NeedResched {
+                        tid: rest.get(1).map_or(Tid(1), |name| tid(name)),
+                        lazy: rest.first() == Some(&"lazy"),
+                    },
+                    "found" => EventKind::NeedReschedFound { tid: tid(rest[1]), lazy: rest[0] == "lazy" },
                     "work" => EventKind::WorkStart { work: 1, function: rest[0].into() },
                     "endwork" => EventKind::WorkEnd { work: 1 },
                     "stack" => EventKind::KernelStack {

@@ -66,8 +66,12 @@ enum {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct task_struct;
+
 struct rq {
 	int cpu;
+	struct task_struct
+		*curr; /* in an anonymous union with `donor` from 6.14 on, where CONFIG_SCHED_PROXY_EXEC is off */
 	u64 prev_steal_time_rq;
 };
 

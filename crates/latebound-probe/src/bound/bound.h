@@ -2,8 +2,8 @@
 /*
  * The bits of a thread's flags that ask it to give way (TIF_NEED_RESCHED and TIF_NEED_RESCHED_LAZY), which type information does not carry.
  *
- * arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13, arch/arm64 1 and 16; from 6.18 on x86 takes 4 and 5
- * of include/asm-generic/thread_info_tif.h.
+ * arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13, arch/arm64 1, and the lazy one at 2
+ * since 6.16; from 6.18 on x86 takes 4 and 5 of include/asm-generic/thread_info_tif.h.
  */
 #ifndef LATEBOUND_BOUND_H
 #define LATEBOUND_BOUND_H
@@ -14,7 +14,7 @@ enum lb_resched_constants {
 	LB_RESCHED_BIT_X86_GENERIC = 4,
 	LB_RESCHED_LAZY_BIT_X86_GENERIC = 5,
 	LB_RESCHED_BIT_ARM64 = 1,
-	LB_RESCHED_LAZY_BIT_ARM64 = 16,
+	LB_RESCHED_LAZY_BIT_ARM64 = 2,
 };
 
 #endif

@@ -51,7 +51,7 @@ const NEEDED: [&str; 6] =
 
 /// The bits of a thread's flags that ask it to give way, by the kernel's version: at once, and lazily. `sched_set_need_resched_tp`, where
 /// it exists, contradicts what is wrong here.
-const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
+pub(crate) const fn resched_bits(arm: bool, version: (u32, u32)) -> (u32, u32) {
     match (arm, version) {
         (true, _) => (wire::LB_RESCHED_BIT_ARM64, wire::LB_RESCHED_LAZY_BIT_ARM64),
         (false, (major, minor)) if major > 6 || (major == 6 && minor >= 18) => {
@@ -336,6 +336,6 @@ mod tests {
         assert_eq!(resched_bits(false, (6, 17)), (3, 4));
         assert_eq!(resched_bits(false, (6, 18)), (4, 5));
         assert_eq!(resched_bits(false, (7, 0)), (4, 5));
-        assert_eq!(resched_bits(true, (6, 12)), (1, 16));
+        assert_eq!(resched_bits(true, (6, 12)), (1, 2));
     }
 }

@@ -165,6 +165,10 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
             on_cpu = u32::try_from(values[0]).map_or(cpu, Cpu);
             EventKind::NeedResched { tid: Tid(record.next_tid), lazy: lookup.is_lazy(record.number) }
         }
+        FlightKind::NeedReschedFound => {
+            on_cpu = u32::try_from(values[0]).map_or(cpu, Cpu);
+            EventKind::NeedReschedFound { tid: Tid(record.next_tid), lazy: record.number != 0 }
+        }
         FlightKind::Stolen => {
             // An event of no duration says from when on the hypervisor's account was watched.
             out.push(Event::new(Nanos(values[1]), cpu, EventKind::Stolen { duration: Nanos::ZERO }));

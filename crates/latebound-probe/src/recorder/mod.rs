@@ -318,7 +318,7 @@ impl Recorder {
             worst: BTreeMap::new(),
             missing,
             started: Nanos::ZERO,
-            least_flag: Cell::new(u16::MAX),
+            least_flag: Cell::new(plan::urgent_flag()),
             stats: statistics,
             stream: Stream::default(),
             options: setup.options,
@@ -795,6 +795,7 @@ impl Setup {
         {
             *callback = self.symbols.address(name).unwrap_or_default();
         }
+        (rodata.lazy_order, rodata.urgent_order) = self.plan.orders.unwrap_or_default();
         rodata.irq_regs_place = self.symbols.variable("__irq_regs").unwrap_or_default();
         rodata.per_cpu_offset_place = self.symbols.variable("__per_cpu_offset").unwrap_or_default();
         let counts = ["__preempt_count", "pcpu_hot"];
@@ -974,8 +975,8 @@ impl Lookup for Names<'_> {
     }
 
     fn is_lazy(&self, flag: u16) -> bool {
-        // TIF_NEED_RESCHED is below TIF_NEED_RESCHED_LAZY on x86 (3 and 4, later 4 and 5) and arm64 (1 and 16): the minimum
-        // one seen is the urgent one, and type information does not carry the numbers.
+        // TIF_NEED_RESCHED is below TIF_NEED_RESCHED_LAZY on x86 and arm64, whatever numbers a kernel has: type information does not carry them. The
+        // lowest of what is known of this version and what was seen is the urgent one.
         let lowest = self.recorder.least_flag.get().min(flag);
         self.recorder.least_flag.set(lowest);
         flag > lowest

@@ -10,8 +10,9 @@ use super::imp::RecorderSkelBuilder;
 use super::marks;
 use super::options::{Following, RecorderOptions};
 use crate::arch;
+use crate::bound::resched_bits;
 use crate::error::ProbeError;
-use crate::kernel::{CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
+use crate::kernel::{self, CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
 use crate::load::{self, Refused};
 
 /// How the names of the events of deferred work begin, those of softirqs first.
@@ -28,7 +29,7 @@ const SEEN_BY: [(&str, &str); 17] = [
     ("signal_deliver", "signal handlers of watched threads"),
     ("block_rq_", "block requests"),
     ("sched_waking", "wake-ups of threads"),
-    ("sched_wakeup", "wake-ups into a group whose CPU quota is used up"),
+    ("sched_wakeup", "wake-ups into a group whose CPU quota is used up, and lazy orders to give way"),
     ("sched_switch", "switches between threads"),
     ("sched_migrate_task", "threads that move to another CPU"),
     ("sched_set_need_resched_tp", "requests that a thread gives way"),
@@ -48,6 +49,21 @@ fn seen_by(tracepoint: &str) -> &'static str {
         .map_or("processor vectors", |(_, what)| what)
 }
 
+/// The flag that tells a thread to give way at once, as far as this kernel's version tells.
+pub(super) fn urgent_flag() -> u16 {
+    let bits = kernel::version().map(|version| resched_bits(arch::IS_ARM64, version));
+    bits.and_then(|(urgent, _)| u16::try_from(urgent).ok()).unwrap_or(u16::MAX)
+}
+
+/// The masks of a thread's flags that tell it to give way, lazily and at once, where such an order has to be found in them: kernels have lazy ones
+/// from 6.13 on, and a program may be at the trace point that tells of them from 6.16 until before 7.0.
+fn orders_to_find(btf: &KernelBtf) -> Option<(u64, u64)> {
+    let version = kernel::version().filter(|version| *version >= (6, 13))?;
+    btf.lacks(Need::Tracepoint(CALLS_ITSELF))?;
+    let (urgent, lazy) = resched_bits(arch::IS_ARM64, version);
+    Some((1 << lazy, 1 << urgent))
+}
+
 /// The programs to load, and the trace points that the kernel does not have.
 pub(super) struct Plan {
     /// By name, with the trace point of each.
@@ -57,6 +73,8 @@ pub(super) struct Plan {
     deadly: BTreeSet<String>,
     /// Functions that let no program in, and why.
     closed: BTreeMap<String, String>,
+    /// By which flags of a thread lazy orders to give way are found: [`orders_to_find`].
+    pub(super) orders: Option<(u64, u64)>,
 }
 
 impl Plan {
@@ -71,6 +89,7 @@ impl Plan {
             absent: BTreeSet::new(),
             deadly: BTreeSet::new(),
             closed: BTreeMap::new(),
+            orders: orders_to_find(btf),
         };
         for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
             if let Some(needed) = marks::needs(&program, options.marks.as_ref()) {
@@ -86,7 +105,9 @@ impl Plan {
                 continue;
             }
             // From 6.18 on nobody is held by a quota where it is woken.
-            let unneeded = tracepoint == "sched_wakeup" && btf.has_field(KernelField::TaskThrottled);
+            let unneeded = tracepoint == "sched_wakeup"
+                && btf.has_field(KernelField::TaskThrottled)
+                && plan.orders.is_none();
             if unneeded || left_out.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
@@ -182,7 +203,7 @@ impl Plan {
         for tracepoint in &self.deadly {
             let remedy = match tracepoint.as_str() {
                 CALLS_ITSELF => {
-                    "nothing to do: when a thread was told to give way is told by the wake-up and the switch"
+                    "nothing to do: when a thread was told to give way is told by the wake-up and the switch, and lazy orders by its flags"
                 }
                 _ => "boot a kernel whose end of an RCU section raises its softirq once (d41e37f26b31)",
             };
@@ -217,7 +238,13 @@ mod tests {
             ("on_softirq_raise", "softirq_raise"),
         ];
         let programs = names.map(|(name, tracepoint)| (name.to_owned(), tracepoint.to_owned())).into();
-        Plan { programs, absent: BTreeSet::new(), deadly: BTreeSet::new(), closed: BTreeMap::new() }
+        Plan {
+            programs,
+            absent: BTreeSet::new(),
+            deadly: BTreeSet::new(),
+            closed: BTreeMap::new(),
+            orders: None,
+        }
     }
 
     #[test]

@@ -48,6 +48,11 @@ const volatile bool following_fair = false;
  * they wake did not sleep on that timer, so its expiry is nobody's request.
  */
 const volatile __u64 tick_callbacks[2] = {};
+/*
+ * TIF_NEED_RESCHED_LAZY and TIF_NEED_RESCHED as masks, where a lazy order to give way is to be found in the thread's flags, for want of a
+ * trace point that a program may be at; 0 elsewhere.
+ */
+const volatile __u64 lazy_order, urgent_order;
 /* Whether another thread can come between two instructions of a program; see LB_ALONE. */
 const volatile bool preemptible = false;
 /* Whether jobs are followed (jobs.bpf.h). */
@@ -513,14 +518,36 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	return 0;
 }
 
-/* Loaded up to 6.17 only: from then on who is woken is held no earlier than it returns to user mode. */
+/*
+ * Whether the thread that has this CPU was told to give way, lazily: it goes on until it returns to user mode, and at a tick it is told at once,
+ * beside that (kernel/sched/core.c, sched_tick).
+ */
+static __always_inline void find_order(const struct task_struct *running, __u32 cpu)
+{
+	__u64 flags = BPF_CORE_READ(running, thread_info.flags);
+
+	if (flags & lazy_order)
+		record_at(this_cpu(), bpf_ktime_get_ns(), LB_NEED_RESCHED_FOUND, !(flags & urgent_order),
+			  BPF_CORE_READ(running, pid), cpu, 0, 0);
+}
+
+/*
+ * Behind the decision whether who runs there has to give way to who is woken (kernel/sched/core.c, ttwu_do_activate). Loaded up to 6.17 for quotas:
+ * from then on who is woken is held no earlier than it returns to user mode. Loaded where lazy orders are to be found.
+ */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *task)
 {
 	struct lb_flight_watched *thread;
 
 	thread = find_watched(task, false);
-	if (thread && quota_bears_on(task) && thread->waking_at_ns && !thread->quota_queue)
+	if (thread && lazy_order && task->prio >= FIRST_FAIR_PRIO &&
+	    bpf_core_field_exists(struct sched_entity, cfs_rq)) {
+		const struct rq *queue = BPF_CORE_READ(task, se.cfs_rq, rq);
+
+		find_order(BPF_CORE_READ(queue, curr), BPF_CORE_READ(queue, cpu));
+	}
+	if (!QUOTAS_HOLD_THREADS && thread && quota_bears_on(task) && thread->waking_at_ns && !thread->quota_queue)
 		begin_quota(thread, task->pid, (__u64)task->se.cfs_rq, (__u64)task->se.parent,
 			    task->se.cfs_rq->rq->cpu);
 	return 0;
@@ -869,6 +896,9 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 		return 0;
 	cpu->expiring = 0;
 	record_alone(LB_HRTIMER_EXIT, 0, (__u64)timer, 0);
+	/* The tick's is one of them. */
+	if (lazy_order)
+		LB_ALONE(preemptible, find_order(bpf_get_current_task_btf(), bpf_get_smp_processor_id()));
 	sample_quotas();
 	return 0;
 }

@@ -37,6 +37,7 @@ enum lb_flight_kind {
 	LB_LOCK_END = 27,
 	LB_BLOCK = 28,
 	LB_SIGNAL = 29,
+	LB_NEED_RESCHED_FOUND = 30,
 };
 
 /* What a system call works on: `object` in the records and keys below is an address or a descriptor. */

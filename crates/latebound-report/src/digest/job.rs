@@ -75,6 +75,9 @@ fn predicate_by(cause: &Cause, who: Who) -> String {
     match cause.kind {
         CauseKind::TaskFirst => format!("waited behind {}", other()),
         CauseKind::PreemptionOff => format!("waited for {}, with preemption off", other()),
+        CauseKind::LazyPreemption => {
+            format!("waited for {}, which was told to give way and need not at once", other())
+        }
         CauseKind::InterruptDelayed if cause.subject.is_empty() && cause.task.is_none() => {
             "waited for an interrupt that was masked or delayed".to_owned()
         }
@@ -277,6 +280,8 @@ pub enum HintKind {
     Frozen,
     /// A stop.
     Stopped,
+    /// A kernel that is lazy to preempt.
+    LazyPreemption,
 }
 
 /// One change that would shorten jobs.
@@ -328,6 +333,7 @@ fn hint(cause: &Cause, own: &Task) -> Option<(HintKind, String)> {
         CauseKind::OwnSleep => return Some((HintKind::OwnSleep, who_text(kept))),
         CauseKind::Frozen => return Some((HintKind::Frozen, who_text(kept))),
         CauseKind::Stopped => return Some((HintKind::Stopped, who_text(kept))),
+        CauseKind::LazyPreemption => return Some((HintKind::LazyPreemption, who_text(kept))),
         _ => {}
     }
     let first = cause.task.as_ref().filter(|_| cause.kind == CauseKind::TaskFirst)?;
@@ -397,6 +403,10 @@ fn hint_text(kind: HintKind, names: &str) -> String {
         HintKind::Stopped => {
             format!("Find out who stopped {names}: SIGSTOP, the job control of a shell, or a debugger.")
         }
+        HintKind::LazyPreemption => format!(
+            "Boot with preempt=full, or give {names} a real-time priority: this kernel is lazy, and lets an ordinary thread finish its \
+             system call before another ordinary one, until the next tick at most."
+        ),
     }
 }
 

@@ -368,6 +368,7 @@ fn short_name(cause: &Cause) -> String {
         CauseKind::PreemptionOff if !cause.subject.is_empty() => {
             format!("{}, preemption off,", cause.subject)
         }
+        CauseKind::LazyPreemption if !cause.subject.is_empty() => format!("{}, lazily,", cause.subject),
         CauseKind::OwnCode | CauseKind::Ran | CauseKind::PageFault | CauseKind::OwnSleep => {
             cause.kind.name().to_owned()
         }
