@@ -112,6 +112,10 @@ static: ## Build a binary that needs no library at all, to copy to a target mach
 	@RUSTFLAGS="-C target-feature=+crt-static" $(STATIC_CARGO) --quiet --release --package latebound --target-dir $(TARGET)/static
 	@scripts/check-static.sh $(TARGET)/static/$(STATIC_TARGET)/release/latebound
 
+.PHONY: packages
+packages: static packages-package ## Make Debian packages and a tar of the static binary in target/packages; for arm64 by ARCH=aarch64
+	@scripts/make-packages.sh $(TARGET)/static/$(STATIC_TARGET)/release/latebound $(TARGET)/packages
+
 .PHONY: docs
 docs: packages-build ## Generate the man pages and completions again, and build the manuals as a book into target/book
 	@$(CARGO) build --quiet --package latebound

@@ -3,7 +3,7 @@
 #
 # Installs the Debian packages that a purpose needs and that are missing; says which and what for, before it does.
 #
-#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, cross, fuzz, test, bench
+#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, cross, fuzz, package, package-test, test, bench
 #     scripts/install-packages.sh --list PURPOSE...   only prints the packages' names
 #
 # With nothing missing it does nothing and needs neither the network nor root. Without root and without a sudo that
@@ -36,6 +36,13 @@ cross gcc-aarch64-linux-gnu compiles for arm64
 cross libc6-dev-arm64-cross the C library of arm64 to link with
 cross qemu-user         runs a binary of arm64
 fuzz  g++               compiles the fuzzer
+package dpkg            makes the Debian packages
+package python3         collects the licences of all that is built in
+package xz-utils        compresses the tar
+package-test buildah    builds the image of a container
+package-test lintian    checks the Debian packages
+package-test mmdebstrap makes the clean roots that the packages are installed in
+package-test systemd    checks the units
 test  bc                builds the lab's traced kernel
 test  bison             builds the lab's traced kernel
 test  bpftool           the kernel's types, read by another program
@@ -96,11 +103,11 @@ if [ "${1-}" = --list ]; then
     list_only=true
     shift
 fi
-[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or cross, fuzz, test, bench)"
+[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or cross, fuzz, package, package-test, test, bench)"
 for purpose in "$@"; do
     case $purpose in
-        build | cross | fuzz | test | bench) ;;
-        *) fail "\"$purpose\" is not a purpose; the purposes are build, cross, fuzz, test and bench" ;;
+        build | cross | fuzz | package | package-test | test | bench) ;;
+        *) fail "\"$purpose\" is not a purpose; the purposes are build, cross, fuzz, package, package-test, test and bench" ;;
     esac
 done
 
