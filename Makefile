@@ -116,6 +116,14 @@ static: ## Build a binary that needs no library at all, to copy to a target mach
 packages: static packages-package ## Make Debian packages and a tar of the static binary in target/packages; for arm64 by ARCH=aarch64
 	@scripts/make-packages.sh $(TARGET)/static/$(STATIC_TARGET)/release/latebound $(TARGET)/packages
 
+.PHONY: test-packages
+test-packages: static packages-package+package-test+test ## Install the packages in clean roots and run them there, as root; for arm64 by ARCH=aarch64
+ifneq ($(ARCH),$(shell uname -m))
+# Its lab boots the guest.
+	@$(CARGO) build --quiet --package latebound
+endif
+	@scripts/test-packages.sh all $(TARGET)/static/$(STATIC_TARGET)/release/latebound
+
 .PHONY: docs
 docs: packages-build ## Generate the man pages and completions again, and build the manuals as a book into target/book
 	@$(CARGO) build --quiet --package latebound
