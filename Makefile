@@ -123,6 +123,9 @@ ifneq ($(ARCH),$(shell uname -m))
 	@$(CARGO) build --quiet --package latebound
 endif
 	@scripts/test-packages.sh all $(TARGET)/static/$(STATIC_TARGET)/release/latebound
+ifeq ($(ARCH),$(shell uname -m))
+	@scripts/test-crates.sh
+endif
 
 .PHONY: docs
 docs: packages-build ## Generate the man pages and completions again, and build the manuals as a book into target/book

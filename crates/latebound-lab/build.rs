@@ -5,9 +5,8 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The folders, and where their files go below the folder that the modules are built in.
-const FOLDERS: [(&str, &str); 2] =
-    [("../../kmod", ""), ("../latebound-abi/include/latebound", "include/latebound/")];
+/// The folders, and where their files go below the folder that the modules are built in. Both are links in a checkout, and folders in a crate.
+const FOLDERS: [(&str, &str); 2] = [("modules", ""), ("include/latebound", "include/latebound/")];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
