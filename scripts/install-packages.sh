@@ -51,6 +51,7 @@ test  busybox-static    the first programs of a lab machine
 test  chromium          opens report.html as a reader does
 test  cpio              builds the lab's traced kernel, packs a guest's files
 test  default-jre-headless runs Apache Spark
+test  dpkg              makes the Debian packages
 test  dwarves           makes the types of the lab's traced kernel
 test  file              tells virtme-ng a kernel's version
 test  flex              builds the lab's traced kernel
