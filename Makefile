@@ -97,11 +97,11 @@ ARCH := $(shell uname -m)
 ifeq ($(ARCH),$(shell uname -m))
 static: packages-build
 STATIC_TARGET = $(HOST)
-STATIC_CARGO = $(CARGO) build --target $(HOST)
+STATIC_CARGO = $(CARGO) rustc --target $(HOST)
 else ifeq ($(ARCH),aarch64)
 static: packages-build+cross
 STATIC_TARGET = aarch64-unknown-linux-gnu
-STATIC_CARGO = scripts/with-arm64.sh cargo build
+STATIC_CARGO = scripts/with-arm64.sh cargo rustc
 else
 STATIC_CARGO = $(error ARCH=$(ARCH): the static binary is built for $(shell uname -m) and aarch64; type: make static ARCH=aarch64)
 endif
@@ -109,7 +109,9 @@ endif
 .PHONY: static
 static: ## Build a binary that needs no library at all, to copy to a target machine; for arm64 by ARCH=aarch64
 # With a target of its own, build scripts and macros stay dynamic, as they have to be.
-	@RUSTFLAGS="-C target-feature=+crt-static" $(STATIC_CARGO) --quiet --release --package latebound --target-dir $(TARGET)/static
+# Relocations take a megabyte if they are not packed; a linker that cannot pack them says so, and leaves them.
+	@RUSTFLAGS="-C target-feature=+crt-static" $(STATIC_CARGO) --quiet --release --package latebound --bin latebound \
+		--target-dir $(TARGET)/static -- -C link-arg=-Wl,-z,pack-relative-relocs
 	@scripts/check-static.sh $(TARGET)/static/$(STATIC_TARGET)/release/latebound
 
 .PHONY: packages
