@@ -12,9 +12,10 @@ use latebound_probe::ProbeError;
 pub enum DeferError {
     /// The module is not loaded.
     #[error(
-        "/dev/latebound_defer is not there: the kernel module latebound_defer is not loaded; build and load it (make -C kmod && \
-         insmod kmod/latebound_defer.ko), or run in the lab: latebound lab run --kernel debian:6.12 --module \
-         latebound_defer -- defer run; `latebound defer run --by bpf` does without it"
+        "/dev/latebound_defer is not there: the kernel module latebound_defer is not loaded; load it (modprobe latebound_defer \
+         with the Debian package latebound-dkms, or make -C kmod && insmod kmod/latebound_defer.ko), or run in the lab: \
+         latebound lab run --kernel debian:6.12 --module latebound_defer -- defer run; \
+         `latebound defer run --by bpf` does without it"
     )]
     NoModule,
     /// The module cannot be used for another reason.

@@ -54,7 +54,11 @@ pub const TUNE: Module<tune::Info> = Module {
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleError {
     /// It is not loaded.
-    #[error("{} is not there; load the module: make -C kmod && insmod kmod/{module}.ko", device.display())]
+    #[error(
+        "{} is not there; load the module: modprobe {module} (Debian package latebound-dkms), or make -C kmod && \
+         insmod kmod/{module}.ko",
+        device.display()
+    )]
     NotLoaded {
         /// Its name.
         module: &'static str,
@@ -87,7 +91,8 @@ pub enum ModuleError {
     },
     /// It speaks another version.
     #[error(
-        "the module {module} is of version {found}, this program of {ours}; build the module anew: make -C kmod"
+        "the module {module} is of version {found}, this program of {ours}; build the module anew (make -C kmod), or \
+         install a latebound-dkms of the version of this program"
     )]
     Version {
         /// Its name.
@@ -198,7 +203,8 @@ mod tests {
         let error = error_at(Path::new("/dev/latebound_nowhere"));
         assert_eq!(
             error.to_string(),
-            "/dev/latebound_nowhere is not there; load the module: make -C kmod && insmod kmod/latebound_tune.ko"
+            "/dev/latebound_nowhere is not there; load the module: modprobe latebound_tune (Debian package latebound-dkms), or \
+             make -C kmod && insmod kmod/latebound_tune.ko"
         );
     }
 

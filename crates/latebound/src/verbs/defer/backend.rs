@@ -27,8 +27,8 @@ pub(super) enum Backend {
     Bpf(StockKernel),
 }
 
-const REMEDY: &str = "make -C kmod && insmod kmod/latebound_defer.ko, or in the lab: latebound lab run --kernel … --module \
-                      latebound_defer";
+const REMEDY: &str = "modprobe latebound_defer (Debian package latebound-dkms), or make -C kmod && insmod \
+                      kmod/latebound_defer.ko, or in the lab: latebound lab run --kernel … --module latebound_defer";
 
 impl Backend {
     /// What was asked for; else the module, where it is loaded; else BPF, which is said.
