@@ -50,7 +50,7 @@ fill() {
     sed "${expressions[@]}" "$template" >"$file"
 }
 
-scripts/third-party-licences.py "$architecture-unknown-linux-gnu" >"$work/third-party"
+scripts/with-cargo.sh scripts/third-party-licences.py "$architecture-unknown-linux-gnu" >"$work/third-party"
 
 # The kernel modules as DKMS takes them: what the lab unpacks (crates/latebound-lab/build.rs), and DKMS's own file.
 #     modules FOLDER
