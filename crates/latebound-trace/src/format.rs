@@ -167,7 +167,7 @@ impl Formats {
     }
 
     /// Brings the events into order after the last [`Formats::add`]. Of two with one number the first stays.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.events.sort_by_key(|event| event.id);
         self.events.dedup_by_key(|event| event.id);
     }
@@ -207,6 +207,21 @@ impl PageLayout {
             ));
         }
         Ok(PageLayout { commit_size: commit.size as usize, data_offset: data.offset as usize })
+    }
+
+    /// Bytes of a page, by the same text: where the data begin, and their size.
+    pub fn page_size(text: &str) -> Result<usize, String> {
+        let layout = PageLayout::parse(text)?;
+        let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("field:"));
+        let data = lines.filter_map(|line| parse_field(line).ok()).find(|field| field.name == "data");
+        let size = layout.data_offset + data.map_or(0, |field| field.size as usize);
+        // A page of the machine or a power of two of them (buffer_subbuf_size_kb, 6.8 and later).
+        match size.is_power_of_two() && (1024..=MAX_RECORD as usize).contains(&size) {
+            true => Ok(size),
+            false => Err(format!(
+                "header_page has pages of {size} bytes, which is no power of two of at least 1024"
+            )),
+        }
     }
 }
 
@@ -256,6 +271,8 @@ mod tests {
         };
         assert_eq!(PageLayout::parse(&text(8, 16)), Ok(PageLayout { commit_size: 8, data_offset: 16 }));
         assert_eq!(PageLayout::parse(&text(4, 12)), Ok(PageLayout { commit_size: 4, data_offset: 12 }));
+        assert_eq!(PageLayout::page_size(&text(8, 16)), Ok(4096));
+        assert!(PageLayout::page_size(&text(4, 12)).unwrap_err().contains("4092 bytes"));
         assert!(PageLayout::parse(&text(2, 12)).unwrap_err().contains("not a layout"));
         assert!(PageLayout::parse("").unwrap_err().contains("no field timestamp"));
     }

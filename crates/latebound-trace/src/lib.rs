@@ -28,7 +28,8 @@ const CPU_LIMIT: u32 = 1 << 16;
 pub use clock::Clock;
 pub use convert::{Converter, for_each_event, lost_event};
 pub use dat::{
-    Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, MergedStream, RawEvent, TraceFile,
+    Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, LivePages, MergedStream, RawEvent,
+    TraceFile,
 };
 pub use discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 pub use error::TraceError;

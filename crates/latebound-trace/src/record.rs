@@ -167,6 +167,8 @@ pub enum TraceRecord<'a> {
         irq: u32,
         /// Whether the handler found work to do.
         handled: bool,
+        /// Whether it asked for its thread (`IRQ_WAKE_THREAD`, include/linux/irqreturn.h); a text does not say.
+        wakes_thread: bool,
     },
     /// `nmi:nmi_handler`: one handler of a non-maskable interrupt ended.
     Nmi {
@@ -250,6 +252,28 @@ pub enum TraceRecord<'a> {
         /// The timer's address.
         timer: u64,
     },
+    /// `irq:tasklet_entry`: its function begins (6.4 and later).
+    TaskletEntry {
+        /// The tasklet's address.
+        tasklet: u64,
+        /// The function's address.
+        function: u64,
+    },
+    /// `irq:tasklet_exit`.
+    TaskletExit {
+        /// The tasklet's address.
+        tasklet: u64,
+    },
+    /// `workqueue:workqueue_queue_work`: an item is asked for.
+    WorkQueue {
+        /// The item's address.
+        work: u64,
+    },
+    /// `workqueue:workqueue_activate_work`: its queue lets it through.
+    WorkActivate {
+        /// The item's address.
+        work: u64,
+    },
     /// `workqueue:workqueue_execute_start`.
     WorkStart {
         /// The item's address.
@@ -288,6 +312,27 @@ pub enum TraceRecord<'a> {
         bytes: u32,
         /// Whether it writes or discards.
         write: bool,
+    },
+    /// `block:block_io_start`: the block layer begins to account a request (6.5 and later).
+    BlockStart {
+        /// The device (`dev_t` of the kernel).
+        device: u32,
+        /// The first sector; 0 for a request without one.
+        sector: u64,
+    },
+    /// `block:block_io_done`.
+    BlockDone {
+        /// The device (`dev_t` of the kernel).
+        device: u32,
+        /// The first sector; 0 for a request without one.
+        sector: u64,
+    },
+    /// `sched:sched_process_fork`: a thread is made.
+    Fork {
+        /// By whom.
+        parent: Tid,
+        /// The new one.
+        child: Tid,
     },
     /// `lock:contention_begin`.
     ContentionBegin {
@@ -491,8 +536,15 @@ enum Kind {
     HrtimerCancel,
     HrtimerExpireEntry,
     HrtimerExpireExit,
+    TaskletEntry,
+    TaskletExit,
+    WorkQueue,
+    WorkActivate,
     WorkStart,
     WorkEnd,
+    BlockStart,
+    BlockDone,
+    Fork,
     CallEntry,
     CallExit,
     PageFault,
@@ -538,6 +590,13 @@ const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
     ("timer", "hrtimer_cancel", Kind::HrtimerCancel, &["hrtimer"]),
     ("timer", "hrtimer_expire_entry", Kind::HrtimerExpireEntry, &["hrtimer", "now", "function"]),
     ("timer", "hrtimer_expire_exit", Kind::HrtimerExpireExit, &["hrtimer"]),
+    ("irq", "tasklet_entry", Kind::TaskletEntry, &["tasklet", "func"]),
+    ("irq", "tasklet_exit", Kind::TaskletExit, &["tasklet"]),
+    ("workqueue", "workqueue_queue_work", Kind::WorkQueue, &["work"]),
+    ("workqueue", "workqueue_activate_work", Kind::WorkActivate, &["work"]),
+    ("block", "block_io_start", Kind::BlockStart, &["dev", "sector"]),
+    ("block", "block_io_done", Kind::BlockDone, &["dev", "sector"]),
+    ("sched", "sched_process_fork", Kind::Fork, &["parent_pid", "child_pid"]),
     ("workqueue", "workqueue_execute_start", Kind::WorkStart, &["work", "function"]),
     ("workqueue", "workqueue_execute_end", Kind::WorkEnd, &["work"]),
     ("raw_syscalls", "sys_enter", Kind::CallEntry, &["id", "args", "args+8"]),
@@ -796,7 +855,12 @@ impl Decoder {
             Kind::IpiExit => TraceRecord::VectorExit { vector: self.ipi(number(0) as u64), number: None },
             Kind::IrqHandlerEntry => TraceRecord::IrqHandlerEntry { irq: number(0) as u32, name: text(1) },
             Kind::IrqHandlerExit => {
-                TraceRecord::IrqHandlerExit { irq: number(0) as u32, handled: number(1) != 0 }
+                let result = number(1);
+                TraceRecord::IrqHandlerExit {
+                    irq: number(0) as u32,
+                    handled: result != 0,
+                    wakes_thread: result & IRQ_WAKE_THREAD != 0,
+                }
             }
             Kind::Nmi => TraceRecord::Nmi { duration_ns: number(0), handler: number(1) as u64 },
             Kind::Switch => {
@@ -821,6 +885,17 @@ impl Decoder {
                 function: number(2) as u64,
             },
             Kind::HrtimerExpireExit => TraceRecord::HrtimerExpireExit { timer: number(0) as u64 },
+            Kind::TaskletEntry => {
+                TraceRecord::TaskletEntry { tasklet: number(0) as u64, function: number(1) as u64 }
+            }
+            Kind::TaskletExit => TraceRecord::TaskletExit { tasklet: number(0) as u64 },
+            Kind::WorkQueue => TraceRecord::WorkQueue { work: number(0) as u64 },
+            Kind::WorkActivate => TraceRecord::WorkActivate { work: number(0) as u64 },
+            Kind::BlockStart => {
+                TraceRecord::BlockStart { device: number(0) as u32, sector: number(1) as u64 }
+            }
+            Kind::BlockDone => TraceRecord::BlockDone { device: number(0) as u32, sector: number(1) as u64 },
+            Kind::Fork => TraceRecord::Fork { parent: Tid(number(0) as i32), child: Tid(number(1) as i32) },
             Kind::WorkStart => TraceRecord::WorkStart { work: number(0) as u64, function: number(1) as u64 },
             Kind::WorkEnd => TraceRecord::WorkEnd { work: number(0) as u64 },
             Kind::CallEntry => {
@@ -884,6 +959,9 @@ impl Decoder {
 /// A sector of the block layer (include/linux/blk_types.h, SECTOR_SHIFT).
 pub(crate) const SECTOR: u32 = 512;
 
+/// The handler asks for its thread (include/linux/irqreturn.h).
+const IRQ_WAKE_THREAD: i64 = 2;
+
 /// Somebody spins for the lock (include/trace/events/lock.h).
 const LCB_F_SPIN: i64 = 1;
 
@@ -897,76 +975,4 @@ pub(crate) fn writes(letters: &[u8]) -> bool {
 const UNNAMED_IPI: u16 = 0;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Decodes a record of one event with these fields behind the common ones: name, bytes, and whether it is an array.
-    fn decoded(system: &str, name: &str, fields: &[(&str, u32)], words: &[u64], big_endian: bool) -> String {
-        use std::fmt::Write as _;
-        let mut text = format!(
-            "name: {name}\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
-             \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
-             \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
-             \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
-        );
-        let mut offset = 8;
-        for (field, size) in fields {
-            let array = if *size > 8 { format!("[{}]", size / 8) } else { String::new() };
-            writeln!(
-                text,
-                "\tfield:unsigned long {field}{array};\toffset:{offset};\tsize:{size};\tsigned:0;"
-            )
-            .unwrap();
-            offset += size.next_multiple_of(8);
-        }
-        let mut formats = Formats::default();
-        formats.add(system, text.as_bytes());
-        formats.finish();
-        let decoder = Decoder::new(&formats, big_endian, &PrintkStrings::default());
-        let (id, tid) = (7u16, 77i32);
-        let mut data = match big_endian {
-            true => [&id.to_be_bytes()[..], &[0, 0], &tid.to_be_bytes()].concat(),
-            false => [&id.to_le_bytes()[..], &[0, 0], &tid.to_le_bytes()].concat(),
-        };
-        for word in words {
-            data.extend(if big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
-        }
-        let whole = format!("{:?}", decoder.decode(&data).record);
-        for length in 0..data.len() {
-            let cut = decoder.decode(&data[..length]).record;
-            assert!(cut == TraceRecord::Short || format!("{cut:?}") == whole, "{length} bytes: {cut:?}");
-        }
-        whole
-    }
-
-    #[test]
-    fn a_system_call_is_read_from_the_event_of_all_and_from_its_own() {
-        let entry = "CallEntry { number: 202, arguments: [64, 128] }";
-        for big_endian in [false, true] {
-            let of = |system, name, fields: &[(&str, u32)], words: &[u64]| {
-                decoded(system, name, fields, words, big_endian)
-            };
-            let raw = [("id", 8), ("args", 48)];
-            assert_eq!(of("raw_syscalls", "sys_enter", &raw, &[202, 64, 128, 0, 0, 0, 0]), entry);
-            let own = [("__syscall_nr", 8), ("uaddr", 8), ("op", 8), ("val", 8)];
-            assert_eq!(of("syscalls", "sys_enter_futex", &own, &[202, 64, 128, 0]), entry);
-            // One without arguments has its number alone.
-            let alone = of("syscalls", "sys_enter_getpid", &[("__syscall_nr", 8)], &[39]);
-            assert_eq!(alone, "CallEntry { number: 39, arguments: [0, 0] }");
-            assert_eq!(of("raw_syscalls", "sys_exit", &[("id", 8), ("ret", 8)], &[202, 0]), "CallExit");
-            let exit = of("syscalls", "sys_exit_futex", &[("__syscall_nr", 8), ("ret", 8)], &[202, 0]);
-            assert_eq!(exit, "CallExit");
-            assert_eq!(of("raw_syscalls", "sys_enter", &[("id", 8), ("args", 8)], &[1, 2]), "Unknown");
-        }
-    }
-
-    #[test]
-    fn a_request_writes_by_its_letters() {
-        for (letters, does) in
-            [("WS", true), ("RM", false), ("FF", false), ("FWFS", true), ("D", true), ("", false)]
-        {
-            assert_eq!(writes(letters.as_bytes()), does, "{letters}");
-        }
-        assert!(!writes(b"R\0W"));
-    }
-}
+mod tests;

@@ -82,6 +82,28 @@ impl CpuStats {
     pub fn recorded(&self) -> Option<u64> {
         Some(self.entries?.saturating_add(self.read?))
     }
+
+    /// The text of a running kernel's `per_cpu/cpuN/stats`, which does not name its CPU.
+    pub fn of_cpu(cpu: latebound_model::Cpu, text: &str) -> CpuStats {
+        let mut stats = CpuStats { cpu, ..CpuStats::default() };
+        text.lines().filter_map(|line| line.split_once(':')).for_each(|(key, value)| {
+            stats.take(key, value.trim());
+        });
+        stats
+    }
+
+    /// Takes a line of the text.
+    fn take(&mut self, key: &str, value: &str) {
+        let number = value.parse().unwrap_or(0);
+        match key {
+            "entries" => self.entries = value.parse().ok(),
+            "read events" => self.read = value.parse().ok(),
+            "overrun" => self.overrun = number,
+            "commit overrun" => self.commit_overrun = number,
+            "dropped events" => self.dropped = number,
+            _ => {}
+        }
+    }
 }
 
 /// A text of the description that is read when it is wanted.
@@ -606,19 +628,13 @@ impl Options {
         for line in text.lines() {
             let Some((key, value)) = line.split_once(':') else { continue };
             let value = value.trim();
-            let number = value.parse().unwrap_or(0);
             match key {
                 "Buffer" if value.len() <= BUFFER_NAME_LIMIT => self.stats_instance = value.to_owned(),
                 "CPU" => {
                     named = true;
                     stats.cpu = latebound_model::Cpu(value.parse().unwrap_or(0));
                 }
-                "entries" => stats.entries = value.parse().ok(),
-                "read events" => stats.read = value.parse().ok(),
-                "overrun" => stats.overrun = number,
-                "commit overrun" => stats.commit_overrun = number,
-                "dropped events" => stats.dropped = number,
-                _ => {}
+                _ => stats.take(key, value),
             }
         }
         if named && self.stats.len() < BUFFER_LIMIT * 256 {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! trace.dat, versions 6 and 7.
+//! The pages of the kernel's ring buffer: as trace.dat, versions 6 and 7, has them, and as a running kernel gives them.
 
 mod ahead;
 mod chunk;
 mod head;
 mod inflate;
+mod live;
 mod page;
 mod shape;
 mod stream;
+mod track;
 
 pub use ahead::Ahead;
 pub use head::{Buffer, CpuData, CpuStats};
 pub use inflate::Compression;
+pub use live::LivePages;
 pub use stream::{CpuStream, Item, MergedStream, RawEvent};
 
 pub(crate) use head::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};

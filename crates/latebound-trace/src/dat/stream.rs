@@ -12,8 +12,9 @@ use latebound_model::Cpu;
 use crate::dat::ahead::{self, Ahead, AheadReader};
 use crate::dat::chunk::{BLOCK, Chunk, Finder, NextChunk, Slot, Work};
 use crate::dat::head::CpuData;
-use crate::dat::page::{PageHead, Step, Walk};
+use crate::dat::page::Step;
 use crate::dat::shape::Shape;
+use crate::dat::track::Track;
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
 use crate::source::ReadAt;
@@ -45,56 +46,21 @@ const PAGES_LIMIT: usize = 64 << 20;
 
 /// The place reached in one CPU's pages.
 struct Cursor {
-    cpu: Cpu,
     finder: Finder,
     chunk: Option<Chunk>,
     /// The place of the next page in the chunk.
     next_page: usize,
-    page_index: u64,
-    walk: Walk,
-    last_time: Option<u64>,
-    tally: Tally,
-    /// Discontinuities not yet told: a page brings four at most.
-    discontinuities: [Option<DiscontinuityKind>; 5],
+    track: Track,
 }
 
 impl Cursor {
     fn new<R: ReadAt>(source: &R, shape: &Shape, data: &CpuData) -> Result<Cursor, TraceError> {
         let (finder, missing) = Finder::new(source, shape, data)?;
-        let mut cursor = Cursor {
-            cpu: data.cpu,
-            finder,
-            chunk: None,
-            next_page: 0,
-            page_index: 0,
-            walk: Walk::default(),
-            last_time: None,
-            tally: Tally::default(),
-            discontinuities: [None; 5],
-        };
+        let mut cursor = Cursor { finder, chunk: None, next_page: 0, track: Track::new(data.cpu) };
         if missing > 0 {
-            cursor.discontinuity(DiscontinuityKind::CutOff { bytes: missing });
+            cursor.track.discontinuity(DiscontinuityKind::CutOff { bytes: missing });
         }
         Ok(cursor)
-    }
-
-    fn discontinuity(&mut self, kind: DiscontinuityKind) {
-        self.tally.count(kind);
-        if let Some(place) = self.discontinuities.iter_mut().find(|place| place.is_none()) {
-            *place = Some(kind);
-        } else if let (
-            Some(Some(DiscontinuityKind::Damaged { bytes })),
-            DiscontinuityKind::Damaged { bytes: more },
-        ) = (self.discontinuities.last_mut(), kind)
-        {
-            // A run of broken chunks is reported as one.
-            *bytes = bytes.saturating_add(more);
-        }
-    }
-
-    fn take_discontinuity(&mut self) -> Option<Discontinuity> {
-        let kind = self.discontinuities.iter_mut().find_map(Option::take)?;
-        Some(Discontinuity { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })
     }
 
     /// Goes to the next page; where it lies in the slot, or `None` at the end of the CPU's data.
@@ -120,7 +86,7 @@ impl Cursor {
                 match self.finder.find(source, shape)? {
                     NextChunk::Chunk(chunk) => self.chunk = Some(chunk),
                     NextChunk::Lost(0) => {}
-                    NextChunk::Lost(bytes) => self.discontinuity(DiscontinuityKind::Damaged { bytes }),
+                    NextChunk::Lost(bytes) => self.track.discontinuity(DiscontinuityKind::Damaged { bytes }),
                     NextChunk::End => return Ok(None),
                 }
                 continue;
@@ -128,66 +94,23 @@ impl Cursor {
             let at = self.next_page;
             if at + shape.page_size > chunk.size {
                 if at < chunk.size {
-                    self.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
+                    self.track.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
                 }
                 self.chunk = None;
                 continue;
             }
             if !self.finder.load(source, shape, slot, work, chunk)? {
-                self.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
+                self.track.discontinuity(DiscontinuityKind::Damaged { bytes: (chunk.size - at) as u64 });
                 self.chunk = None;
                 continue;
             }
             self.next_page = at + shape.page_size;
             let at = slot.start + at;
             let page = &slot.bytes[at..at + shape.page_size];
-            let Some(head) = PageHead::read(page, shape.layout, shape.big_endian) else {
-                self.discontinuity(DiscontinuityKind::Damaged { bytes: page.len() as u64 });
-                continue;
-            };
-            self.begin_page(&head);
-            return Ok(Some(at));
-        }
-    }
-
-    fn begin_page(&mut self, head: &PageHead) {
-        if head.excess > 0 {
-            self.discontinuity(DiscontinuityKind::Damaged { bytes: head.excess });
-        }
-        if let Some(events) = head.missed {
-            self.discontinuity(DiscontinuityKind::Overwritten { events });
-        }
-        if head.is_empty {
-            self.discontinuity(DiscontinuityKind::EmptyPage);
-        }
-        self.page_index += 1;
-        self.walk = Walk::new(head);
-    }
-
-    /// Looks at the time of the event just found: a discontinuity, told before it, where it is before the last one's.
-    fn check_time(&mut self) -> bool {
-        match self.last_time {
-            Some(last) if self.walk.time < last => {
-                self.discontinuity(DiscontinuityKind::Backwards { by: last - self.walk.time });
-                false
+            if self.track.begin_page(page, shape.layout, shape.big_endian) {
+                return Ok(Some(at));
             }
-            _ => true,
         }
-    }
-
-    /// Notes that an event was delivered.
-    fn pass(&mut self, time: u64) {
-        self.last_time = Some(time);
-        self.tally.events += 1;
-    }
-
-    fn has_discontinuities(&self) -> bool {
-        self.discontinuities.iter().any(Option::is_some)
-    }
-
-    #[inline(always)]
-    fn step(&mut self, big_endian: bool, page: &[u8]) -> Step {
-        if big_endian { self.walk.step::<true>(page) } else { self.walk.step::<false>(page) }
     }
 }
 
@@ -236,47 +159,47 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
 
     /// The CPU.
     pub fn cpu(&self) -> Cpu {
-        self.cursor.cpu
+        self.cursor.track.cpu
     }
 
     /// What was delivered and what was wrong so far.
     pub fn tally(&self) -> Tally {
-        self.cursor.tally
+        self.cursor.track.tally
     }
 
     /// The next event or discontinuity; `None` at the end.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let (start, end) = loop {
-            if let Some(discontinuity) = self.cursor.take_discontinuity() {
+            if let Some(discontinuity) = self.cursor.track.take_discontinuity() {
                 return Ok(Some(Item::Discontinuity(discontinuity)));
             }
             if let Some(held) = self.held.take() {
                 break held;
             }
             let page = self.slot.bytes.get(self.page..self.page + self.shape.page_size).unwrap_or_default();
-            match self.cursor.step(self.shape.big_endian, page) {
-                Step::Event { start, end } if self.cursor.check_time() => break (start, end),
+            match self.cursor.track.step(self.shape.big_endian, page) {
+                Step::Event { start, end } if self.cursor.track.check_time() => break (start, end),
                 Step::Event { start, end } => self.held = Some((start, end)),
                 Step::Damaged { bytes } => {
-                    self.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
+                    self.cursor.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
                 }
                 Step::Done => match self.turn_page()? {
                     Some(page) => self.page = page,
-                    None if !self.cursor.has_discontinuities() => return Ok(None),
+                    None if !self.cursor.track.has_discontinuities() => return Ok(None),
                     None => {}
                 },
             }
         };
-        let time = self.cursor.walk.time;
-        self.cursor.pass(time);
+        let time = self.cursor.track.walk.time;
+        self.cursor.track.pass(time);
         let data = &self.slot.bytes[self.page + start..self.page + end];
-        Ok(Some(Item::Event(RawEvent { cpu: self.cursor.cpu, time, data })))
+        Ok(Some(Item::Event(RawEvent { cpu: self.cursor.track.cpu, time, data })))
     }
 
     /// Gives every event and discontinuity that is left to `visit`: the fast way.
     pub fn for_each(&mut self, mut visit: impl FnMut(Item<'_>)) -> Result<(), TraceError> {
         // What `next_item` found but did not give yet comes first.
-        while self.held.is_some() || self.cursor.has_discontinuities() {
+        while self.held.is_some() || self.cursor.track.has_discontinuities() {
             match self.next_item()? {
                 Some(item) => visit(item),
                 None => return Ok(()),
@@ -291,24 +214,24 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
     }
 
     fn run<const BIG: bool>(&mut self, visit: &mut impl FnMut(Item<'_>)) -> Result<(), TraceError> {
-        let cpu = self.cursor.cpu;
+        let cpu = self.cursor.track.cpu;
         loop {
             let page = self.slot.bytes.get(self.page..self.page + self.shape.page_size).unwrap_or_default();
             // In registers for the length of the page; the cursor is brought up to date behind it.
-            let mut walk = self.cursor.walk;
+            let mut walk = self.cursor.track.walk;
             let mut events = 0;
             // Before the first event every time will do.
-            let mut last = self.cursor.last_time.unwrap_or(0);
+            let mut last = self.cursor.track.last_time.unwrap_or(0);
             loop {
                 match walk.step::<BIG>(page) {
                     Step::Event { start, end } => {
                         let time = walk.time;
                         if time < last {
                             let kind = DiscontinuityKind::Backwards { by: last - time };
-                            self.cursor.tally.count(kind);
+                            self.cursor.track.tally.count(kind);
                             visit(Item::Discontinuity(Discontinuity {
                                 cpu,
-                                page: self.cursor.page_index,
+                                page: self.cursor.track.page_index,
                                 after: Some(last),
                                 kind,
                             }));
@@ -318,19 +241,19 @@ impl<'f, R: ReadAt> CpuStream<'f, R> {
                         visit(Item::Event(RawEvent { cpu, time, data: &page[start..end] }));
                     }
                     Step::Damaged { bytes } => {
-                        self.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 });
+                        self.cursor.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 });
                         break;
                     }
                     Step::Done => break,
                 }
             }
-            self.cursor.walk = walk;
-            self.cursor.tally.events += events;
+            self.cursor.track.walk = walk;
+            self.cursor.track.tally.events += events;
             if events > 0 {
-                self.cursor.last_time = Some(last);
+                self.cursor.track.last_time = Some(last);
             }
             let turned = self.turn_page()?;
-            while let Some(discontinuity) = self.cursor.take_discontinuity() {
+            while let Some(discontinuity) = self.cursor.track.take_discontinuity() {
                 visit(Item::Discontinuity(discontinuity));
             }
             match turned {
@@ -402,7 +325,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
 
     /// What was delivered and what was wrong so far, per CPU.
     pub fn tallies(&self) -> Vec<(Cpu, Tally)> {
-        self.lanes.iter().map(|lane| (lane.cursor.cpu, lane.cursor.tally)).collect()
+        self.lanes.iter().map(|lane| (lane.cursor.track.cpu, lane.cursor.track.tally)).collect()
     }
 
     /// The next event or discontinuity; `None` at the end.
@@ -417,9 +340,9 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
         self.pending.push(index);
         let lane = &mut self.lanes[index];
         lane.waits = false;
-        lane.cursor.pass(time);
+        lane.cursor.track.pass(time);
         let (start, end) = lane.event;
-        Ok(Some(Item::Event(RawEvent { cpu: lane.cursor.cpu, time, data: &lane.page[start..end] })))
+        Ok(Some(Item::Event(RawEvent { cpu: lane.cursor.track.cpu, time, data: &lane.page[start..end] })))
     }
 
     /// Finds the next event of a lane and puts it in order, or gives a discontinuity that comes before it.
@@ -427,28 +350,28 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
         let slot_index = index % self.slots.len().max(1);
         let lane = &mut self.lanes[index];
         loop {
-            if let Some(discontinuity) = lane.cursor.take_discontinuity() {
+            if let Some(discontinuity) = lane.cursor.track.take_discontinuity() {
                 return Ok(Some(discontinuity));
             }
             if lane.waits {
                 return Ok(None);
             }
-            match lane.cursor.step(self.shape.big_endian, &lane.page) {
+            match lane.cursor.track.step(self.shape.big_endian, &lane.page) {
                 Step::Event { start, end } => {
                     lane.event = (start, end);
                     lane.waits = true;
-                    lane.cursor.check_time();
-                    self.heads.push(Reverse((lane.cursor.walk.time, index)));
+                    lane.cursor.track.check_time();
+                    self.heads.push(Reverse((lane.cursor.track.walk.time, index)));
                 }
                 Step::Damaged { bytes } => {
-                    lane.cursor.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
+                    lane.cursor.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
                 }
                 Step::Done => {
                     let slot = &mut self.slots[slot_index];
                     match lane.cursor.turn_page(self.source, &self.shape, slot, &mut self.work, &mut None)? {
                         Some(at) => {
                             // What is used of it: of many CPUs each may have a large page with little in it.
-                            let page = &slot.bytes[at..at + lane.cursor.walk.end];
+                            let page = &slot.bytes[at..at + lane.cursor.track.walk.end];
                             self.held = self.held.saturating_sub(lane.page.len()) + page.len();
                             if self.held > PAGES_LIMIT {
                                 let (size, limit) = (self.held as u64, PAGES_LIMIT as u64);
@@ -465,7 +388,7 @@ impl<'f, R: ReadAt> MergedStream<'f, R> {
                                 *slot = Slot::default();
                             }
                         }
-                        None if !lane.cursor.has_discontinuities() => {
+                        None if !lane.cursor.track.has_discontinuities() => {
                             // Nothing comes any more: the page may go.
                             self.held -= lane.page.len();
                             lane.page = Vec::new();

@@ -75,6 +75,7 @@ fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
         "irq_handler_exit" => TraceRecord::IrqHandlerExit {
             irq: number(args, "irq=")?,
             handled: value(args, "ret=")? == "handled",
+            wakes_thread: false,
         },
         "nmi_handler" => {
             let duration = args.split_once("delta_ns: ")?.1.split(' ').next()?;

@@ -126,7 +126,7 @@ fn record_text(names: &Names, record: &TraceRecord<'_>) -> Option<String> {
             format!("vector={}", (*number)?)
         }
         TraceRecord::IrqHandlerEntry { irq, name } => format!("irq={irq} name={name}"),
-        TraceRecord::IrqHandlerExit { irq, handled } => {
+        TraceRecord::IrqHandlerExit { irq, handled, .. } => {
             format!("irq={irq} ret={}", if *handled { "handled" } else { "unhandled" })
         }
         TraceRecord::SoftirqRaise { vector }
