@@ -2,6 +2,7 @@
 //! Explanations and bounds of late activations: events in, data out. Never does I/O, never reads a clock, never starts
 //! threads, never makes text beyond the names that causes carry.
 
+pub mod activations;
 mod blame;
 mod blame_groups;
 pub mod bound;
