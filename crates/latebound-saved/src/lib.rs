@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a saved trace says: its worst wake-ups explained, its CPUs observed for a bound, or its events alone.
+//! What a saved trace says: its worst wake-ups explained, its CPUs observed for a bound, or its events alone; and what the pages of a
+//! running kernel say of the work that it puts off.
 //!
 //! Owns the way from the bytes of a trace (`latebound-trace`) to the analysis of its events (`latebound-analysis`), and the
 //! threads that this takes. Never opens a file, and never decides what an event means to a bound or an explanation beyond
 //! translating the records of a trace.
 
+mod activations;
 mod continuity;
 mod error;
 mod events;
@@ -15,6 +17,7 @@ mod side_by_side;
 mod views;
 mod wakeups;
 
+pub use activations::{ActivationReader, ActivationTally};
 pub use error::SavedError;
 pub use events::{ReadTallies, visit_saved};
 pub use explain::{SavedExplanations, Watched, explain_events, explain_saved};
