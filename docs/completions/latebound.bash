@@ -1425,7 +1425,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__observe)
-            opts="-o -h -V --mechanism --duration --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --mechanism --source --trace-buffer --duration --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1433,6 +1433,14 @@ _latebound() {
             case "${prev}" in
                 --mechanism)
                     COMPREPLY=($(compgen -W "hard-irq vector softirq tasklet irq-work work threaded-irq kernel-thread hrtimer block" -- "${cur}"))
+                    return 0
+                    ;;
+                --source)
+                    COMPREPLY=($(compgen -W "bpf tracefs" -- "${cur}"))
+                    return 0
+                    ;;
+                --trace-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --duration)

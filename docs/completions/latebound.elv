@@ -133,6 +133,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;observe'= {
             cand --mechanism 'Observe only these mechanisms [default: all]'
+            cand --source 'Where the events come from: BPF programs that count in the kernel, or the kernel''s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]'
+            cand --trace-buffer 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]'
             cand --duration 'How long to observe [default: until q or Ctrl-C]'
             cand --load 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once'
             cand -o 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]'

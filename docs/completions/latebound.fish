@@ -147,6 +147,9 @@ threaded-irq\t''
 kernel-thread\t''
 hrtimer\t''
 block\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l source -d 'Where the events come from: BPF programs that count in the kernel, or the kernel\'s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]' -r -f -a "bpf\t''
+tracefs\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l trace-buffer -d 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l duration -d 'How long to observe [default: until q or Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l load -d 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -s o -l output -d 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]' -r -F

@@ -272,20 +272,32 @@ pub(crate) struct ExplainArgs {
 /// Observe deferred work of the kernel: how often, how late, how long
 ///
 /// Observes hard interrupts, vectors, softirqs, tasklets, irq_work, work items, interrupt threads, kernel threads,
-/// hrtimers and block requests. BPF programs keep the histograms in the kernel. On a terminal the result is a live
-/// table (q or Ctrl-C ends it), otherwise JSON.
+/// hrtimers and block requests. BPF programs keep the histograms in the kernel; where the kernel takes no BPF
+/// programs, its own trace buffers (tracefs) are read in their place, and the output says so. On a terminal the
+/// result is a live table (q or Ctrl-C ends it), otherwise JSON.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
   latebound observe
   latebound observe --mechanism softirq --mechanism work --duration 10s
   latebound observe --duration 30s --format json --output quiet.run
+  latebound observe --source tracefs --trace-buffer 16MiB --duration 10s
 
 {EXIT_STATUS}"))]
 pub(crate) struct ObserveArgs {
     /// Observe only these mechanisms [default: all].
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) mechanism: Vec<MechanismName>,
+
+    /// Where the events come from: BPF programs that count in the kernel, or the kernel's own trace buffers, which are
+    /// read and cost more [default: bpf; tracefs where BPF cannot be had].
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(crate) source: Option<SourceName>,
+
+    /// The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less
+    /// [default: 4MiB, and all CPUs together at most 256MiB].
+    #[arg(long, value_name = "BYTES", value_parser = serve::bytes)]
+    pub(crate) trace_buffer: Option<u64>,
 
     /// How long to observe [default: until q or Ctrl-C].
     #[arg(long, value_name = "TIME")]
@@ -505,6 +517,13 @@ impl From<PolicyName> for Policy {
             PolicyName::Other => Policy::Other,
         }
     }
+}
+
+/// Where the events of `observe` come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceName {
+    Bpf,
+    Tracefs,
 }
 
 /// A mechanism as it is written on the command line.

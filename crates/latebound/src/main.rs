@@ -30,6 +30,7 @@ mod service_manager;
 mod session;
 mod stay_away;
 mod system_threads;
+mod trace_observer;
 mod tune_account;
 mod tune_actuator;
 mod tune_daemon;

@@ -149,7 +149,7 @@ pub(crate) struct ServeWatchArgs {
 }
 
 /// A number of bytes: `200MiB`.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

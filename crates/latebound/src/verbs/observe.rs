@@ -4,19 +4,22 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use latebound_model::{Nanos, Run, RunState, RunVerb};
-use latebound_probe::{ObserveOptions, Observer};
+use anyhow::{Context, Result, bail};
+use latebound_model::{
+    Activation, Loss, Mechanism, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Series,
+};
+use latebound_probe::{ObserveOptions, Observer, ProbeError};
 use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::cli::{Format, ObserveArgs};
+use crate::cli::{Format, ObserveArgs, SourceName};
 use crate::live;
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
+use crate::trace_observer::TraceObserver;
 
 pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -29,11 +32,11 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let usual = if std::io::stdout().is_terminal() { Format::Human } else { Format::Json };
     let format = output.format_or(usual);
 
-    let mut options = ObserveOptions::default();
-    if !args.mechanism.is_empty() {
-        options.mechanisms = args.mechanism.iter().map(|&name| name.into()).collect();
+    let source = Source::start(args, output)?;
+    if source.is_trace() {
+        // It costs more, and says less, than what counts in the kernel: the two are not alike.
+        run.settings.insert("source".to_owned(), "tracefs".to_owned());
     }
-    let observer = Observer::start(&options).context("cannot observe")?;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let needs = Needs { run: record.path().is_some(), load: !loads.is_empty(), ..Needs::default() };
     privileges::give_up(Work::Observe, needs, &mut run);
@@ -42,9 +45,9 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let collect = |run: &mut Run| {
         run.duration = elapsed();
         // Before the distributions, so that each worst one is in its distribution.
-        run.worst_of_series = observer.worst();
-        run.series = observer.series();
-        run.losses = observer.losses();
+        run.worst_of_series = source.worst();
+        run.series = source.series();
+        run.losses = source.losses();
     };
     // A terminal that fails or is gone ends it; what was observed is kept all the same.
     let shown = if format == Format::Human && std::io::stdout().is_terminal() {
@@ -54,9 +57,9 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
                 record.checkpoint(&run);
             }
             Ok(live::Reading {
-                rows: observe_rows(&observer.series()),
-                losses: observer.losses(),
-                missing: observer.missing().to_vec(),
+                rows: observe_rows(&source.series()),
+                losses: source.losses(),
+                missing: source.missing(),
             })
         })
     } else {
@@ -75,8 +78,12 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
         progress.clear();
         Ok(())
     };
+    run.duration = elapsed();
+    let stopped = source.stop();
+    let duration = run.duration;
     collect(&mut run);
-    run.missing.extend(observer.missing().iter().cloned());
+    run.duration = duration;
+    run.missing.extend(source.missing());
     loads.finish(&mut run);
     let cut_short = shown.is_err() || stop.is_set() && args.duration.is_some();
     run.state = if cut_short { RunState::Interrupted } else { RunState::Complete };
@@ -96,6 +103,123 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     }
     written?;
     shown?;
+    stopped?;
     load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
+}
+
+/// What counts: programs in the kernel, or what reads its trace buffers.
+enum Source {
+    Bpf(Box<Observer>),
+    Trace { observer: Box<std::cell::RefCell<TraceObserver>>, without_bpf: Missing },
+}
+
+impl Source {
+    /// BPF where it can be had, unless the user chooses.
+    fn start(args: &ObserveArgs, output: &Output) -> Result<Source> {
+        let mechanisms: std::collections::BTreeSet<Mechanism> =
+            args.mechanism.iter().map(|&name| name.into()).collect();
+        if args.source != Some(SourceName::Tracefs) && args.trace_buffer.is_some() {
+            bail!("--trace-buffer is for the source tracefs; type --source tracefs as well, or leave it out");
+        }
+        let options = ObserveOptions { mechanisms: mechanisms.clone(), ..ObserveOptions::default() };
+        let (why, remedy) = match args.source {
+            Some(SourceName::Tracefs) => (
+                "--source tracefs was asked for".to_owned(),
+                "observe without --source, where the kernel takes BPF programs",
+            ),
+            chosen => match Observer::start(&options) {
+                Ok(observer) => return Ok(Source::Bpf(Box::new(observer))),
+                // What no program can see, no event shows: the mechanisms are not there.
+                Err(error @ ProbeError::NothingToSee(_)) if chosen.is_some() => {
+                    return Err(error).context("cannot observe");
+                }
+                Err(error) if chosen.is_some() => return Err(error).context("cannot observe by BPF"),
+                Err(error) => (error.to_string(), "`latebound doctor` shows what BPF needs here"),
+            },
+        };
+        let needs = Needs { run: false, load: false, ..Needs::default() };
+        let gives_up = move || {
+            // The main thread says where that fails.
+            let _ = privileges::keep(Work::Observe, needs);
+        };
+        let (observer, stale) =
+            TraceObserver::start(&mechanisms, args.trace_buffer, gives_up).with_context(|| {
+                match args.source {
+                    Some(_) => "cannot observe by tracefs".to_owned(),
+                    None => format!("cannot observe by BPF ({why}), nor by tracefs"),
+                }
+            })?;
+        for name in stale {
+            output.note(&format!(
+                "latebound: removed the trace instance {name}, which a run that was killed had left"
+            ));
+        }
+        let without_bpf = Missing::new(
+            MissingKind::Events,
+            "counting in the kernel by BPF",
+            format!(
+                "{why}; events of tracefs are read in its place: they cost more, requests that were made before are not known, block requests are \
+                 paired by their sector, and a requester's policy is not seen"
+            ),
+            remedy,
+        );
+        Ok(Source::Trace { observer: Box::new(observer.into()), without_bpf })
+    }
+
+    fn is_trace(&self) -> bool {
+        matches!(self, Source::Trace { .. })
+    }
+
+    fn series(&self) -> Vec<Series> {
+        match self {
+            Source::Bpf(observer) => observer.series(),
+            Source::Trace { observer, .. } => observer.borrow().series(),
+        }
+    }
+
+    fn worst(&self) -> Vec<Activation> {
+        match self {
+            Source::Bpf(observer) => observer.worst(),
+            Source::Trace { observer, .. } => observer.borrow().worst(),
+        }
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        match self {
+            Source::Bpf(observer) => observer.losses(),
+            Source::Trace { observer, .. } => observer.borrow().losses(),
+        }
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let (observer, without_bpf) = match self {
+            Source::Bpf(observer) => return observer.missing().to_vec(),
+            Source::Trace { observer, without_bpf } => (observer.borrow(), without_bpf),
+        };
+        let mut missing = vec![without_bpf.clone()];
+        missing.extend(observer.missing());
+        let tally = observer.tally();
+        if tally.own > 0 {
+            let percent = 100.0 * tally.own as f64 / tally.events as f64;
+            missing.push(Missing::new(
+                MissingKind::Condition,
+                "events without the tool's own",
+                format!(
+                    "{} of {} events ({percent:.1} %) came while threads of latebound ran, which read the trace",
+                    tally.own, tally.events
+                ),
+                "observe by BPF, which reads no events",
+            ));
+        }
+        missing
+    }
+
+    /// What was counted stays; BPF programs go on until they are dropped. An error where an own trace instance stays.
+    fn stop(&self) -> Result<()> {
+        match self {
+            Source::Bpf(_) => Ok(()),
+            Source::Trace { observer, .. } => observer.borrow_mut().stop(),
+        }
+    }
 }
