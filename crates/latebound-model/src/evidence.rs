@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Evidence {
     /// Clock reads of a user-space thread.
     User,
-    /// Trace points of a stock kernel, through BPF.
+    /// Trace points of a stock kernel, through BPF or tracefs.
     Events,
     /// The scheduler's own entry, exit and need-resched trace points (6.16 and later).
     Scheduler,
@@ -49,6 +49,50 @@ pub struct EvidenceLevel {
     /// Whether it can be had here.
     pub available: bool,
     /// What can be said with it, or why it cannot be had and what would give it.
+    pub reason: String,
+}
+
+/// Where events of the kernel come from: a rung of the ladder of evidence, the highest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Rung {
+    /// BPF programs, loaded by the type information (BTF) that the kernel shows.
+    Bpf,
+    /// BPF programs, loaded by a file with the kernel's type information.
+    BtfFile,
+    /// The kernel's own trace buffers (tracefs).
+    Tracefs,
+    /// No events: user space alone.
+    User,
+}
+
+impl Rung {
+    /// The word used for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rung::Bpf => "bpf",
+            Rung::BtfFile => "btf file",
+            Rung::Tracefs => "tracefs",
+            Rung::User => "user space",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Whether a system reaches a rung.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RungLevel {
+    /// The rung.
+    pub rung: Rung,
+    /// Whether nothing that can be read stands against it.
+    pub available: bool,
+    /// What it gives, or why it cannot be reached and what would change that.
     pub reason: String,
 }
 

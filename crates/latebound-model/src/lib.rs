@@ -40,7 +40,7 @@ pub use cause::{
 };
 pub use cgroup::{GroupBlame, GroupName, Membership, Owner};
 pub use event::{BlockStep, CallObject, Event, EventKind, FileKind, InterruptKind, SleepKind, SwitchReason};
-pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind};
+pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind, Rung, RungLevel};
 pub use finding::{Finding, Severity};
 pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,

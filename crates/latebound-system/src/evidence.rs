@@ -11,7 +11,7 @@ use crate::release::Release;
 use crate::root::Root;
 use crate::survey::Survey;
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Without these no wake-up can be explained.
 const CORE: [&str; 7] = [
@@ -111,7 +111,7 @@ pub fn trace_point_names(btf: &[u8]) -> BTreeSet<String> {
 }
 
 /// Why BPF programs cannot be loaded, as far as it can be read; `None` where nothing stands against it.
-fn bpf_refused(survey: &Survey<'_>) -> Option<String> {
+pub(crate) fn bpf_refused(survey: &Survey<'_>) -> Option<String> {
     if let Ok(lockdown) = survey.root.value("/sys/kernel/security/lockdown")
         && lockdown.contains("[confidentiality]")
     {

@@ -18,6 +18,7 @@ mod groups;
 mod idle;
 mod interrupts;
 mod kernel_config;
+mod ladder;
 mod pages;
 mod permissions;
 mod platform;
@@ -31,7 +32,7 @@ mod survey;
 mod threads;
 pub mod undo;
 
-use latebound_model::{EvidenceLevel, Finding, SystemSnapshot};
+use latebound_model::{EvidenceLevel, Finding, RungLevel, SystemSnapshot};
 
 pub use disks::disk_bytes;
 pub use document::DoctorDocument;
@@ -54,6 +55,8 @@ pub struct Doctor {
     pub system: SystemSnapshot,
     /// What it can show.
     pub evidence: Vec<EvidenceLevel>,
+    /// Where events of its kernel come from, best first: it stands on the first that is available.
+    pub ladder: Vec<RungLevel>,
     /// What makes it late.
     pub findings: Vec<Finding>,
 }
@@ -62,7 +65,12 @@ pub struct Doctor {
 pub fn doctor(root: &Root, facts: &Facts) -> Doctor {
     let survey = Survey::new(root, facts);
     let system = snapshot::take(&survey);
-    Doctor { evidence: evidence::levels(&survey), findings: findings::all(&survey, &system), system }
+    Doctor {
+        evidence: evidence::levels(&survey),
+        ladder: ladder::rungs(&survey),
+        findings: findings::all(&survey, &system),
+        system,
+    }
 }
 
 /// Every field of the snapshot that can be read; the others are absent.

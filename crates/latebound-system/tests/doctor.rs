@@ -5,7 +5,7 @@
 
 mod support;
 
-use latebound_model::{Evidence, Nanos, PreemptionModel, Severity};
+use latebound_model::{Evidence, Nanos, PreemptionModel, Rung, RungLevel, Severity};
 use latebound_system::{Facts, doctor};
 use support::*;
 
@@ -726,4 +726,60 @@ fn every_remedy_is_one_line_and_every_id_is_used_once() {
             }
         }
     }
+}
+
+/// The rungs that are available, and the reason of one.
+fn rungs(doctor: &latebound_system::Doctor) -> Vec<Rung> {
+    doctor.ladder.iter().filter(|level| level.available).map(|level| level.rung).collect()
+}
+
+fn why(doctor: &latebound_system::Doctor, rung: Rung) -> &str {
+    let is_wanted = |level: &&RungLevel| level.rung == rung;
+    &doctor.ladder.iter().find(is_wanted).unwrap().reason
+}
+
+#[test]
+fn a_kernel_that_shows_its_types_stands_on_the_highest_rung() {
+    let mut tree = tuned_rt_box();
+    tree.folder("/sys/kernel/tracing/instances");
+    let doctor = tree.doctor();
+    assert_eq!((rungs(&doctor), doctor.rung()), (vec![Rung::Bpf, Rung::Tracefs, Rung::User], Rung::Bpf));
+    assert!(why(&doctor, Rung::BtfFile).contains("/boot/vmlinux-"), "{}", why(&doctor, Rung::BtfFile));
+}
+
+#[test]
+fn a_kernel_without_types_stands_on_tracefs_whatever_file_there_is() {
+    let mut tree = tuned_rt_box();
+    let release = tree.facts.kernel_release.clone().unwrap();
+    tree.folder("/sys/kernel/tracing/instances").remove("/sys/kernel/btf/vmlinux");
+    // Its configuration does not say that it has none, so a file may do.
+    tree.config("BPF_SYSCALL=y DEBUG_INFO_BTF=y").file(&format!("/boot/vmlinux-{release}"), b"ELF");
+    let doctor = tree.doctor();
+    assert_eq!(rungs(&doctor), [Rung::BtfFile, Rung::Tracefs, Rung::User]);
+    assert!(why(&doctor, Rung::BtfFile).contains(&format!("/boot/vmlinux-{release}")));
+
+    tree.config("BPF_SYSCALL=y");
+    let doctor = tree.doctor();
+    assert_eq!((rungs(&doctor), doctor.rung()), (vec![Rung::Tracefs, Rung::User], Rung::Tracefs));
+    for rung in [Rung::Bpf, Rung::BtfFile] {
+        assert!(why(&doctor, rung).contains("without CONFIG_DEBUG_INFO_BTF"), "{}", why(&doctor, rung));
+    }
+}
+
+#[test]
+fn a_kernel_that_is_locked_down_or_closed_leaves_user_space_alone() {
+    let mut tree = tuned_rt_box();
+    tree.folder("/sys/kernel/tracing/instances");
+    tree.file("/sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+    let locked = tree.doctor();
+    assert_eq!((rungs(&locked), locked.rung()), (vec![Rung::User], Rung::User));
+    assert!(why(&locked, Rung::Tracefs).contains("locked down"));
+
+    let mut tree = stock_laptop();
+    tree.own(NO_CAPABILITIES, "0", "8388608", "0-7");
+    let closed = doctor(&tree.root().denying(["/sys/kernel/tracing"]), &tree.facts);
+    assert_eq!(rungs(&closed), [Rung::User]);
+    assert!(why(&closed, Rung::Tracefs).contains("run as root"), "{}", why(&closed, Rung::Tracefs));
+    let empty = Tree::empty().doctor();
+    assert!(why(&empty, Rung::Tracefs).contains("mount -t tracefs"), "{}", why(&empty, Rung::Tracefs));
 }

@@ -38,7 +38,7 @@ pub use tradeoff::tradeoff;
 pub(crate) use tune::who;
 pub use tune::{lost_events, trial, tune_fit, tune_map, tune_record, tune_run, tune_undo};
 pub use verbs::{
-    check_summary, doctor, failed_loads, measure_table, missing, observe_table, worst_activations,
+    check_summary, doctor, failed_loads, ladder, measure_table, missing, observe_table, worst_activations,
 };
 
 /// What the terminal can show.

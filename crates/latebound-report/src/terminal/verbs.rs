@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Activation, CpuBound, EvidenceLevel, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run, Series,
-    Severity, ViewKind,
+    Activation, CpuBound, EvidenceLevel, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run, RungLevel,
+    Series, Severity, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -423,6 +423,25 @@ pub fn doctor(
         let text = missing.to_string();
         w.item(0, (Tone::Warning, "Missing:"), 9, [(Tone::Plain, text.as_str())]);
     }
+    w.finish()
+}
+
+/// Where events of the kernel come from, best first; the first that is available is the one in use.
+pub fn ladder(rungs: &[RungLevel], style: &Style) -> String {
+    let mut w = Writer::new(style);
+    w.line(Tone::Strong, "Where it gets events of the kernel from, best first");
+    let here = rungs.iter().position(|level| level.available);
+    for (at, level) in rungs.iter().enumerate() {
+        let (tone, word) = match (level.available, Some(at) == here) {
+            (true, true) => (Tone::Good, "here"),
+            (true, false) => (Tone::Plain, "yes"),
+            (false, _) => (Tone::Warning, "no"),
+        };
+        w.put(Tone::Plain, &format!("  {:<11}", level.rung.name()));
+        w.put(tone, &format!("{word:<5}"));
+        w.flow(18, 18, [(Tone::Plain, level.reason.as_str())]);
+    }
+    w.blank();
     w.finish()
 }
 

@@ -25,7 +25,9 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Outcome> {
         if !args.all {
             findings.retain(|finding| finding.severity != Severity::Good);
         }
-        output.text(&terminal::doctor(&findings, &doctor.evidence, &[], &output.style()))?;
+        let style = output.style();
+        let ladder = terminal::ladder(&doctor.ladder, &style);
+        output.text(&(ladder + &terminal::doctor(&findings, &doctor.evidence, &[], &style)))?;
     }
     Ok(Outcome::Done)
 }
