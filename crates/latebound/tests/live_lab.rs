@@ -155,6 +155,38 @@ fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
     }
 }
 
+/// A board's kernel without type information: what is observed comes from tracefs, has the same name and count, and says what it is.
+#[test]
+fn live_lab_without_type_information_planted_tasklets_keep_their_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-lab/tests/module");
+    let script = format!(
+        "mkdir /tmp/none && mount --bind /tmp/none /sys/kernel/btf && \
+         {{ test -d /sys/kernel/tracing/instances || mount -t tracefs tracefs /sys/kernel/tracing; }} && \
+         {} observe --mechanism tasklet --mechanism softirq --duration 4s --format json -- \
+         sh -c 'echo 23 > /sys/module/lab_hello/parameters/tasklets; sleep 2' && \
+         test -z \"$(ls /sys/kernel/tracing/instances)\"",
+        env!("CARGO_BIN_EXE_latebound")
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--module"])
+        .arg(module)
+        .args(["--", "exec", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let run: Run = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)));
+    assert_eq!(run.settings.get("source").map(String::as_str), Some("tracefs"), "{:?}", run.missing);
+    let count =
+        |id: &str| run.series.iter().find(|series| series.id == id).map(|series| series.summary.count);
+    assert_eq!(count("tasklet/lab_hello_tasklet/execution"), Some(23), "{:?}", run.losses);
+    assert_eq!(count("tasklet/lab_hello_tasklet/latency"), None, "no event shows the request");
+    let said = |what: &str| run.missing.iter().any(|missing| missing.what == what);
+    assert!(said("counting in the kernel by BPF") && said("latency of tasklets"), "{:?}", run.missing);
+}
+
 /// Plants seven delays of 20 ms by a thread of higher priority; by instructions, so that nothing else is that late. The hog
 /// waits until it sees the measuring thread, then takes its priority; and a minute is measured: while the guest waits for the host to hand it
 /// perl, its time goes on from timer to timer.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pairing rule of softirqs, against a model of the kernel; and what is observed where a program is not attached.
 
-use latebound_model::Mechanism;
+use latebound_analysis::activations::{Began, SoftirqRule};
+use latebound_model::{Mechanism, Nanos};
 use proptest::prelude::*;
 
 use super::{ObserveOptions, Observer};
@@ -93,6 +94,27 @@ proptest! {
             (vectors(4), Just(Vec::new()), proptest::collection::vec(vectors(3), 0..4)), 1..30),
     ) {
         pairs(&raises, true)?;
+    }
+
+    /// What comes to user space as events is paired by the same rule, written a second time.
+    #[test]
+    fn the_rule_for_events_is_that_of_the_programs(
+        steps in proptest::collection::vec((0..VECTORS, any::<bool>()), 1..200),
+    ) {
+        let (mut rule, mut of_events) = (Rule::new(), SoftirqRule::default());
+        for (at, (vector, raises)) in (1u64..).zip(steps) {
+            if raises {
+                rule.raised(vector, at);
+                of_events.raised(vector as u32, Nanos(at)).unwrap();
+            } else {
+                let (began, _) = of_events.began(vector as u32).unwrap();
+                let paired = match began {
+                    Began::Paired(at) => at.0,
+                    Began::NotRaised | Began::Unclear => 0,
+                };
+                prop_assert_eq!(rule.began(vector), paired);
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `observe` by the kernel's own trace buffers: the same names and counts as by BPF, every lost event counted, and no instance left.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use latebound_model::{LossKind, Mechanism, MissingKind, Quantity, Run, RunState};
+
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+
+fn latebound() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latebound"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run_of(output: &Output) -> Run {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Instances of the tool that are there now.
+fn instances() -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(INSTANCES).unwrap().map(|entry| entry.unwrap());
+    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("latebound-"));
+    own.map(|entry| entry.path()).collect()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, signal: libc::c_int) {
+    // SAFETY: the child was started by this test and not waited for yet.
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+}
+
+/// A run that observes by tracefs, once it records, and its instance.
+fn observing(arguments: &[&str]) -> (Child, PathBuf) {
+    let before = instances();
+    let child = latebound()
+        .args(["observe", "--source", "tracefs", "--format", "json"])
+        .args(arguments)
+        .spawn()
+        .unwrap();
+    let mut made = None;
+    wait_until("an instance records", || {
+        made = instances().difference(&before).next().cloned();
+        let on = made.as_ref().and_then(|made| std::fs::read_to_string(made.join("tracing_on")).ok());
+        on.is_some_and(|on| on.trim() == "1")
+    });
+    (child, made.unwrap())
+}
+
+/// Has the kernel run so many work items of one function, and waits until they are done.
+fn plant_work(count: u32) {
+    let output = latebound()
+        .args("defer run --by bpf --mechanism bpf_wq --context task --period 1ms --format json".split(' '))
+        .args(["--count", &count.to_string()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+fn count(run: &Run, id: &str) -> Option<u64> {
+    run.series.iter().find(|series| series.id == id).map(|series| series.summary.count)
+}
+
+/// What is lost of the trace itself.
+fn overwritten(run: &Run) -> u64 {
+    let losses = run.losses.iter().filter(|loss| loss.kind == LossKind::Overwritten);
+    losses.map(|loss| loss.count.expect("the kernel counts them")).sum()
+}
+
+/// The names that every machine has, by any source.
+fn everywhere(run: &Run) -> BTreeSet<String> {
+    let wanted = [Mechanism::Softirq, Mechanism::Hrtimer];
+    let series = run.series.iter().filter(|series| wanted.contains(&series.mechanism));
+    let often = series.filter(|series| series.quantity == Quantity::Execution && series.summary.count > 20);
+    often.map(|series| series.id.clone()).collect()
+}
+
+#[test]
+fn live_each_source_has_the_planted_work_items_under_one_name() {
+    let mut seen = Vec::new();
+    for source in ["bpf", "tracefs"] {
+        let child = match source {
+            "bpf" => {
+                let child =
+                    latebound().args(["observe", "--source", source, "--format", "json"]).spawn().unwrap();
+                // Nothing outside shows when its programs are attached.
+                std::thread::sleep(Duration::from_secs(4));
+                child
+            }
+            _ => observing(&[]).0,
+        };
+        plant_work(97);
+        signal(&child, libc::SIGINT);
+        let run = run_of(&child.wait_with_output().unwrap());
+        for quantity in ["latency", "execution"] {
+            let id = format!("work/bpf_wq_work/{quantity}");
+            assert_eq!(count(&run, &id), Some(97), "{source}: {:?}", run.losses);
+        }
+        assert_eq!(overwritten(&run), 0, "{:?}", run.losses);
+        let worst = run.worst_of_series.iter().find(|worst| worst.series == "work/bpf_wq_work/latency");
+        let worst = worst.expect("the worst of the planted");
+        assert!(worst.runner.as_ref().unwrap().comm.starts_with("kworker/"), "{source}: {worst:?}");
+        assert!(worst.runner.as_ref().unwrap().kernel, "{source}: {worst:?}");
+        seen.push(run);
+    }
+    let [bpf, trace] = seen.as_slice() else { panic!("two sources") };
+    let (by_bpf, by_trace) = (everywhere(bpf), everywhere(trace));
+    let shared: BTreeSet<_> = by_bpf.intersection(&by_trace).collect();
+    assert!(shared.len() >= 4, "{by_bpf:?} {by_trace:?}");
+    // The weaker source says that it is one.
+    assert_eq!((bpf.settings.get("source"), trace.settings["source"].as_str()), (None, "tracefs"));
+    let events = |run: &Run| run.missing.iter().filter(|one| one.kind == MissingKind::Events).count();
+    assert_eq!((events(bpf), events(trace)), (0, 1), "{:?}", trace.missing);
+    let own = trace.missing.iter().find(|one| one.kind == MissingKind::Condition);
+    assert!(own.is_some_and(|own| own.why.contains(" events (")), "{:?}", trace.missing);
+    assert!(instances().is_empty(), "{:?}", instances());
+}
+
+#[test]
+fn live_both_sources_at_once_count_the_same_vectors_softirqs_and_timers() {
+    // One looks on for longer than the other, so that the events of the shorter are among those of the longer; what both see of a second
+    // is nearly all.
+    let (trace, _) = observing(&["--duration", "9s"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let bpf = run_of(
+        &latebound().args("observe --source bpf --format json --duration 5s".split(' ')).output().unwrap(),
+    );
+    let trace = run_of(&trace.wait_with_output().unwrap());
+    assert_eq!(overwritten(&trace), 0, "{:?}", trace.losses);
+    let mut compared = 0;
+    for series in &bpf.series {
+        let of_cpu = [Mechanism::Softirq, Mechanism::Vector, Mechanism::Hrtimer].contains(&series.mechanism);
+        if !of_cpu || series.summary.count < 100 {
+            continue;
+        }
+        let other = trace.series.iter().find(|other| other.id == series.id);
+        let other = other.unwrap_or_else(|| panic!("{} is not seen by tracefs", series.id));
+        let seen = other.summary.count;
+        assert!(
+            seen >= series.summary.count,
+            "{}: {seen} by tracefs, {} by BPF",
+            series.id,
+            series.summary.count
+        );
+        // The same moments: half of all values are as long as by BPF, but for what BPF itself takes.
+        let (theirs, ours) = (series.summary.p50.unwrap().0, other.summary.p50.unwrap().0);
+        assert!(ours < 3 * theirs + 20_000 && theirs < 3 * ours + 20_000, "{}: {ours} {theirs}", series.id);
+        compared += 1;
+    }
+    assert!(compared >= 5, "{compared} series have enough values: {:?}", bpf.series.len());
+}
+
+#[test]
+fn live_a_reader_that_stands_still_reports_every_event_that_was_overwritten() {
+    let (child, instance) =
+        observing(&["--mechanism", "softirq", "--mechanism", "hrtimer", "--trace-buffer", "8KiB"]);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, libc::SIGSTOP);
+    let lost = || -> u64 {
+        let cpus = std::fs::read_dir(instance.join("per_cpu")).unwrap();
+        let texts = cpus.map(|cpu| std::fs::read_to_string(cpu.unwrap().path().join("stats")).unwrap());
+        let lost = |text: String| -> u64 {
+            let lines = text.lines().filter_map(|line| line.split_once(": "));
+            let lost = lines.filter(|(key, _)| ["overrun", "commit overrun", "dropped events"].contains(key));
+            lost.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
+        };
+        texts.map(lost).sum()
+    };
+    std::thread::sleep(Duration::from_secs(1));
+    wait_until("events are overwritten", || lost() > 2_000);
+    // From here on the kernel's counts stand.
+    std::fs::write(instance.join("tracing_on"), "0").unwrap();
+    let lost = lost();
+    signal(&child, libc::SIGCONT);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, libc::SIGINT);
+    let run = run_of(&child.wait_with_output().unwrap());
+    assert_eq!(overwritten(&run), lost, "{:?}", run.losses);
+    assert!(run.losses.iter().all(|loss| loss.count.is_some()), "{:?}", run.losses);
+    // What was asked for before the gap is not taken for what runs behind it.
+    let forgotten = run.losses.iter().any(|loss| loss.place.contains("forgotten"));
+    assert!(forgotten, "{:?}", run.losses);
+    for series in run.series.iter().filter(|series| series.mechanism == Mechanism::Softirq) {
+        let max = series.summary.max.unwrap_or_default();
+        assert!(max.0 < 900_000_000, "{} of {max} was paired across the gap", series.id);
+    }
+}
+
+#[test]
+fn live_the_instance_is_gone_after_an_interrupt_and_after_the_end() {
+    for ends in [Some(libc::SIGINT), Some(libc::SIGTERM), None] {
+        let duration = if ends.is_some() { "1m" } else { "700ms" };
+        let (child, instance) = observing(&["--duration", duration]);
+        if let Some(ends) = ends {
+            signal(&child, ends);
+        }
+        let run = run_of(&child.wait_with_output().unwrap());
+        let state = if ends.is_some() { RunState::Interrupted } else { RunState::Complete };
+        assert_eq!(run.state, state);
+        assert!(!instance.exists(), "{} stays after {ends:?}", instance.display());
+    }
+}
+
+#[test]
+fn live_the_instance_of_a_killed_run_is_removed_and_one_in_use_is_not() {
+    let (mut killed, left) = observing(&[]);
+    signal(&killed, libc::SIGKILL);
+    killed.wait().unwrap();
+    assert!(left.exists(), "nobody was there to remove it");
+    let foreign = Path::new(INSTANCES).join("latebound-of-somebody-else");
+    std::fs::create_dir(&foreign).unwrap();
+    let (in_use, its) = observing(&[]);
+    assert!(!left.exists(), "{}", left.display());
+    let next = latebound()
+        .args("observe --source tracefs --duration 300ms --format json".split(' '))
+        .output()
+        .unwrap();
+    run_of(&next);
+    assert!(its.exists() && foreign.exists(), "what is in use or not the tool's stays");
+    std::fs::remove_dir(&foreign).unwrap();
+    signal(&in_use, libc::SIGINT);
+    let output = in_use.wait_with_output().unwrap();
+    run_of(&output);
+    let name = left.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(text(&output.stderr).contains(&name), "{}", text(&output.stderr));
+    assert!(!its.exists());
+}
+
+/// A shell whose commands do not see the kernel's type information.
+fn without_types(command: &str) -> Command {
+    let mut shell = Command::new("unshare");
+    let hide = "empty=$(mktemp -d) && mount --bind $empty /sys/kernel/btf && rmdir $empty 2>/dev/null; ";
+    shell.args([
+        "--mount",
+        "sh",
+        "-c",
+        &format!("{hide} exec {} {command}", env!("CARGO_BIN_EXE_latebound")),
+    ]);
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell
+}
+
+#[test]
+fn live_without_type_information_the_next_rung_is_taken_and_said() {
+    let before = instances();
+    let child = without_types("observe --mechanism work --format json").spawn().unwrap();
+    wait_until("an instance records", || {
+        let made = instances().difference(&before).next().cloned();
+        made.and_then(|made| std::fs::read_to_string(made.join("tracing_on")).ok())
+            .is_some_and(|on| on.trim() == "1")
+    });
+    plant_work(61);
+    signal(&child, libc::SIGINT);
+    let run = run_of(&child.wait_with_output().unwrap());
+    assert_eq!(count(&run, "work/bpf_wq_work/latency"), Some(61), "{:?}", run.losses);
+    let said = run.missing.iter().find(|one| one.kind == MissingKind::Events);
+    assert!(said.is_some_and(|said| said.why.contains("/sys/kernel/btf/vmlinux")), "{:?}", run.missing);
+
+    let refused = without_types("observe --source bpf --duration 1s").output().unwrap();
+    assert!(!refused.status.success() && text(&refused.stderr).contains("cannot observe by BPF"));
+
+    let rung = |output: Output| -> (String, serde_json::Value) {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (document["rung"].as_str().unwrap().to_owned(), document["ladder"].clone())
+    };
+    let (here, ladder) = rung(latebound().args(["doctor", "--format", "json"]).output().unwrap());
+    assert_eq!(here, "bpf", "{ladder}");
+    let (there, ladder) = rung(without_types("doctor --format json").output().unwrap());
+    assert_eq!(there, "tracefs", "{ladder}");
+    assert_eq!(ladder[0]["available"], false);
+    assert!(ladder[0]["reason"].as_str().unwrap().contains("CONFIG_DEBUG_INFO_BTF"), "{ladder}");
+}
+
+#[test]
+fn a_trace_buffer_is_refused_without_the_source_that_has_one() {
+    let output =
+        latebound().args(["observe", "--trace-buffer", "1MiB", "--duration", "1s"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("type --source tracefs"), "{}", text(&output.stderr));
+}
