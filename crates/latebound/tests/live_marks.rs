@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use killed::Killed;
-use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run, ThreadJobs, WaitThrough};
+use latebound_model::{Cause, CauseKind, Explanation, LossKind, Nanos, Run, ThreadJobs, WaitThrough};
 
 const MS: u64 = 1_000_000;
 const PERIOD: u64 = 20 * MS;
@@ -256,16 +256,18 @@ fn is_the_machines(kind: CauseKind) -> bool {
 /// Every planted thing is in a job that begins at its mark and is named for its time.
 fn planted_things_are_named(run: &Run, plants: &[Plant], case: &str) {
     assert_eq!(plants.len() as u64, FRAMES / 5);
-    let (mut all, mut named, mut machines, mut found) = (0, 0, 0, 0);
+    let (mut all, mut named, mut machines, mut found, mut absent) = (0, 0, 0, 0, 0);
     for plant in plants {
         let is_job = |one: &&Explanation| {
             one.task.comm == "frames"
                 && one.requested_at.0.abs_diff(plant.begun) < MS / 2
                 && one.until().0 >= plant.to
         };
-        let job = run.worst.iter().find(is_job);
-        let job = job
-            .unwrap_or_else(|| panic!("{case}: the job of {} at {} is not there", plant.name, plant.begun));
+        let Some(job) = run.worst.iter().find(is_job) else {
+            println!("{case}: the job of {} at {} is not there", plant.name, plant.begun);
+            absent += 1;
+            continue;
+        };
         assert!(job.adds_up() && job.requested_at == job.started_at, "{job:?}");
         found += 1;
         let time = |fits: &dyn Fn(&Cause) -> bool| -> u64 {
@@ -284,11 +286,29 @@ fn planted_things_are_named(run: &Run, plants: &[Plant], case: &str) {
         Nanos(machines)
     );
     assert!(percent > 90.0, "{case}");
+    assert!(absent <= unseen(run), "{case}: {absent} jobs are not there: {:?}", run.losses);
 }
 
 fn frames(run: &Run) -> &ThreadJobs {
     let thread = run.jobs.iter().find(|thread| thread.task.comm == "frames");
     thread.unwrap_or_else(|| panic!("{:?} {:?}", run.jobs, run.missing))
+}
+
+/// How many marks the tool says that it did not see: the kernel skips a program of a mark where another thread's is preempted in it
+/// (kernel/trace/bpf_trace.c, `trace_call_bpf`, 6.12).
+fn unseen(run: &Run) -> u64 {
+    let skipped = run.losses.iter().filter(|loss| loss.kind == LossKind::ProgramSkipped);
+    skipped.filter(|loss| loss.place.contains("mark")).filter_map(|loss| loss.count).sum()
+}
+
+/// Counts are exact but for the marks that were not seen, and said to be so: each makes one of the counts less by one, and may make the next
+/// mark one too many.
+#[track_caller]
+fn assert_counts<const N: usize>(run: &Run, counts: [u64; N], expected: [u64; N]) {
+    let unseen = unseen(run);
+    let within = |(count, expected): (&u64, &u64)| count.abs_diff(*expected) <= unseen;
+    let fits = counts.iter().zip(&expected).all(within);
+    assert!(fits, "{counts:?}, planted {expected:?}, {unseen} not seen: {:?}", run.losses);
 }
 
 fn place(kind: &str, rest: &str) -> String {
@@ -303,8 +323,8 @@ fn live_jobs_between_static_probes_are_counted_and_explained() {
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
     // Every tenth frame has a begin too many, and every tenth an end.
-    let counts = (marks.begins, marks.begun_again, marks.ended_alone, thread.jobs);
-    assert_eq!(counts, (FRAMES + FRAMES / 10, FRAMES / 10, FRAMES / 10, FRAMES), "{:?}", run.losses);
+    let counts = [marks.begins, marks.begun_again, marks.ended_alone, thread.jobs];
+    assert_counts(&run, counts, [FRAMES + FRAMES / 10, FRAMES / 10, FRAMES / 10, FRAMES]);
     assert_eq!(marks.marks.begin.to_string(), begin);
     assert_eq!(marks.marks.end.as_ref().unwrap().to_string(), end);
     let holder = run.jobs.iter().find(|thread| thread.task.comm == "holder").unwrap();
@@ -320,8 +340,8 @@ fn live_jobs_from_entry_to_return_of_a_function_are_explained() {
     let (run, plants) = watched(folder.path(), true, &["--begin", &begin, "--end", &end]);
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
-    let counts = (marks.begins, marks.begun_again, marks.ended_alone, thread.jobs);
-    assert_eq!(counts, (FRAMES, 0, 0, FRAMES), "{:?}", run.losses);
+    let counts = [marks.begins, marks.begun_again, marks.ended_alone, thread.jobs];
+    assert_counts(&run, counts, [FRAMES, 0, 0, FRAMES]);
     let period = marks.period.unwrap();
     assert!(period.0.abs_diff(PERIOD) < PERIOD / 20, "{period}");
     assert_eq!(thread.deadline, Some(period));
@@ -335,8 +355,8 @@ fn live_jobs_from_one_trace_point_to_the_next_are_explained() {
     let thread = frames(&run);
     let marks = thread.marks.as_ref().unwrap();
     // At its begin, once each frame, and at its end: a job lies between two.
-    assert_eq!((marks.begins, marks.begun_again, marks.ended_alone), (FRAMES + 2, 0, 0), "{:?}", run.losses);
-    assert_eq!(thread.jobs, FRAMES + 1);
+    let counts = [marks.begins, marks.begun_again, marks.ended_alone, thread.jobs];
+    assert_counts(&run, counts, [FRAMES + 2, 0, 0, FRAMES + 1]);
     assert_eq!(thread.deadline, None, "a job takes a period by itself");
     planted_things_are_named(&run, &plants, "trace point");
 }
