@@ -66,8 +66,9 @@ test-lab: packages-build+test ## Run the tests that boot guests
 	@scripts/run-tests.sh lab
 
 .PHONY: test-arm64
-test-arm64: packages-build+cross+test ## Build for arm64, and run the binary in QEMU and in a guest of Debian's arm64 kernel
+test-arm64: packages-build+cross+test ## Build for arm64, and run the binary and the library for Python in QEMU, and the binary in a guest of Debian's arm64 kernel
 	@scripts/test-arm64.sh
+	@scripts/test-python.sh --arm64
 
 # How often each test kills: make kills KILLS=100
 KILLS := 500

@@ -136,8 +136,6 @@ pure() {
     if [ -z "$part" ]; then
         # The library for Python is no member of the workspace. The programs that its tests start were built above.
         programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
-        # For arm64 it is built anew, which is too long for the quick loop.
-        [ "$what" = pure ] || beside other . env "${programs[@]}" scripts/test-python.sh --arm64
         beside other . env "${programs[@]}" scripts/test-python.sh
     fi
     # By themselves the threads of a program are enough to keep the processors busy; beside guests each program has one.
