@@ -145,7 +145,7 @@ fn live_without_btf_the_measurement_stands_and_the_rest_is_said() {
     let script = format!(
         "mount -t tmpfs tmpfs /sys/kernel/btf && \
          \"$0\" check --duration 300ms --cpus {} --output a.run --format json && \
-         {{ \"$0\" observe --duration 100ms; test $? = 1; }} && {{ \"$0\" explain --rt --duration 100ms; test $? = 1; }}",
+         {{ \"$0\" observe --source bpf --duration 100ms; test $? = 1; }} && {{ \"$0\" explain --rt --duration 100ms; test $? = 1; }}",
         last_cpu()
     );
     let ran = in_own_mounts(folder.path(), &script);
