@@ -168,7 +168,7 @@ fn live_both_sources_at_once_count_the_same_vectors_softirqs_and_timers() {
 }
 
 #[test]
-fn live_a_reader_that_stands_still_reports_every_event_that_was_overwritten() {
+fn live_a_reader_that_stands_still_reports_every_overwritten_event() {
     let (child, instance) =
         observing(&["--mechanism", "softirq", "--mechanism", "hrtimer", "--trace-buffer", "8KiB"]);
     std::thread::sleep(Duration::from_millis(500));

@@ -280,7 +280,7 @@ fn nothing_is_paired_across_events_that_are_missing() {
 }
 
 #[test]
-fn a_thread_is_the_kernels_when_kthreadd_makes_it_and_its_number_is_used_again() {
+fn a_thread_of_kthreadd_is_the_kernels_and_its_number_is_used_again() {
     let mut bench = Bench::new();
     bench.task(1, 0, 2, Happened::Fork { parent: Tid(2), child: Tid(404) });
     bench.switch(2, 0, (0, "swapper/0"), (404, "new"));
