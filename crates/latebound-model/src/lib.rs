@@ -60,7 +60,7 @@ pub use series::{
 };
 pub use system::{
     CpuIdleState, CpuQuota, Emulation, FairServer, InterruptLine, PreemptionModel, RtThrottling,
-    SystemSnapshot,
+    SystemSnapshot, kernel_version,
 };
 pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};
 pub use wait::{Completer, Dependency, Object, Relation, RelationKind, ThreadWaits, WaitEvent};

@@ -180,3 +180,21 @@ pub struct SystemSnapshot {
     /// Interrupts with their counts and affinity.
     pub interrupts: Vec<InterruptLine>,
 }
+
+/// The first two numbers of a kernel's release, (6, 12) of `6.12.57-rt`; `None` where it does not begin with them.
+pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_the_first_two_numbers_of_a_release() {
+        assert_eq!(kernel_version("6.12.57+deb13-rt-amd64"), Some((6, 12)));
+        assert_eq!(kernel_version("7.0-rc1"), Some((7, 0)));
+        assert_eq!(kernel_version("linux"), None);
+    }
+}

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
+use latebound_model::kernel_version;
 use libbpf_rs::btf::types::{Enum, FuncProto, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
 use libbpf_rs::libbpf_sys;
@@ -226,9 +227,7 @@ pub(crate) const CALLS_ITSELF: &str = "sched_set_need_resched_tp";
 
 /// The running kernel's version and patch level, as in 6.12; `None` where its release does not begin with them.
 pub(crate) fn version() -> Option<(u32, u32)> {
-    let release = release();
-    let mut numbers = release.split(|end: char| !end.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
+    kernel_version(&release())
 }
 
 fn release() -> String {
@@ -237,7 +236,7 @@ fn release() -> String {
 
 /// Where the version is not known, it may be.
 fn may_be_from_7_0_on(release: &str) -> bool {
-    release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_none_or(|major| major >= 7)
+    kernel_version(release).is_none_or(|version| version >= (7, 0))
 }
 
 /// Whether a program at this trace point may call itself without end, which only a kernel from 7.0 on lets it. `raises_once`: whether the end of

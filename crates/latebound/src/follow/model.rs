@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use latebound_abi::CallerClasses;
 use latebound_analysis::bound::{LiveBound, LiveCpu, Source};
-use latebound_model::{Bound, Loss, LossKind, Nanos, WorkloadCurve};
+use latebound_model::{Bound, Loss, LossKind, Nanos, WorkloadCurve, kernel_version};
 use latebound_probe::{BoundModule, BoundProbe, BoundTracer, vector_name};
 use latebound_trace::Symbols;
 
@@ -30,7 +30,7 @@ struct ModelFollower {
 /// By BPF programs.
 pub(super) fn by_programs(target: &Target) -> Result<Box<dyn Follow>> {
     let (symbols, callers) = callers()?;
-    let version = version(&target.release).with_context(|| {
+    let version = kernel_version(&target.release).with_context(|| {
         format!("cannot tell the kernel's version from its release \"{}\"", target.release)
     })?;
     let probe = BoundProbe::start(&target.cpus, &callers, version)?;
@@ -151,12 +151,6 @@ impl Follow for ModelFollower {
     }
 }
 
-/// `6.12.57-rt`: the first two numbers.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
 fn name(source: Source) -> String {
     match source {
         Source::Vector(vector) => vector_name(vector).to_owned(),
@@ -165,17 +159,5 @@ fn name(source: Source) -> String {
             .map(|names| names.trim().to_owned())
             .unwrap_or_default(),
         Source::Nmi | Source::Unnamed => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_the_first_two_numbers_of_a_release() {
-        assert_eq!(version("6.12.57+deb13-rt-amd64"), Some((6, 12)));
-        assert_eq!(version("7.0-rc1"), Some((7, 0)));
-        assert_eq!(version("linux"), None);
     }
 }
