@@ -2,8 +2,8 @@
 /*
  * The bits of a thread's flags that ask it to give way (TIF_NEED_RESCHED and TIF_NEED_RESCHED_LAZY), which type information does not carry.
  *
- * arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13, arch/arm64 1, and the lazy one at 2
- * since 6.16; from 6.18 on x86 takes 4 and 5 of include/asm-generic/thread_info_tif.h.
+ * arch/x86/include/asm/thread_info.h has 3 from 5.15 on and the lazy one at 4 since 6.13, arch/arm64 1, and where it
+ * has a lazy one 2 (not in 6.12, in 7.3); from 6.18 on x86 takes 4 and 5 of include/asm-generic/thread_info_tif.h.
  */
 #ifndef LATEBOUND_BOUND_H
 #define LATEBOUND_BOUND_H
