@@ -124,17 +124,12 @@ fn live_lab_the_traced_kernel_has_what_a_bound_needs() {
     check_in("traced:6.12-rt", PreemptionModel::Rt, &[Evidence::User, Evidence::Events, Evidence::Bound]);
 }
 
-/// Programs may enter functions there (fentry), which many hosts refuse: only so can a tasklet's request be seen.
-#[test]
-fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
+/// Runs a script in a guest of Debian's 6.12 that has the module `lab_hello`, which runs tasklets; the Run that it prints. `TOOL` is the tool.
+#[track_caller]
+fn run_beside_tasklets(script: &str) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-lab/tests/module");
-    // The command runs once everything is observed, however long a slow machine takes for that.
-    let script = format!(
-        "{} observe --mechanism tasklet --duration 4s --format json -- \
-         sh -c 'echo 23 > /sys/module/lab_hello/parameters/tasklets; sleep 2'",
-        env!("CARGO_BIN_EXE_latebound")
-    );
+    let script = script.replace("TOOL", env!("CARGO_BIN_EXE_latebound"));
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
         .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--module"])
         .arg(module)
@@ -143,8 +138,18 @@ fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let run: Run = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)));
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)))
+}
+
+/// Programs may enter functions there (fentry), which many hosts refuse: only so can a tasklet's request be seen.
+#[test]
+fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
+    // The command runs once everything is observed, however long a slow machine takes for that.
+    let run = run_beside_tasklets(
+        "TOOL observe --mechanism tasklet --duration 4s --format json -- \
+         sh -c 'echo 23 > /sys/module/lab_hello/parameters/tasklets; sleep 2'",
+    );
     for quantity in [Quantity::Latency, Quantity::Execution] {
         let planted = run.series.iter().find(|series| {
             series.mechanism == Mechanism::Tasklet
@@ -158,26 +163,13 @@ fn live_lab_every_planted_tasklet_is_timed_from_its_request() {
 /// A board's kernel without type information: what is observed comes from tracefs, has the same name and count, and says what it is.
 #[test]
 fn live_lab_without_type_information_planted_tasklets_keep_their_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../latebound-lab/tests/module");
-    let script = format!(
+    let run = run_beside_tasklets(
         "mkdir /tmp/none && mount --bind /tmp/none /sys/kernel/btf && \
-         {{ test -d /sys/kernel/tracing/instances || mount -t tracefs tracefs /sys/kernel/tracing; }} && \
-         {} observe --mechanism tasklet --mechanism softirq --duration 4s --format json -- \
+         { test -d /sys/kernel/tracing/instances || mount -t tracefs tracefs /sys/kernel/tracing; } && \
+         TOOL observe --mechanism tasklet --mechanism softirq --duration 4s --format json -- \
          sh -c 'echo 23 > /sys/module/lab_hello/parameters/tasklets; sleep 2' && \
          test -z \"$(ls /sys/kernel/tracing/instances)\"",
-        env!("CARGO_BIN_EXE_latebound")
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12", "--emulate", "--module"])
-        .arg(module)
-        .args(["--", "exec", "sh", "-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let run: Run = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)));
     assert_eq!(run.settings.get("source").map(String::as_str), Some("tracefs"), "{:?}", run.missing);
     let count =
         |id: &str| run.series.iter().find(|series| series.id == id).map(|series| series.summary.count);

@@ -73,6 +73,18 @@ fn plant_work(count: u32) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
+/// Has timers expire and datagrams go over loopback, each millisecond, for so long.
+fn make_events(length: Duration) {
+    let started = Instant::now();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    while started.elapsed() < length {
+        socket.send(b"datagram").unwrap();
+        socket.recv(&mut [0; 8]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn count(run: &Run, id: &str) -> Option<u64> {
     run.series.iter().find(|series| series.id == id).map(|series| series.summary.count)
 }
@@ -136,12 +148,14 @@ fn live_each_source_has_the_planted_work_items_under_one_name() {
 fn live_both_sources_at_once_count_the_same_vectors_softirqs_and_timers() {
     // One looks on for longer than the other, so that the events of the shorter are among those of the longer; what both see of a second
     // is nearly all.
+    let load = std::thread::spawn(|| make_events(Duration::from_secs(12)));
     let (trace, _) = observing(&["--duration", "9s"]);
     std::thread::sleep(Duration::from_secs(1));
     let bpf = run_of(
         &latebound().args("observe --source bpf --format json --duration 5s".split(' ')).output().unwrap(),
     );
     let trace = run_of(&trace.wait_with_output().unwrap());
+    load.join().unwrap();
     assert_eq!(overwritten(&trace), 0, "{:?}", trace.losses);
     let mut compared = 0;
     for series in &bpf.series {
@@ -163,8 +177,7 @@ fn live_both_sources_at_once_count_the_same_vectors_softirqs_and_timers() {
         assert!(ours < 3 * theirs + 20_000 && theirs < 3 * ours + 20_000, "{}: {ours} {theirs}", series.id);
         compared += 1;
     }
-    // On a quiet machine few have.
-    assert!(compared >= 3, "{compared} series have enough values: {:?}", bpf.series.len());
+    assert!(compared >= 5, "{compared} series have enough values: {:?}", bpf.series.len());
 }
 
 #[test]
