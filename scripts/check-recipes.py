@@ -29,14 +29,14 @@ RECIPES = Path(__file__).resolve().parent.parent / "packaging" / "yocto"
 # What bitbake.conf of OpenEmbedded-Core sets.
 SETTINGS = {
     "TARGET_ARCH": "aarch64",
-    "WORKDIR": "/work",
+    "WORKDIR": "/build",
     "DISTRO_FEATURES": "systemd",
     "bindir": "/usr/bin",
     "datadir": "/usr/share",
     "mandir": "/usr/share/man",
     "systemd_system_unitdir": "/usr/lib/systemd/system",
     "STAGING_KERNEL_DIR": "/kernel",
-    "D": "/work/image",
+    "D": "/build/image",
     "PN": "${@bb.parse.vars_from_file(d.getVar('FILE'), d)[0]}",
     "PV": "${@bb.parse.vars_from_file(d.getVar('FILE'), d)[1]}",
 }
