@@ -75,7 +75,7 @@ def check(recipe, version, tree, folder):
     if values["SRC_URI"].split() != [f"file://{tar}.tar.xz"]:
         yield f"takes {values['SRC_URI']}, and make packages makes {tar}.tar.xz"
     source = Path(values["S"])
-    if source.parts[:3] != ("/", "work", tar):
+    if source.parts[:3] != (*Path(SETTINGS["WORKDIR"]).parts, tar):
         yield f"works in {source}, which is not in the tar"
     place = tree.joinpath(*source.parts[3:])
     if not place.is_dir():
