@@ -68,6 +68,10 @@ struct lb_mechanism {
 #define LB_FIFO 4U
 #define LB_FIFO_COUNTER 4096U
 
+/* How much work is timed, and how often, to learn how much takes a given time. */
+#define LB_WORK_PASSES 16384U
+#define LB_WORK_TRIALS 5U
+
 struct lb_request {
 	u64 at_ns;
 	u16 cpu;
@@ -84,6 +88,8 @@ struct lb_slot {
 	unsigned int head, tail;
 	u32 merged;
 	struct lb_defer_counts counts;
+	/* With LB_DEFER_FIXED_WORK: how much. */
+	u64 passes;
 
 	/* A user thread in WAIT; a request was handed to it. */
 	struct swait_queue_head waiters;

@@ -7,6 +7,7 @@
  * interrupt context as well. arm() is called without the slot's lock: some mechanisms start the item within it.
  */
 #include <linux/cpu.h>
+#include <linux/math64.h>
 #include <linux/random.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
@@ -20,6 +21,33 @@ void lb_spin_until(u64 end_ns)
 {
 	while (ktime_get_ns() < end_ns)
 		cpu_relax();
+}
+
+/* Each pass takes the same time; barrier() keeps the compiler from leaving the loop out. */
+static noinline void do_work(u64 passes)
+{
+	while (passes--)
+		barrier();
+}
+
+/* Passes of do_work() that take so long. The fastest of a few trials is the one that nothing disturbed. */
+static u64 passes_of(u32 execution_ns)
+{
+	u64 least_ns = U64_MAX;
+	unsigned int trial;
+
+	for (trial = 0; trial < LB_WORK_TRIALS; trial++) {
+		unsigned long flags;
+		u64 took_ns;
+
+		local_irq_save(flags);
+		took_ns = ktime_get_ns();
+		do_work(LB_WORK_PASSES);
+		took_ns = ktime_get_ns() - took_ns;
+		local_irq_restore(flags);
+		least_ns = min(least_ns, took_ns);
+	}
+	return div64_u64((u64)execution_ns * LB_WORK_PASSES, max_t(u64, least_ns, 1));
 }
 
 static u8 context_now(void)
@@ -159,7 +187,9 @@ void lb_slot_started(struct lb_slot *slot)
 	/* Taken at once: from now on a new request is a new one. */
 	if (!take(slot, &record))
 		return;
-	if (slot->series.execution_ns)
+	if (slot->series.flags & LB_DEFER_FIXED_WORK)
+		do_work(slot->passes);
+	else if (slot->series.execution_ns)
 		lb_spin_until(started_ns + slot->series.execution_ns);
 	record.started_ns = started_ns;
 	record.ended_ns = ktime_get_ns();
@@ -423,7 +453,7 @@ static bool acceptable(const struct lb_run *run, const struct lb_defer_series *s
 	if (series->context >= LB_DEFER_CONTEXT_COUNT || !series->triggers || !series->burst ||
 	    series->burst > LB_DEFER_BURST_MAX || series->execution_ns > LB_DEFER_EXECUTION_MAX_NS ||
 	    series->busy_ns > LB_DEFER_BUSY_MAX_NS ||
-	    (series->flags & ~(LB_DEFER_OPEN_LOOP | LB_DEFER_BUSY | LB_DEFER_COUNTER)))
+	    (series->flags & ~(LB_DEFER_OPEN_LOOP | LB_DEFER_BUSY | LB_DEFER_COUNTER | LB_DEFER_FIXED_WORK)))
 		return false;
 	if ((series->flags & LB_DEFER_COUNTER) &&
 	    (!(series->flags & LB_DEFER_OPEN_LOOP) || !(mechanism->flags & LB_CAN_COUNT)))
@@ -464,6 +494,8 @@ int lb_run_add(struct lb_run *run, struct lb_defer_series *series)
 	slot->run = run;
 	slot->mechanism = mechanism;
 	slot->series = *series;
+	if (series->flags & LB_DEFER_FIXED_WORK)
+		slot->passes = passes_of(series->execution_ns);
 	raw_spin_lock_init(&slot->lock);
 	init_swait_queue_head(&slot->waiters);
 	error = mechanism->setup ? mechanism->setup(slot) : 0;

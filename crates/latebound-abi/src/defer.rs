@@ -25,6 +25,8 @@ pub const OPEN_LOOP: u8 = wire::LB_DEFER_OPEN_LOOP as u8;
 pub const BUSY: u8 = wire::LB_DEFER_BUSY as u8;
 /// [`Series::flags`]: keep count of what would be merged, so that each request has a start of its own.
 pub const COUNTER: u8 = wire::LB_DEFER_COUNTER as u8;
+/// [`Series::flags`]: do an amount of work, not until a time.
+pub const FIXED_WORK: u8 = wire::LB_DEFER_FIXED_WORK as u8;
 
 /// [`Record::started_in`]: a softirq.
 pub const SOFTIRQ: u8 = DeferContext::Softirq as u8;

@@ -142,6 +142,7 @@ mod tests {
             busy: Nanos::ZERO,
             open_loop: false,
             counter: false,
+            fixed_work: false,
         };
         SeriesTally::new(request, Cpu(0), Tid(70))
     }

@@ -221,6 +221,7 @@ mod tests {
                 busy: Nanos(u64::from(busy)),
                 open_loop: false,
                 counter: false,
+                fixed_work: false,
             };
             let load = if loaded { Condition::Loaded } else { Condition::Idle };
             let written = crate::SeriesTally::new(request, Cpu(0), latebound_model::Tid(0)).series(None, &load);

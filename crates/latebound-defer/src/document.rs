@@ -259,6 +259,7 @@ mod tests {
             busy: Nanos::ZERO,
             open_loop: true,
             counter: false,
+            fixed_work: false,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         records().iter().for_each(|record| measured.add(record, &Ksoftirqd::default()));

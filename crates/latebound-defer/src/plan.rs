@@ -381,6 +381,8 @@ pub struct Request {
     pub open_loop: bool,
     /// Keep count of requests that would be merged, so that each has a start of its own; with `open_loop` only.
     pub counter: bool,
+    /// The item does as much work as takes `execution` undisturbed; otherwise it ends once that time is over.
+    pub fixed_work: bool,
 }
 
 /// From so many triggers on, a slow mechanism's requests are spread over several items.
@@ -476,6 +478,7 @@ mod tests {
             busy: Nanos::ZERO,
             open_loop: false,
             counter: false,
+            fixed_work: false,
         };
         for (mechanism, triggers, items) in
             [("rcu", 10_007, 16), ("timer", 1_001, 4), ("work", 10_000, 1), ("rcu", 999, 1)]

@@ -172,7 +172,8 @@ fn add(device: &Device, settings: &Settings, request: &Request) -> Result<abi::S
         context: request.context.number(),
         flags: flag(request.busy.0 > 0, abi::BUSY)
             | flag(request.open_loop, abi::OPEN_LOOP)
-            | flag(request.counter, abi::COUNTER),
+            | flag(request.counter, abi::COUNTER)
+            | flag(request.fixed_work, abi::FIXED_WORK),
         cpu: request.cpu.0,
         triggers: request.triggers,
         burst: request.burst,

@@ -181,6 +181,7 @@ mod tests {
             busy: Nanos::ZERO,
             open_loop: false,
             counter: false,
+            fixed_work: false,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), latebound_model::Tid(7));
         let record =

@@ -177,6 +177,7 @@ mod tests {
             busy: Nanos::ZERO,
             open_loop: false,
             counter: false,
+            fixed_work: false,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         for &latency in latencies {

@@ -20,7 +20,7 @@
 
 #include "types.h"
 
-#define LB_DEFER_ABI 3
+#define LB_DEFER_ABI 4
 #define LB_DEFER_SERIES_MAX 256U
 #define LB_DEFER_BURST_MAX 1024U
 #define LB_DEFER_PERIOD_MIN_NS 10000U
@@ -87,6 +87,11 @@ enum lb_defer_context {
  * its own. Without it they are merged into one start. Only with OPEN_LOOP, and for mechanisms that merge.
  */
 #define LB_DEFER_COUNTER 4U
+/*
+ * The item does as much work as takes execution_ns undisturbed, so that whatever interrupts it makes it longer. Without it the
+ * item ends once execution_ns are over, and an interrupt in its middle is not seen.
+ */
+#define LB_DEFER_FIXED_WORK 8U
 
 /* lb_defer_plan.flags: also record each trigger from hard interrupt context, from its expiry to its end. */
 #define LB_DEFER_TOP_HALVES 1U

@@ -244,6 +244,7 @@ fn requests(args: &DeferRunArgs, backend: &Backend) -> (Vec<Request>, Vec<Missin
                         busy,
                         open_loop: args.open_loop,
                         counter: false,
+                        fixed_work: false,
                     });
                 }
             }

@@ -124,6 +124,7 @@ pub(super) fn plan(
         busy: Nanos::ZERO,
         open_loop: true,
         counter,
+        fixed_work: false,
     };
     Ok((settings, request))
 }
