@@ -743,7 +743,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__defer__subcmd__timeline)
-            opts="-o -h -V --duration --trigger --mechanism --counter --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --keep --format --color --help --version"
+            opts="-o -h -V --duration --trigger --align --window --pictures --fixed-work --mechanism --counter --cpu --irqs --period --execution --pause --load --keep-arguments --output --force --keep --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -754,7 +754,19 @@ _latebound() {
                     return 0
                     ;;
                 --trigger)
-                    COMPREPLY=($(compgen -W "late lost" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "late long lost" -- "${cur}"))
+                    return 0
+                    ;;
+                --align)
+                    COMPREPLY=($(compgen -W "top-half bottom-half" -- "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pictures)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --mechanism)

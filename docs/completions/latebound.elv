@@ -347,6 +347,9 @@ set edit:completion:arg-completer[latebound] = {|@words|
         &'latebound;defer;timeline'= {
             cand --duration 'How long to measure'
             cand --trigger 'The event that selects the train to draw'
+            cand --align 'The edge at which all triggers of an overlay lie; with a comma between two, an overlay of each'
+            cand --window 'The longest time that an overlay shows before and after the trigger [default: from one train to the next]'
+            cand --pictures 'Also write the pictures of report.html into this folder: 1.svg, 2.svg, …'
             cand --mechanism 'The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx'
             cand --cpu 'The CPU that gets the interrupts'
             cand --irqs 'The number of interrupts in a train'
@@ -359,6 +362,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --keep 'The activations that are written to the Run''s `activations.parquet`, at most 1 048 576 [default: the worst of each series]'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
+            cand --fixed-work 'Let the bottom half do a fixed amount of work, which takes --execution if nothing interrupts it. Otherwise it ends when that time is over, and an interrupt in its middle does not make it longer'
             cand --counter 'Let the bottom half request itself again until each interrupt had its run'
             cand --keep-arguments 'Keep the arguments of the command in the Run [default: only its name, because arguments may hold secrets]'
             cand --force 'Replace an existing Run'

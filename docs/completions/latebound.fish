@@ -370,7 +370,12 @@ complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_se
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from lost" -s V -l version -d 'Print version'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l duration -d 'How long to measure' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l trigger -d 'The event that selects the train to draw' -r -f -a "late\t'The worst run'
+long\t'The run that took longest'
 lost\t'The run into which the most raises were merged'"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l align -d 'The edge at which all triggers of an overlay lie; with a comma between two, an overlay of each' -r -f -a "top-half\t'The begin of the top half: shows how late the bottom half begins'
+bottom-half\t'The begin of the bottom half: shows how long it takes'"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l window -d 'The longest time that an overlay shows before and after the trigger [default: from one train to the next]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l pictures -d 'Also write the pictures of report.html into this folder: 1.svg, 2.svg, …' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l mechanism -d 'The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l cpu -d 'The CPU that gets the interrupts' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l irqs -d 'The number of interrupts in a train' -r
@@ -385,6 +390,7 @@ json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l fixed-work -d 'Let the bottom half do a fixed amount of work, which takes --execution if nothing interrupts it. Otherwise it ends when that time is over, and an interrupt in its middle does not make it longer'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l counter -d 'Let the bottom half request itself again until each interrupt had its run'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l keep-arguments -d 'Keep the arguments of the command in the Run [default: only its name, because arguments may hold secrets]'
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from timeline" -l force -d 'Replace an existing Run'

@@ -223,7 +223,9 @@ mod tests {
 
     use super::*;
     use crate::ksoftirqd::Ksoftirqd;
+    use crate::loss::loss_causes;
     use crate::lost::{LostDocument, LostTrial};
+    use crate::overlay::{Align, overlays};
     use crate::plan::Request;
     use crate::timeline::{TimelineDocument, Trigger, Triggered, edges};
     use crate::train::trains;
@@ -302,6 +304,7 @@ mod tests {
             with_counter: false,
             measured: measured(),
             trains: trains(&records(), 2, &Ksoftirqd::default()),
+            lost_by: loss_causes(&records(), &measured().counts, &Ksoftirqd::default()),
         };
         assert_printed("lost", &LostDocument::new(2, &[trial], &missing()));
     }
@@ -313,9 +316,16 @@ mod tests {
         let mut triggered = Triggered::new(Trigger::Lost, Nanos::from_millis(1));
         triggered.take(&records);
         let scope = triggered.scope(&trains, &ksoftirqd, &[], &BTreeSet::new()).unwrap();
-        assert_printed(
-            "timeline",
-            &TimelineDocument::new(trains.len(), Some(&scope), &edges(&records), &missing()),
-        );
+        let edges = edges(&records);
+        let mut overlays = overlays(&records, &ksoftirqd, Align::TopHalf, Nanos::from_millis(1));
+        // A few columns of the picture are enough.
+        for signal in overlays.iter_mut().flat_map(|overlay| &mut overlay.signals) {
+            [&mut signal.running, &mut signal.idle, &mut signal.edges].map(|columns| columns.truncate(3));
+        }
+        let counts = measured().counts;
+        let losses = (&counts, loss_causes(&records, &counts, &ksoftirqd));
+        let missing = missing();
+        let document = TimelineDocument::new(trains.len(), Some(&scope), &edges, &overlays, losses, &missing);
+        assert_printed("timeline", &document);
     }
 }

@@ -5,6 +5,7 @@ use latebound_model::{Condition, Missing, Summary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::loss::LossCauses;
 use crate::tally::SeriesTally;
 use crate::train::{Train, TrainSums, sums};
 
@@ -22,6 +23,8 @@ pub struct LostTrial {
     pub measured: SeriesTally,
     /// The trains of its records.
     pub trains: Vec<Train>,
+    /// Its raises without a run of their own, by cause.
+    pub lost_by: LossCauses,
 }
 
 impl LostTrial {
@@ -68,6 +71,8 @@ struct LostRow<'a> {
     starts: u64,
     /// Raises without a run of their own.
     merged: u64,
+    /// Raises less runs, by cause: what was merged, refused and is waiting.
+    lost_by: LossCauses,
     /// With a counter: raises that found an earlier one waiting and were kept.
     kept: u64,
     /// Raises whose run had not started at the end.
@@ -104,6 +109,7 @@ fn row(trial: &LostTrial) -> LostRow<'_> {
         raises: counts.requests,
         starts: counts.starts,
         merged: counts.merged,
+        lost_by: trial.lost_by,
         kept: counts.kept,
         waiting: counts.waiting,
         refused: counts.refused,

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use latebound_abi::defer::{Record, START_OF_ITEM, TOP_HALF};
-use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid};
+use latebound_abi::defer::{Counts, Record, START_OF_ITEM, TOP_HALF};
+use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid, softirq_name};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ksoftirqd::Ksoftirqd;
+use crate::loss::LossCauses;
+use crate::overlay::Overlay;
 use crate::train::{Train, latency};
 
 /// The schema of the document.
@@ -26,18 +28,26 @@ const MARGIN: Nanos = Nanos::from_micros(200);
 pub enum Trigger {
     /// The worst run.
     Late,
+    /// The run that took longest.
+    Long,
     /// The run into which most raises were merged.
     Lost,
 }
 
 impl Trigger {
     /// How much a run is worth being triggered on.
-    fn worth(self, start: &Record) -> (u32, Nanos) {
+    fn worth(self, start: &Record) -> (u64, Nanos) {
         match self {
             Trigger::Late => (0, latency(start)),
-            Trigger::Lost => (start.merged, latency(start)),
+            Trigger::Long => (took(start).0, latency(start)),
+            Trigger::Lost => (u64::from(start.merged), latency(start)),
         }
     }
+}
+
+/// How long a run took.
+fn took(start: &Record) -> Nanos {
+    Nanos(start.ended_ns.saturating_sub(start.started_ns))
 }
 
 /// The run that a timeline is triggered on: the best so far.
@@ -96,6 +106,7 @@ impl Triggered {
         let (from, to) = (train.begins().saturating_sub(MARGIN), train.ends() + MARGIN);
         let what = match self.trigger {
             Trigger::Late => format!("a run {} late", latency(best)),
+            Trigger::Long => format!("a run of {}, {} late", took(best), latency(best)),
             Trigger::Lost => format!("{} raises lost, the run {} late", best.merged, latency(best)),
         };
         let title = format!(
@@ -106,9 +117,11 @@ impl Triggered {
             train.starts.len()
         );
         let mut lanes = Vec::from(train_lanes(train, ksoftirqd));
+        lanes.extend(interrupt_lanes(events, from, to, train));
         let is_load = |task: &Task| loads.contains(&task.tid) || Load::names_thread(&task.comm);
         lanes.extend(thread_lanes(events, from, to, is_load));
-        Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes })
+        let held = if events.is_empty() { Vec::new() } else { held(best, &lanes) };
+        Some(Scope { title, from, to, trigger: Some(Nanos(best.requested_ns)), lanes, held })
     }
 }
 
@@ -125,6 +138,20 @@ pub struct Scope {
     pub trigger: Option<Nanos>,
     /// The lanes, from the hardware up.
     pub lanes: Vec<Lane>,
+    /// Who ran while the run that it was triggered on waited, and while it ran; empty where no events say so.
+    pub held: Vec<Held>,
+}
+
+/// How long one level of execution ran beside the run that was triggered on. Levels interrupt each other, so they overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Held {
+    /// The level.
+    #[serde(rename = "name")]
+    pub kind: LaneKind,
+    /// From the raise to the begin of the run.
+    pub waiting: Nanos,
+    /// From the begin of the run to its end.
+    pub running: Nanos,
 }
 
 /// What ran on one level of execution.
@@ -149,6 +176,12 @@ pub enum LaneKind {
     /// The runs in ksoftirqd.
     #[serde(rename = "in ksoftirqd")]
     Ksoftirqd,
+    /// Interrupts in which no interrupt of the train is handled, and other timers in those of the train.
+    #[serde(rename = "other interrupts")]
+    OtherInterrupts,
+    /// Softirqs but for those that run bottom halves of the train.
+    #[serde(rename = "other softirqs")]
+    OtherSoftirqs,
     /// The threads of loads.
     #[serde(rename = "load")]
     Load,
@@ -200,6 +233,96 @@ fn train_lanes(train: &Train, ksoftirqd: &Ksoftirqd) -> [Lane; 3] {
     ]
 }
 
+/// What began and has not ended.
+enum Open {
+    Interrupt(String),
+    Timer,
+    Softirq(u32),
+}
+
+/// Interrupts and softirqs that are not the train's. Nothing without events.
+fn interrupt_lanes(events: &[Event], from: Nanos, to: Nanos, train: &Train) -> Vec<Lane> {
+    if events.is_empty() {
+        return Vec::new();
+    }
+    let (mut interrupts, mut timers, mut softirqs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut open: Vec<(Open, Nanos)> = Vec::new();
+    for event in events.iter().filter(|event| event.at >= from && event.at <= to) {
+        let end = |open: &mut Vec<(Open, Nanos)>, is: &dyn Fn(&Open) -> bool| {
+            // What it interrupted and never ended began before a loss.
+            let at = open.iter().rposition(|(what, _)| is(what))?;
+            let since = open[at].1;
+            open.truncate(at);
+            Some(since)
+        };
+        let bar = |since, label| Bar { from: since, to: event.at, label };
+        match &event.kind {
+            EventKind::InterruptEntry(kind) => open.push((Open::Interrupt(kind.to_string()), event.at)),
+            EventKind::HrtimerExpireEntry { .. } => open.push((Open::Timer, event.at)),
+            EventKind::SoftirqEntry { vector } => open.push((Open::Softirq(*vector), event.at)),
+            EventKind::InterruptExit(kind) => {
+                let name = kind.to_string();
+                let since = end(&mut open, &|what| matches!(what, Open::Interrupt(open) if *open == name));
+                interrupts.extend(since.map(|since| bar(since, name)));
+            }
+            EventKind::HrtimerExpireExit { .. } => {
+                let is_in_softirq = matches!(open.iter().rev().nth(1), Some((Open::Softirq(_), _)));
+                let since = end(&mut open, &|what| matches!(what, Open::Timer));
+                let since = since.filter(|_| !is_in_softirq);
+                timers.extend(since.map(|since| bar(since, "another timer".to_owned())));
+            }
+            EventKind::SoftirqExit { vector } => {
+                let since = end(&mut open, &|what| matches!(what, Open::Softirq(open) if open == vector));
+                softirqs.extend(since.map(|since| bar(since, softirq_name(*vector).to_owned())));
+            }
+            EventKind::Nmi { duration } => {
+                interrupts.push(bar(event.at.saturating_sub(*duration), "NMI".to_owned()));
+            }
+            EventKind::Lost { .. } => open.clear(),
+            _ => {}
+        }
+    }
+    // A device's handler may lie in a vector that was counted; a timer in an interrupt that is no train's.
+    let holds = |bar: &Bar, record: &Record| bar.from.0 <= record.started_ns && record.started_ns <= bar.to.0;
+    let is_train = |bar: &Bar| train.top_halves.iter().any(|top| holds(bar, top));
+    let trains: Vec<Bar> = interrupts.iter().filter(|bar| is_train(bar)).cloned().collect();
+    interrupts.retain(|bar| !is_train(bar));
+    let lies_in = |inner: &Bar, outer: &Bar| outer.from <= inner.from && inner.to <= outer.to;
+    timers.retain(|timer| !is_train(timer) && trains.iter().any(|interrupt| lies_in(timer, interrupt)));
+    interrupts.extend(timers);
+    interrupts.sort_by_key(|bar| (bar.from, bar.to));
+    softirqs.retain(|bar| !train.starts.iter().any(|start| holds(bar, start)));
+    vec![
+        Lane { kind: LaneKind::OtherInterrupts, bars: interrupts },
+        Lane { kind: LaneKind::OtherSoftirqs, bars: softirqs },
+    ]
+}
+
+/// How long each lane ran while a run waited, and while it ran; without the run itself.
+fn held(start: &Record, lanes: &[Lane]) -> Vec<Held> {
+    let within = |lane: &Lane, from: u64, to: u64| {
+        let bars = lane.bars.iter().filter(|bar| bar.from.0 != start.started_ns);
+        let mut seen = from;
+        let mut sum = 0;
+        // A bar may lie in another one of its lane.
+        for bar in bars {
+            let (begin, end) = (bar.from.0.max(seen), bar.to.0.min(to));
+            sum += end.saturating_sub(begin);
+            seen = seen.max(end);
+        }
+        Nanos(sum)
+    };
+    let of = |lane: &Lane| Held {
+        kind: lane.kind,
+        waiting: within(lane, start.requested_ns, start.started_ns),
+        running: within(lane, start.started_ns, start.ended_ns),
+    };
+    let is_known = |held: &Held| held.waiting > Nanos::ZERO || held.running > Nanos::ZERO;
+    // Threads are on the CPU all the time that interrupts and softirqs run in.
+    let is_thread = |lane: &&Lane| matches!(lane.kind, LaneKind::Load | LaneKind::OtherThreads);
+    lanes.iter().filter(|lane| !is_thread(lane)).map(of).filter(is_known).collect()
+}
+
 /// Who was on the CPU between its switches: the loads' threads, and all others but idle. Nothing without events.
 fn thread_lanes(events: &[Event], from: Nanos, to: Nanos, is_load: impl Fn(&Task) -> bool) -> Vec<Lane> {
     let mut ran: Vec<(Task, Nanos, Nanos)> = Vec::new();
@@ -233,10 +356,10 @@ fn thread_lanes(events: &[Event], from: Nanos, to: Nanos, is_load: impl Fn(&Task
     vec![lane(LaneKind::Load, true), lane(LaneKind::OtherThreads, false)]
 }
 
-/// When one edge came: of top halves after their interrupt was due, of bottom halves after they were raised.
+/// When one edge came: of top halves after their interrupt was due, of bottom halves after they were raised; or how long bottom halves took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Which edge: `bottom half begins`.
+    /// Which edge: `bottom half begins`; or `bottom half takes`, from its begin to its end.
     pub name: &'static str,
     /// Over which time: `first 10 s`.
     pub over: String,
@@ -244,30 +367,42 @@ pub struct Edge {
     pub values: Histogram,
 }
 
-const EDGES: [&str; 4] = ["top half begins", "top half ends", "bottom half begins", "bottom half ends"];
+/// An edge: its name, whether top halves have it, and where it lies.
+type EdgeOf = (&'static str, bool, fn(&Record) -> u64);
 
-/// Every edge over the beginning of a long time, and over all of it.
-pub fn edges(records: &[Record]) -> Vec<Edge> {
+const EDGES: [EdgeOf; 5] = [
+    ("top half begins", true, |record| record.started_ns.saturating_sub(record.requested_ns)),
+    ("top half ends", true, |record| record.ended_ns.saturating_sub(record.requested_ns)),
+    ("bottom half begins", false, |record| record.started_ns.saturating_sub(record.requested_ns)),
+    ("bottom half ends", false, |record| record.ended_ns.saturating_sub(record.requested_ns)),
+    ("bottom half takes", false, |record| record.ended_ns.saturating_sub(record.started_ns)),
+];
+
+/// The records of the beginning of a long time, and all of them, each with the words for its time.
+pub(crate) fn spans_of(records: &[Record]) -> Vec<(String, Vec<Record>)> {
     let begin = records.iter().map(|record| record.requested_ns).min().unwrap_or(0);
     let end = records.iter().map(|record| record.requested_ns).max().unwrap_or(0);
     let all = Nanos(end - begin);
-    let lengths = if all > FIRST { vec![FIRST, all] } else { vec![all] };
-    let mut edges = Vec::new();
-    for (place, name) in EDGES.into_iter().enumerate() {
-        let is_of = |record: &Record| (record.kind == TOP_HALF) == (place < 2);
-        for &length in &lengths {
-            let mut values = Histogram::new();
-            for record in
-                records.iter().filter(|record| is_of(record) && record.requested_ns - begin <= length.0)
-            {
-                let at = if place.is_multiple_of(2) { record.started_ns } else { record.ended_ns };
-                values.record(Nanos(at.saturating_sub(record.requested_ns)));
-            }
-            let over = if length == all { format!("all {all}") } else { format!("first {length}") };
-            edges.push(Edge { name, over, values });
-        }
+    let mut spans = Vec::new();
+    if all > FIRST {
+        let first = records.iter().filter(|record| record.requested_ns - begin <= FIRST.0).copied();
+        spans.push((format!("first {FIRST}"), first.collect()));
     }
-    edges
+    spans.push((format!("all {all}"), records.to_vec()));
+    spans
+}
+
+/// Every edge over the beginning of a long time, and over all of it; and how long bottom halves took.
+pub fn edges(records: &[Record]) -> Vec<Edge> {
+    let spans = spans_of(records);
+    let edge = |(name, of_top, after): EdgeOf, (over, records): &(String, Vec<Record>)| {
+        let mut values = Histogram::new();
+        for record in records.iter().filter(|record| (record.kind == TOP_HALF) == of_top) {
+            values.record(Nanos(after(record)));
+        }
+        Edge { name, over: over.clone(), values }
+    };
+    EDGES.into_iter().flat_map(|of| spans.iter().map(move |span| edge(of, span))).collect()
 }
 
 /// The document of `defer timeline`.
@@ -279,8 +414,14 @@ pub struct TimelineDocument<'a> {
     trains: usize,
     /// The train that holds the trigger; null where nothing triggered.
     scope: Option<&'a Scope>,
-    /// When each edge came.
+    /// When each edge came, and how long bottom halves took.
     edges: Vec<EdgeSummary<'a>>,
+    /// All triggers laid over each other.
+    overlays: &'a [Overlay],
+    /// Raises without a run of their own.
+    lost: u64,
+    /// The same by cause; their sum is `lost`.
+    lost_by: LossCauses,
     /// What could not be had, and why.
     missing: &'a [Missing],
 }
@@ -288,7 +429,7 @@ pub struct TimelineDocument<'a> {
 /// When one edge came: of top halves after their interrupt was due, of bottom halves after they were raised.
 #[derive(Debug, Serialize, JsonSchema)]
 struct EdgeSummary<'a> {
-    /// Which edge: `bottom half begins`.
+    /// Which edge: `bottom half begins`; or `bottom half takes`, from its begin to its end.
     edge: &'static str,
     /// Over which time: `first 10 s`.
     over: &'a str,
@@ -297,11 +438,13 @@ struct EdgeSummary<'a> {
 }
 
 impl<'a> TimelineDocument<'a> {
-    /// Of so many trains.
+    /// Of so many trains. `losses` are what the module counted, and the causes of what it lost.
     pub fn new(
         trains: usize,
         scope: Option<&'a Scope>,
         edges: &'a [Edge],
+        overlays: &'a [Overlay],
+        losses: (&Counts, LossCauses),
         missing: &'a [Missing],
     ) -> TimelineDocument<'a> {
         let edge = |edge: &'a Edge| EdgeSummary {
@@ -310,16 +453,27 @@ impl<'a> TimelineDocument<'a> {
             after: Summary::of(&edge.values),
         };
         let edges = edges.iter().map(edge).collect();
-        TimelineDocument { schema: TIMELINE_SCHEMA, trains, scope, edges, missing }
+        let (counts, lost_by) = losses;
+        TimelineDocument {
+            schema: TIMELINE_SCHEMA,
+            trains,
+            scope,
+            edges,
+            overlays,
+            lost: counts.requests.saturating_sub(counts.starts),
+            lost_by,
+            missing,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use latebound_model::{Cpu, SwitchReason};
+    use latebound_model::{Cpu, InterruptKind, SwitchReason};
     use serde_json::json;
 
     use super::*;
+    use crate::loss::loss_causes;
     use crate::train::trains;
 
     fn record(kind: u32, sequence: u64, times: [u64; 3], merged: u32) -> Record {
@@ -393,28 +547,101 @@ mod tests {
         let scope = scope_of(Trigger::Late, &events);
         let bar = |from, to, label: &str| Bar { from: Nanos(from), to: Nanos(to), label: label.into() };
         assert_eq!(
-            scope.lanes[3].bars,
+            scope.lanes[5].bars,
             [bar(800_000, 1_000_000, "hog 5"), bar(1_100_000, 1_150_000, "load-fork 7")]
         );
-        assert_eq!(scope.lanes[4].bars, [bar(1_000_000, 1_100_000, "other 6")]);
+        assert_eq!(scope.lanes[6].bars, [bar(1_000_000, 1_100_000, "other 6")]);
+    }
+
+    /// The train at 9 ms: its first raise waits for a network interrupt and a timer softirq, and a vector interrupts its run.
+    #[test]
+    fn other_interrupts_and_softirqs_have_lanes_and_the_share_they_held() {
+        let mut records = records();
+        (records[6].started_ns, records[6].ended_ns) = (9_000_900, 9_001_900);
+        let vector = |name: &str| InterruptKind::Vector { name: name.to_owned() };
+        let device = || InterruptKind::Device { irq: 11, name: "eth0".to_owned() };
+        let timer = || EventKind::HrtimerExpireEntry { timer: 1, soft_expires: Nanos(0), expires: Nanos(0) };
+        let entry = EventKind::InterruptEntry;
+        let exit = EventKind::InterruptExit;
+        let softirq = |vector| EventKind::SoftirqEntry { vector };
+        let softirq_ends = |vector| EventKind::SoftirqExit { vector };
+        let timer_ends = || EventKind::HrtimerExpireExit { timer: 1 };
+        let events: Vec<Event> = [
+            // The train's interrupt, with the tick in it.
+            (9_000_000, entry(vector("local_timer"))),
+            (9_000_050, timer()),
+            (9_000_250, timer_ends()),
+            (9_000_260, timer()),
+            (9_000_300, timer_ends()),
+            (9_000_310, exit(vector("local_timer"))),
+            (9_000_320, entry(device())),
+            (9_000_420, exit(device())),
+            (9_000_430, softirq(1)),
+            // A softirq timer is no interrupt.
+            (9_000_440, timer()),
+            (9_000_450, timer_ends()),
+            (9_000_630, softirq_ends(1)),
+            (9_000_640, softirq(6)),
+            (9_001_000, entry(vector("reschedule"))),
+            (9_001_300, exit(vector("reschedule"))),
+            (9_002_000, softirq_ends(6)),
+        ]
+        .into_iter()
+        .map(|(at, kind)| Event::new(Nanos(at), Cpu(0), kind))
+        .collect();
+        let mut triggered = Triggered::new(Trigger::Long, TRAIN);
+        triggered.take(&records[4..]);
+        let ksoftirqd = Ksoftirqd::default();
+        let trains = trains(&records, 2, &ksoftirqd);
+        let scope = triggered.scope(&trains, &ksoftirqd, &events, &BTreeSet::new()).unwrap();
+        assert!(scope.title.starts_with("a run of 1.00 us, 800 ns late: train 2"), "{}", scope.title);
+        let shown = |lane: usize| {
+            let bars = scope.lanes[lane].bars.iter();
+            bars.map(|bar| (bar.label.as_str(), bar.from.0, bar.to.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(3),
+            [
+                ("another timer", 9_000_260, 9_000_300),
+                ("irq 11 eth0", 9_000_320, 9_000_420),
+                ("reschedule", 9_001_000, 9_001_300)
+            ]
+        );
+        assert_eq!(shown(4), [("TIMER", 9_000_430, 9_000_630)]);
+        let held: Vec<_> =
+            scope.held.iter().map(|held| (held.kind, held.waiting.0, held.running.0)).collect();
+        assert_eq!(
+            held,
+            [
+                (LaneKind::TopHalf, 100, 0),
+                (LaneKind::OtherInterrupts, 140, 300),
+                (LaneKind::OtherSoftirqs, 200, 0)
+            ]
+        );
     }
 
     #[test]
     fn edges_are_counted_apart_and_over_the_beginning_too() {
         let mut records = records();
         let short = edges(&records);
-        assert_eq!(short.len(), 4);
+        assert_eq!(short.len(), 5);
         let of = |edge: &Edge| (edge.values.count(), edge.values.max());
         assert_eq!(
             short.iter().map(of).collect::<Vec<_>>(),
-            [(4, Some(Nanos(100))), (4, Some(Nanos(200))), (3, Some(Nanos(900))), (3, Some(Nanos(10_900))),]
+            [
+                (4, Some(Nanos(100))),
+                (4, Some(Nanos(200))),
+                (3, Some(Nanos(900))),
+                (3, Some(Nanos(10_900))),
+                (3, Some(Nanos(10_600)))
+            ]
         );
         let late = 1_000_000 + 11_000_000_000;
         records.push(record(0, 5, [late, late + 500, late + 600], 0));
         let long = edges(&records);
         assert_eq!(
             (long.len(), long[0].over.as_str(), long[1].over.as_str()),
-            (8, "first 10.0 s", "all 11.0 s")
+            (10, "first 10.0 s", "all 11.0 s")
         );
         assert_eq!((of(&long[0]), of(&long[1])), ((4, Some(Nanos(100))), (5, Some(Nanos(500)))));
     }
@@ -423,7 +650,13 @@ mod tests {
     fn the_document_has_the_scope_and_a_summary_of_each_edge() {
         let scope = scope_of(Trigger::Late, &[]);
         let edges = edges(&records());
-        let document = serde_json::to_value(TimelineDocument::new(2, Some(&scope), &edges, &[])).unwrap();
+        let counts = Counts { requests: 4, starts: 3, merged: 1, ..Counts::default() };
+        let causes = loss_causes(&records(), &counts, &Ksoftirqd::default());
+        let losses = (&counts, causes);
+        let document = TimelineDocument::new(2, Some(&scope), &edges, &[], losses, &[]);
+        let document = serde_json::to_value(document).unwrap();
+        assert_eq!((&document["lost"], &document["lost_by"]["before_another"]), (&json!(1), &json!(0)));
+        assert_eq!(document["lost_by"]["not_known"], json!(1), "the raise came after its run began");
         assert_eq!(document["schema"], "latebound.timeline/1");
         assert_eq!((&document["trains"], &document["missing"]), (&json!(2), &json!([])));
         assert_eq!(document["scope"]["lanes"][0]["name"], "top half");
@@ -444,6 +677,8 @@ mod tests {
             (LaneKind::TopHalf, "top half"),
             (LaneKind::BottomHalf, "bottom half"),
             (LaneKind::Ksoftirqd, "in ksoftirqd"),
+            (LaneKind::OtherInterrupts, "other interrupts"),
+            (LaneKind::OtherSoftirqs, "other softirqs"),
             (LaneKind::Load, "load"),
             (LaneKind::OtherThreads, "other threads"),
         ] {

@@ -33,6 +33,6 @@ pub use markdown::markdown;
 pub use markup::Markup;
 pub use metrics::TuneMetrics;
 pub use rows::{Row, observe_rows};
-pub use scope::{Scope, ScopeBar, ScopeLane};
+pub use scope::{Overlay, OverlayTrace, Scope, ScopeAccount, ScopeBar, ScopeLane};
 pub use tail::Quantile;
 pub use text::{grouped, loss_text, printable, printable_json, printable_lines, sentence, shell_words};

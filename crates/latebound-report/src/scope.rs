@@ -42,6 +42,45 @@ pub struct Scope {
     pub lanes: Vec<ScopeLane>,
 }
 
+/// One half of many triggers laid over each other, column by column from left to right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayTrace {
+    /// Its name.
+    pub name: String,
+    /// The class that colours it.
+    pub class: &'static str,
+    /// For how many triggers it ran at some time within the column.
+    pub running: Vec<u64>,
+    /// For how many triggers it did not run at some time within the column.
+    pub idle: Vec<u64>,
+    /// How many of its begins and ends lie within the column.
+    pub edges: Vec<u64>,
+}
+
+/// Many triggers laid over each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// What it shows.
+    pub title: String,
+    /// How many triggers.
+    pub triggers: u64,
+    /// From the left edge to the trigger.
+    pub before: Nanos,
+    /// From the trigger to the right edge.
+    pub after: Nanos,
+    /// What ran, from the hardware up.
+    pub traces: Vec<OverlayTrace>,
+}
+
+/// What stands in tables beside the lanes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScopeAccount {
+    /// Who ran while the run that was triggered on waited, and while it ran.
+    pub held: Vec<(String, Nanos, Nanos)>,
+    /// Raises without a run of their own, by cause.
+    pub lost_by: Vec<(&'static str, u64)>,
+}
+
 impl Scope {
     /// The lanes as a trace of the format that Perfetto and Chromium read ("Trace Event Format", JSON array in `traceEvents`): a
     /// process for the picture, a thread for each lane, an event `X` for each bar, times in microseconds.

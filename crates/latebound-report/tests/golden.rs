@@ -12,6 +12,7 @@ use latebound_model::{
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
 use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
 use latebound_report::terminal::{self, Style};
+use latebound_report::{Overlay, OverlayTrace, ScopeAccount};
 use unicode_width::UnicodeWidthStr;
 
 use support::golden;
@@ -400,6 +401,59 @@ fn ways_to_put_work_off_stand_on_one_axis_idle_above_loaded() {
         "Of 8404 starts of deferred work with no load of ours, the worst of each way was from 238 ms (tasklet from task) to \
          950 ms (work_highpri from hardirq, to CPU 1)."
     );
+}
+
+/// A hundred triggers, of which ten begin late, and one of these latest; and their page.
+#[test]
+fn the_overlay_of_many_triggers_is_as_it_was() {
+    let step = |steps: &[(usize, u64)]| {
+        steps.iter().flat_map(|&(columns, count)| std::iter::repeat_n(count, columns)).collect::<Vec<u64>>()
+    };
+    let overlay = Overlay {
+        title: "100 triggers".to_owned(),
+        triggers: 100,
+        before: Nanos(5_000),
+        after: Nanos(95_000),
+        traces: vec![
+            OverlayTrace {
+                name: "top half".to_owned(),
+                class: "c-irq",
+                running: step(&[(5, 0), (5, 100), (90, 0)]),
+                idle: step(&[(5, 100), (4, 0), (91, 100)]),
+                edges: step(&[(5, 0), (1, 100), (3, 0), (1, 100), (90, 0)]),
+            },
+            OverlayTrace {
+                name: "bottom half".to_owned(),
+                class: "c-softirq",
+                running: step(&[(15, 0), (10, 90), (30, 100), (25, 10), (20, 1)]),
+                idle: step(&[(16, 100), (9, 10), (30, 1), (25, 100), (20, 99)]),
+                edges: step(&[
+                    (15, 0),
+                    (1, 90),
+                    (9, 0),
+                    (1, 9),
+                    (29, 0),
+                    (1, 90),
+                    (24, 0),
+                    (1, 9),
+                    (18, 0),
+                    (1, 1),
+                ]),
+            },
+        ],
+    };
+    golden("overlay.svg", &svg::overlay(&overlay, 700.0).unwrap().into_string().replace("><", ">\n<"));
+    let account = ScopeAccount {
+        held: vec![("other interrupts".to_owned(), Nanos(40_000), Nanos(1_000))],
+        lost_by: vec![("raised twice during one run", 12), ("refused", 0)],
+    };
+    let page = html::scope_page(&support::deferred(), None, &[overlay], &[], &account);
+    let pictures = html::pictures_of(&page);
+    assert_eq!(pictures.iter().map(|picture| picture.label.as_str()).collect::<Vec<_>>(), ["100 triggers"]);
+    for part in ["id=\"held\"", "other interrupts", "id=\"lost\"", "raised twice during one run"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("refused"), "nothing was");
 }
 
 #[test]

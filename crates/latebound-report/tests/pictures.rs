@@ -7,7 +7,7 @@ use latebound_report::svg::{
     self, DeferredGroup, DeferredRow, Layer, Marker, MatrixRow, MaximaLayer, RelationEdge, RelationServer,
     RelationTask,
 };
-use latebound_report::{Markup, Scope, ScopeBar, ScopeLane};
+use latebound_report::{Markup, Overlay, OverlayTrace, Scope, ScopeBar, ScopeLane};
 use proptest::prelude::*;
 
 /// Values of an attribute, as they stand in the text.
@@ -269,6 +269,24 @@ proptest! {
             lanes: vec![ScopeLane { name: name.clone(), class: "c-irq", bars: bars.collect() }],
         };
         if let Some(drawn) = svg::scope(&scope, width) {
+            check(&drawn)?;
+        }
+    }
+
+    #[test]
+    fn an_overlay_stays_inside_its_view_box_whatever_its_counts(
+        columns in prop::collection::vec((latency(), latency(), latency()), 0..400), triggers in latency(), before in latency(),
+        after in latency(), name in "\\PC{0,60}", width in 300.0f64..1400.0,
+    ) {
+        let trace = OverlayTrace {
+            name: name.clone(),
+            class: "c-irq",
+            running: columns.iter().map(|column| column.0).collect(),
+            idle: columns.iter().map(|column| column.1).collect(),
+            edges: columns.iter().map(|column| column.2).collect(),
+        };
+        let overlay = Overlay { title: name, triggers, before: Nanos(before), after: Nanos(after), traces: vec![trace] };
+        if let Some(drawn) = svg::overlay(&overlay, width) {
             check(&drawn)?;
         }
     }

@@ -23,8 +23,8 @@ use latebound_model::{CpuSet, JobMarks, Keep, Mark, Nanos, Policy, Tid};
 pub(crate) use bound::{BoundArgs, FollowBy};
 pub(crate) use compare::{CompareArgs, CompareCommand, ImportArgs, PreemptionArgs};
 pub(crate) use defer::{
-    DeferAdviseArgs, DeferArgs, DeferBy, DeferCommand, DeferLostArgs, DeferRunArgs, DeferTimelineArgs,
-    KeepArgs, TrainArgs, TriggerName,
+    AlignName, DeferAdviseArgs, DeferArgs, DeferBy, DeferCommand, DeferLostArgs, DeferRunArgs,
+    DeferTimelineArgs, KeepArgs, TrainArgs, TriggerName,
 };
 pub(crate) use group::GroupArgs;
 pub(crate) use lab::{LabArgs, LabBisectArgs, LabCommand, LabMatrixArgs, LabRunArgs, MachineArgs};

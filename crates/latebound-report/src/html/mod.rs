@@ -33,7 +33,7 @@ use parts::{number, prose, quantile, section, time, value};
 pub use compare::{Distributions, compare_page};
 pub use fleet::{Answer, FleetPage, HostPage, fleet_page};
 pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
-pub use pictures::{Picture, pictures};
+pub use pictures::{Picture, pictures, pictures_of};
 pub use relations::{RelationMap, relations_page};
 pub use scope::scope_page;
 pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};

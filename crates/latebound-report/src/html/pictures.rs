@@ -19,7 +19,11 @@ pub struct Picture {
 /// The pictures of a Run's page in the page's order, in their wide form. They are cut out of the page itself, so
 /// that there is one way to draw them.
 pub fn pictures(run: &Run) -> Vec<Picture> {
-    let page = page(run);
+    pictures_of(&page(run))
+}
+
+/// The pictures of a page that this crate made, in its order, in their wide form.
+pub fn pictures_of(page: &str) -> Vec<Picture> {
     let wide = page.split("<div class=\"wide\">").skip(1);
     wide.filter_map(|rest| rest.split_once("</svg>"))
         .map(|(svg, _)| svg)

@@ -33,6 +33,8 @@ pub struct LostRow<'a> {
     pub latency: &'a Histogram,
     /// Requests or records that were lost on the way.
     pub unseen: u64,
+    /// Raises without a run of their own, by cause.
+    pub lost_by: Vec<(&'static str, u64)>,
 }
 
 /// The table: a group of lines for each load.
@@ -63,7 +65,26 @@ pub fn lost_table(groups: &[(&str, Vec<LostRow<'_>>)], style: &Style) -> String 
         "merged: raises that found the bit set, and have no run of their own; ksoftirqd: runs that it did, and the first of \
          them in a train",
     );
+    for (name, rows) in groups {
+        for row in rows {
+            if let Some(causes) = causes(&row.lost_by) {
+                let counter = if row.with_counter { "with" } else { "without" };
+                w.line(Tone::Soft, &format!("{name}, {}, {counter} counter: {causes}", row.mechanism));
+            }
+        }
+    }
     w.finish()
+}
+
+/// `274 lost: 250 raised twice during one run, 24 refused`; `None` where nothing is lost.
+fn causes(lost_by: &[(&'static str, u64)]) -> Option<String> {
+    let some: Vec<String> = lost_by
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} {name}", grouped(*count)))
+        .collect();
+    let sum: u64 = lost_by.iter().map(|(_, count)| count).sum();
+    (sum > 0).then(|| format!("{} lost: {}", grouped(sum), some.join(", ")))
 }
 
 fn line(row: &LostRow<'_>) -> Line {
@@ -108,6 +129,7 @@ mod tests {
             first_by_ksoftirqd: None,
             latency: &latency,
             unseen: 0,
+            lost_by: vec![("raised twice during one run", 20), ("refused", 0), ("not started at the end", 1)],
         };
         let text = lost_table(&[("idle", vec![row])], &Style { width: 120, ..Style::default() });
         let words: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
@@ -116,5 +138,7 @@ mod tests {
             "tasklet without 10 160 139 21 14 (13..14) 0 – 50.2 us 100 us 0",
             "{text}"
         );
+        let causes = "idle, tasklet, without counter: 21 lost: 20 raised twice during one run, 1 not started at the end";
+        assert!(text.lines().any(|line| line == causes), "{text}");
     }
 }

@@ -32,7 +32,7 @@ pub use defer::{DEFER_QUANTILES, DeferRow, defer_table};
 pub use explain::{SavedWakeups, explained};
 pub use import::imported;
 pub use lost::{LostRow, lost_table};
-pub use scope::{EdgeRow, scope};
+pub use scope::{EdgeRow, scope, scope_account};
 pub(crate) use tradeoff::gain_rows;
 pub use tradeoff::tradeoff;
 pub(crate) use tune::who;

@@ -6,7 +6,7 @@ use latebound_model::{Histogram, Nanos};
 use super::table::{self, Column, Line};
 use super::verbs::time;
 use super::{Style, Tone, Writer, columns};
-use crate::scope::Scope;
+use crate::scope::{Scope, ScopeAccount};
 use crate::text::grouped;
 
 /// How far one edge went apart.
@@ -71,10 +71,59 @@ pub fn scope(scope: &Scope, edges: &[EdgeRow<'_>], style: &Style) -> String {
     w.finish()
 }
 
+/// Who held the run that was triggered on, and why raises were lost: two tables, each only where it has a line.
+pub fn scope_account(account: &ScopeAccount, style: &Style) -> String {
+    let mut w = Writer::new(style);
+    if !account.held.is_empty() {
+        let heads = [
+            Column { shrinks: false, ..Column::name("beside the run that it is triggered on") },
+            Column::number("while it waits", 0),
+            Column::number("while it runs", 0),
+        ];
+        let line = |(name, waiting, running): &(String, Nanos, Nanos)| {
+            Line::Cells(vec![name.clone().into(), time(Some(*waiting), false), time(Some(*running), false)])
+        };
+        table::write(&mut w, 0, &heads, &account.held.iter().map(line).collect::<Vec<_>>());
+    }
+    let lost: Vec<Line> = lost_lines(&account.lost_by);
+    if !lost.is_empty() {
+        let heads =
+            [Column { shrinks: false, ..Column::name("lost raises, by cause") }, Column::number("raises", 0)];
+        table::write(&mut w, 0, &heads, &lost);
+    }
+    w.finish()
+}
+
+/// The causes that lost something, and their sum.
+fn lost_lines(causes: &[(&'static str, u64)]) -> Vec<Line> {
+    let line = |name: &str, count: u64| Line::Cells(vec![name.to_owned().into(), grouped(count).into()]);
+    let some = causes.iter().filter(|(_, count)| *count > 0);
+    let mut lines: Vec<Line> = some.map(|(name, count)| line(name, *count)).collect();
+    if !lines.is_empty() {
+        lines.push(line("all", causes.iter().map(|(_, count)| count).sum()));
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scope::{ScopeBar, ScopeLane};
+
+    #[test]
+    fn lost_raises_stand_by_cause_with_their_sum_and_others_are_left_out() {
+        let account = ScopeAccount {
+            held: vec![("other interrupts".to_owned(), Nanos(40_000), Nanos(0))],
+            lost_by: vec![("raised twice during one run", 1_200), ("refused", 0), ("not started", 34)],
+        };
+        let text = scope_account(&account, &Style::default());
+        let words: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(words[1], "other interrupts 40.0 us 0 ns", "{text}");
+        let lost = ["raised twice during one run 1200", "not started 34", "all 1234"];
+        assert_eq!(words[3..], lost, "{text}");
+        assert_eq!(scope_account(&ScopeAccount::default(), &Style::default()), "");
+    }
 
     #[test]
     fn what_ran_longer_is_drawn_wider_and_what_ran_shortly_is_still_seen() {

@@ -124,16 +124,29 @@ pub(crate) struct DeferLostArgs {
 pub(crate) enum TriggerName {
     /// The worst run.
     Late,
+    /// The run that took longest.
+    Long,
     /// The run into which the most raises were merged.
     Lost,
 }
 
+/// The edge at which all triggers of an overlay lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AlignName {
+    /// The begin of the top half: shows how late the bottom half begins.
+    TopHalf,
+    /// The begin of the bottom half: shows how long it takes.
+    BottomHalf,
+}
+
 /// Show interrupts, their bottom halves, ksoftirqd and the load over time, triggered on a late or lost run
 ///
-/// Generates trains of interrupts as `defer lost` does. Draws one train as lanes: the train with the worst run, or
-/// with the run into which the most raises were merged. The table below shows how far each edge varies over the first
-/// 10 s and over the whole time. With --output the lanes are also written as report.html and as trace.json, which
-/// Perfetto (ui.perfetto.dev) opens.
+/// Generates trains of interrupts as `defer lost` does. Draws one train as lanes: the train with the worst run, with
+/// the longest run, or with the run into which the most raises were merged. Other interrupts and softirqs have lanes of
+/// their own. The table below shows how far each edge varies, and how long bottom halves take, over the first 10 s and
+/// over the whole time; lost raises follow by cause. With --output the lanes are also written as trace.json, which
+/// Perfetto (ui.perfetto.dev) opens, and as report.html, which also has overlays: all triggers of the time laid over
+/// each other.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -150,6 +163,23 @@ pub(crate) struct DeferTimelineArgs {
     /// The event that selects the train to draw.
     #[arg(long, value_enum, value_name = "NAME", default_value = "late")]
     pub(crate) trigger: TriggerName,
+
+    /// The edge at which all triggers of an overlay lie; with a comma between two, an overlay of each.
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "top-half")]
+    pub(crate) align: Vec<AlignName>,
+
+    /// The longest time that an overlay shows before and after the trigger [default: from one train to the next].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) window: Option<Nanos>,
+
+    /// Also write the pictures of report.html into this folder: 1.svg, 2.svg, …
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) pictures: Option<PathBuf>,
+
+    /// Let the bottom half do a fixed amount of work, which takes --execution if nothing interrupts it. Otherwise it ends
+    /// when that time is over, and an interrupt in its middle does not make it longer.
+    #[arg(long)]
+    pub(crate) fixed_work: bool,
 
     /// The bottom half: tasklet, tasklet_hi, softirq_irq_poll, softirq_net_rx.
     #[arg(long, value_name = "NAME", default_value = "tasklet")]

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use latebound_model::Run;
 use latebound_report::{html, terminal};
 
 use crate::cli::ReportArgs;
@@ -18,7 +17,8 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
         bail!("--format json prints the Run and --html or --pictures draws it; give one of them");
     }
     if let Some(folder) = &args.pictures {
-        return write_pictures(&run, folder);
+        write_pictures(html::pictures(&run), folder)?;
+        return Ok(Outcome::Done);
     }
     match &args.html {
         Some(file) if file.as_os_str() == "-" => output.text(&html::page(&run))?,
@@ -38,12 +38,12 @@ pub(crate) fn run(args: &ReportArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// `1.svg`, `2.svg`, … in the page's order.
-fn write_pictures(run: &Run, folder: &Path) -> Result<Outcome> {
+pub(crate) fn write_pictures(pictures: Vec<html::Picture>, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for picture in html::pictures(run) {
+    for picture in pictures {
         let path = folder.join(format!("{}.svg", picture.number));
         latebound_files::write(&path, picture.svg)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }

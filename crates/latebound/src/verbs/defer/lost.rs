@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
     Context, DeferMeasurement, Device, Ksoftirqd, LostDocument, LostTrial, Mechanism, Request, SeriesTally,
-    Settings, trains,
+    Settings, loss_causes, trains,
 };
 use latebound_model::{Condition, Cpu, CpuSet, Nanos, Run, RunState, RunVerb};
 use latebound_report::html;
@@ -152,11 +152,13 @@ fn trial(
     let mut measured = prepared.run(stop.flag(), show, each, || {})?;
     progress.clear();
     let Some(measured) = measured.pop() else { bail!("the module gave no counts") };
+    let ksoftirqd = Ksoftirqd::of_this_kernel();
     Ok(LostTrial {
         condition,
         with_counter,
+        trains: trains(&records, args.irqs, &ksoftirqd),
+        lost_by: loss_causes(&records, &measured.counts, &ksoftirqd),
         measured,
-        trains: trains(&records, args.irqs, &Ksoftirqd::of_this_kernel()),
     })
 }
 
@@ -190,5 +192,6 @@ fn text_row(trial: &LostTrial) -> LostRow<'_> {
         first_by_ksoftirqd: sums.first_by_ksoftirqd,
         latency: &trial.measured.latency,
         unseen: trial.measured.lost(),
+        lost_by: trial.lost_by.named().to_vec(),
     }
 }

@@ -7,24 +7,26 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use latebound_abi::defer::Record as Start;
 use latebound_defer::{
-    DeferMeasurement, Device, Edge, Ksoftirqd, LaneKind, Scope, SeriesTally, TimelineDocument, Trigger,
-    Triggered, edges, train_length, trains, trains_within,
+    Align, DeferMeasurement, Device, Edge, Ksoftirqd, LaneKind, LossCauses, Overlay, Scope, SeriesTally,
+    Signal, TimelineDocument, Trigger, Triggered, edges, loss_causes, overlays, train_length, trains,
+    trains_within,
 };
 use latebound_model::{
     Condition, Cpu, CpuSet, Event, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Tid,
 };
 use latebound_probe::{Recorder, RecorderOptions};
 use latebound_report::terminal::{self, EdgeRow};
-use latebound_report::{ScopeBar, ScopeLane, html};
+use latebound_report::{OverlayTrace, ScopeAccount, ScopeBar, ScopeLane, grouped, html};
 use latebound_system::{Facts, Root};
 
-use crate::cli::{DeferTimelineArgs, TriggerName};
+use crate::cli::{AlignName, DeferTimelineArgs, TriggerName};
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{self, Progress, RunWriter, Stop};
 
 use super::{activations, lost};
+use crate::verbs::report;
 
 pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -38,7 +40,8 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     }
     let length = train_length(args.train.irqs, args.train.period, args.train.pause);
     let count = trains_within(args.duration, length);
-    let (settings, request) = lost::plan(&args.train, count, args.mechanism, args.counter)?;
+    let (settings, mut request) = lost::plan(&args.train, count, args.mechanism, args.counter)?;
+    request.fixed_work = args.fixed_work;
 
     let root = Root::live();
     let doctor = latebound_system::doctor(&root, &Facts::live());
@@ -95,18 +98,40 @@ pub(super) fn run(args: &DeferTimelineArgs, output: &Output) -> Result<Outcome> 
     let trains = trains(&seen.records, args.train.irqs, &ksoftirqd);
     let scope = seen.triggered.scope(&trains, &ksoftirqd, &seen.events, &seen.load_threads);
     let edges = edges(&seen.records);
+    let lost_by = loss_causes(&seen.records, &measured.counts, &ksoftirqd);
+    let reach = args.window.unwrap_or(length);
+    let overlays: Vec<Overlay> = args
+        .align
+        .iter()
+        .flat_map(|&align| overlays(&seen.records, &ksoftirqd, align.into(), reach))
+        .collect();
     let (picture, rows) = (scope.as_ref().map(picture), rows(&edges));
+    let laid_over: Vec<_> = overlays.iter().map(overlay_picture).collect();
+    let account = account(scope.as_ref(), &lost_by);
     if let Some(picture) = &picture {
         record.write_trace(&picture.trace_json())?;
     }
     activations::finish(&activations, &mut run, &mut record);
-    let written = record.finish(&mut run, output, |run| html::scope_page(run, picture.as_ref(), &rows));
+    let page = |run: &Run| html::scope_page(run, picture.as_ref(), &laid_over, &rows, &account);
+    let written = record.finish(&mut run, output, page);
     if output.is_json() {
-        output.document(&TimelineDocument::new(trains.len(), scope.as_ref(), &edges, &run.missing))?;
+        let losses = (&measured.counts, lost_by);
+        let missing = &run.missing;
+        output.document(&TimelineDocument::new(
+            trains.len(),
+            scope.as_ref(),
+            &edges,
+            &overlays,
+            losses,
+            missing,
+        ))?;
     } else {
-        print(picture.as_ref(), &rows, &run, output)?;
+        print(picture.as_ref(), &rows, &account, &run, output)?;
     }
     written?;
+    if let Some(folder) = &args.pictures {
+        report::write_pictures(html::pictures_of(&page(&run)), folder)?;
+    }
     load_runner::demand_all(&run)?;
     Ok(Outcome::Done)
 }
@@ -115,7 +140,17 @@ impl From<TriggerName> for Trigger {
     fn from(name: TriggerName) -> Trigger {
         match name {
             TriggerName::Late => Trigger::Late,
+            TriggerName::Long => Trigger::Long,
             TriggerName::Lost => Trigger::Lost,
+        }
+    }
+}
+
+impl From<AlignName> for Align {
+    fn from(name: AlignName) -> Align {
+        match name {
+            AlignName::TopHalf => Align::TopHalf,
+            AlignName::BottomHalf => Align::BottomHalf,
         }
     }
 }
@@ -158,15 +193,56 @@ impl TimelineState {
     }
 }
 
-/// The scope with the colours of its lanes.
-fn picture(scope: &Scope) -> latebound_report::Scope {
-    let class = |kind| match kind {
+/// The colour of a lane.
+const fn class(kind: LaneKind) -> &'static str {
+    match kind {
         LaneKind::TopHalf => "c-irq",
         LaneKind::BottomHalf => "c-softirq",
         LaneKind::Ksoftirqd => "c-throttled",
+        LaneKind::OtherInterrupts => "c-timer",
+        LaneKind::OtherSoftirqs => "c-preempt",
         LaneKind::Load => "c-task",
         LaneKind::OtherThreads => "c-sched",
+    }
+}
+
+/// An overlay with its words and the colours of its signals.
+fn overlay_picture(overlay: &Overlay) -> latebound_report::Overlay {
+    let edge = match overlay.align {
+        Align::TopHalf => "top half begins",
+        Align::BottomHalf => "bottom half begins",
     };
+    let beyond = match overlay.beyond {
+        0 => String::new(),
+        beyond => format!("; {} bottom halves reach beyond the picture", grouped(beyond)),
+    };
+    let trace = |signal: &Signal| OverlayTrace {
+        name: signal.kind.to_string(),
+        class: class(signal.kind),
+        running: signal.running.clone(),
+        idle: signal.idle.clone(),
+        edges: signal.edges.clone(),
+    };
+    latebound_report::Overlay {
+        title: format!("{} triggers where the {edge}, {}{beyond}", grouped(overlay.triggers), overlay.over),
+        triggers: overlay.triggers,
+        before: overlay.before,
+        after: overlay.after,
+        traces: overlay.signals.iter().map(trace).collect(),
+    }
+}
+
+/// What stands in tables beside the lanes.
+fn account(scope: Option<&Scope>, lost_by: &LossCauses) -> ScopeAccount {
+    let held = scope.into_iter().flat_map(|scope| &scope.held);
+    ScopeAccount {
+        held: held.map(|held| (held.kind.to_string(), held.waiting, held.running)).collect(),
+        lost_by: lost_by.named().to_vec(),
+    }
+}
+
+/// The scope with the colours of its lanes.
+fn picture(scope: &Scope) -> latebound_report::Scope {
     let lanes = scope.lanes.iter().map(|lane| ScopeLane {
         name: lane.kind.to_string(),
         class: class(lane.kind),
@@ -195,6 +271,7 @@ fn rows(edges: &[Edge]) -> Vec<EdgeRow<'_>> {
 fn print(
     scope: Option<&latebound_report::Scope>,
     edges: &[EdgeRow<'_>],
+    account: &ScopeAccount,
     run: &Run,
     output: &Output,
 ) -> Result<()> {
@@ -203,5 +280,6 @@ fn print(
         Some(scope) => terminal::scope(scope, edges, &style),
         None => "nothing started, so there is nothing to show\n".to_owned(),
     };
+    let shown = shown + &terminal::scope_account(account, &style);
     output.text(&(terminal::failed_loads(run, &style) + &shown + &terminal::missing(&run.missing, &style)))
 }
