@@ -320,7 +320,9 @@ mod tests {
         let mut overlays = overlays(&records, &ksoftirqd, Align::TopHalf, Nanos::from_millis(1));
         // A few columns of the picture are enough.
         for signal in overlays.iter_mut().flat_map(|overlay| &mut overlay.signals) {
-            [&mut signal.running, &mut signal.idle, &mut signal.edges].map(|columns| columns.truncate(3));
+            for columns in [&mut signal.running, &mut signal.idle, &mut signal.edges] {
+                columns.truncate(3);
+            }
         }
         let counts = measured().counts;
         let losses = (&counts, loss_causes(&records, &counts, &ksoftirqd));

@@ -142,7 +142,8 @@ pub struct Scope {
     pub held: Vec<Held>,
 }
 
-/// How long one level of execution ran beside the run that was triggered on. Levels interrupt each other, so they overlap.
+/// How long one level of execution ran beside the run that was triggered on. Interrupts and softirqs interrupt each other, so they
+/// overlap; threads have what neither of them has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// The level.
@@ -298,29 +299,40 @@ fn interrupt_lanes(events: &[Event], from: Nanos, to: Nanos, train: &Train) -> V
     ]
 }
 
-/// How long each lane ran while a run waited, and while it ran; without the run itself.
+/// How long each lane ran while a run waited, and while it ran; without the run itself. Threads have what no interrupt and no softirq has.
 fn held(start: &Record, lanes: &[Lane]) -> Vec<Held> {
-    let within = |lane: &Lane, from: u64, to: u64| {
-        let bars = lane.bars.iter().filter(|bar| bar.from.0 != start.started_ns);
-        let mut seen = from;
-        let mut sum = 0;
-        // A bar may lie in another one of its lane.
-        for bar in bars {
-            let (begin, end) = (bar.from.0.max(seen), bar.to.0.min(to));
-            sum += end.saturating_sub(begin);
-            seen = seen.max(end);
+    let is_thread = |lane: &Lane| matches!(lane.kind, LaneKind::Load | LaneKind::OtherThreads);
+    let above: Vec<&Bar> = lanes.iter().filter(|lane| !is_thread(lane)).flat_map(|lane| &lane.bars).collect();
+    let of = |lane: &Lane| {
+        let within = |from: u64, to: u64| {
+            let bars = lane.bars.iter();
+            if is_thread(lane) {
+                let both = covered(bars.chain(above.iter().copied()), from, to);
+                return Nanos(both - covered(above.iter().copied(), from, to));
+            }
+            Nanos(covered(bars.filter(|bar| bar.from.0 != start.started_ns), from, to))
+        };
+        Held {
+            kind: lane.kind,
+            waiting: within(start.requested_ns, start.started_ns),
+            running: within(start.started_ns, start.ended_ns),
         }
-        Nanos(sum)
-    };
-    let of = |lane: &Lane| Held {
-        kind: lane.kind,
-        waiting: within(lane, start.requested_ns, start.started_ns),
-        running: within(lane, start.started_ns, start.ended_ns),
     };
     let is_known = |held: &Held| held.waiting > Nanos::ZERO || held.running > Nanos::ZERO;
-    // Threads are on the CPU all the time that interrupts and softirqs run in.
-    let is_thread = |lane: &&Lane| matches!(lane.kind, LaneKind::Load | LaneKind::OtherThreads);
-    lanes.iter().filter(|lane| !is_thread(lane)).map(of).filter(is_known).collect()
+    lanes.iter().map(of).filter(is_known).collect()
+}
+
+/// How much of a time lies in any of these bars.
+fn covered<'a>(bars: impl Iterator<Item = &'a Bar>, from: u64, to: u64) -> u64 {
+    let mut inside: Vec<(u64, u64)> =
+        bars.map(|bar| (bar.from.0.max(from), bar.to.0.min(to))).filter(|(from, to)| from < to).collect();
+    inside.sort_unstable();
+    let mut seen = from;
+    inside.into_iter().fold(0, |sum, (begin, end)| {
+        let more = end.saturating_sub(begin.max(seen));
+        seen = seen.max(end);
+        sum + more
+    })
 }
 
 /// Who was on the CPU between its switches: the loads' threads, and all others but idle. Nothing without events.
@@ -566,7 +578,10 @@ mod tests {
         let softirq = |vector| EventKind::SoftirqEntry { vector };
         let softirq_ends = |vector| EventKind::SoftirqExit { vector };
         let timer_ends = || EventKind::HrtimerExpireExit { timer: 1 };
+        let task = |tid, comm: &str| Task { tid: Tid(tid), comm: comm.into(), ..Task::default() };
+        let (prev, next) = (task(0, "swapper/0"), task(6, "other"));
         let events: Vec<Event> = [
+            (8_900_000, EventKind::Switch { prev, reason: SwitchReason::Blocked, next }),
             // The train's interrupt, with the tick in it.
             (9_000_000, entry(vector("local_timer"))),
             (9_000_050, timer()),
@@ -615,7 +630,9 @@ mod tests {
             [
                 (LaneKind::TopHalf, 100, 0),
                 (LaneKind::OtherInterrupts, 140, 300),
-                (LaneKind::OtherSoftirqs, 200, 0)
+                (LaneKind::OtherSoftirqs, 200, 0),
+                // All but the 440 ns of those above; all of the run is the run's.
+                (LaneKind::OtherThreads, 360, 0)
             ]
         );
     }
