@@ -30,7 +30,7 @@ PLAN = [
 SERIES = [
     ("H", list(range(32)) + [0xFFFF]),  # mechanism
     ("B", [0, 1, 2, 3, 255]),  # context
-    ("B", [0, 0, 1, 2, 4, 255]),  # flags
+    ("B", [0, 0, 1, 2, 4, 8, 255]),  # flags
     ("I", [0, 1, 2, 0xFFFFFFFF]),  # CPU
     ("I", [3, 100, 0, 0xFFFFFFFF]),  # triggers
     ("I", [1, 2, 0, 1025, 0xFFFFFFFF]),  # burst
