@@ -40,10 +40,7 @@ lint:
 	@scripts/check-spdx.sh
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
-# The fuzz targets are no members of the workspace, and follow its names all the same.
-	@$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
-	@$(CARGO) clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) --all-targets -- --deny warnings
-# Nor is the library for Python.
+# The library for Python is no member of the workspace, and follows its names all the same.
 	@$(CARGO) fmt --manifest-path crates/latebound-py/Cargo.toml --check
 	@$(CARGO) clippy --quiet --locked --manifest-path crates/latebound-py/Cargo.toml --target-dir $(TARGET) -- --deny warnings
 

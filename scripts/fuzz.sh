@@ -29,22 +29,14 @@ for target in "${targets[@]}"; do
     fi
 done
 
-# The counters that libFuzzer reads, of every crate but not of build scripts and macros: those are built without because of --target.
-# All of it is what a stable compiler takes.
-host=$(scripts/with-cargo.sh rustc -vV | sed -n 's/^host: //p')
-flags=(--cfg fuzzing -Cpasses=sancov-module)
-for flag in level=4 inline-8bit-counters pc-table trace-compares; do
-    flags+=("-Cllvm-args=-sanitizer-coverage-$flag")
-done
 bins=(--bin seeds)
 for target in "${targets[@]}"; do bins+=(--bin "$target"); done
-printf 'latebound: building the fuzz targets; the first time takes some minutes\n'
+printf 'latebound: building the fuzz targets\n'
 # Guests of other tests may run beside the build, and time what they do.
-RUSTFLAGS="${flags[*]}" nice scripts/with-cargo.sh cargo build --quiet --locked --release --target "$host" \
-    --manifest-path fuzz/Cargo.toml --target-dir fuzz/target "${bins[@]}"
+RUSTC_WORKSPACE_WRAPPER="$PWD/scripts/with-counters.sh" nice scripts/with-cargo.sh cargo build --quiet --package latebound-fuzz "${bins[@]}"
 
-built=fuzz/target/$host/release
-work=fuzz/target/work
+built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
+work=fuzz/work
 rm -rf "$work"
 mkdir -p "$work/seeds" "$work/logs" fuzz/artifacts
 corpus=fuzz/corpus fixed=()
