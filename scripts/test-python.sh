@@ -135,4 +135,4 @@ assert not {'pandas', 'polars', 'pyarrow', 'duckdb', 'numpy'} & set(sys.modules)
 " "$work/first.run"
 
 use_libraries
-test_with "$environment/bin/python" -m pytest --quiet -p no:cacheprovider --basetemp="$work/tests" "$@"
+test_with "$environment/bin/python" -m pytest --quiet --durations=12 -p no:cacheprovider --basetemp="$work/tests" "$@"
