@@ -13,19 +13,25 @@ from pathlib import Path
 
 import pyspark
 
+# The quick compiler alone: a test is over before the thorough one has paid.
+QUICK = "-XX:TieredStopAtLevel=1"
+
 
 class Cluster:
     """A master and its workers, each with one core, each a process of its own, ended by its id."""
 
-    def __init__(self, folder, workers=2, own=lambda number: {}):
-        """``own`` gives what the environment of a worker has of its own, by the number of its process."""
+    def __init__(self, folder, workers=2, own=lambda number: {}, java=""):
+        """``own`` gives what the environment of a worker has of its own, by the number of its process; ``java`` are options of each Java."""
         self.folder, self.own = folder, own
         self.home = Path(pyspark.__file__).parent
         # A few rows need few tasks.
-        (folder / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\nspark.default.parallelism 2\n")
+        settings = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+        if java:
+            settings |= {"spark.driver.extraJavaOptions": java, "spark.executor.extraJavaOptions": java}
+        (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         # Everything is on loopback, and the workers run this Python, with this library.
         os.environ |= {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        self.environment = os.environ | {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "local")}
+        self.environment = os.environ | {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder / "local"), "SPARK_DAEMON_JAVA_OPTS": java}
         self.processes = []
         self.master, self.page = self.start_master()
         self.workers = [self.start_worker() for _ in range(workers)]

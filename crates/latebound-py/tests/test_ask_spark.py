@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from cluster import Cluster
+from cluster import QUICK, Cluster
 from conftest import FIXTURES, command, write_sample
 from pyspark.sql import SparkSession
 from test_ask import Fleet
@@ -23,7 +23,7 @@ TRACES = ("jobs.trace.dat", "v7-zstd.trace.dat", "v7-overwritten.trace.dat")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    there = Cluster(tmp_path_factory.mktemp("cluster"))
+    there = Cluster(tmp_path_factory.mktemp("cluster"), java=QUICK)
     yield there
     session = SparkSession.getActiveSession()
     if session is not None:

@@ -9,7 +9,7 @@ import stat
 import warnings
 
 import pytest
-from cluster import Cluster
+from cluster import QUICK, Cluster
 from conftest import FIXTURES, REPOSITORY, command
 from pyspark.sql import SparkSession
 from test_store_bucket import KEY, SECRET, server, settings_of, simulate  # noqa: F401
@@ -37,7 +37,7 @@ def started(folder, *arguments, **named):
     """A cluster, and none left of the tests before."""
     if (session := SparkSession.getActiveSession()) is not None:
         session.stop()
-    return Cluster(folder, *arguments, **named)
+    return Cluster(folder, *arguments, java=QUICK, **named)
 
 
 def ended(cluster):
