@@ -31,5 +31,5 @@ mod veth;
 mod work;
 
 pub use process::{LoadError, LoadProcess, load_main};
-pub use spec::{LoadSpec, NetMode, NetPath, ParseLoadError};
+pub use spec::{Ends, LoadSpec, NetMode, NetPath, ParseLoadError};
 pub use work::LoadDone;

@@ -7,6 +7,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use latebound_syscall::clock;
 
 use crate::deadline::Deadline;
 use crate::pace::Pace;
-use crate::spec::{NetMode, NetPath};
+use crate::simple::{allowed, pin};
+use crate::spec::{Ends, NetMode, NetPath};
 use crate::work::{Begun, Work};
 use crate::{user, veth};
 
@@ -32,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) rate: Option<u64>,
     pub(crate) mode: NetMode,
     pub(crate) over: NetPath,
+    /// Where each end runs; `None` for all CPUs of the load.
+    pub(crate) cpus: Option<Ends>,
 }
 
 /// One end of a connection, for whole messages.
@@ -113,7 +117,7 @@ pub(crate) fn tcp(plan: Plan, nagle: bool, until: Deadline, begun: Begun<'_>) ->
         Ok((near, far))
     };
     let (near, far) = pair().map_err(|error| format!("no TCP connection ({error})"))?;
-    Ok(exchange(Stream(near, 0), Stream(far, 0), plan, until, begun))
+    exchange(Stream(near, 0), Stream(far, 0), plan, until, begun)
 }
 
 /// Over UDP, which may lose messages: those that were due and never came are missed.
@@ -129,17 +133,37 @@ pub(crate) fn udp(plan: Plan, until: Deadline, begun: Begun<'_>) -> Result<Work,
         Ok(near)
     };
     let near = pair().map_err(|error| format!("no UDP sockets ({error})"))?;
-    Ok(exchange(near, far, plan, until, begun))
+    exchange(near, far, plan, until, begun)
 }
 
-fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline, begun: Begun<'_>) -> Work {
+fn exchange(
+    near: impl End,
+    far: impl End,
+    plan: Plan,
+    until: Deadline,
+    begun: Begun<'_>,
+) -> Result<Work, String> {
+    // Before the first message, so that none of them is sent or received elsewhere. This thread is the client; the server's starts on the
+    // client's CPU, so the CPUs are read first.
+    let allowed = allowed()?;
+    if let Some(ends) = plan.cpus {
+        pin(ends.server, &allowed)?;
+        pin(ends.client, &allowed)?;
+    }
     let prepared = until.elapsed();
-    let over = AtomicBool::new(false);
+    let (over, placed) = (AtomicBool::new(false), Barrier::new(2));
     let (sent, sent_for, there, back) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| match plan.mode {
-            NetMode::Stream => receive(far, plan, &over).map(Some),
-            NetMode::PingPong => echo(far, plan, &over).map(|()| None),
+        let (over, placed) = (&over, &placed);
+        let other = scope.spawn(move || {
+            let pinned = plan.cpus.map_or(Ok(()), |ends| pin(ends.server, &allowed));
+            placed.wait();
+            pinned?;
+            match plan.mode {
+                NetMode::Stream => receive(far, plan, over).map(Some),
+                NetMode::PingPong => echo(far, plan, over).map(|()| None),
+            }
         });
+        placed.wait();
         begun();
         let ended = match plan.mode {
             NetMode::Stream => send(near, plan, until.start() + prepared, until).map(|sent| (sent, None)),
@@ -165,7 +189,7 @@ fn exchange(near: impl End, far: impl End, plan: Plan, until: Deadline, begun: B
     let due = |rate: u64| (u128::from(rate) * u128::from(sent_for.0) / 1_000_000_000) as u64 + 1;
     let offered = plan.rate.map(due);
     let took = Some(sent_for);
-    Work { done: latency.count(), offered, error, latency: Some(latency), took, ..Work::of("messages") }
+    Ok(Work { done: latency.count(), offered, error, latency: Some(latency), took, ..Work::of("messages") })
 }
 
 fn send(mut near: impl End, plan: Plan, start: Nanos, until: Deadline) -> Result<u64, String> {

@@ -57,15 +57,17 @@ pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: B
             simple::rt_hog(hog, *threads, *cpu, until, begun)
         }
         LoadSpec::Ipc { groups, rate } => ipc::run(*groups, *rate, duration, until, begun),
-        LoadSpec::Tcp { size, rate, mode, over, nagle } => net::tcp(
-            net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over },
+        LoadSpec::Tcp { size, rate, mode, over, cpus, nagle } => net::tcp(
+            net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over, cpus: *cpus },
             *nagle,
             until,
             begun,
         ),
-        LoadSpec::Udp { size, rate, mode, over } => {
-            net::udp(net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over }, until, begun)
-        }
+        LoadSpec::Udp { size, rate, mode, over, cpus } => net::udp(
+            net::Plan { size: *size as usize, rate: *rate, mode: *mode, over: *over, cpus: *cpus },
+            until,
+            begun,
+        ),
         LoadSpec::Sqlite { clients, rate, path } => sqlite::run(*clients, *rate, path, until, begun),
         LoadSpec::Pgbench { clients, rate, scale, path } => {
             pgbench::run(*clients, *rate, *scale, path, until, begun)

@@ -49,12 +49,13 @@ where
     Ok(work)
 }
 
-fn allowed() -> Result<CpuSet, String> {
+/// The CPUs that the load may use.
+pub(crate) fn allowed() -> Result<CpuSet, String> {
     sched::affinity().map_err(|error| format!("the affinity could not be read ({error})"))
 }
 
 /// The calling thread on this CPU alone.
-fn pin(cpu: Cpu, allowed: &CpuSet) -> Result<(), String> {
+pub(crate) fn pin(cpu: Cpu, allowed: &CpuSet) -> Result<(), String> {
     sched::set_affinity(&CpuSet::new([cpu]))
         .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
 }

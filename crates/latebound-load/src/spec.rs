@@ -20,11 +20,12 @@ pub(crate) const USAGE: &[(&str, &str)] = &[
     (
         "tcp",
         "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,nagle=off|on,\
-         over=loopback|veth",
+         over=loopback|veth,cpus=N-N client and server (default: all CPUs)",
     ),
     (
         "udp",
-        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,over=loopback|veth",
+        "size=100,rate=N messages a second (default: as fast as possible),mode=stream|ping-pong,over=loopback|veth,\
+         cpus=N-N client and server (default: all CPUs)",
     ),
     ("sqlite", "clients=1,rate=N transactions a second (default: as fast as possible),path=/tmp"),
     (
@@ -80,6 +81,8 @@ pub enum LoadSpec {
         mode: NetMode,
         /// What is between the two ends.
         over: NetPath,
+        /// The CPU of each end; `None` for all.
+        cpus: Option<Ends>,
         /// Whether the kernel may hold small messages back (Nagle).
         nagle: bool,
     },
@@ -93,6 +96,8 @@ pub enum LoadSpec {
         mode: NetMode,
         /// What is between the two ends.
         over: NetPath,
+        /// The CPU of each end; `None` for all.
+        cpus: Option<Ends>,
     },
     /// Transactions in SQLite, each client on a database of its own.
     Sqlite {
@@ -174,6 +179,35 @@ pub enum NetPath {
     Veth,
 }
 
+/// The highest number of a CPU that is read.
+const MAX_CPU: u32 = 65_535;
+
+/// The CPUs of the two ends of a network load, which may be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Of the client, which sends first.
+    pub client: Cpu,
+    /// Of the server.
+    pub server: Cpu,
+}
+
+impl FromStr for Ends {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ends, String> {
+        let cpu = |word: &str| word.trim().parse().ok().filter(|&cpu: &u32| cpu <= MAX_CPU).map(Cpu);
+        let ends = text.split_once('-').and_then(|(client, server)| Some((cpu(client)?, cpu(server)?)));
+        let (client, server) = ends.ok_or("write the client's CPU and the server's, for example 0-1")?;
+        Ok(Ends { client, server })
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.client, self.server)
+    }
+}
+
 /// Why a text is not a load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLoadError {
@@ -212,6 +246,9 @@ fn names() -> String {
 fn usage(load: &str) -> &'static str {
     USAGE.iter().find(|(name, _)| *name == load).map_or("", |(_, usage)| usage)
 }
+
+/// Size, rate, mode, path and CPUs of messages over a network.
+type Network = (u32, Option<u64>, NetMode, NetPath, Option<Ends>);
 
 /// The options of one load while they are read.
 struct Options<'a> {
@@ -263,7 +300,7 @@ impl<'a> Options<'a> {
     }
 
     fn cpu(&mut self) -> Result<Option<Cpu>, ParseLoadError> {
-        Ok(self.small("cpu", 0..=65_535)?.map(Cpu))
+        Ok(self.small("cpu", 0..=u64::from(MAX_CPU))?.map(Cpu))
     }
 
     /// As [`Options::number`], for what fits 32 bits by its range.
@@ -295,8 +332,8 @@ impl<'a> Options<'a> {
             .ok_or_else(|| self.bad(option, value, "write a size from 64KiB to 1TiB, for example 16MiB"))
     }
 
-    /// Size, rate, mode and path of messages over a network.
-    fn network(&mut self) -> Result<(u32, Option<u64>, NetMode, NetPath), ParseLoadError> {
+    /// Size, rate, mode, path and CPUs of messages over a network.
+    fn network(&mut self) -> Result<Network, ParseLoadError> {
         // Eight bytes hold the time at which a message was due; larger ones than these UDP does not carry.
         let size = self.small("size", 8..=65_000)?.unwrap_or(100);
         let rate = self.number("rate", 1..=100_000_000)?;
@@ -317,7 +354,9 @@ impl<'a> Options<'a> {
             Some("veth") => NetPath::Veth,
             Some(other) => return Err(self.bad("over", other, "write loopback or veth")),
         };
-        Ok((size, rate, mode, over))
+        let cpus =
+            self.take("cpus").map(|value| value.parse().map_err(|why: String| self.bad("cpus", value, why)));
+        Ok((size, rate, mode, over, cpus.transpose()?))
     }
 
     fn finish(self) -> Result<(), ParseLoadError> {
@@ -386,17 +425,17 @@ impl FromStr for LoadSpec {
                 rate: options.number("rate", 1..=100_000_000)?,
             },
             "tcp" => {
-                let (size, rate, mode, over) = options.network()?;
+                let (size, rate, mode, over, cpus) = options.network()?;
                 let nagle = match options.take("nagle") {
                     None | Some("off") => false,
                     Some("on") => true,
                     Some(other) => return Err(options.bad("nagle", other, "write on or off")),
                 };
-                LoadSpec::Tcp { size, rate, mode, over, nagle }
+                LoadSpec::Tcp { size, rate, mode, over, cpus, nagle }
             }
             "udp" => {
-                let (size, rate, mode, over) = options.network()?;
-                LoadSpec::Udp { size, rate, mode, over }
+                let (size, rate, mode, over, cpus) = options.network()?;
+                LoadSpec::Udp { size, rate, mode, over, cpus }
             }
             "sqlite" => LoadSpec::Sqlite {
                 clients: options.small("clients", 1..=256)?.unwrap_or(1),
@@ -484,7 +523,8 @@ impl LoadSpec {
                 parts.push(format!("groups={groups}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
             }
-            LoadSpec::Tcp { size, rate, mode, over, .. } | LoadSpec::Udp { size, rate, mode, over } => {
+            LoadSpec::Tcp { size, rate, mode, over, cpus, .. }
+            | LoadSpec::Udp { size, rate, mode, over, cpus } => {
                 parts.push(format!("size={size}"));
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
                 parts.push(format!("mode={}", mode.name()));
@@ -494,6 +534,7 @@ impl LoadSpec {
                 if *over == NetPath::Veth {
                     parts.push("over=veth".to_owned());
                 }
+                parts.extend(cpus.map(|cpus| format!("cpus={cpus}")));
             }
             LoadSpec::Sqlite { clients, rate, path } => {
                 parts.push(format!("clients={clients}"));
@@ -562,6 +603,8 @@ mod tests {
             ("tcp", "tcp:size=100,mode=stream,nagle=off"),
             ("tcp:size=14,nagle=on,rate=10000", "tcp:size=14,rate=10000,mode=stream,nagle=on"),
             ("udp:mode=ping-pong,over=veth", "udp:size=100,mode=ping-pong,over=veth"),
+            ("tcp:size=850,cpus=0-1", "tcp:size=850,mode=stream,nagle=off,cpus=0-1"),
+            ("udp:cpus = 3 - 3", "udp:size=100,mode=stream,cpus=3-3"),
             ("sqlite:rate=500", "sqlite:clients=1,rate=500,path=/tmp"),
             ("pgbench:clients=4", "pgbench:clients=4,scale=1,path=/tmp"),
             ("timer", "timer:threads=50,period=1ms"),
@@ -588,6 +631,9 @@ mod tests {
             ("tcp:size=7", "from 8 to 65000"),
             ("udp:mode=ping-pong,rate=5", "has no rate"),
             ("tcp:over=eth0", "write loopback or veth"),
+            ("tcp:cpus=0", "write the client's CPU and the server's, for example 0-1"),
+            ("udp:cpus=1-x", "for example 0-1"),
+            ("udp:cpus=0-4294967295", "for example 0-1"),
             ("udp:nagle=on", "no option \"nagle\""),
             ("rt-hog:priority=100", "from 1 to 99"),
             ("rt-hog:busy=300", "write it as 300ns, 300us"),
@@ -609,6 +655,7 @@ mod tests {
             n in 1u32..99, rate in prop::option::of(1u64..1_000_000), size in 16u64..1 << 20,
             busy in 1_000u64..9_000_000, cpu in prop::option::of(0u32..64),
         ) {
+            let ends = cpu.map(|cpu| Ends { client: Cpu(cpu), server: Cpu(n) });
             for spec in [
                 LoadSpec::Cpu { threads: Some(n), cpu: cpu.map(Cpu) },
                 LoadSpec::RtHog {
@@ -620,8 +667,8 @@ mod tests {
                     cpu: cpu.map(Cpu),
                 },
                 LoadSpec::Ipc { groups: n, rate },
-                LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, over: NetPath::Loopback, nagle: n % 2 == 0 },
-                LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong, over: NetPath::Veth },
+                LoadSpec::Tcp { size: n + 8, rate, mode: NetMode::Stream, over: NetPath::Loopback, cpus: ends, nagle: n % 2 == 0 },
+                LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong, over: NetPath::Veth, cpus: ends },
                 LoadSpec::Sqlite { clients: n, rate, path: PathBuf::from("/var/tmp") },
                 LoadSpec::Pgbench { clients: n.min(90), rate, scale: n, path: PathBuf::from("/var/tmp") },
                 LoadSpec::Timer { threads: n, period: Nanos(busy * 10) },

@@ -52,6 +52,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
     ("a_failure_is_reported_with_what_to_type", a_failure_is_reported_with_what_to_type),
     ("a_load_stays_on_its_cpus", a_load_stays_on_its_cpus),
+    ("the_two_ends_of_a_network_stay_on_their_cpus", the_two_ends_of_a_network_stay_on_their_cpus),
 ];
 
 fn main() -> ExitCode {
@@ -263,6 +264,44 @@ fn messages_over_the_network_are_timed_both_ways() {
         let [series] = done.series.as_slice() else { panic!("{text}: {:?}", done.series) };
         assert_eq!(series.quantity, Quantity::LatencyNaive, "{text}");
         assert!(series.histogram.count() > 100, "{text}: {:?}", series.summary);
+    }
+}
+
+/// The CPUs of a load's threads, as the kernel has them.
+fn cpus_of(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let list = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t").map(str::to_owned))
+    };
+    let mut cpus: Vec<String> = tasks.filter_map(|task| list(task.path())).collect();
+    cpus.sort();
+    cpus
+}
+
+fn the_two_ends_of_a_network_stay_on_their_cpus() {
+    let last = last_cpu();
+    let mut expected = [last.to_string(), "0".to_owned()];
+    expected.sort();
+    for text in ["tcp:mode=ping-pong,over=veth", "tcp:size=850", "udp:size=14,rate=1000"] {
+        let spec = format!("{text},cpus={last}-0").parse().expect("a load");
+        let mut load = start(&spec, Nanos::from_secs(20));
+        wait_until(text, || load.has_begun());
+        let pid = load.pid().expect("it runs");
+        // The process itself is the client; what else it has are the server and, over veth, the thread of the other namespace.
+        wait_until("both ends are where they belong", || {
+            let cpus = cpus_of(pid);
+            expected.iter().all(|cpu| cpus.contains(cpu))
+        });
+        let client =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/status")).expect("it still runs");
+        assert!(client.contains(&format!("Cpus_allowed_list:\t{last}\n")), "{text}: {client}");
+        std::thread::sleep(Duration::from_millis(200));
+        load.stop();
+        let done = load.wait().expect("a result");
+        assert_eq!(done.load.error, None, "{text}");
+        assert!(done.load.arguments.ends_with(&format!("cpus={last}-0")), "{:?}", done.load);
+        assert!(done.load.done > Some(20), "{text}: {:?}", done.load);
     }
 }
 
@@ -609,8 +648,10 @@ fn a_failure_is_reported_with_what_to_type() {
     assert!(text.contains("/nonexistent") && text.contains("io:path="), "{text}");
     let text = error_of(run("memory:size=1TiB", 100));
     assert!(text.contains("write memory:size="), "{text}");
-    let text = error_of(run("rt-hog:cpu=60000", 100));
-    assert!(text.contains("CPU 60000") && text.contains("choose from 0"), "{text}");
+    for load in ["rt-hog:cpu=60000", "tcp:cpus=0-60000", "udp:cpus=60000-0"] {
+        let text = error_of(run(load, 100));
+        assert!(text.contains("CPU 60000") && text.contains("choose from 0"), "{text}");
+    }
     for (word, expected) in [("/nonexistent/program", "could not be started"), ("false", "exit status: 1")] {
         let spec = LoadSpec::command(vec![word.into()]).expect("a word");
         let text = error_of(start(&spec, Nanos::from_millis(300)).wait().expect("a result"));
