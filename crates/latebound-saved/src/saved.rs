@@ -44,6 +44,13 @@ impl Saved {
         }
     }
 
+    /// Adds why the values are no bound.
+    pub(crate) fn doubt(&mut self, sentence: &str) {
+        if let Some(conditions) = &mut self.observations.conditions {
+            conditions.problems.push(sentence.to_owned());
+        }
+    }
+
     /// The workload curves of every CPU, and of which CPUs they are missing.
     pub fn curves(&self) -> (Vec<WorkloadCurve>, Vec<Missing>) {
         let (mut curves, mut missing) = (Vec::new(), Vec::new());
