@@ -588,6 +588,7 @@ fn preemption_models_read_as_they_did() {
         links: vec![("sqlite".to_owned(), "sqlite/compare.html".to_owned())],
     };
     golden("preemption.svg", &html::tradeoff_picture(&page).unwrap().svg);
+    assert!(html::by_size_picture(&page).is_none(), "one size is no figure");
     let text = html::tradeoff_page(&page);
     for wanted in ["href=\"sqlite/compare.html\"", "<h2>tcp:size=14</h2>", "Emulated"] {
         assert!(text.contains(wanted), "{wanted}");

@@ -36,7 +36,7 @@ pub use matrix::{Matrix, MatrixKernel, matrix_page, matrix_picture};
 pub use pictures::{Picture, pictures, pictures_of};
 pub use relations::{RelationMap, relations_page};
 pub use scope::scope_page;
-pub use tradeoff::{TradeoffPage, tradeoff_page, tradeoff_picture};
+pub use tradeoff::{TradeoffPage, by_size_picture, tradeoff_page, tradeoff_picture};
 pub use trial::{trial_pictures, trials_together};
 
 const STYLE: &str = include_str!("style.css");

@@ -9,7 +9,7 @@ use latebound_model::Emulation;
 use super::pictures::{Picture, standalone};
 use super::{document, parts};
 use crate::markup::Markup;
-use crate::svg::{self, TradeoffPanel, TradeoffPoint};
+use crate::svg::{self, SizeLine, SizePanel, TradeoffPanel, TradeoffPoint};
 use crate::terminal::gain_rows;
 
 /// What the page shows.
@@ -45,6 +45,7 @@ impl TradeoffPage<'_> {
 }
 
 const LABEL: &str = "Latency against throughput of each preemption model";
+const SIZES: &str = "Throughput of each preemption model by the size of a message";
 const WIDTH: f64 = 980.0;
 
 fn spread(estimate: &Estimate) -> [f64; 3] {
@@ -69,7 +70,52 @@ fn panel(workload: &Workload) -> TradeoffPanel {
     }
 }
 
+/// A workload's name without the size of its first load's messages, and that size in bytes: `tcp:nagle=on` and 14 of `tcp:size=14,nagle=on`.
+/// `None` where it names no size in bytes.
+fn sized(name: &str) -> Option<(String, u32)> {
+    let (first, others) = name.split_once('+').map_or((name, None), |(first, others)| (first, Some(others)));
+    let (load, options) = first.split_once(':')?;
+    let size = options.split(',').find_map(|option| option.trim().strip_prefix("size=")?.parse().ok())?;
+    let rest: Vec<&str> = options.split(',').filter(|option| !option.trim().starts_with("size=")).collect();
+    let load = if rest.is_empty() { load.to_owned() } else { format!("{load}:{}", rest.join(",")) };
+    Some((load + &others.map(|others| format!("+{others}")).unwrap_or_default(), size))
+}
+
+/// A panel for each load that was measured with several sizes.
+fn size_panels(tradeoff: &Tradeoff) -> Vec<SizePanel> {
+    let mut kinds: Vec<(String, Vec<(u32, &Workload)>)> = Vec::new();
+    for workload in &tradeoff.workloads {
+        let Some((kind, size)) = sized(&workload.name) else { continue };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, workloads)) => workloads.push((size, workload)),
+            None => kinds.push((kind, vec![(size, workload)])),
+        }
+    }
+    let panel = |(kind, mut workloads): (String, Vec<(u32, &Workload)>)| {
+        workloads.sort_by_key(|(size, _)| *size);
+        let of = workloads.iter().find_map(|(_, workload)| workload.throughput_of.as_deref());
+        let line = |model: &String| {
+            let point = |(size, workload): &(u32, &Workload)| {
+                let point = workload.points.iter().find(|point| point.model == *model)?;
+                Some((*size, spread(&point.throughput)))
+            };
+            SizeLine { name: model.clone(), points: workloads.iter().filter_map(point).collect() }
+        };
+        let lines = tradeoff.models.iter().map(line).filter(|line| line.points.len() > 1).collect();
+        SizePanel { title: kind, upward: format!("{} a second", of.unwrap_or("units")), lines }
+    };
+    kinds.into_iter().filter(|(_, workloads)| workloads.len() > 1).map(panel).collect()
+}
+
 impl TradeoffPage<'_> {
+    fn draw_sizes(&self, width: f64) -> Option<Markup> {
+        let mut face = vec![self.facts.as_str()];
+        face.extend(self.origin.as_deref());
+        face.push("Dots: medians over Runs. Upright lines: as in the picture of latency against throughput.");
+        face.push("Axes do not begin at 0; sizes far apart are on a logarithmic axis.");
+        svg::by_size(SIZES, &face, &size_panels(self.tradeoff), width)
+    }
+
     fn draw(&self, width: f64) -> Option<Markup> {
         let panels: Vec<TradeoffPanel> = self.tradeoff.workloads.iter().map(panel).collect();
         let points = || self.tradeoff.workloads.iter().flat_map(|workload| &workload.points);
@@ -92,6 +138,11 @@ pub fn tradeoff_picture(page: &TradeoffPage<'_>) -> Option<Picture> {
     standalone((page.draw(WIDTH)?.into_string().split("</svg>").next()?, 1))
 }
 
+/// Throughput by size as a file of its own. `None` where no load was measured with several sizes.
+pub fn by_size_picture(page: &TradeoffPage<'_>) -> Option<Picture> {
+    standalone((page.draw_sizes(WIDTH)?.into_string().split("</svg>").next()?, 1))
+}
+
 /// The page.
 pub fn tradeoff_page(shown: &TradeoffPage<'_>) -> String {
     document(
@@ -109,6 +160,9 @@ pub fn tradeoff_page(shown: &TradeoffPage<'_>) -> String {
         },
         |m| {
             parts::picture(m, LABEL, "", WIDTH, |width| shown.draw(width));
+            if !size_panels(shown.tradeoff).is_empty() {
+                parts::picture(m, SIZES, "", WIDTH, |width| shown.draw_sizes(width));
+            }
             for workload in &shown.tradeoff.workloads {
                 table(m, shown, workload);
             }
@@ -140,4 +194,26 @@ fn table(m: &mut Markup, shown: &TradeoffPage<'_>, workload: &Workload) {
             });
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_known_by_its_size_and_by_what_else_it_is() {
+        let of = |name| sized(name).map(|(kind, size)| format!("{kind} {size}"));
+        for (name, kind) in [
+            ("tcp:size=14", "tcp 14"),
+            ("tcp:size=14,nagle=on", "tcp:nagle=on 14"),
+            ("udp:rate=10,size=850,cpus=0-1", "udp:rate=10,cpus=0-1 850"),
+            ("tcp:size=300+cpu:threads=4", "tcp+cpu:threads=4 300"),
+        ] {
+            assert_eq!(of(name).as_deref(), Some(kind), "{name}");
+        }
+        // Another load's size, bytes with a unit, and none.
+        for name in ["ipc", "ipc:groups=1+tcp:size=14", "memory:size=64MiB", "sqlite"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
 }

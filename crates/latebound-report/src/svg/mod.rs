@@ -5,6 +5,7 @@
 //! `html/style.css`; a picture says what it shows in its `aria-label` and in `<title>`s.
 
 mod bound;
+mod by_size;
 mod deferred;
 mod differences;
 mod distribution;
@@ -24,6 +25,7 @@ use latebound_model::Nanos;
 use crate::markup::Markup;
 
 pub use bound::{decomposition, growth, views, witness};
+pub use by_size::{SizeLine, SizePanel, by_size};
 pub use deferred::{DeferredGroup, DeferredRow, deferred};
 pub use differences::{Difference, differences};
 pub use distribution::{Layer, Marker, distribution, spark, survival};

@@ -33,7 +33,7 @@ pub struct TradeoffPoint {
 }
 
 /// An axis between two values, which need not begin at zero; logarithmic where one is many times the other.
-struct Span {
+pub(super) struct Span {
     low: f64,
     high: f64,
     from: f64,
@@ -45,7 +45,7 @@ struct Span {
 const FAR_APART: f64 = 5.0;
 
 impl Span {
-    fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Span {
+    pub(super) fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Span {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|value| value.is_finite()) {
             (low, high) = (low.min(value), high.max(value));
@@ -61,7 +61,7 @@ impl Span {
         Span { low: (low - room).max(0.0), high: high + room, from, to, logarithmic: false }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
             true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
             false => (value - self.low) / (self.high - self.low),
@@ -71,7 +71,7 @@ impl Span {
     }
 
     /// Round values inside, at least `gap` apart.
-    fn ticks(&self, gap: f64) -> Vec<f64> {
+    pub(super) fn ticks(&self, gap: f64) -> Vec<f64> {
         if self.logarithmic {
             let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
             let digits: &[f64] = if last - first > 3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -91,7 +91,8 @@ impl Span {
 }
 
 const PANEL: f64 = 300.0;
-const CLASSES: [&str; 5] = ["s0", "s2", "s1", "s3", "cpu"];
+/// How the systems look, one after the other.
+pub(super) const CLASSES: [&str; 5] = ["s0", "s2", "s1", "s3", "cpu"];
 
 /// The picture; `face` is said at its top. `None` where no panel has a point.
 pub fn tradeoff(label: &str, face: &[&str], panels: &[TradeoffPanel], width: f64) -> Option<Markup> {
@@ -208,7 +209,7 @@ fn frontier(m: &mut Markup, panel: &TradeoffPanel, across: &Span, upward: &Span,
 }
 
 /// `12.4k`, with four digits, so that close neighbours are told apart.
-fn rate_label(value: f64) -> String {
+pub(super) fn rate_label(value: f64) -> String {
     match value {
         v if v < 9_999.5 => short((v * 10.0).round() / 10.0),
         v if v < 9_999_500.0 => format!("{}k", short((v / 10.0).round() / 100.0)),

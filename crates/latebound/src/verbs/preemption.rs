@@ -333,6 +333,9 @@ fn conclude(folder: &Path, plan: &Plan, output: &Output) -> Result<Tradeoff> {
     if let Some(picture) = html::tradeoff_picture(&page) {
         write(&folder.join("preemption.svg"), picture.svg)?;
     }
+    if let Some(picture) = html::by_size_picture(&page) {
+        write(&folder.join("preemption-sizes.svg"), picture.svg)?;
+    }
     if !output.is_json() {
         output.text(&format!(
             "{}\nRuns: {}\nPicture: {}\n",
