@@ -326,11 +326,11 @@ rr\t''
 deadline\t''
 other\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l requester-priority -d 'The real-time priority of this thread, only for fifo and rr [default: 20]' -r
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-policy -d 'The policy of the threads that run kthread, kthread_worker, task_work and user. Without the module: of the threads of user, timerfd, perf_overflow and direct_io, and of the thread that membarrier calls' -r -f -a "fifo\t''
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-policy -d 'The policies of the threads that run kthread, kthread_worker, task_work and user, with commas between them. Without the module: of the threads of user, timerfd, perf_overflow and direct_io, and of the thread that membarrier calls. With several policies, these mechanisms have one series for each, in turns [default: other]' -r -f -a "fifo\t''
 rr\t''
 deadline\t''
 other\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'The real-time priority of these threads, only for fifo and rr [default: 20]' -r
+complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l runner-priority -d 'The real-time priorities of these threads, with commas between them; fifo and rr have one series for each [default: 20]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l patience -d 'Give up on requests if nothing has started for this time' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l limit -d 'End each measurement, idle and under load, after this time. The output names the requests that are left' -r
 complete -c latebound -n "__fish_latebound_using_subcommand defer; and __fish_seen_subcommand_from run" -l load -d 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once' -r

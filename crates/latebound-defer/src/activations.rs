@@ -143,6 +143,7 @@ mod tests {
             open_loop: false,
             counter: false,
             fixed_work: false,
+            runner: None,
         };
         SeriesTally::new(request, Cpu(0), Tid(70))
     }

@@ -222,6 +222,7 @@ mod tests {
                 open_loop: false,
                 counter: false,
                 fixed_work: false,
+                runner: None,
             };
             let load = if loaded { Condition::Loaded } else { Condition::Idle };
             let written = crate::SeriesTally::new(request, Cpu(0), latebound_model::Tid(0)).series(None, &load);

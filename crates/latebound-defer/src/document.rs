@@ -53,6 +53,9 @@ struct DeferRow<'a> {
     cpu: u32,
     /// For how long the pool was kept busy ahead of each request; 0 where it was not.
     busy_ns: u64,
+    /// The policy and priority of the thread that runs it, where that is made for the measurement and real-time: `rr 20`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner: Option<String>,
     /// From the request to the start.
     latency: Summary,
     /// The standard deviation of the latency; null for fewer than two values.
@@ -85,6 +88,8 @@ struct DeferRow<'a> {
     cross_cpu: u64,
     /// Starts by the thread ksoftirqd of the CPU.
     by_ksoftirqd: u64,
+    /// Starts that came only when the measurement had ended and loads were taken away.
+    after_end: u64,
     /// Names for what made it late, for people.
     signatures: Vec<String>,
 }
@@ -122,6 +127,7 @@ impl<'a> DeferRow<'a> {
             requested_cpu: measured.requester.0,
             cpu: request.cpu.0,
             busy_ns: request.busy.0,
+            runner: request.runner_name(),
             latency: Summary::of(&measured.latency),
             standard_deviation_ns: measured.standard_deviation(),
             intervals,
@@ -138,6 +144,7 @@ impl<'a> DeferRow<'a> {
             records_lost: counts.records_lost,
             cross_cpu: measured.cross_cpu,
             by_ksoftirqd: measured.by_ksoftirqd,
+            after_end: measured.after_end,
             signatures: measured.signatures(facts).iter().map(ToString::to_string).collect(),
         }
     }
@@ -262,9 +269,10 @@ mod tests {
             open_loop: true,
             counter: false,
             fixed_work: false,
+            runner: None,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
-        records().iter().for_each(|record| measured.add(record, &Ksoftirqd::default()));
+        records().iter().for_each(|record| measured.add(record, &Ksoftirqd::default(), None));
         (measured.counts.requests, measured.counts.starts, measured.counts.merged) = (3, 2, 1);
         (measured.counts.triggers, measured.counts.triggers_late) = (3, 1);
         measured

@@ -35,7 +35,7 @@ pub use lost::{LostDocument, LostTrial};
 pub use overlay::{Align, Overlay, Signal, overlays};
 pub use plan::{BpfMechanism, By, Context, Mechanism, Request, Settings};
 pub use run::{DeferMeasurement, Progress};
-pub use signature::{Facts, Signature, Starved};
+pub use signature::{Facts, Signature, Starved, Throttled};
 pub use tally::SeriesTally;
 pub use timeline::{Bar, Edge, Held, Lane, LaneKind, Scope, TimelineDocument, Trigger, Triggered, edges};
 pub use train::{Train, TrainSums, latency, sums, train_length, trains, trains_within};

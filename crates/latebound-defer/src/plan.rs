@@ -383,6 +383,9 @@ pub struct Request {
     pub counter: bool,
     /// The item does as much work as takes `execution` undisturbed; otherwise it ends once that time is over.
     pub fixed_work: bool,
+    /// How the thread that runs its starts is scheduled, where that is made for the measurement ([`Mechanism::has_runner`]): FIFO or RR
+    /// with a priority; `None` for SCHED_OTHER.
+    pub runner: Option<(Policy, u32)>,
 }
 
 /// From so many triggers on, a slow mechanism's requests are spread over several items.
@@ -402,6 +405,12 @@ impl Request {
         (0..items).map(move |item| triggers / items + u32::from(item < triggers % items))
     }
 
+    /// How people call the policy and priority of the thread that runs it: `rr 20`; `None` for an ordinary thread.
+    pub fn runner_name(&self) -> Option<String> {
+        let (policy, priority) = self.runner?;
+        Some(format!("{} {priority}", policy.name().to_lowercase()))
+    }
+
     /// What people call it: `work_highpri from hardirq, to CPU 1`.
     pub fn label(&self, requester: Cpu) -> String {
         self.deferral(requester, None).to_string()
@@ -411,7 +420,9 @@ impl Request {
     pub(crate) fn deferral(&self, requester: Cpu, order: Option<&str>) -> Deferral {
         let to = (self.cpu != requester).then(|| format!("to CPU {}", self.cpu));
         let busy = (self.busy != Nanos::ZERO).then(|| "pool busy".to_owned());
-        let place: Vec<String> = to.into_iter().chain(busy).chain(order.map(str::to_owned)).collect();
+        let runner = self.runner_name();
+        let place: Vec<String> =
+            to.into_iter().chain(busy).chain(runner).chain(order.map(str::to_owned)).collect();
         Deferral {
             mechanism: self.mechanism.name().to_owned(),
             context: self.context.name().to_owned(),
@@ -441,8 +452,6 @@ pub struct Settings {
     pub ring_records: u32,
     /// How the thread that requests from task context is scheduled: FIFO or RR with a priority; `None` for SCHED_OTHER.
     pub requester: Option<(Policy, u32)>,
-    /// How threads that are a mechanism themselves are scheduled.
-    pub runner: Option<(Policy, u32)>,
     /// After so long without a start, the run is over though requests wait.
     pub patience: Nanos,
     /// After so long the run is over whatever was requested.
@@ -479,6 +488,7 @@ mod tests {
             open_loop: false,
             counter: false,
             fixed_work: false,
+            runner: None,
         };
         for (mechanism, triggers, items) in
             [("rcu", 10_007, 16), ("timer", 1_001, 4), ("work", 10_000, 1), ("rcu", 999, 1)]
@@ -486,6 +496,27 @@ mod tests {
             let shares: Vec<u32> = request(mechanism, triggers).shares().collect();
             assert_eq!((shares.len(), shares.iter().sum()), (items, triggers), "{mechanism}");
         }
+    }
+
+    #[test]
+    fn the_policy_of_its_thread_sets_a_series_apart() {
+        let request = Request {
+            mechanism: "user".parse().unwrap(),
+            context: "hardirq".parse().unwrap(),
+            cpu: Cpu(1),
+            triggers: 1,
+            burst: 1,
+            execution: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            open_loop: false,
+            counter: false,
+            fixed_work: false,
+            runner: None,
+        };
+        let label = |runner| Request { runner, ..request }.label(Cpu(0));
+        assert_eq!(label(None), "user from hardirq, to CPU 1");
+        assert_eq!(label(Some((Policy::RoundRobin, 20))), "user from hardirq, to CPU 1, rr 20");
+        assert_eq!(label(Some((Policy::Fifo, 1))), "user from hardirq, to CPU 1, fifo 1");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the module, from the plan to what became of it.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,10 +90,10 @@ impl DeferMeasurement {
         let series = add(&self.device, &self.settings, request)?;
         self.owners.push(owner);
         if series.runner_tid != 0 {
-            schedule(series.runner_tid, self.settings.runner)?;
+            schedule(series.runner_tid, request.runner)?;
         }
         if self.device.kernel().is_waited(request.mechanism) {
-            let (device, cpu, runner) = (Arc::clone(&self.device), request.cpu, self.settings.runner);
+            let (device, cpu, runner) = (Arc::clone(&self.device), request.cpu, request.runner);
             self.waiters.push(std::thread::spawn(move || wait(&device, series.index, cpu, runner)));
         }
         Ok(())
@@ -114,13 +115,14 @@ impl DeferMeasurement {
         let mut measured: Vec<SeriesTally> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
+        let ended_at = Cell::new(None);
         let owners = std::mem::take(&mut self.owners);
         let mut tally = |records: &[abi::Record]| {
             for record in records {
                 let Some(&owner) = owners.get(record.series as usize) else { continue };
                 if let Some(measured) = measured.get_mut(owner) {
                     each(owner, measured, record);
-                    measured.add(record, &ksoftirqd);
+                    measured.add(record, &ksoftirqd, ended_at.get());
                 }
             }
         };
@@ -128,6 +130,7 @@ impl DeferMeasurement {
         let taken = take(&self.device, &self.settings, stop, &mut tally, |starts| {
             progress(Progress { starts, triggers });
         });
+        ended_at.set(Some(clock::now()));
         ended();
         // Also where taking failed: the threads end with the run.
         self.end()?;

@@ -19,8 +19,8 @@ pub struct Facts {
     pub starved: Option<Starved>,
     /// The tick.
     pub tick: Option<Nanos>,
-    /// Whether the threads that are a mechanism themselves were given a real-time policy.
-    pub runner_is_real_time: bool,
+    /// RT throttling, where it can stop real-time threads.
+    pub throttled: Option<Throttled>,
     /// Whether the kernel is PREEMPT_RT.
     pub preempt_rt: bool,
 }
@@ -34,19 +34,36 @@ pub struct Starved {
     pub by_fair_server: bool,
 }
 
+/// How long RT throttling stops the real-time threads of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttled {
+    /// For so long: the period less the runtime.
+    pub pause: Nanos,
+    /// In each period of this length.
+    pub period: Nanos,
+}
+
 impl Facts {
-    /// Those of a system, and of threads that are a mechanism themselves.
-    pub fn of(system: &SystemSnapshot, runner_is_real_time: bool) -> Facts {
-        let server = system.fair_server.as_ref().map(|server| Starved {
-            wait: server.period.saturating_sub(server.runtime),
-            by_fair_server: true,
-        });
-        let throttling = system.rt_throttling.as_ref().and_then(|throttling| throttling.runtime);
-        let throttled = throttling.map(|wait| Starved { wait, by_fair_server: false });
+    /// Those of a system. A kernel with the fair server (6.12 and later) stops no FIFO or RR thread, whatever `sched_rt_runtime_us` says
+    /// (commit 5f6bd380c7bd); a server without runtime lets nobody run.
+    pub fn of(system: &SystemSnapshot) -> Facts {
+        let throttling = match system.fair_server {
+            Some(_) => None,
+            None => system.rt_throttling.as_ref(),
+        };
+        let throttling = throttling.and_then(|throttling| Some((throttling.runtime?, throttling.period)));
+        let starved = match &system.fair_server {
+            Some(server) => (server.runtime > Nanos::ZERO).then(|| Starved {
+                wait: server.period.saturating_sub(server.runtime),
+                by_fair_server: true,
+            }),
+            None => throttling.map(|(wait, _)| Starved { wait, by_fair_server: false }),
+        };
         Facts {
-            starved: server.or(throttled),
+            starved,
+            throttled: throttling
+                .map(|(runtime, period)| Throttled { pause: period.saturating_sub(runtime), period }),
             tick: system.hz.filter(|hz| *hz > 0).map(|hz| Nanos(1_000_000_000 / u64::from(hz))),
-            runner_is_real_time,
             preempt_rt: system.preemption == Some(PreemptionModel::Rt),
         }
     }
@@ -57,11 +74,11 @@ impl Facts {
 /// real-time threads, it waits for their turns. A threaded handler is SCHED_FIFO 50 (kernel/irq/manage.c, irq_thread()).
 /// A softirq is an ordinary thread's where ksoftirqd runs it. Timers of PREEMPT_RT are left to `ktimers/N` (of the RT patches; mainline
 /// since 6.13, kernel/softirq.c) and callbacks of RCU to `rcuc/N` (kernel/rcu/tree.c, rcu_cpu_kthread_setup()), both SCHED_FIFO 1.
-fn may_be_fair(measured: &SeriesTally, facts: &Facts) -> bool {
+fn may_be_fair(measured: &SeriesTally) -> bool {
     match measured.request.mechanism.runner() {
         Runner::Softirq => measured.by_ksoftirqd > 0,
         Runner::Caller | Runner::Interrupt | Runner::InterruptThread => false,
-        Runner::KernelThread | Runner::UserThread | Runner::TaskWork => !facts.runner_is_real_time,
+        Runner::KernelThread | Runner::UserThread | Runner::TaskWork => measured.request.runner.is_none(),
         Runner::Worker => true,
     }
 }
@@ -94,6 +111,15 @@ pub enum Signature {
         /// The latter.
         waker: &'static str,
     },
+    /// RT throttling stopped the real-time thread that runs it.
+    Throttled(Throttled),
+    /// It was requested, and the thread that runs it never ran before the end of the measurement.
+    NeverRan {
+        /// Whether that thread is real-time, for which neither RT throttling nor the fair server does anything.
+        is_real_time: bool,
+        /// Who makes real-time threads give way to an ordinary thread.
+        by: Option<Starved>,
+    },
     /// It is meant to wait for the next tick.
     Tick(Nanos),
     /// It waits for the end of a grace period.
@@ -103,18 +129,38 @@ pub enum Signature {
 }
 
 impl SeriesTally {
+    /// Whether requests were made, and the thread of the measurement that runs them did not run before its end.
+    fn never_ran(&self) -> bool {
+        let asked = self.counts.starts + u64::from(self.counts.waiting);
+        asked > 0 && self.counts.starts == self.after_end && self.request.mechanism.has_runner()
+    }
+
     /// The names for what was seen, most telling first.
     pub fn signatures(&self, facts: &Facts) -> Vec<Signature> {
         let mut found = Vec::new();
+        let never_ran = self.never_ran();
         if let (Some(by), Some(max)) = (facts.starved, self.latency.max())
+            && !never_ran
             && by.wait > TOLERANCE
-            && may_be_fair(self, facts)
+            && may_be_fair(self)
             && max.0 + TOLERANCE.0 >= by.wait.0
         {
             found.push(match woken_by(self, facts) {
                 None => Signature::Starved { by, times: (max.0 + TOLERANCE.0) / by.wait.0 },
                 Some(waker) => Signature::Waits { by, waker },
             });
+        }
+        // A longer wait has another reason, as a stop has this length whatever comes after it.
+        if let (Some(throttled), Some(max)) = (facts.throttled, self.latency.max())
+            && self.request.runner.is_some()
+            && throttled.pause > TOLERANCE
+            && max.0.abs_diff(throttled.pause.0) <= TOLERANCE.0
+        {
+            found.push(Signature::Throttled(throttled));
+        }
+        if never_ran {
+            found
+                .push(Signature::NeverRan { is_real_time: self.request.runner.is_some(), by: facts.starved });
         }
         match (self.request.mechanism.waits_for(), facts.tick) {
             _ if self.latency.count() == 0 => {}
@@ -155,6 +201,24 @@ impl fmt::Display for Signature {
                     by.wait
                 )
             }
+            Signature::Throttled(Throttled { pause, period }) => write!(
+                f,
+                "the maximum is as long as RT throttling stops the real-time threads of a CPU: {pause} of each {period}"
+            ),
+            Signature::NeverRan { is_real_time, by } => {
+                f.write_str("requested, and its thread did not run before the end: ")?;
+                match (is_real_time, by) {
+                    (true, _) => f.write_str(
+                        "real-time threads of its priority or above keep the CPU, and nothing makes them give way to a real-time thread",
+                    ),
+                    (false, Some(by)) => {
+                        write!(f, "the measurement ended before {} gave it time, after {}", by.name(), by.wait)
+                    }
+                    (false, None) => f.write_str(
+                        "real-time threads keep the CPU, and neither RT throttling nor the fair server gives an ordinary thread time",
+                    ),
+                }
+            }
             Signature::Tick(tick) => write!(f, "waits for the tick, every {tick}"),
             Signature::GracePeriod => f.write_str("waits for a grace period of RCU"),
             Signature::Ksoftirqd => f.write_str("some starts were left to ksoftirqd, an ordinary thread"),
@@ -168,7 +232,7 @@ mod tests {
     use crate::ksoftirqd::Ksoftirqd;
     use crate::plan::Request;
     use latebound_abi::defer::Record;
-    use latebound_model::Cpu;
+    use latebound_model::{Cpu, FairServer, Policy, RtThrottling};
 
     fn worst(mechanism: &str, latency: u64) -> SeriesTally {
         let request = Request {
@@ -182,11 +246,12 @@ mod tests {
             open_loop: false,
             counter: false,
             fixed_work: false,
+            runner: None,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), latebound_model::Tid(7));
         let record =
             Record { requested_ns: 1, started_ns: 1 + latency, ended_ns: 2 + latency, ..Record::default() };
-        measured.add(&record, &Ksoftirqd::default());
+        measured.add(&record, &Ksoftirqd::default(), None);
         measured
     }
 
@@ -214,12 +279,97 @@ mod tests {
         for mechanism in ["irq_work", "irq_work_hard", "hrtimer_hard", "smp_call", "irq_thread", "direct"] {
             assert_eq!(worst(mechanism, 960_000_000).signatures(&facts), [], "{mechanism}");
         }
-        let above = Facts { runner_is_real_time: true, ..facts };
+        let above = |mut measured: SeriesTally| {
+            measured.request.runner = Some((Policy::RoundRobin, 20));
+            measured
+        };
         for mechanism in ["kthread", "task_work", "perf_overflow"] {
-            assert_eq!(worst(mechanism, 960_000_000).signatures(&above), []);
+            assert_eq!(above(worst(mechanism, 960_000_000)).signatures(&facts), []);
             assert_eq!(worst(mechanism, 960_000_000).signatures(&facts).len(), 1);
         }
-        assert_eq!(worst("work", 960_000_000).signatures(&above).len(), 1);
+        assert_eq!(worst("work", 960_000_000).signatures(&facts).len(), 1);
+    }
+
+    #[test]
+    fn the_published_user_thread_of_rr_20_is_stopped_by_throttling() {
+        // Its maximum is 49 887 us, on a kernel that stops real-time threads for 50 ms of each second.
+        let throttled = Throttled { pause: Nanos::from_millis(50), period: Nanos::from_secs(1) };
+        let facts = Facts { starved: Some(THROTTLING), throttled: Some(throttled), ..Facts::default() };
+        let user = |runner, latency| {
+            let mut measured = worst("user", latency);
+            measured.request.runner = runner;
+            measured.signatures(&facts)
+        };
+        let rr = Some((Policy::RoundRobin, 20));
+        assert_eq!(user(rr, 49_887_000), [Signature::Throttled(throttled)]);
+        assert_eq!(user(rr, 36_000), []);
+        assert_eq!(user(rr, 110_000_000), [], "turns of others, not the stop");
+        assert_eq!(user(None, 49_887_000), [], "an ordinary thread runs in the stop");
+        assert_eq!(user(None, 950_000_000), [Signature::Starved { by: THROTTLING, times: 1 }]);
+    }
+
+    #[test]
+    fn a_thread_that_never_ran_is_told_from_one_that_was_not_asked() {
+        let never = |runner, starved| {
+            let mut measured = worst("user", 1);
+            measured =
+                SeriesTally::new(Request { runner, ..measured.request }, Cpu(0), latebound_model::Tid(7));
+            let facts = Facts { starved, ..Facts::default() };
+            assert_eq!(measured.signatures(&facts), [], "nothing was requested");
+            (measured.counts.requests, measured.counts.waiting) = (1, 1);
+            measured.signatures(&facts)
+        };
+        let ordinary = Signature::NeverRan { is_real_time: false, by: None };
+        assert_eq!(never(None, None), [ordinary]);
+        assert!(ordinary.to_string().contains("neither RT throttling nor the fair server"), "{ordinary}");
+        let short = Signature::NeverRan { is_real_time: false, by: Some(THROTTLING) };
+        assert_eq!(never(None, Some(THROTTLING)), [short]);
+        assert!(short.to_string().contains("after 950 ms"), "{short}");
+        // Its start, when the load was taken away, is none under the load.
+        let mut measured = worst("user", 1);
+        let late = Record {
+            requested_ns: 1,
+            started_ns: 4_000_000_000,
+            ended_ns: 4_000_000_001,
+            ..Record::default()
+        };
+        measured = SeriesTally::new(measured.request, Cpu(0), latebound_model::Tid(7));
+        measured.add(&late, &Ksoftirqd::default(), Some(Nanos(3_900_000_000)));
+        (measured.counts.requests, measured.counts.starts) = (1, 1);
+        let facts = Facts { starved: Some(THROTTLING), ..Facts::default() };
+        assert_eq!(measured.signatures(&facts), [short]);
+        measured.add(&late, &Ksoftirqd::default(), None);
+        measured.counts.starts = 2;
+        assert_eq!(measured.signatures(&facts), [Signature::Starved { by: THROTTLING, times: 4 }]);
+        let equal = Signature::NeverRan { is_real_time: true, by: Some(THROTTLING) };
+        assert_eq!(never(Some((Policy::RoundRobin, 1)), Some(THROTTLING)), [equal]);
+    }
+
+    #[test]
+    fn what_gives_an_ordinary_thread_time_is_read_from_the_system() {
+        let server = |runtime| FairServer {
+            runtime: Nanos::from_millis(runtime),
+            period: Nanos::from_secs(1),
+            read: true,
+        };
+        let throttling = |runtime: Option<u64>| RtThrottling {
+            runtime: runtime.map(Nanos::from_millis),
+            period: Nanos::from_secs(1),
+        };
+        let of = |fair_server, rt_throttling| {
+            let system = SystemSnapshot {
+                fair_server,
+                rt_throttling: Some(rt_throttling),
+                ..SystemSnapshot::default()
+            };
+            let facts = Facts::of(&system);
+            (facts.starved.map(|by| (by.wait, by.by_fair_server)), facts.throttled.map(|by| by.pause))
+        };
+        let ms = Nanos::from_millis;
+        assert_eq!(of(None, throttling(Some(950))), (Some((ms(950), false)), Some(ms(50))));
+        assert_eq!(of(None, throttling(None)), (None, None));
+        assert_eq!(of(Some(server(50)), throttling(Some(950))), (Some((ms(950), true)), None));
+        assert_eq!(of(Some(server(0)), throttling(Some(950))), (None, None));
     }
 
     #[test]

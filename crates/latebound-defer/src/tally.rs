@@ -28,6 +28,9 @@ pub struct SeriesTally {
     pub negative: u64,
     /// Starts of it by the thread ksoftirqd of its CPU.
     pub by_ksoftirqd: u64,
+    /// Starts after the end of the measurement, when loads are taken away: under the load these requests waited to the end, and how much longer
+    /// they would have waited is not known.
+    pub after_end: u64,
     /// What the module counted, or the programs of BPF.
     pub counts: Counts,
     /// Requests that were asked for and served, of which the kernel ran no program that would have seen them.
@@ -52,6 +55,7 @@ impl SeriesTally {
             merged_in_records: 0,
             negative: 0,
             by_ksoftirqd: 0,
+            after_end: 0,
             counts: Counts::default(),
             unseen: 0,
             skipped: 0,
@@ -76,10 +80,12 @@ impl SeriesTally {
         sum.triggers_late = counts.triggers_late;
     }
 
-    pub(crate) fn add(&mut self, record: &Record, ksoftirqd: &Ksoftirqd) {
+    /// A record. `ended_at` is the end of the measurement, where that is over.
+    pub(crate) fn add(&mut self, record: &Record, ksoftirqd: &Ksoftirqd, ended_at: Option<Nanos>) {
         if record.kind != START_OF_ITEM {
             return;
         }
+        self.after_end += u64::from(ended_at.is_some_and(|end| record.started_ns > end.0));
         self.by_ksoftirqd += u64::from(ksoftirqd.ran(record));
         self.merged_in_records += u64::from(record.merged);
         self.cross_cpu += u64::from(record.requested_cpu != record.started_cpu);
@@ -178,6 +184,7 @@ mod tests {
             open_loop: false,
             counter: false,
             fixed_work: false,
+            runner: None,
         };
         let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         for &latency in latencies {
@@ -189,7 +196,7 @@ mod tests {
                 started_cpu: 1,
                 ..Record::default()
             };
-            measured.add(&record, &Ksoftirqd::default());
+            measured.add(&record, &Ksoftirqd::default(), None);
         }
         measured
     }
@@ -219,11 +226,11 @@ mod tests {
     fn merges_and_cross_cpu_starts_count_and_a_backward_stamp_is_a_loss() {
         let mut measured = measured(&[10, 20]);
         let backward = Record { requested_ns: 5, started_ns: 4, ended_ns: 6, ..Record::default() };
-        measured.add(&backward, &Ksoftirqd::default());
+        measured.add(&backward, &Ksoftirqd::default(), None);
         assert_eq!((measured.merged_in_records, measured.cross_cpu), (4, 2));
         assert_eq!((measured.latency.count(), measured.lost()), (2, 1));
         let unending = Record { requested_ns: 5, started_ns: 6, ended_ns: 0, ..Record::default() };
-        measured.add(&unending, &Ksoftirqd::default());
+        measured.add(&unending, &Ksoftirqd::default(), None);
         let [latency, execution] = measured.series(None, &Condition::Idle);
         assert_eq!(latency.losses.len(), 1);
         assert_eq!(execution.summary.max, Some(Nanos(500)));

@@ -17,20 +17,15 @@ use serde_json::Value;
 
 /// Runs a shell script in a guest that has the module. Gives what it wrote.
 fn in_a_guest(kernel: &str, job: &str) -> (String, String) {
+    in_a_guest_with(kernel, &["--module", "latebound_defer"], job)
+}
+
+fn in_a_guest_with(kernel: &str, options: &[&str], job: &str) -> (String, String) {
     let started = Instant::now();
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args([
-            "lab",
-            "run",
-            "--kernel",
-            kernel,
-            "--emulate",
-            "--module",
-            "latebound_defer",
-            "--timeout",
-            "4m",
-        ])
+        .args(["lab", "run", "--kernel", kernel, "--emulate", "--timeout", "4m"])
+        .args(options)
         .args(["--", "exec", "sh", "-c", job])
         .current_dir(folder.path())
         .output()
@@ -315,6 +310,61 @@ fn starved_threads_wait_for_the_fair_server(rows: &[Value]) {
             assert_eq!(is_named, max >= 940_000_000, "{row}");
         }
     }
+}
+
+/// A user thread beside round-robin threads of priority 1 that keep its CPU for so long of each period, by its policy and priority: `""`,
+/// `rr 1`, `rr 20`. CPU 1 requests, so that what is late is the user thread.
+fn user_threads_beside_a_hog(kernel: &str, setting: &str, limit: &str, hog: &str) -> Vec<Value> {
+    let binary = env!("CARGO_BIN_EXE_latebound");
+    let run = format!(
+        "{setting}{binary} defer --format json run --by bpf --mechanism user --context task --cpu 1 --to 0 --count 150 --period 7ms \
+         --limit {limit} --patience 9s --runner-policy other,rr --runner-priority 1,20 \
+         --load rt-hog:threads=4,policy=rr,priority=1,{hog},cpu=0"
+    );
+    let (stdout, _) = in_a_guest_with(kernel, &["--cpus", "2"], &run);
+    let document: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let rows = document["rows"].as_array().unwrap();
+    let loaded: Vec<Value> = rows.iter().filter(|row| row["load"] == "loaded").cloned().collect();
+    let runners: Vec<_> = loaded.iter().map(|row| row["runner"].as_str().unwrap_or_default()).collect();
+    assert_eq!(runners, ["", "rr 1", "rr 20"], "{document}");
+    loaded
+}
+
+/// The published figures: an ordinary thread waits for throttling, one above the load is stopped by it for 50 ms.
+#[test]
+fn live_user_threads_wait_for_or_are_stopped_by_rt_throttling_by_policy() {
+    let rows = user_threads_beside_a_hog("debian:6.1", "", "4s", "busy=10ms,period=10ms");
+    let [other, same, above] = rows.as_slice() else { panic!("{rows:?}") };
+    let max = latency(other, "max");
+    assert!(max > 800_000_000, "{other}");
+    let has = |row: &Value, words: &str| {
+        row["signatures"].as_array().unwrap().iter().any(|name| name.as_str().unwrap().contains(words))
+    };
+    assert_eq!(has(other, "the maximum is RT throttling"), max >= 940_000_000, "{other}");
+    // Turns of 100 ms among four others.
+    assert!(latency(same, "max") > 150_000_000, "{same}");
+    // Requests come all the time, so some come early in a stop.
+    let max = latency(above, "max");
+    assert!((20_000_000..latency(other, "max") / 3).contains(&max), "{above}");
+    assert_eq!(has(above, "RT throttling stops"), max.abs_diff(50_000_000) <= 10_000_000, "{above}");
+    assert!(number(above, "starts") > 3 * number(other, "starts"), "{rows:?}");
+}
+
+/// An ordinary thread waits for its fair server as long as that is set, whatever is requested of it; real-time threads do not.
+#[test]
+fn live_an_ordinary_user_thread_starves_as_long_as_its_fair_server_is_set() {
+    let set = "cd /sys/kernel/debug/sched/fair_server/cpu0 && echo 3000000000 >period && echo 15000000 >runtime || exit 1; cd /; ";
+    let rows = user_threads_beside_a_hog("debian:6.12", set, "4s", "busy=10ms,period=10ms");
+    let [other, same, above] = rows.as_slice() else { panic!("{rows:?}") };
+    // By default all of a wait is 950 ms. The requests of the run need more than the 15 ms that the server gives at once.
+    let max = latency(other, "max");
+    assert!(max > 1_500_000_000, "{other}");
+    // All of it is 2.985 s.
+    let named = other["signatures"].to_string();
+    assert_eq!(named.contains("the fair server"), max >= 2_975_000_000, "{other}");
+    // A real-time thread above the load needs no help; one of its priority has its turns, of 100 ms.
+    assert!(latency(above, "max") < max / 2, "{rows:?}");
+    assert!(latency(above, "p50") < latency(same, "max"), "{rows:?}");
 }
 
 #[test]

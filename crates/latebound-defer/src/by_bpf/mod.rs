@@ -12,6 +12,7 @@ mod page;
 mod requester;
 mod waiter;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -242,7 +243,7 @@ impl ByBpf {
         run.requester_tid = Tid(requester.cast_signed());
         for (series, request) in (0..).zip(requests) {
             if part(request.mechanism, request.context) == Some(DeferPart::Overflow) {
-                run.watch_faults(series, request.cpu, requester, &sender)?;
+                run.watch_faults(series, request, requester, &sender)?;
             }
         }
         Ok(run)
@@ -252,7 +253,7 @@ impl ByBpf {
     fn watch_faults(
         &mut self,
         series: u32,
-        cpu: Cpu,
+        request: &Request,
         requester: u32,
         sender: &Sender<Record>,
     ) -> Result<(), DeferError> {
@@ -260,7 +261,7 @@ impl ByBpf {
         let bell = Arc::new(event()?);
         let copy = overflow.descriptor().try_clone_to_owned();
         let copy = copy.map_err(|source| DeferError::Io { doing: "keeping an event of perf", source })?;
-        self.wait(series, cpu, Awaited::Overflow(copy, Arc::clone(&bell)), sender)?;
+        self.wait(series, request, Awaited::Overflow(copy, Arc::clone(&bell)), sender)?;
         self.wake.push(Wake::Event(bell));
         self.overflows.push(overflow);
         Ok(())
@@ -301,7 +302,7 @@ impl ByBpf {
                 let guest = Guest::new(request.cpu, Arc::clone(&bell));
                 let (visit, over) = (guest.visit(), Arc::clone(&self.over));
                 let serve = move || visit.serve(|| over.load(Ordering::Acquire));
-                self.waiters.push(start_pinned(request.cpu, self.settings.runner, serve)?);
+                self.waiters.push(start_pinned(request.cpu, request.runner, serve)?);
                 self.wake.push(Wake::Event(bell));
                 Act::Call(guest)
             }
@@ -318,20 +319,20 @@ impl ByBpf {
                 let (shared, over) = (self.probe.shared(), Arc::clone(&self.over));
                 let records = sender.clone();
                 let serve = move || reader.serve(&shared, &over, &records);
-                self.waiters.push(start_pinned(request.cpu, self.settings.runner, serve)?);
+                self.waiters.push(start_pinned(request.cpu, request.runner, serve)?);
                 self.wake.push(Wake::Event(bell));
                 self.readings.push((series, Arc::clone(&reading)));
                 Act::Read(reading)
             }
             (Mechanism::Bpf(BpfMechanism::Timerfd), _) => {
                 let fd = Arc::new(timer()?);
-                self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
+                self.wait(series, request, Awaited::Count(Arc::clone(&fd)), sender)?;
                 self.wake.push(Wake::Timer(Arc::clone(&fd)));
                 Act::Timerfd(fd)
             }
             _ => {
                 let fd = Arc::new(event()?);
-                self.wait(series, request.cpu, Awaited::Count(Arc::clone(&fd)), sender)?;
+                self.wait(series, request, Awaited::Count(Arc::clone(&fd)), sender)?;
                 self.wake.push(Wake::Event(Arc::clone(&fd)));
                 Act::Eventfd(fd)
             }
@@ -341,14 +342,14 @@ impl ByBpf {
     fn wait(
         &mut self,
         series: u32,
-        cpu: Cpu,
+        request: &Request,
         awaited: Awaited,
         sender: &Sender<Record>,
     ) -> Result<(), DeferError> {
         let waiter = Waiter { series, awaited, requester: self.settings.cpu };
         let (shared, over, records) = (self.probe.shared(), Arc::clone(&self.over), sender.clone());
         let wait = move || waiter.wait(&shared, &over, &records);
-        self.waiters.push(start_pinned(cpu, self.settings.runner, wait)?);
+        self.waiters.push(start_pinned(request.cpu, request.runner, wait)?);
         Ok(())
     }
 
@@ -393,18 +394,20 @@ impl ByBpf {
         let mut measured: Vec<SeriesTally> = self.requests.iter().map(new).collect();
         let triggers = self.requests.iter().map(|request| u64::from(request.triggers)).sum();
         let ksoftirqd = Ksoftirqd::of_this_kernel();
+        let ended_at = Cell::new(None);
         let mut tally = |records: &[Record]| {
             for record in records {
                 let request = record.series as usize;
                 if let Some(measured) = measured.get_mut(request) {
                     each(request, measured, record);
-                    measured.add(record, &ksoftirqd);
+                    measured.add(record, &ksoftirqd, ended_at.get());
                 }
             }
         };
         // The requester waits for it; where it has failed, joining it says why.
         let _ = self.go.take().map(|go| go.send(()));
         let taken = self.take(stop, &mut tally, |starts| progress(Progress { starts, triggers }));
+        ended_at.set(Some(clock::now()));
         ended();
         // Also where taking failed: the threads end with the run.
         let requested = self.end_requests();

@@ -19,6 +19,8 @@ pub struct DeferRow<'a> {
     pub cpu: Cpu,
     /// Whether an occupant kept the pool busy.
     pub is_busy: bool,
+    /// The policy and priority of the thread that runs it, where that is real-time: `rr 20`.
+    pub runner: Option<String>,
     /// From the request to the start.
     pub latency: &'a Histogram,
     /// Its standard deviation; `None` for fewer than two values.
@@ -87,14 +89,14 @@ pub fn defer_table(groups: &[(&str, Vec<DeferRow<'_>>)], style: &Style) -> Strin
 }
 
 /// Each name once, with the mechanisms that have it in the table's order.
-fn named<'a>(groups: &'a [(&str, Vec<DeferRow<'_>>)]) -> Vec<(&'a str, &'a str, Vec<&'a str>)> {
-    let mut found: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+fn named<'a>(groups: &'a [(&str, Vec<DeferRow<'_>>)]) -> Vec<(&'a str, &'a str, Vec<String>)> {
+    let mut found: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for (load, row) in groups.iter().flat_map(|(load, rows)| rows.iter().map(move |row| (*load, row))) {
         for text in &row.signatures {
             match found.iter_mut().find(|(other, known, _)| *other == load && *known == text) {
-                Some((_, _, names)) if names.contains(&row.mechanism) => {}
-                Some((_, _, names)) => names.push(row.mechanism),
-                None => found.push((load, text, vec![row.mechanism])),
+                Some((_, _, names)) if names.contains(&name(row)) => {}
+                Some((_, _, names)) => names.push(name(row)),
+                None => found.push((load, text, vec![name(row)])),
             }
         }
     }
@@ -115,11 +117,19 @@ fn interval_line(row: &DeferRow<'_>) -> Option<Line> {
     Some(Line::Cells(cells))
 }
 
+/// The mechanism, and what else sets its lines apart.
+fn name(row: &DeferRow<'_>) -> String {
+    match &row.runner {
+        Some(runner) => format!("{}, {runner}", row.mechanism),
+        None => row.mechanism.to_owned(),
+    }
+}
+
 fn line(row: &DeferRow<'_>) -> Line {
     let lossy = row.lost > 0;
     let quantile = |place: usize| time(row.latency.quantile(DEFER_QUANTILES[place]), lossy);
     Line::Cells(vec![
-        format!("  {}{}", row.mechanism, if row.is_busy { ", busy" } else { "" }).into(),
+        format!("  {}{}", name(row), if row.is_busy { ", busy" } else { "" }).into(),
         row.context.into(),
         row.cpu.to_string().into(),
         grouped(row.latency.count()).into(),
@@ -155,6 +165,7 @@ mod tests {
             context,
             cpu: Cpu(1),
             is_busy: lost > 0,
+            runner: (lost > 0).then(|| "fifo 7".to_owned()),
             latency: &histogram,
             standard_deviation: Some(Nanos(29_011)),
             execution: &histogram,
@@ -182,7 +193,9 @@ mod tests {
         assert!(words.starts_with(&["tasklet", "hardirq", "1", "100", "50.5"]), "{text}");
         assert_eq!(lines[3], "under load");
         assert!(
-            lines[4].starts_with("  work, busy") && lines[4].contains("100 us*") && lines[4].ends_with('3'),
+            lines[4].starts_with("  work, fifo 7, busy")
+                && lines[4].contains("100 us*")
+                && lines[4].ends_with('3'),
             "{text}"
         );
         assert!(
@@ -190,6 +203,6 @@ mod tests {
             "{text}"
         );
         assert!(lines[6].starts_with("* requests of this line were lost"), "{text}");
-        assert_eq!(lines[7], "under load: the fair server: work", "{text}");
+        assert_eq!(lines[7], "under load: the fair server: work, fifo 7", "{text}");
     }
 }

@@ -243,7 +243,9 @@ Examples:
   latebound defer run
   latebound defer run --mechanism tasklet,work,kthread,user --requester-policy rr --limit 30s \
       --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0
-  latebound defer run --axes --mechanism work,tasklet,kthread,irq_thread --output axes.run
+  latebound defer run --axes --mechanism work,tasklet,kthread,user,irq_thread --output axes.run
+  latebound defer run --mechanism user --runner-policy other,rr --runner-priority 1,20 \
+      --load rt-hog:threads=10,policy=rr,priority=1,busy=10ms,period=10ms,cpu=0
   latebound defer run --mechanism work --context hardirq --busy 200us
   latebound defer run --mechanism tasklet --context hardirq --burst 14
   latebound defer run --by bpf --load io
@@ -320,14 +322,16 @@ pub(crate) struct DeferRunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) requester_priority: Option<u32>,
 
-    /// The policy of the threads that run kthread, kthread_worker, task_work and user. Without the module: of the
-    /// threads of user, timerfd, perf_overflow and direct_io, and of the thread that membarrier calls.
-    #[arg(long, value_enum, value_name = "NAME", default_value = "other")]
-    pub(crate) runner_policy: PolicyName,
+    /// The policies of the threads that run kthread, kthread_worker, task_work and user, with commas between them.
+    /// Without the module: of the threads of user, timerfd, perf_overflow and direct_io, and of the thread that
+    /// membarrier calls. With several policies, these mechanisms have one series for each, in turns [default: other].
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) runner_policy: Vec<PolicyName>,
 
-    /// The real-time priority of these threads, only for fifo and rr [default: 20].
-    #[arg(long, value_name = "N")]
-    pub(crate) runner_priority: Option<u32>,
+    /// The real-time priorities of these threads, with commas between them; fifo and rr have one series for each
+    /// [default: 20].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) runner_priority: Vec<u32>,
 
     /// Give up on requests if nothing has started for this time.
     #[arg(long, value_name = "TIME", default_value = "5s")]

@@ -49,10 +49,10 @@ struct Phase {
 }
 
 fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
-    let settings = settings(args)?;
+    let (settings, runners) = (settings(args)?, runners(args)?);
     let stop = Stop::on_signals()?;
     let (mut backend, said) = Backend::choose(args)?;
-    let (requests, lacking) = requests(args, &backend);
+    let (requests, lacking) = requests(args, &runners, &backend);
     if requests.is_empty() {
         let all: Vec<String> = lacking.iter().map(|one| format!("{} ({})", one.what, one.why)).collect();
         bail!("nothing is left to measure: {}", all.join("; "));
@@ -103,7 +103,7 @@ fn measure(args: &DeferRunArgs, output: &Output) -> Result<Outcome> {
     }
     activations::finish(&activations, &mut run, &mut record);
     let written = record.finish(&mut run, output, html::page);
-    let facts = SignatureFacts::of(&run.system, settings.runner.is_some());
+    let facts = SignatureFacts::of(&run.system);
     print(&phases, &run, backend.by(), &facts, args.intervals, output)?;
     written?;
     load_runner::demand_all(&run)?;
@@ -140,7 +140,7 @@ fn refuse_what_does_nothing(args: &DeferRunArgs, requests: &[Request]) -> Result
         ),
         (
             "--runner-policy",
-            has_policy(args.runner_policy),
+            args.runner_policy.iter().any(|&policy| has_policy(policy)),
             any(&|one| one.mechanism.has_runner()),
             "mechanisms whose work a thread of its own does (kthread, user, …)",
         ),
@@ -159,11 +159,11 @@ const TIMER: Nanos = Nanos::from_micros(50);
 /// The real-time priority where none is asked for.
 const PRIORITY: u32 = 20;
 
-fn settings(args: &DeferRunArgs) -> Result<Settings> {
-    let scheduling = |policy: PolicyName, priority: Option<u32>, whose: &str| match (
-        Policy::from(policy),
-        priority,
-    ) {
+/// FIFO or RR with a priority; `None` for SCHED_OTHER.
+type Scheduling = Option<(Policy, u32)>;
+
+fn scheduling(policy: PolicyName, priority: Option<u32>, whose: &str) -> Result<Scheduling> {
+    match (Policy::from(policy), priority) {
         (Policy::Fifo | Policy::RoundRobin, Some(priority)) if !(1..=99).contains(&priority) => {
             bail!("--{whose}-priority {priority} is not a real-time priority; write 1 to 99")
         }
@@ -177,7 +177,37 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
             "--{whose}-priority {priority} does nothing without --{whose}-policy fifo or rr; add that, or leave it out"
         ),
         _ => Ok(None),
+    }
+}
+
+/// How the threads that run a mechanism are scheduled, one after the other: each policy, a real-time one at each priority. Each once, in the
+/// order in which they were written.
+fn runners(args: &DeferRunArgs) -> Result<Vec<Scheduling>> {
+    let policies = match args.runner_policy.is_empty() {
+        true => vec![PolicyName::Other],
+        false => args.runner_policy.clone(),
     };
+    let has_priority = |policy: PolicyName| matches!(policy, PolicyName::Fifo | PolicyName::Rr);
+    let any_has = policies.iter().any(|&policy| has_priority(policy));
+    let mut runners = Vec::new();
+    for policy in policies {
+        // Beside a real-time policy a priority is for that one; alone an ordinary thread with a priority is refused.
+        let priorities: Vec<Option<u32>> =
+            match args.runner_priority.is_empty() || any_has && !has_priority(policy) {
+                true => vec![None],
+                false => args.runner_priority.iter().copied().map(Some).collect(),
+            };
+        for priority in priorities {
+            let one = scheduling(policy, priority, "runner")?;
+            if !runners.contains(&one) {
+                runners.push(one);
+            }
+        }
+    }
+    Ok(runners)
+}
+
+fn settings(args: &DeferRunArgs) -> Result<Settings> {
     Ok(Settings {
         cpu: Cpu(args.cpu),
         period: args.period,
@@ -189,14 +219,13 @@ fn settings(args: &DeferRunArgs) -> Result<Settings> {
         timer: args.timer.unwrap_or(TIMER),
         ring_records: RING_RECORDS,
         requester: scheduling(args.requester_policy, args.requester_priority, "requester")?,
-        runner: scheduling(args.runner_policy, args.runner_priority, "runner")?,
         patience: args.patience,
         limit: args.limit,
     })
 }
 
 /// The series, and what was left out. What cannot be sent to another CPU is asked for on the requesting one, once.
-fn requests(args: &DeferRunArgs, backend: &Backend) -> (Vec<Request>, Vec<Missing>) {
+fn requests(args: &DeferRunArgs, runners: &[Scheduling], backend: &Backend) -> (Vec<Request>, Vec<Missing>) {
     let mechanisms: Vec<Mechanism> = match args.mechanism.is_empty() {
         true => Mechanism::all().filter(|&mechanism| backend.by().has(mechanism)).collect(),
         false => args.mechanism.clone(),
@@ -226,6 +255,8 @@ fn requests(args: &DeferRunArgs, backend: &Backend) -> (Vec<Request>, Vec<Missin
             continue;
         }
         let busy = args.busy.filter(|_| backend.can_be_busy(mechanism));
+        // What runs the others is not ours to schedule.
+        let runners = if mechanism.has_runner() { runners } else { &[None] };
         let before = (requests.len(), lacking.len());
         for &context in contexts.iter().filter(|&&context| backend.is_requested_from(mechanism, context)) {
             if let Some(missing) = backend.lacking_from(mechanism, context) {
@@ -234,18 +265,21 @@ fn requests(args: &DeferRunArgs, backend: &Backend) -> (Vec<Request>, Vec<Missin
             }
             for &cpu in &cpus {
                 for busy in std::iter::once(Nanos::ZERO).chain(busy) {
-                    requests.push(Request {
-                        mechanism,
-                        context,
-                        cpu,
-                        triggers: args.count,
-                        burst: args.burst,
-                        execution: args.execution,
-                        busy,
-                        open_loop: args.open_loop,
-                        counter: false,
-                        fixed_work: false,
-                    });
+                    for &runner in runners {
+                        requests.push(Request {
+                            mechanism,
+                            context,
+                            cpu,
+                            triggers: args.count,
+                            burst: args.burst,
+                            execution: args.execution,
+                            busy,
+                            open_loop: args.open_loop,
+                            counter: false,
+                            fixed_work: false,
+                            runner,
+                        });
+                    }
                 }
             }
         }
@@ -351,6 +385,7 @@ fn text_row<'a>(measured: &'a SeriesTally, facts: &SignatureFacts, with_interval
         context: measured.request.context.name(),
         cpu: measured.request.cpu,
         is_busy: measured.request.busy > Nanos::ZERO,
+        runner: measured.request.runner_name(),
         latency: &measured.latency,
         standard_deviation: measured.standard_deviation(),
         execution: &measured.execution,

@@ -110,7 +110,6 @@ pub(super) fn plan(
         timer: Nanos::ZERO,
         ring_records: RING_RECORDS,
         requester: None,
-        runner: None,
         patience: Nanos::from_secs(4),
         limit: None,
     };
@@ -125,6 +124,7 @@ pub(super) fn plan(
         open_loop: true,
         counter,
         fixed_work: false,
+        runner: None,
     };
     Ok((settings, request))
 }
