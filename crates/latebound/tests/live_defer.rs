@@ -368,7 +368,7 @@ fn live_an_ordinary_user_thread_starves_as_long_as_its_fair_server_is_set() {
 }
 
 #[test]
-fn live_lab_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
+fn live_lab_every_request_of_every_mechanism_starts_once_on_stock() {
     let rows = every_mechanism_in("debian:6.12", 29);
     // Interrupts are above every thread.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
@@ -379,7 +379,7 @@ fn live_lab_every_request_of_every_mechanism_starts_once_on_the_stock_kernel() {
 }
 
 #[test]
-fn live_lab_every_request_of_every_mechanism_starts_once_on_preempt_rt() {
+fn live_lab_every_request_of_every_mechanism_starts_once_on_rt() {
     let rows = every_mechanism_in("debian:6.12-rt", 29);
     // An irq_work is left to the thread irq_work/0, SCHED_FIFO 1.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
@@ -398,7 +398,7 @@ fn unnamed_items(text: &str, count: &str) -> Vec<u64> {
 
 /// One run seen three ways: by the module that requests, by the observer that only looks on, and by perf kwork.
 #[test]
-fn live_lab_the_passive_view_counts_starts_that_perf_kwork_drops_across_cpus() {
+fn live_lab_the_passive_view_counts_starts_that_perf_kwork_drops() {
     let binary = env!("CARGO_BIN_EXE_latebound");
     let job = format!(
         "perf kwork -k workqueue record -N -B -o /tmp/perf.data -- {binary} observe --duration 8s --mechanism work \
