@@ -245,13 +245,13 @@ fn perf_data<R: ReadAt>(
     Ok(saved)
 }
 
-/// Why a perf.data never gives a bound. `perf_trace_buf_alloc()` (kernel/trace/trace_event_perf.c, 6.12) gives no room to an event that comes
+/// Why what perf recorded never gives a bound. `perf_trace_buf_alloc()` (kernel/trace/trace_event_perf.c, 6.12) gives no room to an event that comes
 /// while another one of the same context level is written, and returns; `PERF_RECORD_LOST` counts full buffers alone
 /// (kernel/events/ring_buffer.c). The entry to an interrupt and the exit from it still have the level of what they interrupt
 /// (kernel/entry/common.c, irqentry_enter()), so both halves of a pair can be gone, and what is left is whole. The buffers of ftrace let such
 /// an event through (kernel/trace/ring_buffer.c, trace_recursive_lock(), RB_CTX_TRANSITION).
 const PERF_DROPS: &str = "perf leaves out events that come while it writes another one, and counts none of them, so that nothing is missing \
-    cannot be known of a perf.data; for a bound record with trace-cmd, or observe live";
+    cannot be known of what it recorded; for a bound record with trace-cmd, or observe live";
 
 fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedError> {
     let trace = TextTrace::open(source)?;
@@ -267,6 +267,9 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
     let read = cpus.with(&tallies);
     let mut saved = finish(read, &context, &CommandLines::default(), options, |_| 0, &BTreeSet::new())?;
+    if trace.is_of_perf() {
+        saved.doubt(PERF_DROPS);
+    }
     if !trace.is_counted() {
         saved.note("the text does not say how many lines it had, so lines that are gone may go unseen");
     }

@@ -17,6 +17,8 @@ pub(super) struct Line<'a> {
     /// The bare number where it is not.
     pub(super) ticks: u64,
     pub(super) name: &'a str,
+    /// Whether the system stands before the name, as perf alone writes it.
+    pub(super) of_perf: bool,
     pub(super) args: &'a str,
 }
 
@@ -132,18 +134,18 @@ fn timed<'a>(tid: i32, cpu: Cpu, flags: Option<(Flags, u8)>, rest: &'a str) -> O
     let (time, ticks) = time(word.strip_suffix(':')?)?;
     let tail = tail.trim();
     if tail == STACK {
-        return Some(Line { tid, cpu, flags, time, ticks, name: STACK, args: "" });
+        return Some(Line { tid, cpu, flags, time, ticks, name: STACK, of_perf: false, args: "" });
     }
     let (name, args) = match tail.split_once(": ") {
         Some((name, args)) => (name, args.trim()),
         None => (tail.strip_suffix(':')?, ""),
     };
     // perf puts the system before: sched:sched_switch.
-    let name = name.rsplit(':').next()?;
+    let (name, of_perf) = name.rsplit_once(':').map_or((name, false), |(_, name)| (name, true));
     if name.is_empty() || name.contains(char::is_whitespace) {
         return None;
     }
-    Some(Line { tid, cpu, flags, time, ticks, name, args })
+    Some(Line { tid, cpu, flags, time, ticks, name, of_perf, args })
 }
 
 /// `8.053689`, or a bare number.
@@ -234,7 +236,7 @@ mod tests {
             let line = event_of(text);
             assert_eq!((line.tid, line.cpu, line.time), (24916, Cpu(1), Some(1_619_244_024_000)), "{text}");
             assert_eq!((line.name, line.args), ("softirq_entry", "vec=7 [action=SCHED]"), "{text}");
-            assert_eq!(line.flags.is_some(), flags, "{text}");
+            assert_eq!((line.flags.is_some(), line.of_perf), (flags, text == perf), "{text}");
             if let Some((flags, depth)) = line.flags {
                 assert!(flags.irqs_off() && flags.need_resched() && flags.hardirq() && !flags.softirq());
                 assert_eq!(depth, 2);

@@ -45,6 +45,7 @@ pub struct TextTrace<R> {
     /// Whether a header counts them.
     is_counted: bool,
     has_flags: bool,
+    of_perf: bool,
     has_times: bool,
 }
 
@@ -59,11 +60,12 @@ impl<R: ReadAt> TextTrace<R> {
             missing: 0,
             is_counted: false,
             has_flags: false,
+            of_perf: false,
             has_times: true,
         };
         let (mut functions, mut vectors) = (BTreeSet::new(), BTreeSet::new());
         let (mut cpus, mut overwritten, mut has_flags, mut has_times) = (BTreeSet::new(), false, false, true);
-        let mut first = String::new();
+        let (mut first, mut of_perf) = (String::new(), false);
         let (mut entries, mut promised) = (0u64, None::<u64>);
         trace.lines(|_, text| match line::read(text) {
             Some(LineContent::Event(line)) => {
@@ -72,6 +74,7 @@ impl<R: ReadAt> TextTrace<R> {
                     cpus.insert(line.cpu);
                 }
                 has_flags |= line.flags.is_some();
+                of_perf |= line.of_perf;
                 has_times &= line.time.is_some();
                 args::names(&line, |name| {
                     if functions.len() < FUNCTIONS && name.len() <= NAME_LIMIT && !functions.contains(name) {
@@ -107,7 +110,7 @@ impl<R: ReadAt> TextTrace<R> {
         trace.names.functions = functions.into_iter().zip(0..).collect();
         trace.names.vectors = vectors.into_iter().collect();
         (trace.cpus, trace.overwritten) = (cpus, overwritten);
-        (trace.has_flags, trace.has_times) = (has_flags, has_times);
+        (trace.has_flags, trace.has_times, trace.of_perf) = (has_flags, has_times, of_perf);
         trace.missing = promised.map_or(0, |promised| promised.saturating_sub(entries));
         trace.is_counted = promised.is_some();
         Ok(trace)
@@ -121,6 +124,11 @@ impl<R: ReadAt> TextTrace<R> {
     /// Whether lines carry the state of the CPU (`d..2.`). Where they do not, [`Decoded::flags`] are all unset.
     pub fn has_flags(&self) -> bool {
         self.has_flags
+    }
+
+    /// Whether `perf script` wrote it.
+    pub fn is_of_perf(&self) -> bool {
+        self.of_perf
     }
 
     /// Whether a header says how many entries there are, as tracefs writes it; without one nobody can tell whether the text
