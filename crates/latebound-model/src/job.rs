@@ -103,6 +103,9 @@ pub struct ThreadJobs {
     pub marks: Option<ThreadMarks>,
     /// How many completed.
     pub jobs: u64,
+    /// Sleeps at the place before it was recognised, at least: jobs between them are not among `jobs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleeps_before: Option<u64>,
     /// The response that no job should exceed, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Nanos>,

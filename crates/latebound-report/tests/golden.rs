@@ -119,6 +119,7 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
         late_at_least: cycle.as_ref().map(|_| late.0),
         late_at_most: cycle.as_ref().map(|_| late.1),
         jobs: 2_404,
+        sleeps_before: None,
         task,
         cycle,
         marks: None,
@@ -138,6 +139,7 @@ fn of_many_threads_those_that_were_late_most_often_have_a_line() {
         cycle: Some(regular()),
         marks: None,
         jobs: 100,
+        sleeps_before: Some(67),
         deadline: Some(Nanos::from_millis(1)),
         late_at_least: Some(number),
         late_at_most: Some(number),
@@ -153,6 +155,12 @@ fn of_many_threads_those_that_were_late_most_often_have_a_line() {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Jobs:")).collect();
     assert_eq!(lines.len(), 13, "{text}");
     assert!(lines[0].contains("worker-39") && lines[11].contains("worker-28"), "{lines:?}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        words.matches("At least 67 before that was recognised are not counted.").count(),
+        12,
+        "{text}"
+    );
     assert!(lines[12].contains("28 more threads"), "{lines:?}");
     assert!(text.contains("Missing: jobs of 9872 threads"), "{text}");
 }
@@ -173,6 +181,7 @@ fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
             period: Some(Nanos::from_millis(1)),
         }),
         jobs: 2_404,
+        sleeps_before: None,
         deadline: Some(Nanos::from_millis(2)),
         late_at_least: Some(3),
         late_at_most: Some(3),

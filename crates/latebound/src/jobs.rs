@@ -25,7 +25,8 @@ pub(crate) struct JobFollower {
     looked_at: Option<Instant>,
     /// Since when each thread's waits are counted.
     since: BTreeMap<Tid, Instant>,
-    cycles: BTreeMap<Tid, Cycle>,
+    /// With the sleeps at its place before it was recognised.
+    cycles: BTreeMap<Tid, (Cycle, u64)>,
     /// What each thread reached.
     marked: BTreeMap<Tid, ThreadMarks>,
     /// Of threads that have ended: jobs that surely exceeded their deadline.
@@ -80,7 +81,7 @@ impl JobFollower {
             if let Some(site) = sites.iter().find(|site| site.site == cycle.site) {
                 recorder.follow_jobs(site)?;
                 followed.push((tid, self.deadline.or(cycle.period)));
-                self.cycles.insert(tid, cycle);
+                self.cycles.insert(tid, (cycle, site.waits));
             }
         }
         Ok(followed)
@@ -109,7 +110,7 @@ impl JobFollower {
 
     fn thread(&self, tid: Tid, all: &[Series]) -> ThreadJobs {
         let own = |series: &&Series| series.subject.task.as_ref().is_some_and(|task| task.tid == tid);
-        let cycle = self.cycles.get(&tid).cloned();
+        let (cycle, sleeps_before) = self.cycles.get(&tid).cloned().unzip();
         let responses = all.iter().filter(own).find(|series| series.quantity == Quantity::Response);
         let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
         let marks = self.marked.get(&tid).cloned();
@@ -122,6 +123,7 @@ impl JobFollower {
         ThreadJobs {
             task: named.unwrap_or_else(|| Task { tid, ..Task::default() }),
             jobs: responses.map_or(0, |series| series.summary.count),
+            sleeps_before,
             late_at_least: deadline.and_then(|deadline| late(&|low, _| low > deadline)),
             late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
             deadline,

@@ -164,6 +164,12 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
             text.push_str(&format!(", {late} after more than {deadline}"));
         }
         text.push('.');
+        if let Some(sleeps) = thread.sleeps_before.filter(|&sleeps| sleeps > 0) {
+            text.push_str(&format!(
+                " At least {} before that was recognised are not counted.",
+                grouped(sleeps)
+            ));
+        }
         text.push_str(&thread.marks.as_ref().map_or_else(String::new, unpaired_text));
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
