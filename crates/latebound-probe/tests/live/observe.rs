@@ -73,13 +73,14 @@ fn softirqs_are_counted_as_the_kernel_counts_them(hot_memory: u64) {
     for (vector, name) in SOFTIRQ_NAMES.iter().enumerate() {
         let executed = count(&series, Mechanism::Softirq, Quantity::Execution, name);
         runs += executed;
-        // A run that the kernel counted before live, or that had not ended at the stop, is not ours: at most one per CPU.
+        // A run that the kernel counted before live, or that had not ended at the stop, is not ours: at most one per CPU. With real-time
+        // preemption softirqs of other threads run within one, whose end is then without a begin, and counted so.
         let inside = before_stop[vector] - after_start[vector];
         let outside = after_stop[vector] - before_start[vector];
         let cpus = plant::possible_cpus() as u64;
         assert!(
-            inside <= executed + cpus + skipped && executed <= outside,
-            "{name}: {inside} <= {executed} <= {outside}, {skipped} skipped"
+            inside <= executed + cpus + skipped + unsure && executed <= outside,
+            "{name}: {inside} <= {executed} <= {outside}, {skipped} skipped, {unsure} unsure"
         );
     }
     let latencies = count(&series, Mechanism::Softirq, Quantity::Latency, "");
@@ -87,7 +88,7 @@ fn softirqs_are_counted_as_the_kernel_counts_them(hot_memory: u64) {
         latencies.abs_diff(runs) <= unsure + skipped + plant::possible_cpus() as u64,
         "{latencies} of {runs}, {unsure} unsure, {skipped} skipped"
     );
-    assert!(skipped * 100 <= runs, "{skipped} of {runs} skipped");
+    assert!(skipped * 100 <= runs && unsure * 20 <= runs, "{skipped} of {runs} skipped, {unsure} unsure");
     let received = count(&series, Mechanism::Softirq, Quantity::Latency, "NET_RX");
     assert!(received + skipped >= PACKETS as u64, "{received} of {PACKETS}, {skipped} skipped");
 }

@@ -250,6 +250,9 @@ pub(crate) fn skipped(losses: &[Loss]) -> u64 {
 /// to BPF nor to ftrace, and a test has some thousand wake-ups at most.
 const UNSEEN: u64 = 10;
 
+/// So many programs may be skipped in a test where programs may be preempted, of thousands that run: a guest of 7.3 with one CPU had 19.
+const SKIPPED: u64 = 40;
+
 /// That nothing was lost, but for a few programs where they may be preempted, and a few wake-ups that the kernel does not show.
 pub(crate) fn assert_nothing_lost(losses: &[Loss]) {
     let is_unseen = |loss: &&Loss| {
@@ -260,7 +263,7 @@ pub(crate) fn assert_nothing_lost(losses: &[Loss]) {
     assert!(unseen <= UNSEEN, "{losses:#?}");
     let others: Vec<Loss> = losses.iter().filter(|loss| !is_unseen(loss)).cloned().collect();
     let skips = skipped(&others);
-    assert!(skips == 0 || skips <= 10 && may_be_preempted(), "{losses:#?}");
+    assert!(skips == 0 || skips <= SKIPPED && may_be_preempted(), "{losses:#?}");
 }
 
 /// A sender and a crowd of UDP receivers on loopback, all of one port, that hear every broadcast.
