@@ -4,6 +4,7 @@
 # Builds the fuzz targets and runs each of them for so long.
 #
 #     scripts/fuzz.sh SECONDS [TARGET...]
+#     scripts/fuzz.sh --build                  only builds them
 #
 # FUZZ_LANES says how many targets run at once (as many as there are processors where it is not set), CARGO_BUILD_JOBS how many parts
 # are built at once.
@@ -18,6 +19,8 @@ cd "$(dirname "$0")/.."
 all=(compare explain import lab observations run stream system trace tune)
 long=${1:?for how many seconds each? Type: scripts/fuzz.sh 60}
 shift
+only_build=false
+if [ "$long" = --build ]; then only_build=true long=1; fi
 [[ $long =~ ^[1-9][0-9]*$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$long" >&2; exit 1; }
 targets=("${@:-${all[@]}}")
 lanes=${FUZZ_LANES:-$(nproc)}
@@ -34,6 +37,7 @@ for target in "${targets[@]}"; do bins+=(--bin "$target"); done
 printf 'latebound: building the fuzz targets\n'
 # Guests of other tests may run beside the build, and time what they do.
 RUSTC_WORKSPACE_WRAPPER="$PWD/scripts/with-counters.sh" nice scripts/with-cargo.sh cargo build --quiet --package latebound-fuzz "${bins[@]}"
+if $only_build; then exit; fi
 
 built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
 work=fuzz/work
