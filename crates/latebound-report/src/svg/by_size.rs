@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput by the size of a message: a panel for each kind of messages, a line with its intervals for each system.
 
-use super::tradeoff::{CLASSES, Span, rate_label};
+use super::tradeoff::{CLASSES, Span, rate_label, side_by_side};
 use super::{Frame, cut, label_width, line, n, text};
 use crate::markup::Markup;
 
@@ -25,39 +25,13 @@ pub struct SizeLine {
     pub points: Vec<(u32, [f64; 3])>,
 }
 
-const PANEL: f64 = 300.0;
 /// Room for names right of the last points.
 const NAMES: f64 = 76.0;
 
 /// The picture; `face` is said at its top. `None` where no panel has a line.
 pub fn by_size(label: &str, face: &[&str], panels: &[SizePanel], width: f64) -> Option<Markup> {
     let panels: Vec<&SizePanel> = panels.iter().filter(|panel| !panel.lines.is_empty()).collect();
-    if panels.is_empty() {
-        return None;
-    }
-    let across = if width >= 700.0 && panels.len() > 1 { 2 } else { 1 };
-    let wide = width / across as f64;
-    let top = 12.0 + 17.0 * face.len() as f64;
-    let height = top + PANEL * panels.len().div_ceil(across) as f64;
-    let whole = Frame { width, height, left: 0.0, right: width, top, bottom: height };
-    Some(whole.picture(label, |m| {
-        for (place, words) in face.iter().enumerate() {
-            text(m, "name", (8.0, 14.0 + 17.0 * place as f64), "start", &cut(words, width - 16.0));
-        }
-        m.line();
-        for (place, panel) in panels.iter().enumerate() {
-            let (x, y) = ((place % across) as f64 * wide, top + (place / across) as f64 * PANEL);
-            let frame = Frame {
-                width: x + wide,
-                height: y + PANEL,
-                left: x + 66.0,
-                right: x + wide - NAMES,
-                top: y + 48.0,
-                bottom: y + PANEL - 50.0,
-            };
-            one(m, panel, &frame, x);
-        }
-    }))
+    side_by_side(label, face, &panels, width, NAMES, one)
 }
 
 fn one(m: &mut Markup, panel: &SizePanel, frame: &Frame, x: f64) {

@@ -97,6 +97,19 @@ pub(super) const CLASSES: [&str; 5] = ["s0", "s2", "s1", "s3", "cpu"];
 /// The picture; `face` is said at its top. `None` where no panel has a point.
 pub fn tradeoff(label: &str, face: &[&str], panels: &[TradeoffPanel], width: f64) -> Option<Markup> {
     let panels: Vec<&TradeoffPanel> = panels.iter().filter(|panel| !panel.points.is_empty()).collect();
+    side_by_side(label, face, &panels, width, 14.0, one)
+}
+
+/// Panels beside each other where there is room, and below what `face` says; `room` is right of each panel's axes. `one` draws a panel within
+/// its frame, which begins at the place given. `None` where there is no panel.
+pub(super) fn side_by_side<P>(
+    label: &str,
+    face: &[&str],
+    panels: &[&P],
+    width: f64,
+    room: f64,
+    one: fn(&mut Markup, &P, &Frame, f64),
+) -> Option<Markup> {
     if panels.is_empty() {
         return None;
     }
@@ -116,7 +129,7 @@ pub fn tradeoff(label: &str, face: &[&str], panels: &[TradeoffPanel], width: f64
                 width: x + wide,
                 height: y + PANEL,
                 left: x + 66.0,
-                right: x + wide - 14.0,
+                right: x + wide - room,
                 top: y + 48.0,
                 bottom: y + PANEL - 50.0,
             };
