@@ -139,11 +139,7 @@ mod tests {
             triggers: 1,
             burst: 1,
             execution: Nanos::ZERO,
-            busy: Nanos::ZERO,
-            open_loop: false,
-            counter: false,
-            fixed_work: false,
-            runner: None,
+            ..crate::plan::example()
         };
         SeriesTally::new(request, Cpu(0), Tid(70))
     }

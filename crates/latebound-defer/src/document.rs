@@ -265,11 +265,8 @@ mod tests {
             triggers: 3,
             burst: 1,
             execution: Nanos::ZERO,
-            busy: Nanos::ZERO,
             open_loop: true,
-            counter: false,
-            fixed_work: false,
-            runner: None,
+            ..crate::plan::example()
         };
         let mut measured = SeriesTally::new(request, Cpu(0), Tid(7));
         records().iter().for_each(|record| measured.add(record, &Ksoftirqd::default(), None));

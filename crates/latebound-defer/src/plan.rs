@@ -458,6 +458,24 @@ pub struct Settings {
     pub limit: Option<Nanos>,
 }
 
+/// A request of the tests, each of which sets what it is about.
+#[cfg(test)]
+pub(crate) fn example() -> Request {
+    Request {
+        mechanism: Mechanism::all().next().expect("a mechanism"),
+        context: Context::TASK,
+        cpu: Cpu(0),
+        triggers: 1,
+        burst: 1,
+        execution: Nanos::ZERO,
+        busy: Nanos::ZERO,
+        open_loop: false,
+        counter: false,
+        fixed_work: false,
+        runner: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -484,11 +502,7 @@ mod tests {
             triggers,
             burst: 1,
             execution: Nanos::ZERO,
-            busy: Nanos::ZERO,
-            open_loop: false,
-            counter: false,
-            fixed_work: false,
-            runner: None,
+            ..example()
         };
         for (mechanism, triggers, items) in
             [("rcu", 10_007, 16), ("timer", 1_001, 4), ("work", 10_000, 1), ("rcu", 999, 1)]
@@ -507,11 +521,7 @@ mod tests {
             triggers: 1,
             burst: 1,
             execution: Nanos::ZERO,
-            busy: Nanos::ZERO,
-            open_loop: false,
-            counter: false,
-            fixed_work: false,
-            runner: None,
+            ..example()
         };
         let label = |runner| Request { runner, ..request }.label(Cpu(0));
         assert_eq!(label(None), "user from hardirq, to CPU 1");

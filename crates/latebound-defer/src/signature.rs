@@ -242,11 +242,7 @@ mod tests {
             triggers: 1,
             burst: 1,
             execution: Nanos::ZERO,
-            busy: Nanos::ZERO,
-            open_loop: false,
-            counter: false,
-            fixed_work: false,
-            runner: None,
+            ..crate::plan::example()
         };
         let mut measured = SeriesTally::new(request, Cpu(0), latebound_model::Tid(7));
         let record =
