@@ -44,10 +44,6 @@ for line in open(sys.argv[1]):
 PYTHON
 [ -s "$work/programs" ] || { printf 'latebound: no test program was built\n' >&2; exit 1; }
 
-# What is built for one thing alone is built before the guests start: beside them it would have the smallest share of the processors.
-if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
-if [ -z "$part" ] && { [ "$what" = all ] || [ "$what" = pure ]; }; then scripts/test-python.sh --wheel >/dev/null; fi
-
 # The names of the tests of a program.
 #     tests FOLDER PROGRAM [OPTION...]
 tests() { (cd "$1" && "$2" --list --format terse "${@:3}") | sed -n 's/: test$//p'; }
@@ -152,6 +148,10 @@ pure() {
     done <"$work/programs"
     [ -n "$part" ] || beside other . scripts/with-cargo.sh cargo test --quiet --workspace --doc
 }
+
+# What is built for one thing alone is built before the guests start: beside them it would have the smallest share of the processors.
+if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
+if [ -z "$part" ] && includes pure; then scripts/test-python.sh --wheel >/dev/null; fi
 
 kinds=()
 if includes lab; then
