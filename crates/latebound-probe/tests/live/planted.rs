@@ -146,8 +146,8 @@ fn live_planted_a_thread_told_lazily_to_give_way_is_named() {
     let mut recorder = recorder();
     let mut call = LongCall::of(LEAST);
     let start = plant::now() + 100 * MS;
-    // At any distance from the next tick, but not just before it.
-    let expiries: Vec<u64> = (0..40).map(|n| start + n * 50 * MS + n % 4 * 970 * US).collect();
+    // Each at a distance of its own from the next tick of 250 Hz: a tick just behind the wake-up makes the order urgent.
+    let expiries: Vec<u64> = (0..40).map(|n| start + n * 50 * MS + n * 100 * US).collect();
     // Its slice is short, so that it goes before who has run for a while.
     let (tid, sleeper) = plant::sleeper(Class::Nice(-20), expiries.clone());
     watch(&mut recorder, tid);
