@@ -56,6 +56,7 @@ failed() {
         printf '%s; the end of what it printed:\n' "$2"
         tail -n 25 "$1" | sed 's/^/    /'
     } 9>"$work/lock" >>"$work/failed"
+    printf '%s\n' "$2" >>"$work/failed.names"
 }
 
 # Runs one thing, and prints what it said when it has ended, as a whole. What failed is noted.
@@ -190,5 +191,8 @@ fi
 if [ -e "$work/failed" ]; then
     printf 'latebound: failed:\n'
     sed 's/^/    /' "$work/failed"
+    # Once more, without what they printed: where an end of the output is kept, it has all of the names.
+    printf 'latebound: %s failed:\n' "$(wc -l <"$work/failed.names")"
+    sed 's/^/    /' "$work/failed.names"
     exit 1
 fi
