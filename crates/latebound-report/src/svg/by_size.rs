@@ -25,13 +25,15 @@ pub struct SizeLine {
     pub points: Vec<(u32, [f64; 3])>,
 }
 
-/// Room for names right of the last points.
-const NAMES: f64 = 76.0;
+/// The least room for names right of the last points, and the most of a picture's width.
+const NAMES: (f64, f64) = (76.0, 0.15);
 
 /// The picture; `face` is said at its top. `None` where no panel has a line.
 pub fn by_size(label: &str, face: &[&str], panels: &[SizePanel], width: f64) -> Option<Markup> {
     let panels: Vec<&SizePanel> = panels.iter().filter(|panel| !panel.lines.is_empty()).collect();
-    side_by_side(label, face, &panels, width, NAMES, one)
+    let names = panels.iter().flat_map(|panel| &panel.lines).map(|line| label_width(&line.name) * 1.1);
+    let room = (names.fold(0.0, f64::max) + 16.0).min(width * NAMES.1).max(NAMES.0);
+    side_by_side(label, face, &panels, width, room, one)
 }
 
 fn one(m: &mut Markup, panel: &SizePanel, frame: &Frame, x: f64) {
@@ -65,10 +67,12 @@ fn one(m: &mut Markup, panel: &SizePanel, frame: &Frame, x: f64) {
     m.line();
     // Names from top to bottom in the order of the last points, so that none hides another.
     let mut names: Vec<(f64, &str)> = Vec::new();
-    for (system, class) in panel.lines.iter().zip(CLASSES.iter().cycle()) {
+    for (nth, (system, class)) in panel.lines.iter().zip(CLASSES.iter().cycle()).enumerate() {
+        // A colour's second line is dashed.
+        let joined = if nth < CLASSES.len() { (*class).to_owned() } else { format!("{class} dashed") };
         let place = |(size, values): &(u32, [f64; 3])| (across.at(f64::from(*size)), upward.at(values[1]));
         for pair in system.points.windows(2) {
-            line(m, class, place(&pair[0]), place(&pair[1]));
+            line(m, &joined, place(&pair[0]), place(&pair[1]));
         }
         for point in &system.points {
             let (size, [low, middle, high]) = point;
@@ -91,7 +95,7 @@ fn one(m: &mut Markup, panel: &SizePanel, frame: &Frame, x: f64) {
     let mut free = f64::NEG_INFINITY;
     for (y, name) in names {
         let y = (y + 4.0).max(free);
-        text(m, "mark", (frame.right + 8.0, y), "start", &cut(name, NAMES - 8.0));
+        text(m, "mark", (frame.right + 8.0, y), "start", &cut(name, frame.width - frame.right - 8.0));
         free = y + 13.0;
     }
     m.line();
@@ -132,5 +136,17 @@ mod tests {
         };
         assert!(y_of("none") < y_of("full"), "{svg}");
         assert!(by_size("label", &[], &[], 600.0).is_none());
+    }
+
+    #[test]
+    fn long_names_are_whole_and_two_lines_of_a_colour_differ() {
+        let names: Vec<String> = (0..7).map(|nth| format!("debian:6.12@voluntary{nth}")).collect();
+        let system =
+            |name: &String| SizeLine { name: name.clone(), points: vec![(14, [1.0; 3]), (850, [2.0; 3])] };
+        let lines = names.iter().map(system).collect();
+        let panel = SizePanel { title: "tcp".to_owned(), upward: "messages".to_owned(), lines };
+        let svg = by_size("label", &["face"], &[panel], 1200.0).expect("lines").into_string();
+        assert!(names.iter().all(|name| svg.contains(&format!(">{name}</text>"))), "{svg}");
+        assert_eq!(svg.matches(" dashed\"").count(), 2, "{svg}");
     }
 }
