@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Makes two tables in Markdown of the document of `latebound compare preemption`: throughput, and the late wake-ups beside it.
+
+Usage: preemption_tables.py DOCUMENT
+
+A cell is the median of the Runs, and below it in brackets the interval of that median at 95 %, whose ends are Runs.
+"""
+import json, sys
+
+with open(sys.argv[1]) as file:
+    document = json.load(file)
+models = [point["model"].removeprefix("debian:") for point in document["workloads"][0]["points"]]
+for part, unit, size, title in (
+    ("throughput", "a second", 1, "throughput_of"),
+    ("latency", "us", 1000, "latency_of"),
+):
+    for name in sorted({workload[title] for workload in document["workloads"]}):
+        print(f"| {name}, {unit} | " + " | ".join(models) + " |")
+        print("| --- |" + " --: |" * len(models))
+        for workload in document["workloads"]:
+            if workload[title] != name:
+                continue
+            cells = []
+            for point in workload["points"]:
+                one = point[part]
+                digits = 1 if size > 1 else 0
+                cell = f"{one['median'] / size:.{digits}f}"
+                if one["low"] is not None and one["high"] is not None:
+                    cell += f" ({one['low'] / size:.{digits}f} to {one['high'] / size:.{digits}f})"
+                cells.append(cell)
+            print(f"| `{workload['name']}` | {' | '.join(cells)} |")
+        print()
+runs = sorted({point["throughput"]["runs"] for workload in document["workloads"] for point in workload["points"]})
+print(f"Runs a cell: {runs[0]} to {runs[-1]}.")
