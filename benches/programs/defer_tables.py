@@ -14,7 +14,8 @@ def time(value):
     if value is None:
         return "–"
     for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if value >= size:
+        # From where three digits would round to a thousand of the smaller unit.
+        if value >= 0.9995 * size:
             return f"{value / size:#.3g}".rstrip(".") + f" {unit}"
     return f"{value:.0f} ns"
 
