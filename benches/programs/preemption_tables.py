@@ -3,7 +3,7 @@
 
 Usage: preemption_tables.py DOCUMENT
 
-A cell is the median of the Runs, and below it in brackets the interval of that median at 95 %, whose ends are Runs.
+A cell is the median of the Runs, and behind it in brackets the interval of that median at 95 %, whose ends are Runs.
 """
 import json, sys
 
