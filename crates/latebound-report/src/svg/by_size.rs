@@ -26,7 +26,7 @@ pub struct SizeLine {
 }
 
 /// The least room for names right of the last points, and the most of a picture's width.
-const NAMES: (f64, f64) = (76.0, 0.15);
+const NAMES: (f64, f64) = (76.0, 0.2);
 
 /// The picture; `face` is said at its top. `None` where no panel has a line.
 pub fn by_size(label: &str, face: &[&str], panels: &[SizePanel], width: f64) -> Option<Markup> {
