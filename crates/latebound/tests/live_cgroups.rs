@@ -561,12 +561,15 @@ fn guest_pages_written_back_are_blamed_on_the_group_that_made_them_dirty() {
             .map(|cause| cause.duration.0)
             .collect()
     };
-    // Of the file system itself, such as its superblock, for no group.
+    // Of the file system itself, its journal and superblock, for no group: a commit each five seconds.
     let (reads, of_nobody) = (in_device("254:0 read"), in_device("254:0 write"));
-    assert!(late == 20 && reads.len() == 20 && of_nobody.len() <= 2, "{reads:?} {of_nobody:?}");
-    assert!(reads.iter().sum::<u64>().abs_diff(20 * 20 * MS) < 8 * MS, "{reads:?}");
-    let expected = reads.iter().chain(&of_nobody).sum();
-    assert!(of_device.abs_diff(expected) < 8 * MS, "{of_device}: {reads:?} {of_nobody:?}");
+    assert!(late == 20 && reads.len() == 20 && of_nobody.len() <= 4, "{reads:?} {of_nobody:?}");
+    let of_reads: u64 = reads.iter().sum();
+    assert!(of_reads.abs_diff(20 * 20 * MS) < 8 * MS, "{reads:?}");
+    // Such a write is 20 ms in the device, and before that in the queue behind one other request at most.
+    let least = of_reads + of_nobody.iter().sum::<u64>();
+    let most = of_reads + of_nobody.len() as u64 * 2 * 20 * MS + 8 * MS;
+    assert!((least..most).contains(&of_device), "{of_device}: {reads:?} {of_nobody:?}");
     assert!(took(&Owner::Kernel).1 < of_writer / 5, "{:?}", run.blame);
 }
 
