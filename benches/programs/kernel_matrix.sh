@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
 # Runs every verb on every rung, in a guest of benches/kernel-matrix: what each prints, and how it ends, as an archive in text behind a
-# line of its own. The guest may have nothing but busybox. `tool` is the program.
+# line of its own. `tool` is the program.
 
 out=$(mktemp -d)
 chmod 777 "$out"
@@ -38,8 +38,8 @@ verbs
 rung=user
 mkdir "$out/own"
 chmod 777 "$out/own"
-# That of the shell has no such options. A guest without another one leaves this rung out.
-[ ! -x /usr/bin/setpriv ] || verbs /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$out/own"
+# The shell's own has no such options.
+verbs /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$out/own"
 rung=tracefs
 none=$(mktemp -d)
 mount --bind "$none" /sys/kernel/btf
@@ -49,8 +49,5 @@ kill "$followed"
 uname -r >"$out/release"
 echo ====
 rm -rf "$out/own" "$out/latebound" "$out"/*.run
-# The guest's shell has a tar of its own that may lack options.
-tar=tar base64=base64
-[ ! -x /bin/tar ] || tar=/bin/tar
-[ ! -x /usr/bin/base64 ] || base64=/usr/bin/base64
-$tar -C "$out" -cz . | $base64 -w0
+# The guest's shell has its own, which lack options.
+/bin/tar -C "$out" -cz . | /usr/bin/base64 -w0

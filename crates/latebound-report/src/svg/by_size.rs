@@ -25,14 +25,16 @@ pub struct SizeLine {
     pub points: Vec<(u32, [f64; 3])>,
 }
 
-/// The least room for names right of the last points, and the most of a picture's width.
-const NAMES: (f64, f64) = (76.0, 0.2);
+/// The least room for names right of the last points.
+const NAMES: f64 = 76.0;
+/// The largest share of a picture's width that is room for names.
+const NAMES_SHARE: f64 = 0.2;
 
 /// The picture; `face` is said at its top. `None` where no panel has a line.
 pub fn by_size(label: &str, face: &[&str], panels: &[SizePanel], width: f64) -> Option<Markup> {
     let panels: Vec<&SizePanel> = panels.iter().filter(|panel| !panel.lines.is_empty()).collect();
     let names = panels.iter().flat_map(|panel| &panel.lines).map(|line| label_width(&line.name) * 1.1);
-    let room = (names.fold(0.0, f64::max) + 16.0).min(width * NAMES.1).max(NAMES.0);
+    let room = (names.fold(0.0, f64::max) + 16.0).min(width * NAMES_SHARE).max(NAMES);
     side_by_side(label, face, &panels, width, room, one)
 }
 
