@@ -180,12 +180,21 @@ void lb_slot_record(struct lb_slot *slot, u64 started_ns, u64 ended_ns, unsigned
 
 void lb_slot_started(struct lb_slot *slot)
 {
-	u64 started_ns = ktime_get_ns();
 	struct lb_defer_record record;
+	unsigned long flags;
+	u64 started_ns;
+	bool taken;
 
+	/*
+	 * Taken at once: from now on a new request is a new one. No interrupt of this CPU requests between the time and that, so a request
+	 * from here was merged into this start exactly where it is the earlier one.
+	 */
+	local_irq_save(flags);
+	started_ns = ktime_get_ns();
 	record.started_cpu = raw_smp_processor_id();
-	/* Taken at once: from now on a new request is a new one. */
-	if (!take(slot, &record))
+	taken = take(slot, &record);
+	local_irq_restore(flags);
+	if (!taken)
 		return;
 	if (slot->series.flags & LB_DEFER_FIXED_WORK)
 		do_work(slot->passes);
