@@ -173,7 +173,7 @@ pub(crate) fn compose(
         let disk = quoted(disk)?;
         add(&[
             "-drive",
-            &format!("file={disk},if=none,id=scratch,format=raw"),
+            &format!("file={disk},if=none,id=scratch,format=raw,{}", crate::virtme::NO_FLUSH),
             "-device",
             "virtio-blk-pci,drive=scratch",
         ]);

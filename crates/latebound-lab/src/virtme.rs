@@ -139,7 +139,26 @@ pub(crate) fn compose(lab: &Lab<'_>, request: &Request<'_>, init: &Path) -> Resu
         LabError::unexpected("virtme-run", format!("printed no QEMU command line but: {printed}"))
     })?;
     let busybox = program::find("busybox").unwrap_or_else(|| "/usr/bin/busybox".into());
-    adapt(shell::split(line)?, init, &busybox)
+    let mut words = adapt(shell::split(line)?, init, &busybox)?;
+    if let Some(disk) = request.disk {
+        hold_no_flush(&mut words, disk)?;
+    }
+    Ok(words)
+}
+
+/// The host does not write the scratch disk out where the guest flushes it: nobody needs it after a power failure, and in a guest's time the
+/// host's disk would be seen, with all that others write there.
+pub(crate) const NO_FLUSH: &str = "cache=unsafe";
+
+fn hold_no_flush(words: &mut [String], disk: &Path) -> Result<(), LabError> {
+    let file = format!("file={}", disk.display());
+    let drive =
+        words.windows(2).position(|pair| pair[0] == "-drive" && pair[1].split(',').any(|part| part == file));
+    let drive = drive.and_then(|at| words.get_mut(at + 1));
+    let drive = drive.ok_or_else(|| LabError::unexpected("virtme-run", "gave QEMU no scratch disk"))?;
+    drive.push(',');
+    drive.push_str(NO_FLUSH);
+    Ok(())
 }
 
 /// Turns virtme-ng's command line for an interactive machine into ours: one console, on the serial port, to QEMU's
@@ -225,6 +244,14 @@ mod tests {
     #[test]
     fn an_answer_without_a_kernel_is_refused() {
         assert!(adapt(vec!["qemu".to_owned()], Path::new("/i"), Path::new("/b")).is_err());
+    }
+
+    #[test]
+    fn a_scratch_disk_is_not_flushed_and_an_answer_without_it_is_refused() {
+        let mut words = shell::split("qemu -drive if=none,id=blk-disk0,file=/d -device virtio-blk").unwrap();
+        hold_no_flush(&mut words, Path::new("/d")).unwrap();
+        assert_eq!(words[2], "if=none,id=blk-disk0,file=/d,cache=unsafe");
+        assert!(hold_no_flush(&mut words, Path::new("/e")).is_err());
     }
 
     #[test]
