@@ -98,8 +98,14 @@ pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: B
     let series = work.latency.map(|latency| operations(&throughput, latency));
     load.done = Some(work.done);
     load.unit = work.unit.to_owned();
-    load.error = work.error;
+    load.error = work.error.or_else(|| nothing_done(&throughput).filter(|_| until.elapsed() >= duration));
     LoadDone { load, throughput: Some(throughput), series: series.into_iter().collect() }
+}
+
+/// A load that has done nothing in all of its time was no load: making its connections, say, took longer.
+fn nothing_done(throughput: &Throughput) -> Option<String> {
+    let Throughput { done, unit, duration, .. } = throughput;
+    (*done == 0).then(|| format!("it has done no {unit} in {duration}; give a longer --duration"))
 }
 
 /// The operations of a load as a series. With a rate every operation has a time at which it is due, whether the load kept up
@@ -110,4 +116,23 @@ fn operations(throughput: &Throughput, latency: Histogram) -> Series {
     let mut series = Series::new(Mechanism::Operation, quantity, subject, Evidence::User, latency);
     series.missed = throughput.offered.map_or(0, |offered| offered.saturating_sub(throughput.done));
     series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_has_done_nothing_failed_and_says_what_to_type() {
+        let throughput = |done| Throughput {
+            name: "pgbench transactions".to_owned(),
+            unit: "transactions".to_owned(),
+            done,
+            duration: Nanos::from_secs(2),
+            offered: None,
+        };
+        assert_eq!(nothing_done(&throughput(1)), None);
+        let said = nothing_done(&throughput(0)).unwrap();
+        assert_eq!(said, "it has done no transactions in 2.00 s; give a longer --duration");
+    }
 }
